@@ -1,6 +1,7 @@
 #include "handlers/depth.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "handlers/depth_layout.h"
 
@@ -20,7 +21,9 @@ sd_depths *sd_depths_create(sd_space *space, uint64_t n) {
 
 /* ---- one tick */
 
-enum { NO_MEMORY = 1, NO_BOOK = 2, NO_VOLUME = 3 };
+enum { NO_MEMORY = 1, NO_BOOK = 2, NO_VOLUME = 3, FIRST_WAITING = 64 };
+
+static const char NO_LEVEL[] = "no memory for one more level beside %u";
 
 /* What a tick is applied to, and per side the level from which the row has to be written again; the best one is 0. */
 typedef struct sd_depth_change {
@@ -30,7 +33,17 @@ typedef struct sd_depth_change {
   uint32_t max_levels;
   sd_flags flags;
   uint32_t from[2];
+  int ended; /* an event of levels */
 } sd_depth_change;
+
+static sd_depth_change change_of(const sd_depth_params *params, sd_pool *pool, uint32_t key, sd_depth_row *row) {
+  return (sd_depth_change){.book = &books_of(params->depths)[key],
+                           .row = row,
+                           .pool = pool,
+                           .max_levels = params->max_levels,
+                           .flags = params->flags,
+                           .from = {UINT32_MAX, UINT32_MAX}};
+}
 
 static void touch(sd_depth_change *c, int side, uint32_t level) {
   if (level < c->from[side]) c->from[side] = level;
@@ -155,7 +168,7 @@ static int quote(sd_depth_change *c, const sd_tick *t) {
     clear(c, SD_ASK);
     c->row->snapshots++;
   }
-  c->book->in_snapshot = in_snapshot;
+  if (in_snapshot || !c->flags.last) c->book->in_snapshot = in_snapshot;
   if (t->action == 'R') {
     if (is_price(t->price)) clear_to(c, side, t->price, 1);
     else clear(c, side);
@@ -186,16 +199,79 @@ static int trade(sd_depth_row *row, const sd_tick *t) {
   return 1;
 }
 
+/* ---- events */
+
+static sd_tick *waiting_of(const sd_depth *book) { return sd_relative_get(&book->waiting); }
+
+/* Keeps a tick until its event ends. Zero: no memory. */
+static int wait_for_end(sd_depth_change *c, const sd_tick *t) {
+  sd_depth *book = c->book;
+  if (book->n_waiting == book->capacity) {
+    const uint32_t capacity = book->capacity ? 2 * book->capacity : FIRST_WAITING;
+    sd_tick *more = sd_pool_take(c->pool, capacity * sizeof *more);
+    if (!more) return 0;
+    sd_tick *old = sd_relative_or_null(&book->waiting);
+    if (old) memcpy(more, old, book->n_waiting * sizeof *more);
+    sd_pool_give(c->pool, old, book->capacity * sizeof *old);
+    sd_relative_set(&book->waiting, more);
+    book->capacity = capacity;
+  }
+  waiting_of(book)[book->n_waiting++] = *t;
+  return 1;
+}
+
+/* Applies the ticks that wait. Zero: no memory. */
+static int end_event(sd_depth_change *c) {
+  sd_depth *book = c->book;
+  const uint32_t n = book->n_waiting;
+  book->n_waiting = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (!quote(c, &waiting_of(book)[i])) return 0;
+  book->in_snapshot = 0;
+  return 1;
+}
+
+/* Ends an event whose end never came. Zero: no memory. */
+static int cut_event(sd_depth_change *c) {
+  if (!c->book->n_waiting) return 1;
+  c->row->unended++;
+  return end_event(c);
+}
+
+/* Applies a tick of levels, or keeps it. Zero: no memory. */
+static int take_levels(sd_depth_change *c, const sd_tick *t) {
+  if (SD_LIKELY(!c->flags.last)) {
+    c->ended = 1;
+    return quote(c, t);
+  }
+  const int ends = t->flags & c->flags.last;
+  if (ends && !c->book->n_waiting) {
+    c->ended = 1;
+    const int done = quote(c, t);
+    c->book->in_snapshot = 0;
+    return done;
+  }
+  if (!wait_for_end(c, t)) return 0;
+  c->ended = ends != 0;
+  if (ends) return end_event(c);
+  return c->book->n_waiting < SD_DEPTH_WAITING || cut_event(c);
+}
+
 /* Zero: no error; otherwise the reason. */
 static int apply(sd_depth_change *c, const sd_tick *t) {
-  if (t->kind == SD_KIND_QUOTE) return quote(c, t) ? 0 : NO_MEMORY;
-  if (t->kind == SD_KIND_TRADE) return trade(c->row, t) ? 0 : NO_VOLUME;
+  if (t->kind == SD_KIND_QUOTE) return take_levels(c, t) ? 0 : NO_MEMORY;
   if (sd_is_day(t)) {
+    if (!cut_event(c)) return NO_MEMORY;
     clear(c, SD_BID);
     clear(c, SD_ASK);
     c->book->in_snapshot = 0;
     return 0;
   }
+  if (SD_UNLIKELY(c->book->n_waiting && t->flags & c->flags.last && t->kind != SD_KIND_STATUS)) {
+    if (!end_event(c)) return NO_MEMORY;
+    c->ended = 1;
+  }
+  if (t->kind == SD_KIND_TRADE) return trade(c->row, t) ? 0 : NO_VOLUME;
   c->row->passed_over++;
   return 0;
 }
@@ -224,13 +300,16 @@ static void show_side(const sd_depth_change *c, int side, uint32_t top) {
   }
 }
 
-static void show(const sd_depth_change *c, const sd_tick *t, uint32_t top) {
-  sd_depth_row *row = c->row;
+static void show(const sd_depth_change *c, uint32_t top) {
   for (int side = 0; side < 2; side++)
     if (c->from[side] != UINT32_MAX) show_side(c, side, top);
+}
+
+static void count(const sd_depth_change *c, const sd_tick *t) {
+  sd_depth_row *row = c->row;
   row->ticks++;
   row->last_ts_recv = t->ts_recv;
-  row->crossed += c->book->side[0].n && c->book->side[1].n && row->bid_price >= row->ask_price;
+  row->crossed += c->ended && c->book->side[0].n && c->book->side[1].n && row->bid_price >= row->ask_price;
 }
 
 /* ---- a batch */
@@ -244,26 +323,34 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
 int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_depth_params *params = ctx->params;
   sd_depths *depths = params->depths;
-  sd_depth *books = books_of(depths);
   sd_pool pool = sd_pools_of(&depths->pools, params->space, ctx->participant);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (SD_UNLIKELY(t->instrument_id >= depths->n))
       return fail(ctx, NO_BOOK, "no book was made for symbol %u", t->instrument_id, i);
     sd_depth_row *row = (sd_depth_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
-    sd_depth_change c = {&books[t->instrument_id], row,           &pool,
-                         params->max_levels,       params->flags, {UINT32_MAX, UINT32_MAX}};
+    sd_depth_change c = change_of(params, &pool, t->instrument_id, row);
     if (SD_UNLIKELY(row->ticks == 0)) c.from[0] = c.from[1] = 0;
     const int fault = apply(&c, t);
     if (SD_UNLIKELY(fault == NO_VOLUME))
       return fail(ctx, fault, "symbol %u: its volume is beyond 2**63 - 1: read its sizes in a coarser unit",
                   t->instrument_id, i);
-    if (SD_UNLIKELY(fault))
-      return fail(ctx, fault, "no memory for one more level beside %u", (uint32_t)(row->bid_levels + row->ask_levels),
-                  i);
-    show(&c, t, params->top);
+    if (SD_UNLIKELY(fault)) return fail(ctx, fault, NO_LEVEL, (uint32_t)(row->bid_levels + row->ask_levels), i);
+    show(&c, params->top);
+    count(&c, t);
   }
   return n;
+}
+
+int sd_finish_depth(void *rows, uint32_t key, sd_context *ctx) {
+  const sd_depth_params *params = ctx->params;
+  if (SD_UNLIKELY(key >= params->depths->n)) return 0;
+  sd_pool pool = sd_pools_of(&params->depths->pools, params->space, ctx->participant);
+  sd_depth_row *row = (sd_depth_row *)((unsigned char *)rows + key * ctx->row_stride);
+  sd_depth_change c = change_of(params, &pool, key, row);
+  if (!cut_event(&c)) return (int)fail(ctx, NO_MEMORY, NO_LEVEL, (uint32_t)(row->bid_levels + row->ask_levels), -1);
+  show(&c, params->top);
+  return 0;
 }
 
 /* ---- questions */
@@ -288,5 +375,6 @@ uint64_t sd_depths_bytes(const sd_depths *depths) {
   uint64_t bytes = sizeof *depths + depths->n * sizeof(sd_depth);
   for (uint64_t i = 0; i < depths->n; i++)
     for (int side = 0; side < 2; side++) bytes += sd_depth_side_bytes(&books_of(depths)[i].side[side]);
+  for (uint64_t i = 0; i < depths->n; i++) bytes += books_of(depths)[i].capacity * sizeof(sd_tick);
   return bytes;
 }

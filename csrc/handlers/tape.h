@@ -1,7 +1,8 @@
 /* What ticks say of a market: trades (handlers/trade.h), and the best bid and ask. Shared by the handlers that measure either.
  *
  * A quote is a tick of kind QUOTE at depth 0: of one side, whose best price it is, or of side N with both (docs/design.md, 7). A change
- * of one price level is no quote, because the best price depends on all other levels, which `depth` keeps.
+ * of one price level is none, because the best price depends on all other levels: for these a handler keeps books of levels (sd_levels).
+ * In a feed that says where events end (flag `last`), a quote is what an event left, at its last tick.
  *
  * Feeds of single orders give fills without a price, and no quotes. For these a handler keeps its own books (sd_tape). Each tick meets
  * the book as it was before, which knows the order that a fill is of; and changes of the book's top are quotes. In Databento's feeds a
@@ -20,11 +21,13 @@
 enum { SD_CLEAR_NONE = 0, SD_CLEAR_BOOK = 1, SD_CLEAR_DAY = 2 };
 
 typedef struct sd_tape sd_tape;
+typedef struct sd_levels sd_levels;
 
 /* First in the params of every handler that reads a market. */
 typedef struct sd_source {
   sd_tape *tape;          /* books from which trades and quotes are taken; NULL: the ticks carry them */
   struct sd_space *space; /* in which they lie */
+  sd_levels *levels;      /* what quotes of levels and of events need; NULL: the handler takes no quotes, or has a tape */
   sd_trade_rules rules;
 } sd_source;
 
@@ -46,6 +49,11 @@ int sd_tape_adopt(sd_tape *tape, struct sd_space *space);
 int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e);
 /* Asks for the memory that n ticks will touch. */
 void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n);
+
+/* Books of levels of symbols 0 .. n - 1, in a space, for quotes. NULL: no memory, or n is 0. */
+sd_levels *sd_levels_create(struct sd_space *space, uint64_t n);
+/* Sets the quote of an event that results from a tick. Nonzero: a book failed, and *ctx says why. */
+int sd_levels_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e);
 
 /* A clear of one side, or of prices up to one, counts as a change of levels. */
 static inline uint64_t sd_clear_of(const sd_tick *t) {
@@ -117,7 +125,9 @@ static inline int sd_read_event(const sd_source *source, const sd_tick *ticks, i
   }
   e->time = sd_moment_of(t, &source->rules);
   e->trade = sd_trade_of(t, &source->rules, (sd_resting){SD_UNDEF_PRICE, 'N'}, &no_quote);
-  sd_quote_of(t, &source->rules.flags, e);
+  if (!source->levels) return 0;
+  if (t->kind == SD_KIND_QUOTE || t->flags & source->rules.flags.last || e->clear)
+    return sd_levels_event(source, t, ctx, e);
   return 0;
 }
 

@@ -67,15 +67,17 @@ class HftEvents:
     """Conversion of hftbacktest's events to ticks of key 0, by the rules of columns.
 
     ``ts_event`` is exch_ts, ``ts_recv`` local_ts, ``ref_id`` ival in two's complement, ``sequence`` the record's
-    position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``; fval is left out, and
+    position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``, and the
+    reader adds 32 at the last event of a local_ts; fval is left out, and
     order_id of quotes. A price stands for its shortest decimal, none is ``UNDEF_PRICE``; a price that is no whole
     number of 1e-9, and a qty that is none of ten to the ``size_power``, is refused, or with ``rounds`` rounded to the
     nearest; ``rounded``: in how many of the latest records. Events that are valid at the exchange only make no tick:
     the same event comes again in the order it was received.
     """
 
-    #: The number of a best bid or offer has this bit, which no other event of action M and kind quote has.
-    flags: ClassVar = Flags(best=4, other=0xFB)
+    #: The number of a best bid or offer has 4, which no other event of action M and kind quote has. Events of one
+    #: local_ts are what a strategy sees at once: the last one has 32.
+    flags: ClassVar = Flags(best=4, last=0x20, other=0xDB)
 
     def __init__(self, size_power: int, *, rounds: bool) -> None:
         reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, time_unit="ns", own=True)

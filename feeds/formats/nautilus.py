@@ -7,6 +7,7 @@ Their prices and sizes are little-endian whole numbers: of 8 bytes in units of 1
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Generator, Sequence
 from typing import Any, Final
@@ -31,6 +32,8 @@ _SIDES: Final = ("N", "B", "A")
 _ACTIONS: Final = ("", "A", "M", "C", "R")
 #: Flags that mean the same in a tick: last, top of book, snapshot, levels. The others are reserved.
 _FLAGS: Final = 0xF0
+#: Deltas that are looked at for ends of events.
+_LOOKED_AT: Final = 65_536
 #: A kind's columns as the file has them, and as they are given.
 _KINDS: Final = (
     ({"bid_price", "ask_price", "bid_size", "ask_size"}, ("bid_price", "ask_price", "bid_size", "ask_size")),
@@ -110,7 +113,18 @@ class NautilusSource(Dialect):
     @property
     def flags(self) -> Flags:
         """Deltas keep their flags, of which 16 says that they are of price levels; other rows have none."""
-        return Flags(snapshot=32, last=128, top=64, other=16) if self._of == 2 else Flags()
+        if self._of != 2:
+            return Flags()
+        return Flags(snapshot=32, last=128 if self._has_ends else 0, top=64, other=16)
+
+    @functools.cached_property
+    def _has_ends(self) -> bool:
+        """Whether deltas say where an event ends: without it in the first ones, each of them is an event."""
+        if not self.row_groups:
+            return True
+        for _, batch in self._inner.batches(["flags"], _LOOKED_AT, lambda *_: True):
+            return bool((self._whole(batch, "flags") & np.uint8(128)).any())
+        return True
 
     @property
     def bars(self) -> int | None:

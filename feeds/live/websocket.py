@@ -174,7 +174,7 @@ class WebSocketFeed(BaseFeed):
         """What is known of the feed. ``path`` is the URL without user, password and query: it is shown, and written to
         reports.
         """
-        return self._profile.info("websocket", self._shown_url, {})
+        return self._profile.info("websocket", self._shown_url, dict(self._ticks.examples))
 
     @property
     def is_live(self) -> bool:

@@ -39,7 +39,7 @@ class DepthMemory:
             "sd_depth_params *", {"depths": depths, "space": space.pointer, "top": top, "max_levels": max_levels}
         )
         ffi.buffer(ffi.addressof(params, "flags"))[:] = flags_bytes(flags or Flags())
-        self.function: Final = builtin_function("depth", bytes(ffi.buffer(params)), keep=space)
+        self.function: Final = builtin_function("depth", bytes(ffi.buffer(params)), ends=True, keep=space)
 
     def levels(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:
         """The best ``n`` levels of side ``"A"`` or ``"B"``, best first: an array of DEPTH_LEVEL, ``n`` rows at most."""

@@ -125,6 +125,10 @@ _COINS: Final = (
     "read the venue's files of trades, whose base_qty is in coins: here a size counts inverse contracts (100 USD of "
     "BTC, 10 USD of other coins), so notional and vwap mean nothing"
 )
+_ABSENT: Final = _Counter(
+    "absent", "unknown levels", "begin with a full snapshot: levels to remove did not exist, and no snapshot came"
+)
+
 _SAY_TICKS: Final = (
     "say by ticks=, or the key ticks of a profile, what they mean: 'orders' if fills reduce their orders, "
     "'dbn-orders' for Databento, 'plain' if trades are complete; 'plain' was assumed"
@@ -152,6 +156,23 @@ _OF_FEEDS: Final = (
         "unended_lines",
         "unended last line",
         "check that the file is complete: its last number has no line end and may be cut off",
+    ),
+    _Counter(
+        "not_rising",
+        "repeated sequences",
+        "find out why the venue's numbers repeat or run back: trades among them may count twice; levels that were sent "
+        "twice are left out",
+    ),
+    _Counter(
+        "stale_books",
+        "stale books",
+        "request a snapshot after each break of a connection and each gap: until one comes, levels that went meanwhile "
+        "stay in the books",
+    ),
+    _Counter(
+        "sequences_left_out",
+        "left out sequences",
+        "leave the field sequence out of the profile: ticks hold numbers up to 2^40 - 1, and these have their position",
     ),
     _Counter(
         "rolled_instruments",
@@ -206,7 +227,7 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
         _Counter("crossed", "crossed books", f"{_WHOLE}: after each of these ticks the bid was at or above the ask"),
     ),
     _DEPTH: (
-        _Counter("absent", "unknown levels", "begin with a full snapshot: levels to remove did not exist"),
+        _ABSENT,
         _Counter(
             "beyond",
             "clipped levels",
@@ -214,6 +235,12 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
         ),
         _Counter("unusable", "unusable levels", f"{_CORRECT}: those without a price, a side or a size are left out"),
         _Counter("crossed", "crossed books", "begin with a full snapshot: the bid was at or above the ask"),
+        _Counter(
+            "unended",
+            "unended events",
+            "read the feed to the end of a message, or say by event= where its events end: these ended without their "
+            "last tick, and may be halves",
+        ),
     ),
     _IMBALANCE: (_OUTSIDE_TICKS,),
     _SPREAD: (
@@ -402,6 +429,9 @@ def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.ND
                 # Rows of handlers without sessions leave nothing out.
                 for counter in (one for one in counters if one.field in (part.dtype.names or ())):
                     values = part[counter.field]
+                    if counter is _ABSENT:
+                        # A snapshot has a limited depth, and a venue's changes reach below it.
+                        values = np.where(part["snapshots"] > 0, 0, values)
                     found[counter] = np.maximum(found.get(counter, values), values)
     return found
 

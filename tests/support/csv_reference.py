@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import io
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 NONE = (1 << 63) - 1
+#: The flag of a message's last tick.
+LAST = 128
 Row = dict[str, str]
 Tick = dict[str, object]
 
@@ -61,6 +64,14 @@ def reference(kind: Kind, data: bytes) -> list[Tick]:
             tick.setdefault("ts_recv", tick.get("ts_event"))
             tick.setdefault("ts_event", tick["ts_recv"])
             ticks.append(tick)
+    return with_ends(ticks) if kind.tick is tardis_book else ticks
+
+
+def with_ends(ticks: list[Tick]) -> list[Tick]:
+    """The last row of each symbol among rows in a row of one receive time ends a message."""
+    for _, run in itertools.groupby(ticks, key=lambda tick: tick["ts_recv"]):
+        for last in {tick["symbol"]: tick for tick in run}.values():
+            last["flags"] = int(last["flags"]) | LAST
     return ticks
 
 
@@ -394,6 +405,8 @@ def databento_book(row: Row) -> list[Tick]:
     levels = [_databento_level(row, f"{level:02}") for level in range(3)]
     book = [level for level in levels if level["depth"] == 0 or (level["price"], level["order_id"]) != (NONE, NONE)]
     ticks = [_databento(row) | {"action": row["action"]} | level for level in book]
+    for tick in ticks[:-1]:
+        tick["flags"] = int(row["flags"]) & ~LAST
     return [*ticks, databento_trade(row)] if row["action"] == "T" else ticks
 
 
@@ -417,6 +430,7 @@ def tardis_snapshot(row: Row) -> list[Tick]:
         quote = _quote_of(row, names, 10**8, zero_is_none=False)
         if level == 0 or (quote["price"], quote["order_id"]) != (NONE, NONE):
             ticks.append(_tardis(row) | quote | {"depth": level})
+    ticks[-1]["flags"] = LAST
     return ticks
 
 

@@ -153,7 +153,10 @@ def _rows(found: Any, position: int, keys: dict[int, int], depth: int) -> list[d
             for i, level in enumerate(found.levels[: depth if rtype == 0x0A else 1])
             if i == 0 or level.bid_px != UNDEF_PRICE or level.ask_px != UNDEF_PRICE
         ]
-        return [event_row | _quote(level, i) for i, level in wanted] + [event_row] * (str(found.action) == "T")
+        quotes = [event_row | _quote(level, i) for i, level in wanted]
+        for inner in quotes[:-1]:
+            inner["flags"] &= ~128  # the last level ends the event
+        return quotes + [event_row] * (str(found.action) == "T")
     if rtype in (0xC0, 0xC1, 0xC3, 0xC4):
         return [row | _quote(found.levels[0], 0) | {"flags": int(found.flags)}]
     if rtype == 0x12:

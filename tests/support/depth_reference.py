@@ -9,46 +9,71 @@ from strand import UNDEF_PRICE
 STATUS, QUOTE, TRADE = 4, 3, 2
 COUNTED = (
     "ticks", "volume", "trades", "last_price", "crossed", "snapshots", "absent", "beyond", "unusable", "passed_over",
+    "unended",
 )  # fmt: skip
 SNAPSHOT, BEST = 32, 4
 
 
 class PlainDepth:
-    """One symbol's. ``sides``: price to size."""
+    """One symbol's. ``sides``: price to size. ``last``: the flag that ends an event; 0: each tick ends one."""
 
-    def __init__(self, top: int = 5, max_levels: int = 1 << 20) -> None:
-        self.top, self.max_levels = top, max_levels
+    def __init__(self, top: int = 5, max_levels: int = 1 << 20, last: int = 0) -> None:
+        self.top, self.max_levels, self.last = top, max_levels, last
+        self.waiting: list[Any] = []
         self.sides: dict[str, dict[int, int]] = {"A": {}, "B": {}}
         self.in_snapshot = False
         self.count = dict.fromkeys(COUNTED, 0)
 
     def apply(self, t: Any) -> None:
         """One tick, a record of TICK."""
-        self.change(t)
-        bids, asks = self.levels("B"), self.levels("A")
-        self.count["crossed"] += bool(bids and asks and bids[0][0] >= asks[0][0])
+        if self.change(t):
+            bids, asks = self.levels("B"), self.levels("A")
+            self.count["crossed"] += bool(bids and asks and bids[0][0] >= asks[0][0])
 
-    def change(self, t: Any) -> None:
-        """The same without a look at what it leaves, which takes all levels: ``crossed`` is not counted."""
+    def finish(self) -> None:
+        """The end of the run."""
+        if self.waiting:
+            self.count["unended"] += 1
+            self._end()
+
+    def _end(self) -> None:
+        for waiting in self.waiting:
+            self._quote(waiting)
+        self.waiting, self.in_snapshot = [], False
+
+    def change(self, t: Any) -> bool:
+        """The same without a look at what it leaves, which takes all levels: ``crossed`` is not counted.
+
+        Returns whether an event of levels has ended.
+        """
         self.count["ticks"] += 1
         size, price, kind = int(t["size"]), int(t["price"]), int(t["kind"])
+        ends = not self.last or bool(t["flags"] & self.last and kind != STATUS)
+        ended = ends and (kind == QUOTE or bool(self.waiting))
+        if kind == QUOTE:
+            self.waiting.append(t.copy())
+        if ended:
+            self._end() if self.last else self._quote(self.waiting.pop())
         if kind == TRADE and size:
             self.count["trades"] += 1
             self.count["volume"] += size
             if price != UNDEF_PRICE:
                 self.count["last_price"] = price
-        elif kind == QUOTE:
-            side = t["side"].decode()
-            if side == "N":
-                self._view(t, price, size)
-            elif side in self.sides:
-                self._update(t, side, price, size)
-            else:
-                self.count["unusable"] += 1
         elif kind == STATUS and t["action"] == b"R":
+            self.finish()
             self.sides, self.in_snapshot = {"A": {}, "B": {}}, False
-        elif kind != TRADE:
+        elif kind not in (QUOTE, TRADE):
             self.count["passed_over"] += 1
+        return ended
+
+    def _quote(self, t: Any) -> None:
+        size, price, side = int(t["size"]), int(t["price"]), t["side"].decode()
+        if side == "N":
+            self._view(t, price, size)
+        elif side in self.sides:
+            self._update(t, side, price, size)
+        else:
+            self.count["unusable"] += 1
 
     def _clear(self) -> None:
         self.sides = {"A": {}, "B": {}}
@@ -66,7 +91,7 @@ class PlainDepth:
         action, snapshot = t["action"].decode(), bool(t["flags"] & SNAPSHOT)
         if snapshot and not self.in_snapshot:
             self._clear()
-        self.in_snapshot = snapshot
+        self.in_snapshot = snapshot or bool(self.last and self.in_snapshot)
         sign = -1 if side == "B" else 1
         levels = self.sides[side]
         if action == "R":

@@ -10,7 +10,7 @@ from typing import Any
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "feeds" / "json.md"
 TRADE = {"e": "trade", "T": 1, "s": "ETHUSDT", "p": "2683.81", "q": "0.0001", "t": 7, "m": True}
-DEPTH = {"e": "depthUpdate", "E": 2, "s": "ETHUSDT", "b": [["1.5", "2"], ["1", "0"]], "a": [["3", "4"]]}
+DEPTH = {"e": "depthUpdate", "E": 2, "s": "ETHUSDT", "U": 5, "u": 6, "b": [["1.5", "2"], ["1", "0"]], "a": [["3", "4"]]}
 BEST = {"u": 35_346_513_501, "s": "ETHUSDT", "b": "2", "B": "1000000", "a": "3", "A": "0.5"}
 FIRST_NS = 1_767_571_200_000_000_000
 LINES = [

@@ -17,7 +17,7 @@
  *   TBBO, TCBBO       and, where the action is T, a TRADE like that of a trades record behind it
  *   BBO, CBBO         1      QUOTE   N       N       bid      bid size   ask price  ask size
  *   MBP-10            as MBP-1, a QUOTE for each of the first `levels` levels that either side has, the first always,
- *                     with the level as depth
+ *                     with the level as depth; of these only the last one has the record's flag 0x80 for the end of an event
  *   OHLCV             4      TRADE   T       N       open, high, low, close; the volume is the size of the close, 0 in
  *                     the others; depth 0 to 3
  *   status            1      STATUS  N       N       none     0          0          action | reason << 16 | event << 32

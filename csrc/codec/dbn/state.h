@@ -24,6 +24,8 @@ enum {
 
 /* Flags by which a record casts doubt on its prices. */
 enum { SD_DBN_MAYBE_BAD_BOOK = 0x04, SD_DBN_BAD_TS_RECV = 0x08, SD_DBN_SNAPSHOT = 0x20 };
+/* The last record of an event for an instrument. */
+enum { SD_DBN_LAST = 0x80 };
 
 /* Why a call ended: a fault, or a question that the caller has to answer before the next one. */
 enum {

@@ -67,6 +67,8 @@ static inline uint64_t make_book(sd_tick *ticks, const uint8_t *p, uint32_t key,
   for (uint32_t i = 0; i < levels; i++) {
     const uint8_t *level = p + LEVELS_AT + i * LEVEL_BYTES;
     if (i && load_i64(level) == SD_UNDEF_PRICE && load_i64(level + 8) == SD_UNDEF_PRICE) continue;
+    /* Of a view in several ticks, the last one ends the event. */
+    if (made) ticks[made - 1].flags &= (uint8_t)~SD_DBN_LAST;
     ticks[made] = head;
     make_quote(&ticks[made++], level, (uint8_t)i);
   }

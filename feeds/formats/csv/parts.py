@@ -15,7 +15,7 @@ from strand.feeds.formats.csv.profile import Part, Profile, SymbolRule
 from strand.feeds.formats.csv.ticks import Made, TickMaker
 from strand.feeds.mapping.scalars import PLACES
 from strand.feeds.selection import Selection
-from strand.ticks import KIND_QUOTE, UNDEF_PRICE, empty, zeros
+from strand.ticks import KIND_QUOTE, KIND_STATUS, UNDEF_PRICE, empty, zeros
 
 __all__ = ["PartsMaker", "tick_maker"]
 
@@ -50,6 +50,8 @@ class PartsMaker:
         first = replace(profile, fields=(*profile.fields, *parts[0].fields), parts=())
         others = [_only_fields(profile, part) for part in parts[1:]]
         self._parts = parts
+        self._last = profile.flags.last if profile.event == ("row",) else 0
+        self._sets = profile.sets_last
         self._makers = [TickMaker(replace(found, profile=each), sample, **options) for each in (first, *others)]
         self._head = self._makers[0]
         self._found = found
@@ -107,10 +109,12 @@ class PartsMaker:
             ticks[:, place] = made.ticks
         kept[faults != 0] = np.arange(width) == 0
         out = ticks[kept]
+        if self._last:
+            _end_rows(out, kept, self._last, sets=bool(self._sets))
         # The row of each tick. A row with a fault has only its first tick.
         of_tick = np.repeat(np.arange(count), kept.sum(axis=1))
         inexact = np.intersect1d(np.unique(np.concatenate(rounded)), rows)
-        return Made(out, out["ts_recv"], faults[of_tick], rows[of_tick], len(inexact), count)
+        return Made(out, out["ts_recv"], faults[of_tick], rows[of_tick], len(inexact), count, head.left_out)
 
     def _holds(self, block: Block, part: Part, rows: Any) -> Any:
         return holds(block.columns[self._found.read_column(part.where)], part.text.encode(self._found.encoding), rows)
@@ -129,6 +133,20 @@ def _without(ticks: TickBatch, part: Part) -> TickBatch:
         field = PLACES.get(rule.field, rule.field)
         rest[field] = blank[field]
     return rest
+
+
+def _end_rows(ticks: TickBatch, kept: Any, last: int, *, sets: bool) -> None:
+    """Makes each row an event, whose last tick gets the flag ``last``. Where the file has the flag, not ``sets``, a
+    row's quotes have it at the last of them alone; rows without it are parts of an event."""
+    row = np.repeat(np.arange(len(kept)), kept.sum(axis=1))
+    if sets:
+        ends = np.append(row[1:] != row[:-1], True) & (ticks["kind"] != KIND_STATUS)
+        ticks["flags"][ends] |= np.uint8(last)
+        return
+    quotes = np.flatnonzero(ticks["kind"] == KIND_QUOTE)
+    inner = quotes[:-1][row[quotes[:-1]] == row[quotes[1:]]]
+    flags = ticks["flags"]
+    flags[inner] &= np.uint8(~last & 0xFF)
 
 
 def _is_filled(made: Made) -> Any:

@@ -18,6 +18,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
 from strand.feeds.io.files import small_text
 from strand.feeds.mapping.clocks import Ambiguous, Pattern
+from strand.feeds.mapping.events import LAST, free_bit
 from strand.feeds.mapping.rules import (
     FieldRule,
     SymbolKeys,
@@ -30,6 +31,7 @@ from strand.feeds.mapping.rules import (
 )
 from strand.feeds.mapping.scalars import TIMES
 from strand.feeds.mapping.units import unit_power
+from strand.ticks import FIELDS
 
 __all__ = [
     "FieldRule",
@@ -84,6 +86,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     ticks: TicksAre | None = None
     flags: dict[str, Any] = {}
     bars: bool = False
+    event: Names | None = None
     parts: list[Any] = []
     like: dict[str, str] = {}
     symbol: dict[str, Any] = {}
@@ -167,6 +170,10 @@ class Profile:
     flags: Flags
     bars: bool
     """Rows are bars. Their length is what ``plus`` adds to the time of the first one."""
+    event: tuple[str, ...]
+    """What the ticks of an event have in common: fields, or ``("row",)``. Empty: each tick is one."""
+    sets_last: int
+    """The flag that the reader sets at the end of an event; 0: none, or the file has it."""
 
     @functools.cached_property
     def needed(self) -> list[tuple[str, frozenset[str]]]:
@@ -230,7 +237,14 @@ def read_profile(text: str, source: str) -> Profile:
         ticks=keys.ticks,
         bars=keys.bars,
         flags=flags_of(all_rules, keys.ticks, keys.flags, f"{where}."),
+        event=_event(keys, parts, f"{where}.event"),
+        sets_last=0,
     )
+    if profile.event and not profile.flags.last:
+        last = free_bit(LAST, profile.flags)
+        if keys.event is not None and not last:
+            raise ConfigurationError(f"{where}.event: no bit of the flags is free: leave the column of flags out")
+        profile = replace(profile, flags=replace(profile.flags, last=last), sets_last=last)
     _check(profile, where)
     return profile
 
@@ -239,6 +253,23 @@ def _marks(keys: _ProfileKeys, where: str) -> tuple[bytes, bytes]:
     if keys.decimal == keys.thousands:
         raise ConfigurationError(f"{where}.thousands: {keys.thousands!r} stands before a fraction already (decimal)")
     return keys.decimal.encode(), keys.thousands.encode()
+
+
+def _event(keys: _ProfileKeys, parts: tuple[Part, ...], where: str) -> tuple[str, ...]:
+    if keys.event is None:
+        return ("row",) if any(part.level is not None for part in parts) else ()
+    names = names_of(keys.event)
+    if names == ("tick",):
+        return ()
+    if names == ("row",):
+        return names
+    for name in names:
+        if name not in FIELDS or name == "flags":
+            raise ConfigurationError(
+                f"{where}: give row, tick, or fields of a tick that rows of one message have in common, as ts_recv or "
+                f"sequence, not {name!r}"
+            )
+    return names
 
 
 def _parts(given: Any, where: str, size_power: int, of_all: tuple[FieldRule, ...]) -> list[Part]:

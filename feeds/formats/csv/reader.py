@@ -28,6 +28,7 @@ from strand.feeds.formats.csv.rows import CsvRows
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
 from strand.feeds.io.zip import split_member
+from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.scalars import SIZES
 from strand.feeds.mapping.units import unit_power
@@ -211,8 +212,10 @@ class CsvFeed(BaseFeed):
         stream = open_stream(self._path, limits=self._limits)
         self._chunks = read_chunks(stream, chunk_bytes=_CHUNK_BYTES, headroom=LONGEST_LINE)
         rows = self._rows.ticks(self._chunks, stream, self._threads)
+        profile = self._match.profile
+        by_fields = bool(profile.sets_last) and profile.event != ("row",)
         try:
-            for ticks in rows:
+            for ticks in with_ends(rows, profile.event, profile.sets_last) if by_fields else rows:
                 for at in range(0, len(ticks), self._batch_ticks):
                     self._check_open()
                     yield ticks[at : at + self._batch_ticks]

@@ -27,8 +27,8 @@ from strand.symbols import NAME_BYTES
 __all__ = ["CsvRows"]
 
 _COUNTS = (
-    "records", "ticks", "empty_lines", "end_lines", "not_selected", "rows_rounded", "time_reversals", "unended_lines",
-    "repeated_ids", "bytes_in", "bytes_out",
+    "records", "ticks", "empty_lines", "end_lines", "not_selected", "rows_rounded", "sequences_left_out",
+    "time_reversals", "unended_lines", "repeated_ids", "bytes_in", "bytes_out",
 )  # fmt: skip
 
 
@@ -199,6 +199,7 @@ class CsvRows:
         counts["empty_lines"] += len(block.empty)
         counts["not_selected"] += block.rows - (len(made.ticks) if made.count is None else made.count)
         counts["rows_rounded"] += made.inexact
+        counts["sequences_left_out"] += made.left_out
         counts["unended_lines"] += self._doubts_end and block.is_cut and _has_last_line(block, made)
         counts["bytes_in"] = bytes_in
         counts["bytes_out"] += block.bytes

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from strand.binding.text import (
     DECIMAL,
     FAULT_FALLS,
-    FAULT_RANGE,
     HEX,
     ID,
     LETTER_TARGETS,
@@ -46,6 +45,7 @@ class Made:
 
     ``times``: their ts_recv once more, in one run of memory. ``inexact``: how many rows have a number that was rounded
     on request, ``count``: how many rows the ticks are of, where a row may have several (None: one each).
+    ``left_out``: how many rows have a sequence that no tick holds.
     """
 
     ticks: TickBatch
@@ -54,6 +54,7 @@ class Made:
     rows: Chosen | None
     inexact: int = 0
     count: int | None = None
+    left_out: int = 0
 
 
 class TickMaker:
@@ -349,8 +350,10 @@ class TickMaker:
         numbers = np.zeros(len(made.ticks), np.uint64)
         self._number(rule, block, made, numbers)
         beyond = numbers > MAX_SEQUENCE
-        made.faults[beyond & (made.faults == 0)] = self._place(rule.columns) << 8 | FAULT_RANGE
-        numbers[beyond] = 0
+        if beyond.any():
+            # No tick holds them: it keeps its position.
+            made.left_out = int(np.count_nonzero(beyond & (made.faults == 0)))
+            numbers[beyond] = made.ticks["sequence"][beyond]
         made.ticks["sequence"] = numbers
 
     def _fill_pair(self, rule: FieldRule, block: Block, made: Made) -> None:

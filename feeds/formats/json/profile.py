@@ -32,7 +32,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from itertools import chain
@@ -43,8 +43,10 @@ import msgspec
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo, Flags, TicksAre
+from strand.feeds.formats.json.numbering import Numbering, Numbers, SnapshotOf, whole_number
 from strand.feeds.io.files import small_text
 from strand.feeds.mapping.clocks import TextTimes
+from strand.feeds.mapping.events import LAST, free_bit
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.rules import (
     FieldRule,
@@ -71,12 +73,14 @@ from strand.feeds.mapping.scalars import (
 )
 from strand.feeds.mapping.units import unit_power
 from strand.symbols import name_problem
-from strand.ticks import UNDEF_PRICE
+from strand.ticks import KIND_NONE, KIND_QUOTE, UNDEF_PRICE
 
 __all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "at_path", "is_message_profile", "read_profile"]
 
 #: Keys of fields that only tables of text have, and units of times.
 _NOT_HERE: Final = ("since", "digits", "plus", "later_of", "earlier_of", "running")
+#: The bit of flags by which the reader marks a snapshot, where it is free.
+_SNAPSHOT: Final = 32
 _NUMBERS: Final = ("s", "ms", "us", "ns")
 _UNITS: Final = (*_NUMBERS, "auto", "clock", "stamp")
 
@@ -90,10 +94,22 @@ class _MessageKeys(msgspec.Struct, frozen=True, kw_only=True):
     each: str | None = None
     symbol: Any = None
     kind: Literal["none", "order", "trade", "quote", "status"] = "none"
-    gapless: bool = False
-    more: bool = False
+    gapless: bool | dict[str, Any] = False
+    snapshot: bool | SnapshotOf = False
     optional: bool = False
+    more: bool = False
     fields: dict[str, Any] = {}
+
+
+class _GaplessKeys(msgspec.Struct, frozen=True, kw_only=True):
+    last: str
+    first: str | None = None
+    previous: str | None = None
+    name: str | None = None
+
+
+class _ConnectionKeys(msgspec.Struct, frozen=True, kw_only=True):
+    last: str
 
 
 class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +117,8 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     size_unit: Any = 1
     inexact: Literal["raise", "round"] = "raise"
     ticks: TicksAre | None = None
+    event: Literal["message", "tick"] = "message"
+    gapless: dict[str, Any] | None = None
     flags: dict[str, Any] = {}
     received: Literal["s", "ms", "us", "ns", "stamp"] | None = None
     document: bool | str = False
@@ -193,11 +211,18 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The fields of one tick that the profile fills, by name, and the tick's symbol."""
+    """The fields of one tick that the profile fills, by name, and the tick's symbol.
+
+    Attributes:
+        values: The fields. Empty: the record makes no tick, and has the numbers of a whole message.
+        rule: The rule that made it.
+        numbers: The message's numbers; None: they are not followed.
+    """
 
     symbol: str
     values: dict[str, Any]
-    gapless: bool
+    rule: MessageRule
+    numbers: Numbers | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +233,10 @@ class MessageRule:
     each: Path_ | None
     symbol: Path_ | str
     kind: int
-    gapless: bool
-    more: bool
+    numbering: Numbering | None
+    snapshot: SnapshotOf | None
     optional: bool
+    more: bool
     fields: tuple[_Field, ...]
 
     def matches(self, message: Any) -> bool:
@@ -226,13 +252,49 @@ class MessageRule:
             place = ".".join(self.each or ())
             yield BadRecord(f"there is no list at {place}: if such messages have no data, give optional = true")
             return
+        if self.each is not None and (whole := self._whole(message)) is not None:
+            yield whole
         for item in items:
             try:
                 yield self._record(item, message)
             except BadRecord as error:
                 yield error
 
-    def _record(self, item: Any, message: Any) -> Record:
+    def _whole(self, message: Any) -> Record | None:
+        """The message itself, where it names its symbol and has its numbers beside its records."""
+        if self.snapshot is None and (self.numbering is None or self.numbering.last is None):
+            return None
+        try:
+            return Record(self._symbol(message, message), {}, self, self._numbers(message, message, {}))
+        except BadRecord:
+            return None  # each record has its own
+
+    def _numbers(self, item: Any, message: Any, values: Mapping[str, Any]) -> Numbers | None:
+        """The numbers of a record's message; None where they are not followed. Raises BadRecord."""
+        numbering = self.numbering
+        if numbering is None:
+            return None
+        if numbering.last is None:
+            return Numbers(values["sequence"]) if values else None
+
+        def at(path: Path_ | None, name: str) -> int | None:
+            if path is None:
+                return None
+            found = _first((path,), item, message)
+            if found is None:
+                raise BadRecord(f"gapless.{name}: there is no field {'.'.join(path)}")
+            try:
+                return whole_number(found)
+            except BadRecord as error:
+                raise BadRecord(f"gapless.{name}: {error}") from None
+
+        last = at(numbering.last, "last")
+        assert last is not None
+        if self.snapshot is not None:
+            return Numbers(last)
+        return Numbers(last, at(numbering.first, "first"), at(numbering.previous, "previous"))
+
+    def _symbol(self, item: Any, message: Any) -> str:
         symbol: Any = self.symbol
         if not isinstance(symbol, str):
             # In a list of records the name is often said once, beside the list.
@@ -241,6 +303,10 @@ class MessageRule:
             raise BadRecord(f"symbol: {shown(symbol)} is not a name")
         if problem := name_problem(symbol):
             raise BadRecord(f"symbol: {symbol[:80]!r} {problem}")
+        return symbol
+
+    def _record(self, item: Any, message: Any) -> Record:
+        symbol = self._symbol(item, message)
         values: dict[str, Any] = {"kind": self.kind}
         for field in self.fields:
             if (value := field.of(item, message)) is not None:
@@ -250,7 +316,7 @@ class MessageRule:
                 values["size"] = abs(value)
         values["kind"] = values["kind"] or kind_of(values.get("action", b"N"))
         values.setdefault("action", action_of(values["kind"]))
-        return Record(symbol, values, self.gapless)
+        return Record(symbol, values, self, self._numbers(item, message, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +337,20 @@ class JsonProfile:
     rounding: Rounding
     ticks: TicksAre | None
     flags: Flags
+    sets_last: int
+    connection: Path_ | None
     received: Literal["s", "ms", "us", "ns", "stamp"] | None = None
     zone: str | None = None
     document: Path_ | None = None
+
+    def connection_number(self, message: Any) -> int | None:
+        """The number of a message among all of its connection; None where it has none. Raises BadRecord."""
+        found = None if self.connection is None else at_path(message, self.connection)
+        return None if found is None else whole_number(found)
+
+    def asks_for(self, name: str) -> bool:
+        """Whether snapshots of a sequence are answers to requests."""
+        return any(rule.snapshot == "rest" and rule.numbering and rule.numbering.name == name for rule in self.rules)
 
     def info(self, name: str, path: str, details: dict[str, Any]) -> FeedInfo:
         return FeedInfo(
@@ -359,9 +436,36 @@ def read_profile(
     flags = flags_of([field.rule for rule in rules for field in rule.fields], keys.ticks, keys.flags, f"{said}.")
     within = keys.document if isinstance(keys.document, str) else None
     document = None if keys.document is False else () if within is None else _path(within, f"{said}.document")
+    flags, sets_last = _with_events(flags, rules, keys)
+    connection = None
+    if keys.gapless is not None:
+        given_path = checked(_ConnectionKeys, keys.gapless, f"{said}.gapless").last
+        connection = _path(given_path, f"{said}.gapless.last")
     return JsonProfile(
-        keys.name, rules, Decimal(1).scaleb(power), plain, rounding, keys.ticks, flags, keys.received, zone, document
+        keys.name,
+        rules,
+        Decimal(1).scaleb(power),
+        plain,
+        rounding,
+        keys.ticks,
+        flags,
+        sets_last,
+        connection,
+        keys.received,
+        zone,
+        document,
     )
+
+
+def _with_events(flags: Flags, rules: tuple[MessageRule, ...], keys: _ProfileKeys) -> tuple[Flags, int]:
+    """The flags with those that the reader sets itself, and the mask that ends an event; 0: the reader sets none."""
+    if not flags.snapshot and any(rule.snapshot for rule in rules):
+        flags = replace(flags, snapshot=free_bit(_SNAPSHOT, flags))
+    levels = any(rule.kind in (KIND_NONE, KIND_QUOTE) for rule in rules)  # a field may say the kind
+    if flags.last or keys.event == "tick" or not levels or keys.ticks in ("orders", "dbn", "dbn-orders"):
+        return flags, 0
+    last = free_bit(LAST, flags)
+    return replace(flags, last=last), last
 
 
 def _plain(value: Any) -> Any:
@@ -390,18 +494,35 @@ def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, t
         if rule.whole_power is not None:
             raise ConfigurationError(f"{where}.fields.{rule.field}.unit: give one unit")
     fields = tuple(_field(rule, size_power, rounding, f"{where}.fields.{rule.field}", times) for rule in rules)
-    if keys.gapless and not any(rule.field == "sequence" and not (rule.optional or rule.empty) for rule in rules):
-        raise ConfigurationError(f"{where}.gapless: give the column of each record's sequence, or leave gapless out")
     return MessageRule(
         where=tuple((_path(name, f"{where}.where"), text_of(value)) for name, value in keys.where.items()),
         each=None if keys.each is None else _path(keys.each, f"{where}.each"),
         symbol=_path(columns[0], f"{where}.symbol") if columns else str(symbol.constant),
         kind=KINDS[keys.kind],
-        gapless=keys.gapless,
-        more=keys.more,
+        numbering=_numbering(keys, rules, where),
+        snapshot="stream" if keys.snapshot is True else keys.snapshot or None,
         optional=keys.optional,
+        more=keys.more,
         fields=fields,
     )
+
+
+def _numbering(keys: _MessageKeys, rules: tuple[FieldRule, ...], where: str) -> Numbering | None:
+    if keys.gapless is False:
+        return None
+    if keys.gapless is True:
+        if not any(rule.field == "sequence" and not (rule.optional or rule.empty) for rule in rules):
+            raise ConfigurationError(
+                f"{where}.gapless: give the column of each record's sequence, or the fields of the message's numbers, "
+                '{ last = "u" }, or leave gapless out'
+            )
+        return Numbering(keys.kind)
+    given = checked(_GaplessKeys, keys.gapless, f"{where}.gapless")
+    last, first, previous = (
+        None if path is None else _path(path, f"{where}.gapless.{name}")
+        for name, path in (("last", given.last), ("first", given.first), ("previous", given.previous))
+    )
+    return Numbering(given.name or keys.kind, last, first, previous)
 
 
 def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str, times: _Times) -> _Field:
@@ -417,6 +538,8 @@ def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str, tim
     convert = converter(
         rule.field, rounding, power=power, unit=unit if texts is None else "ns", texts=texts, signed=rule.signed
     )
+    if rule.field == "sequence" and rule.text is None:
+        convert = whole_number  # of a number that no tick holds, the messages' order can still be told
     if rule.text is not None:
         if rule.field == "sequence":
             raise ConfigurationError(f"{where}.text: a sequence is a number: give its column as it is")

@@ -175,7 +175,7 @@ class JsonLinesFeed(JsonFileFeed):
 
     @property
     def info(self) -> FeedInfo:
-        return self._profile.info("jsonl", str(self._path), {"compression": self._compression})
+        return self._profile.info("jsonl", str(self._path), {"compression": self._compression, **self._ticks.examples})
 
     def statistics(self) -> dict[str, int]:
         """``messages``, ``ticks``, ``other_messages``, ``rows_rounded``; of symbols whose profile says that they have
@@ -185,6 +185,12 @@ class JsonLinesFeed(JsonFileFeed):
 
     def _take(self, line: Line | None) -> bool:
         if line is None:
+            if self._ticks.waits:
+                raise FormatError(
+                    "no message has a time of receipt or a ts_event, which a snapshot without a time needs: map one in "
+                    "the profile",
+                    path=self._path,
+                )
             return False
         text = None if line.text is None else line.text.strip().removeprefix(b"\xef\xbb\xbf")
         if text == b"":

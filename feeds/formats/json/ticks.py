@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
@@ -13,10 +13,11 @@ import numpy as np
 
 from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
+from strand.feeds.formats.json.numbering import Chain, Numbers, Step
 from strand.feeds.formats.json.profile import BadRecord, JsonProfile, Record
 from strand.feeds.mapping.options import MEND
 from strand.feeds.skipped import Skipped
-from strand.ticks import FIELDS, UNDEF_PRICE, zeros
+from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, zeros
 
 __all__ = ["EVENTS", "FeedEvent", "JsonTicks", "parsed"]
 
@@ -25,8 +26,12 @@ EVENTS: Final = 1_000
 _BLANK: Final = {"price": UNDEF_PRICE, "side": b"N", "action": b"N"}
 _COUNTS: Final = (
     "messages", "ticks", "other_messages", "rows_rounded", "connected", "disconnected", "gap", "gap_messages",
-    "not_rising",
+    "not_rising", "older_messages", "repeated_after_snapshot", "sequences_left_out",
 )  # fmt: skip
+#: Kinds of ticks of which books are made.
+_BOOKS: Final = (KIND_ORDER, KIND_QUOTE)
+#: The most symbols that a warning names.
+_NAMED: Final = 5
 
 
 def parsed(data: str | bytes) -> Any:
@@ -52,6 +57,15 @@ class FeedEvent:
     text: str
     symbol: str | None = None
     missing: int = 0
+
+
+class _Pending:
+    """The fields of a tick to be."""
+
+    __slots__ = ("received", "symbol", "values")
+
+    def __init__(self, symbol: int, values: dict[str, Any], received: int | None) -> None:
+        self.symbol, self.values, self.received = symbol, values, received
 
 
 class JsonTicks:
@@ -80,19 +94,42 @@ class JsonTicks:
         self._on_bad_record, self._skipped, self._on_event = on_bad_record, skipped, on_event
         self._max_symbols = max_symbols
         self._index = {name: at for at, name in enumerate(self.names)}
-        self._sequences: dict[str, int] = {}
-        self._records: list[tuple[Record, int, int]] = []
+        #: By the name of a sequence and the symbol.
+        self._chains: dict[tuple[str, str], Chain] = {}
+        self._connection: Chain | None = None
+        self._records: list[_Pending] = []
+        #: The latest time of receipt; None: there was none.
+        self._latest_ns: int | None = None
+        #: Symbols with books; those whose book may lack changes; and those whose book has changed, or ended, so.
+        self._with_books: dict[str, None] = {}
+        self._doubtful: dict[str, str] = {}
+        self._stale: dict[str, str] = {}
         #: What an error about the next messages ends with.
         self.hint = ""
 
     @property
     def pending(self) -> int:
-        """Ticks that ``batch`` would give."""
-        return len(self._records)
+        """Ticks that ``batch`` would give: none as long as the first ones wait for a time."""
+        return len(self._records) if self._latest_ns is not None else 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether ticks wait for the first message that has a time."""
+        return bool(self._records) and self._latest_ns is None
+
+    @property
+    def examples(self) -> dict[str, dict[str, str]]:
+        """Details of a feed: what its warnings name."""
+        stale = self._stale | self._doubtful
+        if not stale:
+            return {}
+        more = f" and {len(stale) - _NAMED:,} more" if len(stale) > _NAMED else ""
+        text = f"{', '.join(list(stale)[:_NAMED])}{more}, {next(iter(stale.values()))}"
+        return {"examples": {"stale_books": text}}
 
     def statistics(self) -> dict[str, int]:
         """The counts that feeds report; see ``WebSocketFeed.statistics``."""
-        return {name: self.counts[name] for name in _COUNTS}
+        return {name: self.counts[name] for name in _COUNTS} | {"stale_books": len(self._stale | self._doubtful)}
 
     def take(
         self, data: str | bytes, now_ns: int | None, *, offset: int | None = None, line: int | None = None
@@ -113,31 +150,49 @@ class JsonTicks:
             self.counts["messages"] += 1
             self._refuse(f"is not JSON: {error}", offset, line)
             return
-        self.take_message(message, now_ns, offset=offset, line=line)
+        self.take_message(message, now_ns, offset=offset, line=line, size=len(data))
 
     def take_message(
-        self, message: Any, now_ns: int | None, *, offset: int | None = None, line: int | None = None
+        self,
+        message: Any,
+        now_ns: int | None,
+        *,
+        offset: int | None = None,
+        line: int | None = None,
+        size: int = 1_024,
     ) -> None:
-        """The same of a message that has been parsed."""
+        """The same of a message that has been parsed. ``size``: bytes of its text, as far as they are known."""
         self.counts["messages"] += 1
+        try:
+            self._follow_connection(message, now_ns)
+        except BadRecord as error:
+            self._refuse(f"gapless.last: {error}", offset, line)
         found = self._profile.records(message)
         if found is None:
             self.counts["other_messages"] += 1
             return
-        for record in found:
-            if isinstance(record, BadRecord):
-                self._profile.rounding.rounded = False
-                self._refuse(str(record), offset, line)
-                continue
-            received = record.values.get("ts_event") if now_ns is None else now_ns
-            if received is None:
-                self._refuse("has no time of receipt and no ts_event: map one in the profile", offset, line)
-                continue
-            self._records.append((record, self._symbol(record.symbol), received))
-            self.counts["rows_rounded"] += self._profile.rounding.rounded
-            self._profile.rounding.rounded = False
-            if record.gapless:
-                self._check_sequence(record, received)
+        _Message(self, self._profile, (message, size), now_ns, (offset, line)).take(found)
+
+    def _follow_connection(self, message: Any, now_ns: int | None) -> None:
+        number = self._profile.connection_number(message)
+        if number is None:
+            return
+        if self._connection is None:
+            self._connection = Chain(drops=False)
+        step = self._connection.change(Numbers(number), None, 0)
+        self.counts["not_rising"] += step.back
+        if step.missing:
+            self._missing(None, step, now_ns or self._latest_ns or 0)
+
+    def _missing(self, symbol: str | None, step: Step, now_ns: int) -> None:
+        """Notes messages that never came. ``symbol``: None for those of a connection, which may be of any symbol."""
+        after, before = step.between
+        text = f"{after + 1} to {before - 1}" if step.missing == before - after - 1 else f"between {after} and {before}"
+        self.counts["gap_messages"] += step.missing
+        self.note("gap", now_ns, text if symbol is None else f"{symbol}: {text}", symbol, step.missing)
+        for name in self._with_books if symbol is None else (symbol,):
+            if name in self._with_books:
+                self._doubtful[name] = "after missing messages"
 
     def note(
         self,
@@ -149,6 +204,9 @@ class JsonTicks:
     ) -> None:
         """Keeps an event, and tells of it."""
         self.counts[kind] += 1
+        if kind == "disconnected":
+            self._doubtful |= dict.fromkeys(self._with_books, "after the connection broke")
+            self._connection = None
         event = FeedEvent(kind, time_ns, text, symbol, missing)
         self.events.append(event)
         if self._on_event is not None:
@@ -157,20 +215,21 @@ class JsonTicks:
     def batch(self) -> TickBatch:
         """The ticks of what was taken since the last one."""
         records, self._records = self._records, []
+        assert self._latest_ns is not None or not records
         ticks = zeros(len(records))
         for name, value in _BLANK.items():
             ticks[name] = value
-        ticks["ts_recv"] = ticks["ts_event"] = [now_ns for _, _, now_ns in records]
-        ticks["instrument_id"] = [symbol for _, symbol, _ in records]
+        ticks["ts_recv"] = ticks["ts_event"] = [one.received for one in records]
+        ticks["instrument_id"] = [one.symbol for one in records]
         first = self.counts["ticks"] + 1
         ticks["sequence"] = np.arange(first, first + len(records))
         by_fields: dict[tuple[str, ...], list[int]] = {}
-        for at, (record, _, _) in enumerate(records):
-            by_fields.setdefault(tuple(record.values), []).append(at)
+        for at, one in enumerate(records):
+            by_fields.setdefault(tuple(one.values), []).append(at)
         for names, places in by_fields.items():
             for name in names:
                 column = ticks[name].copy()
-                column[places] = np.array([records[at][0].values[name] for at in places], FIELDS[name])
+                column[places] = np.array([records[at].values[name] for at in places], FIELDS[name])
                 ticks[name] = column
         self.counts["ticks"] += len(records)
         return ticks
@@ -181,18 +240,6 @@ class JsonTicks:
             raise FormatError(f"message {number}: {why}: {MEND}{self.hint}", path=self._where, offset=offset, line=line)
         self._skipped.add("not as the profile has it", offset=offset, line=number if line is None else line, text=why)
 
-    def _check_sequence(self, record: Record, now_ns: int) -> None:
-        sequence = record.values["sequence"]
-        last = self._sequences.get(record.symbol)
-        if last is not None and sequence > last + 1:
-            missing = sequence - last - 1
-            self.counts["gap_messages"] += missing
-            self.note("gap", now_ns, f"{record.symbol}: {last + 1} to {sequence - 1}", record.symbol, missing)
-        if last is None or sequence > last:
-            self._sequences[record.symbol] = sequence
-        else:
-            self.counts["not_rising"] += 1
-
     def _symbol(self, name: str) -> int:
         index = self._index.get(name)
         if index is None:
@@ -201,3 +248,144 @@ class JsonTicks:
             index = self._index[name] = len(self.names)
             self.names.append(name)
         return index
+
+
+class _Message:
+    """Takes the records of one message, which are one event of each of its symbols."""
+
+    def __init__(
+        self,
+        ticks: JsonTicks,
+        profile: JsonProfile,
+        message: tuple[Any, int],
+        now_ns: int | None,
+        place: tuple[int | None, int | None],
+    ) -> None:
+        self._ticks, self._profile, self._message = ticks, profile, message
+        self._now_ns, self._place = now_ns, place
+        #: By sequence and symbol: the numbers that were followed, and whether their records count.
+        self._followed: dict[tuple[str, str], tuple[Numbers, bool]] = {}
+        #: Symbols of snapshots, and the kind of their ticks; and those of them that have a tick.
+        self._snapshots: dict[str, Record] = {}
+        self._begun: set[str] = set()
+        #: Earlier messages that a snapshot lacks, with their sequence and symbol.
+        self._again: list[tuple[tuple[str, str], Any]] = []
+
+    def take(self, found: Iterable[Record | BadRecord]) -> None:
+        """Raises FormatError and FeedError; the records before are kept."""
+        first = len(self._ticks._records)
+        try:
+            for record in found:
+                self._take(record)
+            for symbol, record in self._snapshots.items():
+                if symbol not in self._begun:  # an empty book
+                    self._add(record, _clear(record))
+            for key, message in self._again:
+                for record in self._profile.records(message) or ():
+                    if isinstance(record, Record) and record.values and _key(record) == key:
+                        self._ticks.counts["repeated_after_snapshot"] += 1
+                        # It comes when the snapshot does.
+                        self._add(record, record.values, self._now_ns or self._ticks._latest_ns)
+        finally:
+            self._end(first)
+
+    def _take(self, record: Record | BadRecord) -> None:
+        ticks, rounding = self._ticks, self._profile.rounding
+        if isinstance(record, BadRecord):
+            rounding.rounded = False
+            ticks._refuse(str(record), *self._place)
+            return
+        ticks.counts["rows_rounded"] += rounding.rounded
+        rounding.rounded = False
+        if record.numbers is not None and not self._follow(record, record.numbers):
+            return
+        if record.rule.snapshot is not None and record.symbol not in self._snapshots:
+            self._snapshots[record.symbol] = record
+        if record.values:
+            self._add(record, record.values)
+
+    def _follow(self, record: Record, numbers: Numbers) -> bool:
+        """Whether a record counts, by its message's numbers."""
+        ticks, key = self._ticks, _key(record)
+        by_message = record.rule.numbering is not None and record.rule.numbering.last is not None
+        known = self._followed.get(key)
+        if by_message and known is not None and known[0] == numbers:
+            return known[1]
+        chain = ticks._chains.get(key)
+        if chain is None:
+            chain = ticks._chains[key] = Chain(drops=by_message, keeps=self._profile.asks_for(key[0]))
+        source = record.rule.snapshot
+        step = chain.change(numbers, *self._message) if source is None else chain.snapshot(numbers.last, source)
+        ticks.counts["not_rising"] += step.back
+        ticks.counts["older_messages"] += step.older
+        if step.missing:
+            ticks._missing(record.symbol, step, self._received(record.values) or ticks._latest_ns or 0)
+        self._again += [(key, message) for message in step.again]
+        self._followed[key] = (numbers, step.taken)
+        return step.taken
+
+    def _received(self, values: dict[str, Any]) -> int | None:
+        found: int | None = values.get("ts_event") if self._now_ns is None else self._now_ns
+        return found
+
+    def _add(self, record: Record, values: dict[str, Any], received: int | None = None) -> None:
+        ticks, flags = self._ticks, self._profile.flags
+        values = dict(values)
+        kind = values["kind"]
+        if record.rule.snapshot is not None:
+            if kind == KIND_ORDER and record.symbol not in self._begun and values["action"] != b"R":
+                self._begun.add(record.symbol)
+                self._add(record, _clear(record))
+            values["flags"] = values.get("flags", 0) | flags.snapshot
+        self._begun.add(record.symbol)
+        begins, requested = _begins_book(values, flags.snapshot)
+        received = self._received(values) if received is None else received
+        if received is None and not requested:
+            ticks._refuse("has no time of receipt and no ts_event: map one in the profile", *self._place)
+            return
+        if not 0 <= values.get("sequence", 0) <= MAX_SEQUENCE:
+            ticks.counts["sequences_left_out"] += 1
+            del values["sequence"]
+        if received is None:
+            received = ticks._latest_ns  # a snapshot was requested: it is as late as what came before it
+        elif ticks._latest_ns is None:
+            for earlier in ticks._records:
+                earlier.received = received
+        ticks._latest_ns = received if received is not None else ticks._latest_ns
+        ticks._records.append(_Pending(ticks._symbol(record.symbol), values, received))
+        if kind in _BOOKS:
+            ticks._with_books[record.symbol] = None
+            if begins:
+                ticks._doubtful.pop(record.symbol, None)
+            elif record.symbol in ticks._doubtful:
+                ticks._stale[record.symbol] = ticks._doubtful[record.symbol]
+
+    def _end(self, first: int) -> None:
+        """Marks the last tick of each symbol, which ends the event."""
+        last = self._profile.sets_last
+        seen: set[int] = set()
+        for one in reversed(self._ticks._records[first:] if last else []):
+            if one.symbol not in seen and one.values["kind"] != KIND_STATUS:
+                seen.add(one.symbol)
+                one.values["flags"] = one.values.get("flags", 0) | last
+
+
+def _key(record: Record) -> tuple[str, str]:
+    numbering = record.rule.numbering
+    return ("" if numbering is None else numbering.name, record.symbol)
+
+
+def _begins_book(values: dict[str, Any], snapshot: int) -> tuple[bool, bool]:
+    """Whether no level from before a tick is in the book after it; and whether it is part of a snapshot."""
+    if values["kind"] not in _BOOKS:
+        return False, False
+    clears = values["action"] == b"R" and values.get("price", UNDEF_PRICE) == UNDEF_PRICE
+    both = values["kind"] == KIND_QUOTE and values.get("side", b"N") == b"N" and not values.get("depth", 0)
+    marked = bool(values.get("flags", 0) & snapshot) or clears
+    return marked or both, marked
+
+
+def _clear(record: Record) -> dict[str, Any]:
+    """The fields of a tick that empties a book."""
+    times = {name: record.values[name] for name in ("ts_event",) if name in record.values}
+    return {"kind": record.rule.kind, "action": b"R", "side": b"N"} | times

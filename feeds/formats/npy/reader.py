@@ -26,6 +26,7 @@ from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import open_stream
 from strand.feeds.io.zip import open_archive
 from strand.feeds.mapping.chosen import Reading
+from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
 from strand.feeds.mapping.units import unit_power
@@ -223,7 +224,9 @@ class NpyFeed(BaseFeed):
         return None if self._skip or isinstance(self._map, HftEvents) else self._place.length
 
     def batches(self) -> Iterator[TickBatch]:
-        return self._batches(0)
+        batches = self._batches(0)
+        last = HftEvents.flags.last
+        return with_ends(batches, ("ts_recv",), last) if isinstance(self._map, HftEvents) else batches
 
     def batches_from(self, position: int) -> Iterator[TickBatch]:
         """See ``BaseFeed``. Where each record of an array is a tick that lies as it is, those before are not read."""

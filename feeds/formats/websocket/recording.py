@@ -167,7 +167,7 @@ class RecordedMessages(JsonFileFeed):
 
     @property
     def info(self) -> FeedInfo:
-        details = {"url": self._header.url, "compression": self._compression}
+        details = {"url": self._header.url, "compression": self._compression, **self._ticks.examples}
         return self._profile.info("websocket", str(self._path), details)
 
     @property

@@ -45,6 +45,7 @@ def depth_row(top: int) -> np.dtype[np.void]:
             ("beyond", few),
             ("unusable", few),
             ("passed_over", COUNT),
+            ("unended", COUNT),
             ("bid_prices", price, shape),
             ("bid_sizes", SIZE, shape),
             ("ask_prices", price, shape),
@@ -80,5 +81,6 @@ def _depth(top: int, max_levels: int, info: FeedInfo | None = None) -> NativeHan
         state=depth_row(top),
         function=lambda space, n: DepthMemory(space, n, top=top, max_levels=max_levels, flags=flags),
         needs_ticks=True,
+        ends=True,
         for_feed=None if info is not None else lambda info: _depth(top, max_levels, info),
     )

@@ -98,8 +98,8 @@ def tape_handler(
         name=shown or name,
         state=state,
         function=(
-            (lambda space, n: TapeMemory(space, n, name, rules, params, **acts))
-            if books
+            (lambda space, n: TapeMemory(space, n, name, rules, params, orders=books, **acts))
+            if books or quotes
             else builtin_function(name, source_bytes(rules) + params, **acts)
         ),
         needs_ticks=True,

@@ -113,6 +113,33 @@ def test_a_gap_that_the_other_line_fills_is_listed_for_the_line_alone() -> None:
     assert wire.receiver.gaps(B) == [(5, 7)], "B never came to the session's end"
 
 
+#: Messages of a line between the last one and the earliest that may still come late.
+SEEN = 1 << 18
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        pytest.param([(2, 4), (SEEN, SEEN + 1), (1, 2)], id="the first of a whole window comes late"),
+        pytest.param([(3, 5), (SEEN + 1, SEEN + 2), (2, 3)], id="the first that is still in the window comes late"),
+        pytest.param([(3, 5), (SEEN + 1, SEEN + 2)], id="a number has the place of the one a window before"),
+        pytest.param([(3, 5), (SEEN + 1, SEEN + 2), (1, 2)], id="one before the window comes too late"),
+        pytest.param([(1, 3), (SEEN, SEEN + 1), (3 * SEEN, 3 * SEEN + 2)], id="the last of a window, then a leap"),
+        pytest.param([(1, 3), (SEEN, SEEN + 1), (2 * SEEN - 1, 2 * SEEN + 1)], id="a leap to the window's end"),
+    ],
+)
+def test_what_a_line_missed_is_exact_to_the_message_at_the_windows_edge(heard: list[tuple[int, int]]) -> None:
+    wire = Wire(jump_window=10_000_000)
+    seen: set[int] = set()
+    high = 1
+    for first, end in heard:
+        wire.take(A, run_of(first, end))
+        high = max(high, end)
+        seen |= {n for n in range(first, end) if n >= high - SEEN}  # before that, it was missed by then
+    wire.finish()
+    assert {n for low, end in wire.receiver.gaps(A) for n in range(low, end)} == set(range(1, high)) - seen
+
+
 def test_a_gap_of_both_lines_stays_for_its_time_and_is_then_listed() -> None:
     wire = Wire()
     wire.take(A, run_of(1, 3), run_of(5, 6))

@@ -76,7 +76,7 @@ def test_every_event_becomes_the_tick_it_says(  # noqa: PLR0917
     assert ticks["side"].tolist() == [b"B", b"A", b"N"]
     assert ticks["price"].tolist() == [100_100_000_000, UNDEF_PRICE, 100_100_000_000]
     assert ticks["size"].tolist() == [int(qty)] * 3
-    assert ticks["flags"].tolist() == [number | EXCHANGE | LOCAL, number | LOCAL, number]
+    assert ticks["flags"].tolist() == [number | EXCHANGE | LOCAL, number | LOCAL, number | 32]
     assert (ticks["ts_event"].tolist(), ticks["ts_recv"].tolist()) == ([10] * 3, [20] * 3)
     assert ticks["sequence"].tolist() == [1, 2, 3]
     assert (int(ticks["order_id"][0]), int(ticks["ref_id"][0])) == (0 if kind == 3 else 7, (1 << 64) - 1)

@@ -207,7 +207,8 @@ def tardis_lines(rng: np.random.Generator, n: int) -> list[list[str]]:
         )
         side = "bid" if rng.random() < 0.5 else "ask"
         price = rng.integers(9_000, 10_000) if side == "bid" else rng.integers(10_000, 11_000)
-        stamp = str(1_700_000_000_000_000 + at)
+        # A snapshot is one message, and so are two rows of changes.
+        stamp = str(1_700_000_000_000_000 + (at - at % 2 if not snapshot else at // 900 * 900))
         lines.append(["deribit", "BTC", stamp, stamp, str(snapshot).lower(), side, f"{price / 2:.1f}", amount])
     return lines
 
@@ -220,11 +221,11 @@ def test_tardis_files_give_the_book_their_documentation_describes(tmp_path: Path
     with path.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *lines])
     book: dict[str, dict[int, int]] = {"bid": {}, "ask": {}}
-    was_snapshot = False
-    for *_, snapshot, side, price, amount in lines:
-        if snapshot == "true" and not was_snapshot:
+    snapshot_of = ""
+    for *_, local, snapshot, side, price, amount in lines:
+        if snapshot == "true" and snapshot_of != local:
             book = {"bid": {}, "ask": {}}
-        was_snapshot = snapshot == "true"
+        snapshot_of = local if snapshot == "true" else ""
         at, exact = round(float(price) * 2) * 500_000_000, round(float(amount) * 1e8)
         if exact:
             book[side][at] = exact

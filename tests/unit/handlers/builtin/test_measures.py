@@ -714,7 +714,8 @@ DBN_ORDERS, DBN_QUOTES = info("dbn-orders"), info("dbn")
 
 @pytest.mark.parametrize(
     ("feed", "trades", "quotes"),
-    [(ITCH, True, True), (DBN_ORDERS, False, True), (DBN_QUOTES, False, False), (info("plain"), False, False)],
+    # Quotes of ticks may come from changes of levels, which need books too.
+    [(ITCH, True, True), (DBN_ORDERS, False, True), (DBN_QUOTES, False, True), (info("plain"), False, True)],
 )
 def test_books_are_kept_where_a_feed_has_trades_or_quotes_from_nowhere_else(
     feed: FeedInfo, trades: bool, quotes: bool

@@ -84,6 +84,8 @@ def level_ticks(seed: int, n: int) -> Ticks:
     ticks["side"] = rng.choice(np.array([b"A", b"B"]), n)
     ticks["size"] = np.maximum(rng.integers(-300, 1000, n), 0)
     ticks["price"] = CENT * rng.integers(1, 20_000, n)
+    # Many wait for the end of their event.
+    ticks["flags"] = np.where(rng.random(n) < 0.1, EVENT_LAST, 0)
     return ticks
 
 

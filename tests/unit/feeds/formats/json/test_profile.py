@@ -106,7 +106,7 @@ def test_a_profile_written_down_is_the_same_read_again() -> None:
     assert again.source == profile.source
     assert again.name == profile.name
     (rule,), (same,) = profile.rules, again.rules
-    assert (rule.where, rule.symbol, rule.gapless, rule.more) == (same.where, same.symbol, same.gapless, same.more)
+    assert (rule.where, rule.symbol, rule.numbering, rule.more) == (same.where, same.symbol, same.numbering, same.more)
     assert [(field.rule, field.paths) for field in rule.fields] == [(field.rule, field.paths) for field in same.fields]
     item = {"m": None}
     record = {**item, "m": True, "T": "2026-01-05T00:00:00Z"}

@@ -1,0 +1,96 @@
+"""Ends of events: ticks of one message of a venue, where a file has a row for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import FeedError
+from strand.feeds.base import Flags, TickBatch
+from strand.ticks import KIND_STATUS, TICK, joined, named
+
+__all__ = ["LAST", "free_bit", "with_ends"]
+
+#: Bits of flags that readers set, where they are free.
+LAST: Final = 128
+#: The most ticks that wait for the end of their event.
+_MOST: Final = 1 << 20
+
+
+def free_bit(wanted: int, flags: Flags) -> int:
+    """A bit of ``flags`` without a meaning: the one that is wanted, or the highest that is free; 0 if none is."""
+    taken = 0
+    for mask in flags.as_dict().values():
+        taken |= mask
+    return next((bit for bit in (wanted, *(1 << at for at in range(7, -1, -1))) if not bit & taken), 0)
+
+
+def with_ends(batches: Iterator[TickBatch], fields: Sequence[str], last: int) -> Iterator[TickBatch]:
+    """The ticks of a feed, with the mask ``last`` in the flags of each event's last one.
+
+    An event is the ticks of one symbol among ticks in a row that have the same values in ``fields``. Where it ends is
+    only known with the tick behind them, so the last ticks of a batch come with the next one. If the feed fails, the
+    event before the fault stays open. More than 1,048,576 ticks of one event are handed on without its end.
+    """
+    held = np.empty(0, TICK)
+    try:
+        for batch in batches:
+            if not len(batch):
+                yield batch
+                continue
+            ticks = (
+                named(joined([held, batch])) if len(held) else named(batch.view(f"V{TICK.itemsize}").copy().view(TICK))
+            )
+            begins = np.zeros(len(ticks), np.bool_)
+            for field in fields:
+                values = ticks[field]
+                begins[1:] |= values[1:] != values[:-1]
+            starts = np.flatnonzero(begins)
+            open_from = int(starts[-1]) if len(starts) else 0
+            _mark(ticks[:open_from], begins[:open_from], last)
+            kept = open_from + _first_last(ticks[open_from:])
+            if len(ticks) - kept > _MOST:
+                kept = len(ticks)
+            held = ticks[kept:]
+            if kept:
+                yield ticks[:kept]
+    except FeedError:
+        if len(held):
+            yield named(held)
+        raise
+    if len(held):
+        # Of an event that began before them, these are the last ticks of each symbol, and perhaps some before.
+        _mark(held, np.zeros(len(held), np.bool_), last)
+        yield named(held)
+
+
+def _first_last(ticks: TickBatch) -> int:
+    """The place of the first tick that may be its symbol's last one, those of kind status left out."""
+    places = np.flatnonzero(ticks["kind"] != KIND_STATUS)
+    if not len(places):
+        return len(ticks)
+    keys = ticks["instrument_id"][places]
+    if (keys == keys[0]).all():
+        return int(places[-1])
+    _, from_end = np.unique(keys[::-1], return_index=True)
+    return int(places[len(keys) - 1 - int(from_end.max())])
+
+
+def _mark(ticks: TickBatch, begins: npt.NDArray[np.bool_], last: int) -> None:
+    """Sets the mask at the last tick of each symbol within each run of ticks; ticks of kind status end nothing."""
+    if not len(ticks):
+        return
+    status = ticks["kind"] == KIND_STATUS
+    places = np.flatnonzero(~status)
+    keys = ticks["instrument_id"][places].astype(np.uint64)
+    runs = np.cumsum(begins)[places].astype(np.uint64)
+    together = runs << np.uint64(32) | keys
+    if len(together) and (keys == keys[0]).all():
+        ends = np.flatnonzero(np.append(together[1:] != together[:-1], True))
+    else:
+        _, from_end = np.unique(together[::-1], return_index=True)
+        ends = len(together) - 1 - from_end
+    ticks["flags"][places[ends]] |= np.uint8(last)

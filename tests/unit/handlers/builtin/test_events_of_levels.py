@@ -1,0 +1,308 @@
+"""Levels change when their event ends: no book, quote or question shows a state in the middle of a message."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from depth_reference import PlainDepth
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strand
+from examples import examples
+from strand import UNDEF_PRICE, Dispatcher, bbo, depth, imbalance, spread, volatility
+from strand.feeds import FeedInfo, Flags
+from strand.feeds.mapping.events import with_ends
+from strand.ticks import KIND_QUOTE, KIND_STATUS, KIND_TRADE, TICK, zeros
+
+LAST, SNAPSHOT, BEST = 128, 32, 4
+FLAGS = Flags(best=BEST, snapshot=SNAPSHOT, last=LAST)
+INFO = FeedInfo("made up", "memory", flags=FLAGS)
+WITHOUT = FeedInfo("made up", "memory", flags=Flags(best=BEST, snapshot=SNAPSHOT))
+
+Ticks = npt.NDArray[Any]
+
+
+def as_lists(row: Any) -> dict[str, Any]:
+    return {name: row[name].tolist() for name in row.dtype.names if name != "last_ts_recv"}
+
+
+STREAMS = st.lists(
+    st.tuples(
+        st.sampled_from("MMMMMACCRN"),
+        st.sampled_from("ABABABNN"),
+        st.one_of(st.integers(1, 12), st.just(UNDEF_PRICE)),
+        st.integers(0, 3),
+        st.sampled_from([0, 0, 0, 5, 6, UNDEF_PRICE]),
+        st.integers(0, 3),
+        st.sampled_from([0, 0, 0, SNAPSHOT, SNAPSHOT, BEST]),
+        st.sampled_from([0, 0, LAST]),
+        st.sampled_from([0, 0, 1, 2]),
+        st.sampled_from([KIND_QUOTE, KIND_QUOTE, KIND_QUOTE, KIND_QUOTE, KIND_TRADE, 1, KIND_STATUS]),
+        st.integers(0, 1),
+    ),
+    max_size=150,
+)
+
+
+def stream(changes: list[Any]) -> Ticks:
+    ticks = zeros(len(changes))
+    for t, (action, side, price, size, order, ref, flags, last, level, kind, key) in zip(ticks, changes, strict=True):
+        t["action"], t["side"], t["price"], t["size"] = action.encode(), side.encode(), price, size
+        t["order_id"], t["ref_id"], t["flags"], t["depth"] = order, ref, flags | last, level
+        t["kind"], t["instrument_id"] = kind, key
+    return ticks
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(STREAMS, st.integers(1, 4), st.integers(1, 50), st.sampled_from([0, 1, 3]))
+def test_rows_and_books_are_those_of_the_last_end_wherever_one_looks(
+    changes: list[Any], top: int, batch: int, workers: int
+) -> None:
+    ticks = stream(changes)
+    plain = [PlainDepth(top, last=LAST) for _ in range(2)]
+    with Dispatcher(2, depth(top=top), workers=max(workers, 1), cores=None, feed=INFO) as d:
+        for at in range(0, len(ticks), batch):
+            d.publish(ticks[at : at + batch])
+            d.drain()
+            for t in ticks[at : at + batch]:
+                plain[int(t["instrument_id"])].apply(t)
+            for key, one in enumerate(plain):
+                if one.count["ticks"]:
+                    assert as_lists(d.rows[key]) == one.row()
+                    assert d.books[key].bids().tolist() == one.levels("B")
+                    assert d.books[key].asks().tolist() == one.levels("A")
+    for key, one in enumerate(plain):
+        one.finish()
+        if one.count["ticks"]:
+            assert as_lists(d.rows[key]) == one.row()
+            assert d.books[key].bids().tolist() == one.levels("B")
+
+
+def messages(seed: int, count: int = 400) -> Ticks:
+    """Changes of levels around a price that moves, several to a message; between its ticks tops that never stand."""
+    rng = np.random.default_rng(seed)
+    parts: list[Ticks] = []
+    middle, sides = 1_000, {"B": set(), "A": set()}  # type: dict[str, set[int]] | Any
+    for number in range(count):
+        middle += int(rng.integers(-2, 3))
+        made: list[tuple[str, int, int]] = []
+        for side, sign in (("B", -1), ("A", 1)):
+            wrong = [price for price in sides[side] if sign * (price - middle) <= 0]
+            new = [middle + sign * int(distance) for distance in rng.integers(1, 6, int(rng.integers(1, 4)))]
+            made += [(side, price, int(rng.integers(1, 9))) for price in new] + [(side, price, 0) for price in wrong]
+            sides[side] = (sides[side] | set(new)) - set(wrong)
+        ticks = zeros(len(made))
+        for tick, (side, price, size) in zip(ticks, made, strict=True):
+            tick["side"], tick["price"], tick["size"], tick["action"] = side.encode(), price * 10**9, size, b"M"
+        ticks["kind"] = KIND_QUOTE
+        ticks["ts_event"] = ticks["ts_recv"] = 10**9 * (1_700_000_000 + number)
+        ticks["flags"][-1] = LAST
+        parts.append(ticks)
+        if number % 3 == 0:
+            trade = zeros(1)
+            trade["kind"], trade["action"], trade["side"], trade["flags"] = KIND_TRADE, b"T", b"B", LAST
+            trade["price"], trade["size"] = (middle + 1) * 10**9, 2
+            trade["ts_event"] = trade["ts_recv"] = ticks["ts_recv"][0] + 1
+            parts.append(trade)
+    return np.concatenate(parts)
+
+
+def as_views(ticks: Ticks) -> Ticks:
+    """The same market as quotes of both sides, one at the end of each event; trades stay."""
+    plain, found = PlainDepth(last=LAST), []
+    for tick in ticks:
+        if tick["kind"] == KIND_TRADE:
+            found.append(tick.copy())
+        plain.apply(tick)
+        if tick["kind"] == KIND_QUOTE and tick["flags"] & LAST:
+            view = tick.copy()
+            (bid, bid_size), (ask, ask_size) = plain.levels("B")[0], plain.levels("A")[0]
+            view["side"], view["action"], view["price"], view["size"] = b"N", b"N", bid, bid_size
+            view["order_id"], view["ref_id"] = ask, ask_size
+            found.append(view)
+    return np.array(found, TICK)
+
+
+HANDLERS = {
+    "bbo": bbo,
+    "spread": lambda: spread(every="10s"),
+    "imbalance": lambda: imbalance(every="10s"),
+    "volatility": lambda: volatility(step="5s", price="mid"),
+}
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_quotes_of_levels_are_those_of_the_tops_that_stood(name: str) -> None:
+    ticks = messages(3)
+    found, wanted = (
+        strand.replay(strand.testing.feed(each, symbols=["ABC"], flags=FLAGS), HANDLERS[name](), workers=1, cores=None)
+        for each in (ticks, as_views(ticks))
+    )
+    mine, theirs = (run.rows["ABC"] for run in (found, wanted))
+    for field in mine.dtype.names or ():
+        np.testing.assert_allclose(mine[field], theirs[field], rtol=1e-12, err_msg=field)
+    for output in found.outputs:
+        mine, theirs = (np.asarray(run.outputs[output]) for run in (found, wanted))
+        assert len(mine) > 10 or name == "volatility"
+        for field in mine.dtype.names or ():
+            if field != "number":  # the tick's, of which there are more
+                np.testing.assert_allclose(mine[field], theirs[field], rtol=1e-12, err_msg=field)
+    if name == "bbo":
+        assert found.rows["ABC"]["locked"] == 0
+    assert not [w for w in found.warnings if w.kind in ("crossed quotes", "unusable ticks")]
+
+
+def test_crossed_is_judged_at_ends_alone() -> None:
+    ticks = messages(4)
+    with Dispatcher(1, depth(), workers=1, cores=None, feed=INFO) as d:
+        d.publish(ticks)
+        d.drain()
+    assert (d.rows[0]["crossed"], d.rows[0]["unended"]) == (0, 0)
+    with Dispatcher(1, depth(), workers=1, cores=None, feed=WITHOUT) as each:
+        each.publish(ticks)
+        each.drain()
+    assert each.rows[0]["crossed"] > 20
+    assert each.books[0].bids().tolist() == d.books[0].bids().tolist()
+
+
+def test_an_event_that_stays_open_ends_with_the_run_and_the_run_says_so() -> None:
+    ticks = messages(5)
+    ticks["flags"][-8:] = 0
+    result = strand.replay(strand.testing.feed(ticks, symbols=["ABC"], flags=FLAGS), depth(), workers=1, cores=None)
+    assert result.rows["ABC"]["unended"] == 1
+    (warning,) = [w for w in result.warnings if w.kind == "unended events"]
+    assert warning.count == 1
+
+
+def test_rows_are_the_same_on_any_number_of_workers_and_in_any_pieces() -> None:
+    parts = []
+    for key in range(5):
+        ticks = messages(key, 120)
+        ticks["instrument_id"] = key
+        parts.append(ticks)
+    ticks = np.concatenate(parts)
+    ticks = ticks[np.argsort(ticks["ts_recv"], kind="stable")]
+    names = [f"S{key}" for key in range(5)]
+    for handler in (depth, lambda: strand.chain(depth(), bbo()), lambda: spread(every="7s")):
+        prints = {
+            strand.replay(
+                strand.testing.feed(ticks, symbols=names, flags=FLAGS, batches=batch), handler(), workers=workers,
+                cores=None,
+            ).fingerprint
+            for workers in (0, 1, 2, 4)
+            for batch in (1, 13, 10_000)
+        }  # fmt: skip
+        assert len(prints) == 1
+
+
+@settings(max_examples=examples(80), deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(1, 4)), max_size=60), st.integers(1, 9))
+def test_rows_of_one_time_and_symbol_are_one_event_in_any_pieces(given_rows: list[Any], batch: int) -> None:
+    ticks = zeros(len(given_rows))
+    for tick, (time, key, kind) in zip(ticks, sorted(given_rows, key=lambda row: row[0]), strict=True):
+        tick["ts_recv"], tick["instrument_id"], tick["kind"] = time, key, kind
+    wanted = ticks.copy()
+    last = {(int(t["ts_recv"]), int(t["instrument_id"])): at for at, t in enumerate(ticks) if t["kind"] != KIND_STATUS}
+    wanted["flags"][list(last.values())] = LAST
+    pieces = (ticks[at : at + batch] for at in range(0, len(ticks), batch))
+    found = [each.copy() for each in with_ends(pieces, ("ts_recv",), LAST)]
+    np.testing.assert_array_equal(np.concatenate([zeros(0), *found]), wanted)
+
+
+# ---- a recorded stream
+
+PROFILE: dict[str, Any] = {
+    "name": "binance",
+    "size_unit": "0.00000001",
+    "message": [
+        *(
+            {
+                "where": {"data.e": "depthUpdate"}, "each": each, "kind": "quote", "symbol": "data.s", "more": more,
+                "gapless": {"first": "data.U", "last": "data.u"},
+                "fields": {"price": "0", "size": "1", "action": {"constant": "M"}, "side": {"constant": side},
+                           "ts_event": {"column": "data.E", "unit": "ms"}},
+            }
+            for each, side, more in (("data.b", "B", True), ("data.a", "A", False))
+        ),
+        {"where": {"stream": "ethusdt@bookTicker"}, "kind": "none", "symbol": "data.s",
+         "fields": {"sequence": "data.u"}},
+        {"where": {"data.e": "trade"}, "kind": "trade", "symbol": "data.s",
+         "fields": {"price": "data.p", "size": "data.q", "ts_event": {"column": "data.T", "unit": "ms"}}},
+        *(
+            {
+                "each": each, "kind": "quote", "symbol": {"constant": "ETHUSDT"}, "more": more, "snapshot": "rest",
+                "gapless": {"last": "lastUpdateId"},
+                "fields": {"price": "0", "size": "1", "action": {"constant": "M"}, "side": {"constant": side}},
+            }
+            for each, side, more in (("bids", "B", True), ("asks", "A", False))
+        ),
+    ],
+}  # fmt: skip
+
+
+def tops_of(path: Path) -> list[tuple[int, int, int, int]]:
+    """Best bid and ask after each message, by plain dicts."""
+    sides: tuple[dict[int, int], ...] = {}, {}
+    tops = []
+    for line in gzip.decompress(path.read_bytes()).splitlines():
+        message = json.loads(line.partition(b" ")[2])
+        if "lastUpdateId" in message:
+            sides, changes = ({}, {}), (message["bids"], message["asks"])
+        elif message["data"].get("e") == "depthUpdate":
+            changes = (message["data"]["b"], message["data"]["a"])
+        else:
+            continue
+        for side, rows in zip(sides, changes, strict=True):
+            side.update({int(Decimal(price) * 10**9): int(Decimal(size) * 10**8) for price, size in rows})
+        bids, asks = sides = tuple({price: size for price, size in side.items() if size} for side in sides)
+        if bids and asks:
+            tops.append((max(bids), bids[max(bids)], min(asks), asks[min(asks)]))
+    return tops
+
+
+@pytest.fixture(scope="module")
+def recording(shared_data: Path) -> Path:
+    return shared_data / "jsonl" / "binance_spot_ethusdt_20240808.jsonl.gz"
+
+
+def test_a_recorded_stream_shows_the_tops_after_whole_messages_and_no_other(recording: Path) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    class Tops:
+        def on_book(self, top: Any) -> None:
+            if UNDEF_PRICE not in (top.bid_price, top.ask_price):
+                seen.append((top.bid_price, top.bid_size, top.ask_price, top.ask_size))
+
+    result = strand.replay(
+        recording,
+        strand.chain(depth(), Tops),
+        workers=1,
+        cores=None,
+        feed_options={"profile": PROFILE, "batch_ticks": 997},
+    )
+    truth = tops_of(recording)
+    changes = [top for top, before in zip(truth, [None, *truth], strict=False) if top != before]
+    # Before the snapshot the book has what the changes say; from it on all of the book.
+    assert seen == changes
+    assert len(set(seen)) == 2_600
+    assert not result.warnings
+    assert all(bid < ask for bid, _, ask, _ in seen)
+
+
+def test_a_recorded_stream_gives_the_same_rows_on_any_number_of_workers(recording: Path) -> None:
+    prints = {
+        strand.replay(
+            recording, strand.chain(depth(), bbo()), workers=workers, cores=None,
+            feed_options={"profile": PROFILE, "batch_ticks": batch},
+        ).fingerprint
+        for workers, batch in ((0, 4_096), (1, 1_000), (4, 17))
+    }  # fmt: skip
+    assert len(prints) == 1

@@ -27,7 +27,7 @@ typedef struct sd_levels sd_levels;
 typedef struct sd_source {
   sd_tape *tape;          /* books from which trades and quotes are taken; NULL: the ticks carry them */
   struct sd_space *space; /* in which they lie */
-  sd_levels *levels;      /* what quotes of levels and of events need; NULL: the handler takes no quotes, or has a tape */
+  sd_levels *levels; /* what quotes of levels and of events need; NULL: the handler takes no quotes, or has a tape */
   sd_trade_rules rules;
 } sd_source;
 

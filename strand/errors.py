@@ -305,11 +305,13 @@ class HandlerError(StrandError):
     _line: CodeLine | None = None
     #: The type of what a compiled handler raised when it was called again; machine code keeps none.
     _raised: str = ""
-    _stays = ("partial", "_again", "_line_in", "_place")
+    _stays = ("partial", "_again", "_line_in", "_place", "_timer_ns")
     _again: Callable[..., Any] | None = None
     _line_in: Callable[[BaseException], CodeLine | None] | None = None
     #: The number of its strand, and of the ticks that were before it there.
     _place: tuple[int, int] | None = None
+    #: The time of the timer that failed, in ns since the epoch.
+    _timer_ns: int | None = None
 
     def __init__(
         self, symbol: str, sequence: int | None, handler: str, code: int, reason: str, *,

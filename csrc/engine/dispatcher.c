@@ -172,6 +172,7 @@ void sd_dispatcher_destroy(sd_dispatcher *d) {
   for (uint32_t i = 0; d->scratch_positions && i < d->n_participants; i++) free(d->scratch_positions[i]);
   free(d->scratch);
   free(d->scratch_positions);
+  free(d->failures);
   free(d->py_batches);
   free(d->watches);
   free(d->handlers);

@@ -28,7 +28,7 @@ typedef struct sd_failure {
   uint32_t strand;
   uint32_t key;
   uint64_t sequence; /* the record's in the feed; SD_NO_SEQUENCE: it has none, or a timer or the end failed */
-  uint64_t place;    /* how many records of the strand were handled, or failed, before it */
+  uint64_t place;    /* how many records of the strand were handled, or failed, before it; of a timer or end its time */
   uint32_t handler;
   uint32_t participant;
   int32_t code;

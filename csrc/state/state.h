@@ -114,7 +114,8 @@ typedef struct sd_dispatcher {
   const sd_py_batch **py_batches;  /* per participant: what Python has in hand */
   sd_position **scratch_positions; /* per participant: space for those records' positions */
   sd_publisher **publishers;
-  sd_outputs *outputs; /* NULL: no outputs */
+  sd_outputs *outputs;  /* NULL: no outputs */
+  sd_failure *failures; /* of a run that goes on after a failure: room for one more per strand. NULL: it stops */
 } sd_dispatcher;
 
 /* What a participant's `publishing` holds while no call is at work: the number before the first one. No call takes it in the first 2^64 - 1

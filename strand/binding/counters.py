@@ -59,6 +59,7 @@ class Counters:
         self.n_workers = n_workers
         self._n_participants = n_participants
         self._counters_start = counters_start
+        self._first_failure = self._ffi.new("sd_failure *")
 
     def totals(self) -> dict[str, int]:
         t = self._ffi.new("sd_totals *")
@@ -141,8 +142,13 @@ class Counters:
         self._lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
         return counts
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a handler has failed."""
+        return bool(self._lib.sd_failure_get(self._d, 0, self._first_failure) == lib.SD_OK)
+
     def failures(self) -> list[Failure]:
-        """The first failures, in the order they happened."""
+        """The first failures, at most 64, in the order they happened; all of them where the run goes on after one."""
         found: list[Failure] = []
         f = self._ffi.new("sd_failure *")
         while self._lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
@@ -159,6 +165,7 @@ class Counters:
                     participant=int(f.participant),
                     record=bytes(self._ffi.buffer(f.record, f.record_bytes)) if f.record_bytes else None,
                     place=int(f.place) if f.key != lib.SD_NONE and f.record_bytes else None,
+                    time=int(f.place) if sequence is None and not f.record_bytes else None,
                 )
             )
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from strand.binding.tasks import Tasks
 from strand.errors import ConfigurationError
 
 __all__ = ["Engine", "HeldParticipant"]
+
+#: The place of its reason in ``StrandInspection.dropped``.
+_QUARANTINED: Final = 3
 
 
 class HeldParticipant:
@@ -70,6 +73,8 @@ class Engine(Counters):
         d = owned(out[0], core.lib.sd_dispatcher_destroy)
         super().__init__(d, config.n_workers, participants, config.counters_start, core)
         self.tasks = Tasks(d, core)
+        #: Whether strands go on after the failure of another one; see ``go_on_after_failures``.
+        self.goes_on = False
         self._keep: list[Any] = []
         self._tracked: dict[int, Any] = {}
 
@@ -278,6 +283,23 @@ class Engine(Counters):
         return int(
             self._lib.sd_dispatcher_drain(self._d, lib.SD_NONE if participant is None else participant, slice_ns)
         )
+
+    def go_on_after_failures(self) -> None:
+        """Lets a failure set its strand aside, until the publisher stops the run. Call it before the start.
+
+        Raises:
+            MemoryError: If there is no memory for a failure of each strand.
+        """
+        lacking = f"no memory for the failures of {self.config.n_strands:,} strands"
+        checked(self._lib.sd_failures_go_on(self._d), lacking, MemoryError)
+        self.goes_on = True
+
+    def counts_all(self, strand: int) -> bool:
+        """Whether the place of a strand's failure counts all ticks that were published before it: none was dropped."""
+        books = self.inspect(strand)
+        # Where strands go on, those of a strand that has failed come after its failure.
+        after = books.dropped[_QUARANTINED] if self.goes_on else 0
+        return sum(books.dropped) == after and not books.lost
 
     def stop(self) -> None:
         self._lib.sd_dispatcher_stop(self._d)

@@ -38,6 +38,8 @@ __all__ = ["EngineRun", "RunEnd"]
 
 #: What has become of a record, by counter.
 _FINISHED: Final = slice(COUNTERS.index("handled"), COUNTERS.index("lost") + 1)
+#: How many failures a user sees.
+_FAILURES: Final = 64
 #: How often books that do not balance are read again, and after how long each time.
 _VERIFICATIONS: Final = 100
 _VERIFY_AGAIN_S: Final = 0.01
@@ -159,8 +161,7 @@ class EngineRun(RunBase):
 
     def _keys_of_strand(self, strand: int) -> npt.NDArray[np.bool_] | None:
         """By key: whether the symbol belongs to the strand; None where ticks of it were dropped."""
-        books = self._engine.inspect(strand)
-        return None if sum(books.dropped) or books.lost else self._routing.by_counts(None) == strand
+        return self._routing.by_counts(None) == strand if self._engine.counts_all(strand) else None
 
     def _leave_ends_out(self) -> None:
         self._end.with_ends = False
@@ -188,7 +189,7 @@ class EngineRun(RunBase):
     @property
     def failures(self) -> list[HandlerError]:
         """The first failures of handlers, at most 64, in the order in which they happened."""
-        return self._state.failures
+        return self._state.failures[:_FAILURES]
 
     def statistics(self) -> Statistics:
         """Returns totals since the start. The times of a seeded run are counts of steps."""

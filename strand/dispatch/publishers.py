@@ -97,8 +97,14 @@ class Publishers:
             finally:
                 self._inside.threads.remove(me)
         if code == Code.OK:
+            self._end_if_failed()
             return len(array)
         raise self._error(code, array, rejected)
+
+    def _end_if_failed(self) -> None:
+        """Where strands go on after a failure: what was published before it has to be handled, and the run to end."""
+        if self._engine.goes_on and self._engine.has_failed:
+            self.drain_inside(None)
 
     def _publish_nested(self, array: npt.NDArray[Any]) -> int:
         """By a handler, task or call."""
@@ -143,6 +149,7 @@ class Publishers:
                 self._inside.threads.remove(me)
         if code not in (Code.OK, Code.AGAIN):
             raise self._error(code, feeder.held, rejected)
+        self._end_if_failed()
 
     def drain(self, timeout_s: float | None) -> bool:
         """See ``Dispatcher.drain``."""
@@ -170,7 +177,9 @@ class Publishers:
                 held.give()
             finally:
                 self._inside.threads.remove(me)
-        if code in (Code.OK, Code.AGAIN):
+        if code == Code.OK and self._engine.goes_on and self._engine.has_failed:
+            self._engine.stop()
+        elif code in (Code.OK, Code.AGAIN):
             return code == Code.OK
         raise self._state.stopped_error()
 

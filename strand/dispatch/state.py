@@ -70,7 +70,10 @@ class RunState:
         self.paced = True
 
     def replays(self, *, paced: bool) -> None:
-        """It is a replay's, which has warnings of its own. ``paced``: ticks come at a pace, or live."""
+        """It is a replay's, which has warnings of its own. It raises the first failure in the order of ticks: so
+        strands go on after that of another one. ``paced``: ticks come at a pace, or live."""
+        if self.engine.config.on_error == "stop":
+            self.engine.go_on_after_failures()
         self.paced = paced
         self.overload.is_on &= paced
         self.overload.tells = False
@@ -99,7 +102,7 @@ class RunState:
 
     @property
     def failures(self) -> list[HandlerError]:
-        """The first failures of handlers (64 at most), in the order they happened."""
+        """The failures of handlers that the engine keeps, in the order they happened."""
         return failures_of(self.engine, self.table, self._handlers, self._causes, self._kept)
 
     def stopped_error(self) -> Exception:

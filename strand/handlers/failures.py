@@ -82,6 +82,7 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
         handler, row = of_set.handler, of_set.row
     key = failure.key
     error.row = row[0]
+    error._timer_ns = failure.time
     if failure.record is None:
         return error
     tick = named(np.frombuffer(failure.record, kept.record))
@@ -129,7 +130,8 @@ def failures_of(
     raised: Sequence[Sequence[BaseException]],
     kept: Kept,
 ) -> list[HandlerError]:
-    """The first ones, in the order they happened. ``raised``: each worker's exceptions, in that of its failures."""
+    """Those that the engine keeps, in the order they happened. ``raised``: each worker's exceptions, in that of its
+    failures."""
     found = []
     causes: list[Iterator[BaseException]] = [iter(list(errors)) for errors in raised]
     for failure in engine.failures():
@@ -144,7 +146,6 @@ def failures_of(
         if error._place is None or (may_share and engine.config.n_strands < engine.config.n_symbols):
             continue
         strand, place = error._place
-        books = engine.inspect(strand)
-        if not sum(books.dropped) and not books.lost:
+        if engine.counts_all(strand):
             error.number = place + 1
     return found

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from strand.reference.loop import SerialLoop
 
 __all__ = ["Before", "Rereading", "rereading", "telling_more"]
+
+#: Why ticks may have been dropped before a failure. A tick of a strand that has failed comes after it.
+_BEFORE_A_FAILURE: Final = ("newest", "oldest", "conflated", "shed", "lost")
 
 
 @dataclass(frozen=True)
@@ -94,24 +98,28 @@ def telling_more(
     result: Callable[[], ReplayResult],
     again: Rereading | None,
 ) -> Iterator[None]:
-    """A HandlerError of the block gets ``partial``, the result when the dispatcher has stopped, ``number``, and what
-    was before its tick.
+    """A HandlerError of the block is the first one in the order of ticks. It gets ``partial``, the result when the
+    dispatcher has stopped, ``number``, and what was before its tick.
 
     ``again``: None where the input cannot be read once more. Only so it is known how many ticks of a symbol were before
     one, where symbols share a strand: nobody counts those as they run.
     """
     try:
         yield
-    except HandlerError as error:
+    except HandlerError as raised:
+        error = _first(raised, dispatcher, again)
         line_in = error._line_in
         error.partial = result()  # whose text of this failure asks for its line, before the input can be read again
+        if error is not raised or len(error.partial.failures) > 1:
+            # Which others failed after it is a matter of time.
+            error.partial = replace(error.partial, failures=(str(error),))
         if error.number is None and error.tick is not None and again is not None:
             error.number = _number(error, dispatcher, again.batches())
         if error.number is not None and error._again is not None and again is not None:
             before = again.up_to(error.symbol, error.number, np.array([error.tick]))
             error._again = partial(error._again, before=before)
             error._line_in = line_in
-        raise
+        raise error from error.__cause__
 
 
 def rereading(
@@ -139,6 +147,48 @@ def rereading(
 
     same = {"symbols": symbols or None, "start": start, "end": end, "position": position, "feed_options": options}
     return Rereading(batches, partial(replay, source, **same, per_day=per_day, workers=0, timeline=False))
+
+
+def _first(raised: HandlerError, dispatcher: Dispatcher | SerialLoop, again: Rereading | None) -> HandlerError:
+    """The first failure of a run in the order of ticks; ``raised`` is the first one that happened.
+
+    A timer comes before the first tick that reaches its time. Without the input, ticks have the order of their times.
+    """
+    if not isinstance(dispatcher, Dispatcher) or len(failures := dispatcher._state.failures) < 2:
+        return raised
+    timers = [(f._timer_ns, dispatcher.symbols.index(f.symbol), f) for f in failures if f._timer_ns is not None]
+    ticks = [f for f in failures if f.tick is not None]
+    found = [(*min(timers, key=itemgetter(0, 1)),)] if timers else []
+    if ticks and again is not None and not any(dispatcher.statistics().dropped.get(why) for why in _BEFORE_A_FAILURE):
+        found += _first_tick(ticks, dispatcher, again.batches())
+    elif ticks:
+        first = min(ticks, key=lambda f: (int(f.tick["ts_recv"]), int(f.tick["sequence"])))
+        found.append((int(first.tick["ts_recv"]), len(dispatcher.symbols), first))
+    return min(found, key=itemgetter(0, 1))[2] if found else raised
+
+
+def _first_tick(
+    failures: list[HandlerError], dispatcher: Dispatcher, batches: Iterator[TickBatch]
+) -> list[tuple[int, int, HandlerError]]:
+    """The failure on the first tick: the feed's time there, a number above all symbols', and the failure."""
+    strands = dispatcher._routing.by_counts(None)
+    left = np.full(dispatcher.n_strands, np.iinfo(np.int64).max)
+    failure_of = {}
+    for failure in failures:
+        if failure._place is not None:
+            strand, left[strand] = failure._place
+            failure_of[strand] = failure
+    time = 0
+    for batch in batches:
+        of_tick = strands[batch["instrument_id"]]
+        counts = np.bincount(of_tick, minlength=len(left))
+        reached = np.flatnonzero(left < counts)
+        if len(reached):
+            place, strand = min((int(np.flatnonzero(of_tick == s)[left[s]]), int(s)) for s in reached)
+            return [(max(time, int(batch["ts_recv"][: place + 1].max())), len(strands), failure_of[strand])]
+        left -= counts
+        time = max(time, int(batch["ts_recv"].max(initial=0)))
+    return []
 
 
 def _number(error: HandlerError, dispatcher: Dispatcher | SerialLoop, batches: Iterator[TickBatch]) -> int | None:

@@ -142,8 +142,8 @@ def replay(
         EmptyFeedError: If the source has no tick; it is a FeedError. No output is made then.
         UnknownSymbolError: If the whole feed has no symbol for a name or glob, or for a name in ``watch`` or
             ``snapshot``. It is raised after the run; ``partial`` has the result, if there were ticks.
-        HandlerError: If a handler fails, unless ``on_error="quarantine"``; ``partial`` has the result of what came
-            before.
+        HandlerError: If a handler fails, unless ``on_error="quarantine"``; ``partial`` has the result of what was
+            handled. Of several failures it is the first in the order of ticks, whatever the workers.
         StrictError: If ``strict`` is given and there are warnings; ``partial`` has the result.
         SinkError: If a sink of ``out`` raises.
         SavedStateError: If the file of ``load`` does not fit, or the state cannot be saved.

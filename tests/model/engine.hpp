@@ -185,6 +185,7 @@ struct engine {
 
     sd_arena *a = &arena;
     memset(&d.config, 0, sizeof d.config);
+    d.failures = NULL;
     d.config.sizes = (sd_sizes){SYMBOLS,  STRANDS,       WORKERS, PUBLISHERS, sizeof(record), 0, SD_NONE, 0, SD_LINE,
                                 SEGMENTS, has_positions, 0,       0};
     a->config = d.config;

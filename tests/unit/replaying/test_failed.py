@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -303,3 +304,92 @@ def test_the_set_of_a_chain_that_failed_is_called_with_its_trade(workers: int) -
     assert error.row["book"] == book_at(error)
     assert given["row"].book.bid_price == error.row["book"]["bid_price"]
     assert (given["row"].n, error.row["scaled"]["n"]) == (4, 3)
+
+
+# ---- many symbols fail
+
+KINDS = ["object", "batch", "compiled", "C"]
+
+
+def refusing(kind: str, library: Path, slow: int) -> Any:
+    """A handler that fails on ticks with the action X. In Python it is slow for the symbol of index ``slow``."""
+    if kind == "C":
+        return strand.native(library, "on_sum", state=[("ticks", "u8"), ("total", "u8")])
+    if kind == "compiled":
+        pytest.importorskip("numba")
+
+        @strand.handler(state=[("n", "u8")])
+        def divides(row: Any, tick: Any) -> None:
+            row.n += np.uint64(1 // (2 - tick.size))
+
+        return divides
+
+    def refuse(tick: Any) -> None:
+        if tick["instrument_id"] == slow:
+            time.sleep(0.001)
+        if tick["action"] == b"X":
+            raise ValueError(f"X of {tick['instrument_id']}")
+
+    if kind == "batch":
+
+        @strand.batch_handler(state=[("n", "u8")], name="refuses")
+        def refuses(symbol: str, ticks: Any, row: Any) -> None:
+            for tick in ticks[:1]:
+                refuse(tick)
+
+        return refuses
+
+    class Refuses:
+        def on_tick(self, tick: Any) -> None:
+            refuse({"instrument_id": tick.instrument_id, "action": bytes(tick.action)})
+
+    return Refuses
+
+
+def failing_day(kind: str) -> tuple[Any, int]:
+    """Ticks of 150 symbols that all fail, and the place of the first tick that does. Neither their times, which are all
+    one, nor their sequences say which is the first."""
+    rng = np.random.default_rng(3)
+    ticks = strand.ticks.empty(12_000)
+    ticks["instrument_id"] = rng.permutation(np.arange(len(ticks)) % 150)
+    ticks["action"], ticks["size"], ticks["ts_recv"] = b"T", 1, 10**18
+    ticks["sequence"] = np.arange(len(ticks))[::-1]
+    # A handler of batches fails on the first tick of its batch.
+    first = 0 if kind == "batch" else 5_003
+    ticks["action"][first:], ticks["size"][first:] = b"X", 2
+    return ticks, first
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("strands", [None, 7])
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_several_symbols_that_fail_the_error_is_the_first_in_the_order_of_ticks(
+    tmp_path: Path, c_handlers: Path, kind: str, strands: int | None, workers: int
+) -> None:
+    ticks, first = failing_day(kind)
+    if strands is not None and (workers == 0 or kind in ("object", "batch")):
+        pytest.skip("symbols share strands in a dispatcher, and under native handlers")
+    np.save(tmp_path / "day.npy", ticks)
+    handler = refusing(kind, c_handlers, int(ticks["instrument_id"][first]))
+    options = {} if strands is None else {"strands": strands}
+    with pytest.raises(HandlerError) as caught:
+        strand.replay(tmp_path / "day.npy", handler, workers=workers, **options)
+    error = caught.value
+    key = ticks["instrument_id"][first]
+    assert error.tick.tobytes() == ticks[first].tobytes()
+    assert error.number == np.count_nonzero(ticks["instrument_id"][: first + 1] == key)
+    (said,) = error.partial.failures
+    assert f"failed on {error.symbol} at sequence {error.sequence}" in said
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 4])
+def test_without_its_input_again_the_first_failure_is_that_of_the_least_time(c_handlers: Path, workers: int) -> None:
+    ticks, first = failing_day("C")
+    ticks["ts_recv"] += np.arange(len(ticks))
+    with pytest.raises(HandlerError) as caught:
+        strand.replay(
+            strand.testing.feed(ticks, [f"S{i}" for i in range(150)], batches=1_500),
+            refusing("C", c_handlers, 0),
+            workers=workers,
+        )
+    assert caught.value.tick.tobytes() == ticks[first].tobytes()

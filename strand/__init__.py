@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         volatility,
         vwap,
     )
+    from strand.handlers.contracts import Inverse
     from strand.handlers.sessions import Sessions
     from strand.headers import get_include
     from strand.output.sink import Sink
@@ -80,6 +81,7 @@ __all__ = [
     "Fifo",
     "Guard",
     "Handler",
+    "Inverse",
     "Levels",
     "Limits",
     "NativeTask",
@@ -141,6 +143,7 @@ _MODULES = {
     "ReplayResult": "strand.replaying.result",
     "RetryPolicy": "strand.tasks.retry",
     "Scheduler": "strand.tasks.scheduler",
+    "Inverse": "strand.handlers.contracts",
     "Sessions": "strand.handlers.sessions",
     "Sink": "strand.output.sink",
     "Statistics": "strand.stats",

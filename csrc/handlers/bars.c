@@ -22,7 +22,7 @@ static void clear(sd_bars_row *row) {
   row->notional_low = 0;
 }
 
-static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, uint32_t flags) {
+static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, uint32_t flags) {
   static const uint32_t where[] = {SD_BAR_OUTSIDE, 0, SD_BAR_AUCTION};
   const sd_wide notional = sd_wide_of(row->notional_low, row->notional_high);
   sd_bar bar = {
@@ -39,13 +39,22 @@ static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, uint32_t f
       .trades = (int32_t)row->trades,
       .flags = flags | where[row->stretch.inside],
   };
+  if (SD_UNLIKELY(contract != NULL)) {
+    if (contract->inverse) {
+      bar.vwap = sd_harmonic_price(notional, row->volume);
+      bar.notional = (double)row->volume * contract->worth;
+    } else {
+      bar.notional *= contract->worth;
+    }
+  }
   if (flags & SD_BAR_EMPTY) bar.open = bar.high = bar.low = row->close;
   return bar;
 }
 
 /* Emits the bar for record i, or for a timer (-1). Nonzero: no memory for it. */
-static int close_bar(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, uint32_t flags) {
-  row->last = bar_of(row, p, flags);
+static int close_bar(sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, sd_context *ctx, int64_t i,
+                     uint32_t flags) {
+  row->last = bar_of(row, p, contract, flags);
   row->bars++;
   sd_bar *emitted = sd_emit_reserve(ctx, 0, i);
   if (!emitted) return -1;
@@ -79,16 +88,17 @@ static void open_at(sd_bars_row *row, const sd_bars_params *p, int64_t time) {
 }
 
 /* Closes what ends at or before a moment, and opens the bar of that moment. Nonzero: no memory for a closed bar. */
-static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, int64_t time) {
+static int turn(sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, sd_context *ctx, int64_t i,
+                int64_t time) {
   for (;;) {
     int64_t at = time;
     if (row->end) {
       if (time < row->end) return 0;
       const uint32_t cut = p->kind != SD_BARS_TIME || row->end - row->start < p->step ? SD_BAR_CUT : 0;
       if (!is_fresh(row)) {
-        if (close_bar(row, p, ctx, i, cut)) return -1;
+        if (close_bar(row, p, contract, ctx, i, cut)) return -1;
       } else if (row->empty_left && row->stretch.inside != SD_AUCTION) {
-        if (sd_count_empty(&row->empty_left, ctx) || close_bar(row, p, ctx, i, cut | SD_BAR_EMPTY)) return -1;
+        if (sd_count_empty(&row->empty_left, ctx) || close_bar(row, p, contract, ctx, i, cut | SD_BAR_EMPTY)) return -1;
       }
       if (row->empty_left) at = row->end;
     } else if (row->empty_left && row->start) {
@@ -108,13 +118,17 @@ static void alarm(const sd_bars_row *row, uint32_t key, sd_context *ctx) {
   if (ctx->wake_at && next && next != INT64_MAX) ctx->wake_at(ctx, key, sd_alarm_for(next, ctx));
 }
 
-INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, uint32_t kind) {
+INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, uint32_t kind) {
   switch (kind) {
   case SD_BARS_TICKS:
     return row->trades >= p->step;
   case SD_BARS_VOLUME:
     return row->volume >= p->step;
   default:
+    if (SD_UNLIKELY(contract != NULL)) {
+      const sd_wide minimum = sd_wide_of(contract->minimum_low, contract->minimum_high);
+      return (contract->inverse ? row->volume : sd_wide_of(row->notional_low, row->notional_high)) >= minimum;
+    }
     return sd_wide_of(row->notional_low, row->notional_high) >= sd_wide_of(p->minimum_low, p->minimum_high);
   }
 }
@@ -122,12 +136,17 @@ INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, uint32_t kin
 /* Nonzero: no memory for a bar that closed. */
 INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint32_t kind, int64_t i, uint32_t key,
                int64_t time, int64_t price, int64_t size, int cross) {
+  const sd_contract *contract = sd_contract_of(&p->source, key);
+  if (sd_no_price(contract, price)) {
+    row->unpriced++;
+    return 0;
+  }
   if (SD_UNLIKELY(time >= row->end)) {
     if (!row->end && time < row->last_time) {
       row->late++;
       time = row->last_time;
     }
-    if (turn(row, p, ctx, i, time)) return -1;
+    if (turn(row, p, contract, ctx, i, time)) return -1;
     if (!row->end) {
       row->outside++;
       return 0;
@@ -154,15 +173,20 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
     snprintf(ctx->message, sizeof ctx->message, "a bar has more than 2**31 - 1 trades: make its bars shorter");
     return -1;
   }
+  if (SD_UNLIKELY(contract != NULL) && contract->inverse) {
+    if (sd_add_inverse(&row->notional_low, &row->notional_high, size, price, ctx)) return -1;
+    goto full;
+  }
   const sd_wide sum = (sd_wide)row->notional_low + (sd_wide)price * (sd_wide)size;
   row->notional_low = (uint64_t)sum;
   /* This happens seldom, so the high half, which is on another line, is usually not touched. */
   if (SD_UNLIKELY(sum >> 64) && __builtin_add_overflow(row->notional_high, (int64_t)(sum >> 64), &row->notional_high))
     return sd_too_large(ctx, "its notional is");
+full:
   if (kind == SD_BARS_TIME) return 0;
   if (time > row->last_time) row->last_time = time;
-  if (!is_full(row, p, kind)) return 0;
-  if (close_bar(row, p, ctx, i, 0)) return -1;
+  if (!is_full(row, p, contract, kind)) return 0;
+  if (close_bar(row, p, contract, ctx, i, 0)) return -1;
   clear(row);
   return 0;
 }
@@ -170,12 +194,13 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
 /* A new day: the bar under way ends with the day before. Nonzero: no memory for a closed bar. */
 static SD_NOINLINE int begin_day(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, uint32_t key,
                                  int64_t time) {
+  const sd_contract *contract = sd_contract_of(&p->source, key);
   if (!row->end && !row->start) return 0;
   row->empty_left = 0;
-  if (row->end && turn(row, p, ctx, i, time)) return -1;
+  if (row->end && turn(row, p, contract, ctx, i, time)) return -1;
   if (row->end && !is_fresh(row)) {
     if (row->end > time) row->end = time;
-    if (close_bar(row, p, ctx, i, SD_BAR_CUT)) return -1;
+    if (close_bar(row, p, contract, ctx, i, SD_BAR_CUT)) return -1;
   }
   clear(row);
   row->end = row->start = row->last_time = 0;
@@ -246,7 +271,8 @@ int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *
 int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
   sd_bars_row *row = row_of(rows, key, ctx);
-  if (turn(row, p, ctx, -1, sd_due_at(time, ctx))) return -1;
+  const sd_contract *contract = sd_contract_of(&p->source, key);
+  if (turn(row, p, contract, ctx, -1, sd_due_at(time, ctx))) return -1;
   /* The day may be over, between sessions or without any: empty bars wait for the next trade. */
   if (row->empty_left && row->end && sd_in_session(&row->stretch, &p->calendar)) alarm(row, key, ctx);
   return 0;
@@ -256,6 +282,6 @@ int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
   const sd_bars_row *row = row_of(rows, key, ctx);
   if (!p->partial || row->end == 0 || is_fresh(row)) return 0;
-  const sd_bar bar = bar_of(row, p, SD_BAR_PARTIAL);
+  const sd_bar bar = bar_of(row, p, sd_contract_of(&p->source, key), SD_BAR_PARTIAL);
   return sd_emit(ctx, 0, -1, &bar);
 }

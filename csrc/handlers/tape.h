@@ -23,11 +23,23 @@ enum { SD_CLEAR_NONE = 0, SD_CLEAR_BOOK = 1, SD_CLEAR_DAY = 2 };
 typedef struct sd_tape sd_tape;
 typedef struct sd_levels sd_levels;
 
+/* What a unit of a symbol's sizes is worth, for contracts. All zero: price x size, as for shares. It changes before the symbol's first
+ * tick is published, and never after that. */
+typedef struct sd_contract {
+  double worth;     /* units of currency: of one point of price, or of a contract that is `inverse` */
+  uint32_t inverse; /* a contract is a fixed amount of currency, and its value in coins is that amount / price */
+  uint32_t used;    /* the publisher's: the symbol has had a tick, and another contract comes too late */
+  uint64_t
+      minimum_low; /* of bars of notional: the least sum of price x size, or of sizes if `inverse`, that closes one */
+  int64_t minimum_high;
+} sd_contract;
+
 /* First in the params of every handler that reads a market. */
 typedef struct sd_source {
   sd_tape *tape;          /* books from which trades and quotes are taken; NULL: the ticks carry them */
   struct sd_space *space; /* in which they lie */
   sd_levels *levels; /* what quotes of levels and of events need; NULL: the handler takes no quotes, or has a tape */
+  sd_contract *contracts; /* by symbol; NULL: there are none */
   sd_trade_rules rules;
 } sd_source;
 
@@ -191,6 +203,52 @@ static inline int64_t sd_average_price(sd_wide notional, int64_t volume) {
   sd_wide twice = 2 * notional + (sd_wide)volume, by = 2 * (sd_wide)volume;
   sd_wide whole = twice / by;
   return (int64_t)(whole - (twice % by < 0));
+}
+
+/* ---- contracts */
+
+/* The contract of a symbol; NULL: its notional is price x size. */
+static inline const sd_contract *sd_contract_of(const sd_source *source, uint32_t key) {
+  if (__builtin_expect(!source->contracts, 1)) return NULL;
+  return source->contracts[key].worth != 0 ? &source->contracts[key] : NULL;
+}
+
+/* Nonzero: a price has no meaning for the contract. A price of 0 or less has no inverse. */
+static inline int sd_no_price(const sd_contract *contract, int64_t price) {
+  return __builtin_expect(contract != NULL, 0) && contract->inverse && price <= 0;
+}
+
+/* Adds size / price, rounded to the nearest 2^-96, for a size of at least 0 and a price above 0. Nonzero: the sum does not fit into 128
+ * bits, and *ctx says so. */
+static inline int sd_add_inverse(uint64_t *low, int64_t *high, int64_t size, int64_t price, sd_context *ctx) {
+  const unsigned __int128 by = (unsigned __int128)price;
+  const int64_t whole = size / price;
+  const unsigned __int128 rest = (unsigned __int128)(size % price) << 64;
+  const unsigned __int128 last = ((rest % by << 32) + by / 2) / by;
+  sd_wide sum;
+  if (whole >> 31 || __builtin_add_overflow(sd_wide_of(*low, *high),
+                                            ((sd_wide)whole << 96) + (sd_wide)(rest / by << 32) + (sd_wide)last, &sum))
+    return sd_too_large(ctx, "its sum of size / price is");
+  *low = (uint64_t)sum;
+  *high = (int64_t)(sum >> 64);
+  return 0;
+}
+
+/* The harmonic mean of prices: volume / `inverses`, a sum of size / price in 2^-96, to the nearest unit, halves up. */
+static inline int64_t sd_harmonic_price(sd_wide inverses, int64_t volume) {
+  if (volume <= 0) return SD_UNDEF_PRICE;
+  const unsigned __int128 by = (unsigned __int128)inverses;
+  unsigned __int128 rest = (unsigned __int128)volume % by;
+  uint64_t whole = (uint64_t)((unsigned __int128)volume / by);
+  for (int bit = 0; bit < 96; bit++) {
+    rest <<= 1;
+    whole <<= 1;
+    if (rest >= by) {
+      rest -= by;
+      whole++;
+    }
+  }
+  return (int64_t)(whole + (rest >= by - rest));
 }
 
 #endif

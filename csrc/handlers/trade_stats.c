@@ -28,12 +28,18 @@ static void take_size(sd_trade_totals *t, int64_t size) {
 }
 
 /* Nonzero: the sum does not fit into a volume. */
-static int take(sd_trade_totals *t, sd_context *ctx, const sd_event *e, int64_t time, int64_t direction) {
+static int take(sd_trade_totals *t, const sd_contract *contract, sd_context *ctx, const sd_event *e, int64_t time,
+                int64_t direction) {
   sd_trade_figures *of = &t->of;
   if (sd_add_volume(&of->volume, e->trade.size, ctx)) return -1;
   of->trades++;
-  if (sd_wide_add(&t->notional_low, &t->notional_high, e->trade.price, e->trade.size, ctx)) return -1;
-  of->notional = (double)sd_wide_of(t->notional_low, t->notional_high) / (double)SD_PRICE_SCALE;
+  if (contract && contract->inverse) {
+    of->notional = (double)of->volume * contract->worth;
+  } else {
+    if (sd_wide_add(&t->notional_low, &t->notional_high, e->trade.price, e->trade.size, ctx)) return -1;
+    of->notional = (double)sd_wide_of(t->notional_low, t->notional_high) / (double)SD_PRICE_SCALE;
+    if (contract) of->notional *= contract->worth;
+  }
   take_size(t, e->trade.size);
   if (of->trades == 1) {
     of->price_min = of->price_max = of->price_first = e->trade.price;
@@ -82,14 +88,15 @@ static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, s
     memset(&row->its, 0, sizeof row->its);
     sd_interval_begin(&row->interval, &row->stretch, p->every, at, ctx, key);
   }
-  if (e->trade.price == SD_UNDEF_PRICE) {
+  const sd_contract *contract = sd_contract_of(&p->source, key);
+  if (e->trade.price == SD_UNDEF_PRICE || sd_no_price(contract, e->trade.price)) {
     row->all.of.unpriced++;
     if (in_interval) row->its.of.unpriced++;
     return 0;
   }
   const int64_t direction = direction_of(row, e, p->sign);
-  if (take(&row->all, ctx, e, e->time, direction)) return -1;
-  return in_interval ? take(&row->its, ctx, e, at, direction) : 0;
+  if (take(&row->all, contract, ctx, e, e->time, direction)) return -1;
+  return in_interval ? take(&row->its, contract, ctx, e, at, direction) : 0;
 }
 
 /* A new day. Nonzero: no memory. */

@@ -2,29 +2,48 @@
 
 #include <math.h>
 
+/* A trade whose size is in the volume already, which was `before`. */
+static void add_contracts(sd_vwap_row *row, const sd_contract *contract, int64_t price, int64_t size, int64_t before) {
+  const double paid = (double)price * 1e-9, volume = (double)row->volume;
+  if (contract->inverse) {
+    const double inverses = before ? (double)before / row->vwap : 0;
+    row->notional = volume * contract->worth;
+    row->vwap = row->volume ? volume / (inverses + (double)size / paid) : (double)NAN;
+  } else {
+    row->notional += paid * (double)size * contract->worth;
+    row->vwap = row->volume ? row->notional / (volume * contract->worth) : (double)NAN;
+  }
+}
+
 /* Nonzero: the sum does not fit into a volume. */
-static inline int add(sd_vwap_row *row, int64_t price, int64_t size, sd_context *ctx) {
-  if (__builtin_expect(price == SD_UNDEF_PRICE, 0)) {
+static inline int add(sd_vwap_row *row, const sd_contract *contract, int64_t price, int64_t size, sd_context *ctx) {
+  if (__builtin_expect(price == SD_UNDEF_PRICE, 0) || sd_no_price(contract, price)) {
     row->unpriced++;
     return 0;
   }
+  const int64_t before = row->volume;
   if (sd_add_volume(&row->volume, size, ctx)) return -1;
   row->trades++;
+  if (__builtin_expect(contract != NULL, 0)) {
+    add_contracts(row, contract, price, size, before);
+    return 0;
+  }
   row->notional += (double)price * 1e-9 * (double)size;
   row->vwap = row->volume ? row->notional / (double)row->volume : (double)NAN;
   return 0;
 }
 
-static inline int take(void *rows, uint32_t key, sd_context *ctx, int64_t price, int64_t size) {
+static inline int take(void *rows, const sd_source *source, uint32_t key, sd_context *ctx, int64_t price,
+                       int64_t size) {
   sd_vwap_row *row = (sd_vwap_row *)((unsigned char *)rows + key * ctx->row_stride);
-  return add(row, price, size, ctx);
+  return add(row, sd_contract_of(source, key), price, size, ctx);
 }
 
 static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_source *source) {
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     if (sd_read_event(source, ticks, i, n, ctx, &e)) return i;
-    if (e.trade.size >= 0 && take(rows, ticks[i].instrument_id, ctx, e.trade.price, e.trade.size)) return i;
+    if (e.trade.size >= 0 && take(rows, source, ticks[i].instrument_id, ctx, e.trade.price, e.trade.size)) return i;
   }
   return n;
 }
@@ -35,7 +54,7 @@ int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (!sd_is_trade(t, &source->rules)) continue;
-    if (take(rows, t->instrument_id, ctx, sd_price_or_none(t->price), t->size)) return i;
+    if (take(rows, source, t->instrument_id, ctx, sd_price_or_none(t->price), t->size)) return i;
   }
   return n;
 }
@@ -70,13 +89,14 @@ static int take_trade(sd_vwap_every_row *row, const sd_interval_params *p, sd_co
     row->outside++;
     return 0;
   }
-  if (add(&row->all, e->trade.price, e->trade.size, ctx)) return -1;
+  const sd_contract *contract = sd_contract_of(&p->source, key);
+  if (add(&row->all, contract, e->trade.price, e->trade.size, ctx)) return -1;
   if (!p->every || !sd_trade_stretch_at(&row->stretch, &p->calendar, at, e->trade.cross)) return 0;
   if (row->interval.end == 0) {
     row->its = (sd_vwap_row){0};
     sd_interval_begin(&row->interval, &row->stretch, p->every, at, ctx, key);
   }
-  return add(&row->its, e->trade.price, e->trade.size, ctx);
+  return add(&row->its, contract, e->trade.price, e->trade.size, ctx);
 }
 
 /* A new day. Nonzero: no memory. */

@@ -7,11 +7,11 @@ from typing import Final
 
 from strand.binding import ffi, lib
 from strand.binding.gate import made
-from strand.binding.native import builtin_function
+from strand.binding.native import NativeFunction, builtin_function
 from strand.binding.space import Space
 from strand.binding.trades import TradeRules
 
-__all__ = ["TapeMemory", "source_bytes"]
+__all__ = ["TapeMemory", "source_bytes", "with_contracts"]
 
 
 def source_bytes(rules: TradeRules, tape: int = 0, space: int = 0, levels: int = 0) -> bytes:
@@ -23,7 +23,14 @@ def source_bytes(rules: TradeRules, tape: int = 0, space: int = 0, levels: int =
         space: The space in which books lie.
         levels: The books of levels to take quotes from; 0: no quotes are taken.
     """
-    return struct.pack("=QQQ", tape, space, levels) + rules.packed
+    return struct.pack("=QQQQ", tape, space, levels, 0) + rules.packed
+
+
+def with_contracts(function: NativeFunction, address: int) -> NativeFunction:
+    """The function, whose params begin with an sd_source, with contracts that lie at an address; 0: with none."""
+    at = int(ffi.offsetof("sd_source", "contracts"))
+    params = function.params
+    return function._replace(params=params[:at] + struct.pack("=Q", address) + params[at + 8 :])
 
 
 class TapeMemory:

@@ -142,6 +142,8 @@ class Rerun:
 
     def publish(self, batch: npt.NDArray[Any]) -> None:
         """Runs the handlers over ticks."""
+        if self._loop._wants_names:
+            self._loop.learn_symbols(self._ticks.feed.symbols)
         self._loop.publish(batch)
         np.add.at(self._counts, batch["instrument_id"], 1)
 

@@ -17,6 +17,7 @@ from strand.dispatch.records import RecordReader
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.bound import BindContext
 from strand.handlers.called_again import Before
+from strand.handlers.contracts import ContractsUsed
 from strand.handlers.failures import Kept, call_again, call_of
 from strand.output.basket_rows import BasketRows
 from strand.output.books import Books
@@ -77,6 +78,9 @@ class RunBase:
         context = BindContext(self._table, self._reader.dtype, self._reader.key, row_stride, space)
         self._bound = [h.bind(context) for h in self._handlers]
         self._makers = context.makers
+        self._contracts = context.contracts
+        #: Whether a symbol has to have its name before its first tick, since its contract goes by that.
+        self._wants_names = any(contracts.address for contracts in context.contracts)
         self._baskets = BasketRows(context.baskets, self._units)
         self._rows = Rows(self._table, memory, self._handlers, self._handler_of_symbol)
         memories, paths = [bound.memory for bound in self._bound], [bound.path for bound in self._bound]
@@ -91,12 +95,15 @@ class RunBase:
         """Takes over names that a feed has met since, by index, where there was none yet.
 
         Raises:
-            ConfigurationError: If a function of baskets gives one of them a basket, which is too late.
+            ConfigurationError: If a function of baskets gives one of them a basket, or ``contracts`` gives one that has
+                had ticks another contract, which is too late.
         """
         known = self._table.n_named
         self._table.learn(names)
         if self._units is not None:
             check_learnt(self._handlers, self._table, known)
+        for contracts in self._contracts:
+            contracts.learn()
         self._python.learn_symbols()
 
     @property
@@ -162,6 +169,20 @@ class RunBase:
     def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
         """Of a batch that an interrupt cut short, the ``n`` that were published."""
         return batch[:n]
+
+    def _publishing(self, records: npt.NDArray[Any] | np.void) -> None:
+        """Records are about to be published. Raises RecordTypeError."""
+        keys = self._reader.read(records)[self._reader.key]
+        for contracts in self._contracts:
+            contracts.publishing(keys)
+
+    def _contracts_used(self) -> ContractsUsed:
+        if not self._contracts:
+            return ContractsUsed()
+        unused = dict.fromkeys(name for contracts in self._contracts for name in contracts.unused)
+        return ContractsUsed(
+            tuple(unused), frozenset.intersection(*(frozenset(contracts.symbols) for contracts in self._contracts))
+        )
 
     def _take_unpriced(self) -> npt.NDArray[np.int64]:
         """By symbol, trades without a price that handlers which ask for trades were not called with. Whoever takes

@@ -317,6 +317,8 @@ class Dispatcher(ControlledRun):
             HandlerError: If a handler's failure has stopped the run.
             StoppedError: After a stop.
         """
+        if self._wants_names:
+            self._publishing(records)
         return self._publishers.publish(records, timeout_s)
 
     def _feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder:

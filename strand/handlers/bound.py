@@ -16,6 +16,7 @@ from strand.binding.space import Space
 from strand.binding.trades import TradeMaker, TradeSource
 from strand.handlers.baskets import BasketMemory
 from strand.handlers.context import Context
+from strand.handlers.contracts import ContractMemory
 from strand.handlers.emit import Emit, EmittingBatch
 from strand.handlers.timed import Clock, Host
 from strand.handlers.timer import Timer
@@ -50,7 +51,8 @@ class Site(Clock, TradesSite, Protocol):
 class BindContext:
     """What handlers are bound to: the symbols, the records and their key, bytes from one row to the next, and the space
     for what they keep beside their rows.
-    ``makers``: what makes trades for those that ask for them; ``baskets``: the rows of those that have baskets."""
+    ``makers``: what makes trades for those that ask for them; ``baskets``: the rows of those that have baskets;
+    ``contracts``: those of handlers that make notionals."""
 
     table: SymbolTable
     record: np.dtype[Any]
@@ -59,6 +61,7 @@ class BindContext:
     space: Space
     makers: list[TradeMaker] = field(default_factory=list)
     baskets: list[BasketMemory] = field(default_factory=list)
+    contracts: list[ContractMemory] = field(default_factory=list)
 
     def maker_for(self, source: TradeSource | None) -> TradeMaker | None:
         """What makes a handler's trades; None where it asks for none."""

@@ -11,9 +11,11 @@ import numpy as np
 
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.binding.space import Space
+from strand.binding.tape import with_contracts
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, TradesHandler
 from strand.handlers.bound import BindContext, BoundNative
+from strand.handlers.contracts import ContractMemory, Contracts
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.native_functions import NativeFunctions
@@ -22,6 +24,8 @@ from strand.handlers.state import row_dtype
 from strand.options import named_options
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from strand.feeds import FeedInfo
 
 __all__ = ["NativeHandler", "SymbolMemory", "native"]
@@ -42,7 +46,8 @@ class NativeHandler(TradesHandler):
     ``function``: what is called, or what makes memory in a space, for so many symbols, that has it.
     ``needs_ticks``: it reads records of ``strand.TICK``. ``takes_ticks_as_plain``: nobody has said what its feed's
     mean. ``for_feed``: makes the handler to use in its place where the feed is known, as in a replay. ``timers`` and
-    ``ends``: it may ask for timers, and does something at the end of a run.
+    ``ends``: it may ask for timers, and does something at the end of a run. ``contracts``: the contracts that its
+    notionals take, and the notional that closes a bar (``ContractMemory``); None: it makes no notional.
     """
 
     function: NativeFunction | Callable[[Space, int], SymbolMemory]
@@ -51,6 +56,7 @@ class NativeHandler(TradesHandler):
     for_feed: Callable[[FeedInfo], Handler] | None = None
     timers: bool = False
     ends: bool = False
+    contracts: tuple[Contracts, Fraction | None] | None = None
 
     @property
     def is_native(self) -> bool:
@@ -75,12 +81,19 @@ class NativeHandler(TradesHandler):
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:  # noqa: ARG002 - its code knows its row
         if not isinstance(self.function, NativeFunction):
             memory = self.function(context.space, len(context.table))
-            return BoundNative(function=memory.function, memory=memory)
-        function = self.function
+            return BoundNative(function=self._with_contracts(memory.function, context), memory=memory)
+        function = self._with_contracts(self.function, context)
         if self.params is not None:
             function = function._replace(params=self.params.records(self.name, context.table).tobytes())
         maker = context.maker_for(self.trades)
         return BoundNative(function=function if maker is None else maker.around(function))
+
+    def _with_contracts(self, function: NativeFunction, context: BindContext) -> NativeFunction:
+        if self.contracts is None:
+            return function
+        memory = ContractMemory(*self.contracts, context.space, context.table)
+        context.contracts.append(memory)
+        return with_contracts(function, memory.address)._replace(keep=(function.keep, memory))
 
 
 def _called(make: Callable[..., Handler], args: tuple[Any, ...], options: Mapping[str, Any]) -> Handler:

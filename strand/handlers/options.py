@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 
 from strand.errors import ConfigurationError
+from strand.handlers.contracts import Contracts, contracts_of
 from strand.handlers.sessions import Sessions
 from strand.handlers.spans import span_ns, span_text
 
@@ -69,6 +70,15 @@ SESSIONS: Final = Kind(
 )
 
 
+def _show_contracts(value: Any) -> str | None:
+    found = contracts_of(value)
+    # A name with a comma is no part of a text.
+    return None if any("," in name or name != name.strip() for name, _, _ in found.by_pattern) else str(found)
+
+
+CONTRACTS: Final = Kind("contracts by name or pattern, as 'ES*=50, BTCUSD_PERP=inverse 100'", show=_show_contracts)
+
+
 def _one_of(choices: tuple[Any, ...]) -> Kind:
     by_text = {str(choice): choice for choice in choices}
 
@@ -97,7 +107,16 @@ def _kind_of_hint(hint: Any) -> Kind | None:
     if choices:
         return _one_of(choices)
     # The widest one first: a span of time may be text or a number, too.
-    known = {dt.timedelta: SPAN, Sessions: SESSIONS, Decimal: AMOUNT, str: TEXT, float: NUMBER, int: WHOLE, bool: FLAG}
+    known = {
+        dt.timedelta: SPAN,
+        Sessions: SESSIONS,
+        Contracts: CONTRACTS,
+        Decimal: AMOUNT,
+        str: TEXT,
+        float: NUMBER,
+        int: WHOLE,
+        bool: FLAG,
+    }
     return next((kind for type_, kind in known.items() if type_ in parts), None)
 
 

@@ -167,6 +167,8 @@ class SerialLoop(RunBase):
         Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
         it handled; HandlerError when a handler fails, or has failed before; StoppedError after a stop.
         """
+        if self._wants_names:
+            self._publishing(records)
         array = named(self._reader.read(records)).view()
         array.flags.writeable = False  # as handlers see it
         if self._failure is not None:

@@ -98,6 +98,7 @@ class Run:
             isinstance(self._feed, DecodedFeed)
             and self._feed.takes_feeder
             and not len(self._dispatcher.outputs)
+            and not self._dispatcher._wants_names
             and type(self._recorder) is NoRecorder
             and not self._days.on
             and not self._snapshots.on
@@ -230,6 +231,7 @@ class Run:
             ticks_by_symbol=self.by_symbol,
             seen=self.seen.counts(),
             unpriced=self.unpriced,
+            contracts=dispatcher._contracts_used(),
             wall_s=wall_s,
             setup_s=setup_s,
             feed_s=feed_s,
@@ -258,7 +260,8 @@ class Run:
             if self._tick_feeds is not None:
                 self._tick_feeds.add(feeds_of_batch(self._feed, len(batch), cut=self._cut))
                 self._cut = self._cut and not len(batch)
-            if len(self._dispatcher.outputs) and len(self._feed.symbols) != known:
+            wants = len(self._dispatcher.outputs) or self._dispatcher._wants_names
+            if wants and len(self._feed.symbols) != known:
                 self._dispatcher.learn_symbols(self._feed.symbols)
                 known = len(self._feed.symbols)
             yield batch

@@ -27,6 +27,7 @@ from strand.stats import Statistics
 from strand.symbols import SymbolTable
 
 if TYPE_CHECKING:
+    from strand.handlers.contracts import ContractsUsed
     from strand.replaying.fingerprint_file import Interval
     from strand.replaying.pacing import Pacing
     from strand.replaying.snapshot_tables import Snapshots
@@ -55,6 +56,7 @@ class RunResult:
         seen: How many ticks of each kind there were, and how many with times that run backwards.
         unpriced: By symbol, trades without a price, shape (n,), i8. Your own handlers that ask for trades were not
             called with them.
+        contracts: The use of the contracts that handlers were given.
         wall_s: Seconds from asking for the first batch to the end of the last handler.
         setup_s: The part of ``wall_s`` that it took to make the dispatcher and start its workers.
         feed_s: Seconds that the publishing thread spent getting batches: reading, inflating, decoding.
@@ -83,6 +85,7 @@ class RunResult:
     ticks_by_symbol: npt.NDArray[np.int64]
     seen: TickCounts
     unpriced: npt.NDArray[np.int64]
+    contracts: ContractsUsed
     wall_s: float
     setup_s: float
     feed_s: float

@@ -21,6 +21,7 @@ from strand.units import NO_SIZE_UNIT
 if TYPE_CHECKING:
     from strand.binding.tick_counts import TickCounts
     from strand.feeds import FeedInfo
+    from strand.handlers.contracts import ContractsUsed
     from strand.output.basket_rows import BusiestBasket
     from strand.output.rows import Rows
     from strand.replaying.days import Day
@@ -79,6 +80,8 @@ class RunFacts(Protocol):
     @property
     def unpriced(self) -> npt.NDArray[np.int64]: ...
     @property
+    def contracts(self) -> ContractsUsed: ...
+    @property
     def feed_statistics(self) -> Mapping[str, int]: ...
     @property
     def pacing(self) -> Pacing | None: ...
@@ -122,9 +125,11 @@ _CROSSED_QUOTES: Final = _Counter(
 #: Symbols of COIN-margined futures: perpetual, and of a date.
 _OF_USD: Final = re.compile(r"USD_(PERP|\d{6})$")
 _COINS: Final = (
-    "read the venue's files of trades, whose base_qty is in coins: here a size counts inverse contracts (100 USD of "
-    "BTC, 10 USD of other coins), so notional and vwap mean nothing"
+    "give contracts={'BTCUSD_*': strand.Inverse(100)}, or read the venue's files of trades, whose base_qty is in "
+    "coins: here a size counts inverse contracts (100 USD of BTC, 10 USD of other coins), so notional and vwap mean "
+    "nothing"
 )
+_UNFIT: Final = "correct the name or pattern in contracts: a symbol has its own name's, else the first that fits"
 _ABSENT: Final = _Counter(
     "absent", "unknown levels", "begin with a full snapshot: levels to remove did not exist, and no snapshot came"
 )
@@ -461,13 +466,17 @@ def _of_units(result: RunFacts) -> Iterator[RunWarning]:
 
 
 def _of_contracts(result: RunFacts) -> Iterator[RunWarning]:
-    """Binance's COIN-margined futures in files that say contracts alone."""
+    """Contracts that fit no symbol; and Binance's COIN-margined futures in files that say contracts alone."""
+    unused = result.contracts.unused
+    if unused:
+        yield RunWarning("unused contracts", len(unused), f"{unused[0]!r} fits no symbol", _UNFIT)
     details = result.info.details
     in_contracts = details.get("profile") in ("binance-trades", "binance-aggtrades")
     if not in_contracts and not any("-aggTrades-" in str(part["path"]) for part in details.get("feeds", ())):
         return
     ticks = {result.symbols[i]: int(result.ticks_by_symbol[i]) for i in np.flatnonzero(result.ticks_by_symbol).tolist()}
-    found = {name: n for name, n in ticks.items() if _OF_USD.search(name)}
+    declared = result.contracts.symbols
+    found = {name: n for name, n in ticks.items() if _OF_USD.search(name) and name not in declared}
     if found:
         symbol = max(found, key=lambda name: found[name])
         yield RunWarning("contracts of USD", sum(found.values()), f"{found[symbol]:,} of {symbol}", _COINS)

@@ -158,6 +158,8 @@ class SeededDispatcher(EngineRun):
 
     def publish(self, records: npt.NDArray[Any] | np.void) -> int:
         """As ``Dispatcher.publish``."""
+        if self._wants_names:
+            self._publishing(records)
         array = self._reader.read(records)
         if self._closed:
             raise self._state.stopped_error()

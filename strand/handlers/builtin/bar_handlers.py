@@ -13,6 +13,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
 from strand.handlers.builtin.tape import STRETCH, tape_handler
+from strand.handlers.contracts import ContractsLike, contracts_of
 from strand.handlers.feed_trades import Fills
 from strand.handlers.native_handlers import NativeHandler, SymbolMemory
 from strand.handlers.sessions import SessionsLike, session_table
@@ -36,7 +37,8 @@ BAR_OUTSIDE: Final = 8
 BAR_AUCTION: Final = 16
 
 #: A bar. ``start`` and ``end`` in ns: of a time bar its span, the end not in it; of others the times of the first and
-#: the last trade. Prices in 1e-9. ``notional``: price x size in units of currency.
+#: the last trade. Prices in 1e-9. ``notional``: price x size in units of currency, or what the
+#: symbol's contract says.
 BAR: Final = np.dtype(
     [
         ("start", TIME),
@@ -98,6 +100,7 @@ def bars(
     outside: Literal["skip", "bars"] = "skip",
     zero_sizes: Literal["skip", "price"] | None = None,
     crosses: bool = True,
+    contracts: ContractsLike | None = None,
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
@@ -124,6 +127,8 @@ def bars(
         zero_sizes: What to do with trades of size 0: ``"skip"`` leaves them out; ``"price"`` counts their price. None:
             ``"price"`` for a feed of ready-made bars, else ``"skip"``. In a feed without sizes all trades count.
         crosses: Whether crosses (auctions) count.
+        contracts: The contracts of symbols, by name or pattern: ``{"ES*": 50, "BTCUSD_PERP": strand.Inverse(100)}``,
+            or text. A number is what one point of price is worth in currency. None: a notional is price x size.
         book: True: order books say what trades are, for feeds of single orders, whose fills have no price of their own.
             None: a replay goes by its feed, and a dispatcher without ``feed=`` takes ticks as they are.
         fills: What a fill does, as for ``strand.book``: ``"report"`` for DBN MBO, whose fills repeat trades. None: a
@@ -149,6 +154,7 @@ def bars(
     hours = session_table(sessions, auctions)
     if auctions is not None and flags[1]:
         raise ConfigurationError("auctions: outside='bars' makes bars of all trades: leave one of the two out")
+    its_contracts = contracts_of(contracts)
     acts: dict[str, Any] = {"outputs": {"bars": BAR}, "timers": True, "ends": True}
 
     def of(size_unit: float | None, info: FeedInfo | None = None) -> NativeHandler:
@@ -156,7 +162,13 @@ def bars(
         step, minimum = (0, limit) if kind == _NOTIONAL else (limit, 0)
         prices = bool(info is not None and info.bars) if zero is None else zero
         params = struct.pack("=IIIIQQQq", kind, *flags, prices, step, minimum % 2**64, minimum >> 64) + hours
+        closes = None
+        if kind == _NOTIONAL and amount is not None and size_unit is not None:
+            from fractions import Fraction
+
+            closes = Fraction(amount) / Fraction(Decimal(repr(size_unit)))
         feed: dict[str, Any] = {"every": step if kind == _TIME else 0, "info": info, "book": book, "fills": fills}
+        feed["contracts"] = its_contracts, closes
         return tape_handler("bars", BARS_ROW, params, crosses=crosses, auctions=auctions is not None, **feed, **acts)
 
     def for_feed(info: FeedInfo) -> Handler:

@@ -84,6 +84,7 @@ ABOUT: Final[Mapping[str, str]] = {
     "zero_sizes": "trades of size 0",
     "book": "take trades and quotes from order books",
     "crosses": "crosses count too",
+    "contracts": "what a point of price or an inverse contract is worth, by symbol",
     "fills": "what a fill does: reduce its order, or only report",
     "step": "returns over a grid of so much time",
     "price": "of trades, or the mid of the best quotes",

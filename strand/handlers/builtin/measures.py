@@ -30,6 +30,7 @@ from strand.handlers.builtin.measure_rows import (
     VWAP_ROW,
 )
 from strand.handlers.builtin.tape import tape_handler
+from strand.handlers.contracts import ContractsLike, contracts_of
 from strand.handlers.feed_trades import Fills
 from strand.handlers.sessions import SessionsLike, session_table
 from strand.handlers.spans import SpanLike, span_ns
@@ -46,6 +47,7 @@ def vwap(
     sessions: SessionsLike | None = None,
     auctions: SpanLike | None = None,
     crosses: bool = True,
+    contracts: ContractsLike | None = None,
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
@@ -62,6 +64,8 @@ def vwap(
         auctions: How long after a session crosses still count, as ``"5m"``: a closing auction is printed at its end or
             later. None: they are left out.
         crosses: Whether crosses (auctions) count.
+        contracts: The contracts of symbols, by name or pattern, as for ``strand.bars``. None: a notional is price x
+            size.
         book: Whether order books say what trades are; None: as the feed says, see ``strand.bars``.
         fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
 
@@ -69,13 +73,16 @@ def vwap(
         ConfigurationError: If an option cannot work.
     """
     if every is None and sessions is None and auctions is None:
-        return tape_handler("vwap", VWAP_ROW, b"", crosses=crosses, book=book, fills=fills)
+        return tape_handler(
+            "vwap", VWAP_ROW, b"", crosses=crosses, contracts=(contracts_of(contracts), None), book=book, fills=fills
+        )
     step = _step(every)
     return tape_handler(
         "vwap_every",
         VWAP_EVERY_ROW,
         struct.pack("=QQ", step, bool(partial)) + session_table(sessions, auctions),
         crosses=crosses,
+        contracts=(contracts_of(contracts), None),
         auctions=auctions is not None,
         book=book,
         fills=fills,
@@ -243,6 +250,7 @@ def trade_stats(
     sessions: SessionsLike | None = None,
     auctions: SpanLike | None = None,
     crosses: bool = True,
+    contracts: ContractsLike | None = None,
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
@@ -260,6 +268,8 @@ def trade_stats(
         auctions: How long after a session crosses still count, as ``"5m"``: a closing auction is printed at its end or
             later. None: they are left out.
         crosses: Whether crosses (auctions) count.
+        contracts: The contracts of symbols, by name or pattern, as for ``strand.bars``. None: a notional is price x
+            size.
         book: Whether order books say what trades are; None: as the feed says, see ``strand.bars``.
         fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
 
@@ -277,6 +287,7 @@ def trade_stats(
         TRADE_STATS_EVERY_ROW if step else TRADE_STATS_ROW,
         struct.pack("=QQQ", how != 0, step, bool(partial)) + session_table(sessions, auctions),
         crosses=crosses,
+        contracts=(contracts_of(contracts), None),
         auctions=auctions is not None,
         resting=how == 2,
         book=book,

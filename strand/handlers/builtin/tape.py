@@ -12,12 +12,15 @@ from strand.binding.tape import TapeMemory, source_bytes
 from strand.binding.trades import TradeRules
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
+from strand.handlers.contracts import Contracts
 from strand.handlers.feed_trades import Fills, check_intervals, fills_of, flags_of, ticks_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
 from strand.units import INNER, PRICE, SIZE, declare
 from strand.validate import one_of
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from strand.feeds import FeedInfo
 
 __all__ = ["FILLS", "STRETCH", "TOP", "tape_handler"]
@@ -46,6 +49,7 @@ def tape_handler(
     ends: bool = False,
     shown: str | None = None,
     every: int = 0,
+    contracts: tuple[Contracts, Fraction | None] | None = None,
     info: FeedInfo | None = None,
 ) -> NativeHandler:
     """The handler of the C functions ``sd_handle_NAME``, ``sd_wake_NAME`` and ``sd_finish_NAME``.
@@ -54,15 +58,16 @@ def tape_handler(
     what a fill does; where they are None its feed says so, and without one it takes ticks as they are, and
     ``"reduce"``. ``quotes``: it needs quotes, and not trades alone. ``crosses``: they count. ``auctions``: those after
     a session count too, so that the feed has to mark them. ``resting``: the side of a trade is the resting order's.
-    ``every``: the length of its intervals in ns, which ready-made bars have to fill; 0: it has none. ``info``: the
-    feed, once it is known.
+    ``contracts``: those that its notionals take, and the notional that closes a bar (``ContractMemory``); None: it
+    makes no notional. ``every``: the length of its intervals in ns, which ready-made bars have to fill; 0: it has none.
+    ``info``: the feed, once it is known.
     """
     if auctions and not crosses:
         raise ConfigurationError("auctions: crosses=False leaves all crosses out: leave one of the two out")
     acts = {"timers": timers, "ends": ends}
     options: dict[str, Any] = {
         "quotes": quotes, "crosses": crosses, "auctions": auctions, "resting": resting, "outputs": outputs,
-        "shown": shown, "every": every, **acts,
+        "shown": shown, "every": every, "contracts": contracts, **acts,
     }  # fmt: skip
 
     def for_feed(info: FeedInfo) -> Handler:
@@ -108,4 +113,5 @@ def tape_handler(
         outputs=outputs or {},
         timers=timers,
         ends=ends,
+        contracts=contracts,
     )

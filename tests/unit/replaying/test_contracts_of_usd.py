@@ -45,3 +45,12 @@ def test_a_run_over_contracts_alone_warns_and_one_over_coins_does_not(symbol: st
     for path in (agg, bare, [agg, other]):
         found = [(w.kind, w.count) for w in strand.replay(path, "vwap").warnings]
         assert found == ([("contracts of USD", 3)] if symbol == "BTCUSD_PERP" else [])
+        # The warning's own cure.
+        known = strand.vwap(contracts={symbol: strand.Inverse(100)})
+        result = strand.replay(path, known)
+        assert not result.warnings
+        assert result.rows.to_polars().filter(symbol=symbol)["notional"][0] == pytest.approx(
+            100 * sum(n for n, _ in ROWS)
+        )
+        both = strand.chain(strand.vwap(), strand.trade_stats(contracts={symbol: strand.Inverse(100)}))
+        assert [w.kind for w in strand.replay(path, both).warnings] == [w for w, _ in found]

@@ -41,7 +41,7 @@ static sd_depth_change change_of(const sd_depth_params *params, sd_pool *pool, u
                            .row = row,
                            .pool = pool,
                            .max_levels = params->max_levels,
-                           .flags = params->flags,
+                           .flags = params->rules.flags,
                            .from = {UINT32_MAX, UINT32_MAX}};
 }
 
@@ -191,11 +191,14 @@ static int quote(sd_depth_change *c, const sd_tick *t) {
 /* Zero: the sum does not fit into a volume. */
 static int trade(sd_depth_row *row, const sd_tick *t) {
   int64_t volume;
-  if (t->size <= 0) return 1;
+  if (!is_price(t->price)) {
+    row->unpriced++;
+    return 1;
+  }
   if (__builtin_add_overflow(row->volume, t->size, &volume)) return 0;
   row->volume = volume;
   row->trades++;
-  if (is_price(t->price)) row->last_price = t->price;
+  row->last_price = t->price;
   return 1;
 }
 
@@ -258,7 +261,7 @@ static int take_levels(sd_depth_change *c, const sd_tick *t) {
 }
 
 /* Zero: no error; otherwise the reason. */
-static int apply(sd_depth_change *c, const sd_tick *t) {
+static int apply(sd_depth_change *c, const sd_tick *t, const sd_trade_rules *rules) {
   if (t->kind == SD_KIND_QUOTE) return take_levels(c, t) ? 0 : NO_MEMORY;
   if (sd_is_day(t)) {
     if (!cut_event(c)) return NO_MEMORY;
@@ -271,7 +274,7 @@ static int apply(sd_depth_change *c, const sd_tick *t) {
     if (!end_event(c)) return NO_MEMORY;
     c->ended = 1;
   }
-  if (t->kind == SD_KIND_TRADE) return trade(c->row, t) ? 0 : NO_VOLUME;
+  if (sd_is_trade(t, rules)) return trade(c->row, t) ? 0 : NO_VOLUME;
   c->row->passed_over++;
   return 0;
 }
@@ -331,7 +334,7 @@ int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context 
     sd_depth_row *row = (sd_depth_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
     sd_depth_change c = change_of(params, &pool, t->instrument_id, row);
     if (SD_UNLIKELY(row->ticks == 0)) c.from[0] = c.from[1] = 0;
-    const int fault = apply(&c, t);
+    const int fault = apply(&c, t, &params->rules);
     if (SD_UNLIKELY(fault == NO_VOLUME))
       return fail(ctx, fault, "symbol %u: its volume is beyond 2**63 - 1: read its sizes in a coarser unit",
                   t->instrument_id, i);

@@ -15,7 +15,7 @@
  * then the row and all questions have the book as the event before left it. A new day, the end of the run, and SD_DEPTH_WAITING ticks end
  * an event too, which is counted. If it has no such flag, each tick is an event.
  *
- * Ticks of kind TRADE count into volume and last price. A new day (sd_is_day) clears the book. All other ticks are ignored.
+ * Trades (trade.h) count into volume and last price. A new day (sd_is_day) clears the book. All other ticks are ignored.
  */
 #ifndef SD_HANDLERS_DEPTH_H
 #define SD_HANDLERS_DEPTH_H
@@ -43,7 +43,8 @@ typedef struct sd_depth_row {
   int32_t absent;      /* prices that were to be removed and did not exist */
   int32_t beyond;      /* levels left out, or removed, because a side was at its bound */
   int32_t unusable;    /* updates without a price, with a size below 0, or with an invalid side */
-  int64_t passed_over; /* ticks that concern neither levels nor trades */
+  int64_t passed_over; /* ticks that concern neither levels nor trades, and trades that do not count (trade.h) */
+  int64_t unpriced;    /* trades without a price, which are in no other count */
   int64_t unended;     /* events whose end never came */
   int64_t top[];
 } sd_depth_row;
@@ -56,7 +57,7 @@ typedef struct sd_depth_params {
   struct sd_space *space; /* in which they lie */
   uint32_t top;           /* levels of each side in a row */
   uint32_t max_levels;    /* that a side keeps */
-  sd_flags flags;
+  sd_trade_rules rules;
 } sd_depth_params;
 
 typedef struct sd_depth_level {

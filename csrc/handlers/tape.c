@@ -140,7 +140,7 @@ static int apply_levels(const sd_source *source, const sd_tick *t, sd_context *c
                                   .space = source->space,
                                   .top = 1,
                                   .max_levels = NO_MAX,
-                                  .flags = source->rules.flags};
+                                  .rules = source->rules};
   sd_context inner;
   inner.params = &params;
   inner.row_stride = sizeof(sd_level_row);

@@ -11,8 +11,7 @@ from strand.binding import ffi, lib
 from strand.binding.gate import made
 from strand.binding.native import builtin_function
 from strand.binding.space import Space
-from strand.binding.trades import flags_bytes
-from strand.ticks import Flags
+from strand.binding.trades import TradeRules
 
 __all__ = ["DEPTH_LEVEL", "MAX_TOP", "DepthMemory"]
 
@@ -24,12 +23,14 @@ MAX_TOP: Final = 64
 
 class DepthMemory:
     """The level books of symbols 0 to ``n_symbols`` - 1 in a space: at most ``max_levels`` a side, and the best ``top``
-    in each row. ``flags``: which bits of a tick's flags mean what.
+    in each row. ``rules``: which ticks are trades, and which bits of a tick's flags mean what.
 
     Raises MemoryError where there is none for them.
     """
 
-    def __init__(self, space: Space, n_symbols: int, *, top: int, max_levels: int, flags: Flags | None = None) -> None:
+    def __init__(
+        self, space: Space, n_symbols: int, *, top: int, max_levels: int, rules: TradeRules | None = None
+    ) -> None:
         depths = made(
             lib.sd_depths_create(space.pointer, n_symbols), f"no memory for the books of {n_symbols:,} symbols"
         )
@@ -38,7 +39,7 @@ class DepthMemory:
         params = ffi.new(
             "sd_depth_params *", {"depths": depths, "space": space.pointer, "top": top, "max_levels": max_levels}
         )
-        ffi.buffer(ffi.addressof(params, "flags"))[:] = flags_bytes(flags or Flags())
+        ffi.buffer(ffi.addressof(params, "rules"))[:] = (rules or TradeRules()).packed
         self.function: Final = builtin_function("depth", bytes(ffi.buffer(params)), ends=True, keep=space)
 
     def levels(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:

@@ -15,10 +15,10 @@ from strand.binding.native import NativeFunction, builtin_function
 from strand.binding.space import Space
 from strand.ticks import TRADE, Flags
 
-__all__ = ["TradeMaker", "TradeRules", "TradeSource", "flags_bytes"]
+__all__ = ["TradeMaker", "TradeRules", "TradeSource"]
 
 
-def flags_bytes(flags: Flags) -> bytes:
+def _flags_bytes(flags: Flags) -> bytes:
     """An ``sd_flags``."""
     return struct.pack("=6B2x", flags.unprinted, flags.cross, flags.best, flags.snapshot, flags.last, flags.top)
 
@@ -45,7 +45,7 @@ class TradeRules(NamedTuple):
         left_out = self.flags.unprinted | (0 if self.crosses else self.flags.cross)
         hidden = self.orders and not self.fills_report
         said = (self.fills_report, hidden, self.resting, left_out, self.sizeless, self.at_end)
-        return struct.pack("=6B2x", *said) + flags_bytes(self.flags)
+        return struct.pack("=6B2x", *said) + _flags_bytes(self.flags)
 
 
 class TradeSource(NamedTuple):

@@ -238,6 +238,7 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
             "clipped levels",
             "give depth a larger max_levels: a side was full, and its worst level was removed",
         ),
+        _UNPRICED_TRADES,
         _Counter("unusable", "unusable levels", f"{_CORRECT}: those without a price, a side or a size are left out"),
         _Counter("crossed", "crossed books", "begin with a full snapshot: the bid was at or above the ask"),
         _Counter(
@@ -402,7 +403,7 @@ def _of_trades(result: RunFacts) -> Iterator[RunWarning]:
 
 def _counts_trades(result: RunFacts) -> bool:
     parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
-    ours = [need.row for need in _NEEDS if need.kind == "trade or order"]
+    ours = [_DEPTH, *(need.row for need in _NEEDS if need.kind == "trade or order")]
     return result.rows.asks_for_trades or any(_is(part, row) for part in parts for row in ours)
 
 

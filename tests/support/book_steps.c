@@ -45,7 +45,7 @@ uint64_t steps_of(const sd_tick *ticks, int64_t n, uint32_t max_levels) {
   if (sd_space_create(0, 0, &space)) return 0;
   sd_depths *depths = sd_depths_create(space, 1);
   const sd_depth_params params = {
-      .depths = depths, .space = space, .top = 5, .max_levels = max_levels, .flags = {.best = 4, .snapshot = 32}};
+      .depths = depths, .space = space, .top = 5, .max_levels = max_levels, .rules.flags = {.best = 4, .snapshot = 32}};
 #else
 uint64_t steps_of(const sd_tick *ticks, int64_t n, uint64_t mask, uint64_t factor) {
   if (sd_space_create(0, 0, &space)) return 0;

@@ -6,10 +6,10 @@ from typing import Any
 
 from strand import UNDEF_PRICE
 
-STATUS, QUOTE, TRADE = 4, 3, 2
+STATUS, QUOTE = 4, 3
 COUNTED = (
     "ticks", "volume", "trades", "last_price", "crossed", "snapshots", "absent", "beyond", "unusable", "passed_over",
-    "unended",
+    "unpriced", "unended",
 )  # fmt: skip
 SNAPSHOT, BEST = 32, 4
 
@@ -54,15 +54,17 @@ class PlainDepth:
             self.waiting.append(t.copy())
         if ended:
             self._end() if self.last else self._quote(self.waiting.pop())
-        if kind == TRADE and size:
-            self.count["trades"] += 1
-            self.count["volume"] += size
-            if price != UNDEF_PRICE:
+        if kind != QUOTE and t["action"] in (b"T", b"F") and size > 0:
+            if price == UNDEF_PRICE:
+                self.count["unpriced"] += 1
+            else:
+                self.count["trades"] += 1
+                self.count["volume"] += size
                 self.count["last_price"] = price
         elif kind == STATUS and t["action"] == b"R":
             self.finish()
             self.sides, self.in_snapshot = {"A": {}, "B": {}}, False
-        elif kind not in (QUOTE, TRADE):
+        elif kind != QUOTE:
             self.count["passed_over"] += 1
         return ended
 

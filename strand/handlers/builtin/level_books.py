@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from strand.binding.depths import MAX_TOP, DepthMemory
+from strand.binding.trades import TradeRules
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
-from strand.handlers.feed_trades import flags_of, usual_for
+from strand.handlers.builtin.tape import FILLS
+from strand.handlers.feed_trades import Fills, fills_of, flags_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
 from strand.units import COUNT, PRICE, SIZE, TIME, declare
-from strand.validate import whole
+from strand.validate import one_of, whole
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -45,6 +47,7 @@ def depth_row(top: int) -> np.dtype[np.void]:
             ("beyond", few),
             ("unusable", few),
             ("passed_over", COUNT),
+            ("unpriced", COUNT),
             ("unended", COUNT),
             ("bid_prices", price, shape),
             ("bid_sizes", SIZE, shape),
@@ -55,7 +58,7 @@ def depth_row(top: int) -> np.dtype[np.void]:
 
 
 @built_in
-def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
+def depth(*, top: int = 5, max_levels: int = 16_384, fills: Fills | None = None) -> Handler:
     """Keeps books of price levels of all symbols, from feeds of level updates, snapshots and views.
 
     A row (``depth_row(top)``) shows the best levels of both sides, and counts what did not fit. Prices are in 1e-9, and
@@ -66,21 +69,30 @@ def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
         top: How many levels of each side a row shows, 1 to 64.
         max_levels: The greatest number of levels that a side of a symbol keeps, which bounds its memory to 64 bytes per
             level and 4 KB more. When it is full the worst level goes, which ``beyond`` counts.
+        fills: Whether a fill (action F) is a trade: ``"reduce"``. With ``"report"`` it repeats what a trade says, and
+            does not count. None: as the feed says; a dispatcher without ``feed=`` takes ``"reduce"``.
 
     Raises:
-        ConfigurationError: If a number is out of its bounds.
+        ConfigurationError: If a number is out of its bounds, or ``fills`` is another word.
     """
     shown, kept = whole("top", top, 1, MAX_TOP), whole("max_levels", max_levels, 1, MAX_LEVELS)
-    return _depth(shown, kept)
+    if fills is not None:
+        one_of("fills", fills, FILLS)
+    return _depth(shown, kept, fills)
 
 
-def _depth(top: int, max_levels: int, info: FeedInfo | None = None) -> NativeHandler:
-    flags = usual_for(None) if info is None else flags_of(info)
+def _depth(top: int, max_levels: int, fills: Fills | None, info: FeedInfo | None = None) -> NativeHandler:
+    its_fills = fills_of(info) if fills is None and info is not None else fills
+    rules = TradeRules(
+        fills_report=its_fills == "report",
+        flags=usual_for(its_fills) if info is None else flags_of(info),
+        sizeless=info is not None and not info.has_sizes,
+    )
     return NativeHandler(
         name="depth",
         state=depth_row(top),
-        function=lambda space, n: DepthMemory(space, n, top=top, max_levels=max_levels, flags=flags),
+        function=lambda space, n: DepthMemory(space, n, top=top, max_levels=max_levels, rules=rules),
         needs_ticks=True,
         ends=True,
-        for_feed=None if info is not None else lambda info: _depth(top, max_levels, info),
+        for_feed=None if info is not None else lambda info: _depth(top, max_levels, fills, info),
     )

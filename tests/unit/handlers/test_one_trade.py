@@ -174,6 +174,7 @@ def test_each_t_record_is_one_trade_in_every_schema_and_dialect(
     expected = len(priced), sum(found.size for found in priced)
     assert expected[0] > 10
     builtin = [strand.vwap(), strand.trades(), strand.trade_stats(), strand.bars("10s"), strand.bars(ticks=7)]
+    builtin.append(strand.depth())
     if schema == "mbo":
         builtin.append(strand.book())
     for handler in [*builtin, strand.vwap("10s"), strand.trade_stats("10s"), *own()]:
@@ -196,6 +197,7 @@ def test_a_bit_means_what_its_feed_says() -> None:
     ):  # fmt: skip
         for handler in (strand.vwap(crosses=crosses), strand.bars("1s", crosses=crosses)):
             assert counted(testing.feed(ticks, flags=flags), handler)[0] == trades
+        assert not crosses or counted(testing.feed(ticks, flags=flags), strand.depth())[0] == trades
         if crosses:
             assert [counted(testing.feed(ticks, flags=flags), handler)[0] for handler in own()] == [trades] * 3
 
@@ -203,7 +205,7 @@ def test_a_bit_means_what_its_feed_says() -> None:
 def test_a_quote_that_keeps_the_action_of_a_trade_is_none() -> None:
     quote = {"symbol": "X", "bid": 9, "ask": 11, "bid_size": 5, "ask_size": 5, "action": "T"}
     ticks = [quote, {"symbol": "X", "price": 10, "size": 3}, {**quote, "action": "F"}]
-    for handler in (strand.vwap(), strand.trades(), strand.trade_stats(), strand.bars("1s"), *own()):
+    for handler in (strand.vwap(), strand.trades(), strand.trade_stats(), strand.bars("1s"), strand.depth(), *own()):
         assert counted(testing.feed(ticks), handler) == (1, 3)
 
 
@@ -247,7 +249,7 @@ def test_hftbacktests_fills_count_where_no_trade_reports_them(tmp_path: Path, nu
     events["exch_ts"] = events["local_ts"] = np.arange(len(numbers)) + NOON
     events["px"], events["qty"] = 10.5, 3
     np.savez(tmp_path / "x.npz", data=events)
-    for handler in (strand.vwap(), strand.bars("1s"), *own()):
+    for handler in (strand.vwap(), strand.bars("1s"), strand.depth(), *own()):
         assert counted(tmp_path / "x.npz", handler) == (trades, 3 * trades)
 
 
@@ -260,7 +262,7 @@ def test_trades_of_a_feed_without_sizes_count_with_size_0() -> None:
     def feed() -> Any:
         return testing.feed(ticks, has_sizes=False)
 
-    for handler in (strand.vwap(), strand.trades(), strand.trade_stats(), strand.bars("4s"), *own()):
+    for handler in (strand.vwap(), strand.trades(), strand.trade_stats(), strand.bars("4s"), strand.depth(), *own()):
         assert counted(feed(), handler) == (8, 0), handler
     bars = strand.replay(feed(), strand.bars(ticks=4)).outputs["bars"]
     assert [(bar["high"], bar["volume"], bar["vwap"]) for bar in bars] == [(13 * 10**9, 0, UNDEF_PRICE)] * 2
@@ -274,7 +276,7 @@ def test_trades_of_a_feed_without_sizes_count_with_size_0() -> None:
 
 def test_a_trade_of_size_0_is_none_where_trades_have_sizes_and_is_warned_of() -> None:
     ticks = [{"symbol": "X", "time": at + 1, "price": 10, "size": size} for at, size in enumerate((3, 0, 4))]
-    for handler in (strand.vwap(), strand.trades(), strand.trade_stats(), strand.bars("4s"), *own()):
+    for handler in (strand.vwap(), strand.trades(), strand.trade_stats(), strand.bars("4s"), strand.depth(), *own()):
         assert counted(testing.feed(ticks), handler) == (2, 7), handler
         warnings = {warning.kind: warning for warning in strand.replay(testing.feed(ticks), handler).warnings}
         assert warnings["trades of size 0"].count == 1

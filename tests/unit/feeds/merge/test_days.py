@@ -196,9 +196,10 @@ def test_no_bar_spans_two_days(handler: Any, full: Callable[[list[Any]], bool]) 
     assert [{name: of[name].item() for name in expected[0]} for of in found] == expected
 
 
-def test_a_bar_of_time_ends_where_the_day_does() -> None:
+@pytest.mark.parametrize("books", [False, True])
+def test_a_bar_of_time_ends_where_the_day_does(*, books: bool) -> None:
     ticks = trades_at([10, 130, 170], [7, 8, 9])
-    ran = plain_run(bars("100ns"), np.concatenate([ticks[:2], clear_at(160), ticks[2:]]), 1)
+    ran = plain_run(bars("100ns", book=books), np.concatenate([ticks[:2], clear_at(160), ticks[2:]]), 1)
     assert ran.records[["start", "end", "open", "close", "flags"]].tolist() == [
         (0, 100, 7, 7, 0),
         (100, 160, 8, 8, bar_reference.CUT),

@@ -196,6 +196,12 @@ _OF_FEEDS: Final = (
         "use ts_event as their time: Databento marks these records F_BAD_TS_RECV",
     ),
     _Counter(
+        "bars_as_trades",
+        "bars as trades",
+        "say by bars='ohlcv-1m' which schema the file's bars have, and read bars of several lengths from a file each: "
+        "these count in the interval that begins where they end",
+    ),
+    _Counter(
         "repeated_ids",
         "repeated ids",
         "get the file again, or remove rows that come twice: the ids of its trades rise, and these do not",

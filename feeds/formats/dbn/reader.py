@@ -24,14 +24,14 @@ from strand.binding.dbn import (
     DbnDecoder,
     Question,
 )
-from strand.errors import FeedError, FormatError
+from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds.base import FeedInfo
 from strand.feeds.formats.dbn.metadata import SymbolTable, name_in_mapping, read_metadata
 from strand.feeds.formats.decoded import DecodedFeed, file_bytes
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.streams import InflateLimits, InputStream
 from strand.feeds.selection import Selection
-from strand.validate import whole
+from strand.validate import one_of, whole
 
 __all__ = [
     "IMBALANCE",
@@ -55,6 +55,8 @@ _RECORDS: Final = {"mbo": (56, 1), "trades": (48, 1), "bbo-1s": (80, 1), "bbo-1m
 #: The length of a bar by schema, in ns.
 _BAR_NS: Final = {"ohlcv-1s": 10**9, "ohlcv-1m": 60 * 10**9, "ohlcv-1h": 3600 * 10**9, "ohlcv-1d": 86400 * 10**9,
                   "ohlcv-eod": 86400 * 10**9}  # fmt: skip
+#: The same by the count of a type's records in statistics. The old type does not give it.
+_BAR_TYPES: Final = {"type_11": 0, **{f"type_{0x20 + at:02x}": ns for at, ns in enumerate(_BAR_NS.values())}}
 
 
 def recognise(head: bytes) -> bool:
@@ -76,6 +78,8 @@ class DbnFeed(DecodedFeed):
             way.
         select: Only these ticks are read; others are skipped before ticks are made. None: all.
         levels: How many levels of an MBP-10 record become quotes, 1 to 10.
+        bars: The schema of the file's bars, such as ``"ohlcv-1m"``, where the metadata names no schema: a recording of
+            a live stream, or several schemas in a file. Without it handlers take a bar for a trade at the bar's end.
         max_symbols: The greatest number of symbols. None: those that the metadata names and 4,096 more, or 65,536 if it
             names none.
         batch_ticks: Ticks in a full batch.
@@ -99,6 +103,7 @@ class DbnFeed(DecodedFeed):
         on_bad_record: Literal["raise", "skip"] = "raise",
         select: Selection | None = None,
         levels: int = 1,
+        bars: str | None = None,
         max_symbols: int | None = None,
         batch_ticks: int = 16384,
         limits: InflateLimits | None = None,
@@ -130,7 +135,7 @@ class DbnFeed(DecodedFeed):
             venue=metadata.decoded.dataset,
             price_unit=1e-9,
             ticks="dbn-orders" if metadata.details()["schema"] == "mbo" else "dbn",
-            bars=_BAR_NS.get(str(metadata.details()["schema"])),
+            bars=self._bars_of(metadata.decoded.schema, bars),
             details=metadata.details() | details,
             zone=metadata.zone,
         )
@@ -221,17 +226,30 @@ class DbnFeed(DecodedFeed):
             self.skipped.add("symbol mapping", offset=decoder.place - len(record), text=str(error))
         return None
 
+    @staticmethod
+    def _bars_of(schema: object, given: str | None) -> int | None:
+        """The length of all bars in ns. ``schema``: the metadata's; ``given``: the option."""
+        if given is None:
+            return _BAR_NS.get(str(schema))
+        if schema is not None:
+            raise ConfigurationError(f"bars: the file says that its schema is {schema}: leave bars out")
+        return list(_BAR_NS.values())[one_of("bars", given, _BAR_NS)]
+
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.
 
         ``records``, ``ticks``, ``type_XX`` (records of type 0xXX), ``not_selected`` (ticks and records passed over by
         the selection), ``skipped_records``, ``doubtful_books`` (records of ticks with the flag F_MAYBE_BAD_BOOK),
-        ``doubtful_times`` (with F_BAD_TS_RECV outside of a snapshot), ``rolled_instruments`` (names that went over to
-        another instrument: a clear record comes before its first tick), ``unnamed_instruments`` (instrument ids that
-        have no name on a day of their records), ``bytes_in`` (of the file), ``bytes_out`` (uncompressed), and
+        ``doubtful_times`` (with F_BAD_TS_RECV outside of a snapshot), ``bars_as_trades`` (bars of another length than
+        ``FeedInfo.bars``, which handlers take for trades at the bars' ends), ``rolled_instruments`` (names that went
+        over to another instrument: a clear record comes before its first tick), ``unnamed_instruments`` (instrument ids
+        that have no name on a day of their records), ``bytes_in`` (of the file), ``bytes_out`` (uncompressed), and
         ``read_ns``, ``read_blocked_ns``, ``wait_ns`` as an ITCH feed has them.
         """
-        return {**super().statistics(), "unnamed_instruments": len(self._table.unnamed)}
+        counts = super().statistics()
+        others = (name for name, ns in _BAR_TYPES.items() if ns != self._info.bars)
+        as_trades = sum(counts.get(name, 0) for name in others)
+        return {**counts, "bars_as_trades": as_trades, "unnamed_instruments": len(self._table.unnamed)}
 
     def _checked_max_symbols(self, max_symbols: int | None) -> int:
         named = len(self._table.names)

@@ -93,6 +93,27 @@ def test_longer_bars_are_the_resample_of_the_file(tmp_path: Path, dialect: str, 
             assert made(path, handler, workers=workers) == resampled(bars, ns)
 
 
+def test_bars_whose_schema_the_file_does_not_name_are_warned_of_until_it_is_said(tmp_path: Path) -> None:
+    bars = minutes()
+    path, recorded = write(tmp_path, "dbn", bars), tmp_path / "live.dbn"
+    named = strand.replay(path, strand.bars("5m"))
+    assert not named.warnings
+    head = len(metadata(3, {"ES": [(*ALL_DAYS, "7")]}, schema=dbn.Schema.OHLCV_1M))
+    recorded.write_bytes(metadata(3, {"ES": [(*ALL_DAYS, "7")]}) + path.read_bytes()[head:])
+    found = {warning.kind: warning.count for warning in strand.replay(recorded, strand.bars("5m")).warnings}
+    assert found == {"bars as trades": len(bars), "trades of size 0": 3 * len(bars)}
+    options = {"bars": "ohlcv-1m"}
+    said = strand.replay(recorded, strand.bars("5m"), feed_options=options)
+    assert not said.warnings
+    assert made(recorded, strand.bars("5m"), feed_options=options) == resampled(bars, 5 * MINUTE)
+    (warning,) = strand.replay(recorded, strand.bars("1h"), feed_options={"bars": "ohlcv-1s"}).warnings
+    assert warning.count == len(bars)
+    with pytest.raises(ConfigurationError, match="bars: '1m' is not one of ohlcv-1s, ohlcv-1m"):
+        strand.replay(recorded, "bars", feed_options={"bars": "1m"})
+    with pytest.raises(ConfigurationError, match="bars: the file says that its schema is ohlcv-1m"):
+        strand.replay(path, "bars", feed_options=options)
+
+
 def test_other_intervals_hold_the_same_volume(tmp_path: Path) -> None:
     bars = minutes()
     path = write(tmp_path, "dbn", bars)

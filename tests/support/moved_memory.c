@@ -112,7 +112,8 @@ static const sd_flags flags = {.best = 4, .snapshot = 32, .last = 128, .top = 64
 static int feed(int kind, void *subject, const sd_tick *ticks, int64_t n) {
   const sd_book_params of_book = {
       .books = subject, .space = space, .rules = {.fills_report = kind == OF_PUBLISHERS, .flags = flags}};
-  const sd_depth_params of_depth = {.depths = subject, .space = space, .top = 5, .max_levels = 1 << 20, .rules.flags = flags};
+  const sd_depth_params of_depth = {
+      .depths = subject, .space = space, .top = 5, .max_levels = 1 << 20, .rules.flags = flags};
   sd_context ctx = {.row_stride = sizeof rows[0]};
   const sd_source of_tape = {
       .tape = subject, .space = space, .rules = {.fills_report = kind == OF_TAPE_BY_EVENT, .flags = flags}};

@@ -10,30 +10,25 @@ static int is_armed;
 static long passed, first_at, second_at;
 
 /* From the next point on, raises at the points of these numbers, counted from 1. */
-void interrupt_points_arm(long first, long second)
-{
-    passed = 0;
-    first_at = first;
-    second_at = second;
-    is_armed = 1;
-    PyErr_SetInterruptEx(SIGNAL);
+void interrupt_points_arm(long first, long second) {
+  passed = 0;
+  first_at = first;
+  second_at = second;
+  is_armed = 1;
+  PyErr_SetInterruptEx(SIGNAL);
 }
 
 /* Returns how many points were passed. */
-long interrupt_points_disarm(void)
-{
-    is_armed = 0;
-    return passed;
+long interrupt_points_disarm(void) {
+  is_armed = 0;
+  return passed;
 }
 
-int interrupt_points_handle(int signal_number, void *frame)
-{
-    (void)frame;
-    if (!is_armed)
-        return 0;
-    passed++;
-    PyErr_SetInterruptEx(signal_number);
-    if (passed == first_at || passed == second_at)
-        PyErr_SetNone(PyExc_KeyboardInterrupt);
-    return 0;
+int interrupt_points_handle(int signal_number, void *frame) {
+  (void)frame;
+  if (!is_armed) return 0;
+  passed++;
+  PyErr_SetInterruptEx(signal_number);
+  if (passed == first_at || passed == second_at) PyErr_SetNone(PyExc_KeyboardInterrupt);
+  return 0;
 }

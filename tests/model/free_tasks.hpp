@@ -57,7 +57,7 @@ struct free_tasks : rl::test_suite<free_tasks, 4> {
     sd_task *t = &table[(uint32_t)its - 1];
     if (!sd_task_seize(t, its)) return;
     level[(uint32_t)its - 1] = to;
-    sd_task_let_go(t);
+    sd_task_let_go(t, SD_TASK_WAITS);
   }
   /* By whoever took a task, or stops it. */
   bool tell(uint32_t index) {

@@ -72,10 +72,9 @@ def zone_named(name: str) -> ZoneInfo:
     found = ZoneInfo(name)  # which knows what a name may be, and the zones of a system
     if zone_data().owner == "the system":
         return found
-    from importlib import resources
-
     try:
-        with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+        # importlib.resources would find it too, and imports zipfile and random, which no run needs otherwise.
+        with Path(_package().__file__).with_name("zoneinfo").joinpath(*name.split("/")).open("rb") as file:
             return ZoneInfo.from_file(file, key=name)
-    except (OSError, ModuleNotFoundError, ValueError):
+    except (OSError, ValueError):
         return found

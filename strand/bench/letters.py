@@ -109,7 +109,7 @@ def run_letters(
     lost.
     """
     letters = _letters(options)
-    hold = Levels(hold={"low": options.hold_ms * 1_000_000})
+    hold = Levels(hold={"low": f"{options.hold_ms}ms"})
     ways: dict[str, Callable[[], Scheduler]] = {
         "fifo": lambda: Scheduler(options.workers, policy=Fifo()),
         # Without its guard: that measures the machine, and what else runs there would decide.

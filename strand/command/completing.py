@@ -42,6 +42,6 @@ def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: st
     from strand.handlers.loading import options_of
 
     del param
-    built = BUILTIN.get(ctx.params.get("name") or "count")
+    built = BUILTIN.get(*(ctx.params.get("names") or ("count",))[:1])
     options = [] if built is None else list(options_of(built))
     return [CompletionItem(f"{option}=") for option in options if option.startswith(incomplete)]

@@ -340,7 +340,7 @@ def compile_function(
         numba.config.BOUNDSCHECK,
         dtypes.get("params"),
         *handler.outputs.items(),
-        *totals_in(dtypes[names[0]]),
+        *(total for dtype in dtypes.values() for total in totals_in(dtype)),
     )
     kept = FunctionCache.of(plain, layout) if cache else None
     one: Any = given if hasattr(given, "py_func") else numba.njit(plain, boundscheck=True)

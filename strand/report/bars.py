@@ -34,7 +34,7 @@ def bars_of(result: RunResult, symbols: Sequence[str] | None) -> dict[str, npt.N
     where their file cannot be read any more."""
     index_of = {name: i for i, name in enumerate(result.symbols) if name}
     if symbols is None:
-        ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:BUSIEST].tolist()
+        ranked = np.argsort(-result.ticks_by_symbol[: len(result.symbols)], kind="stable")[:BUSIEST].tolist()
         symbols = [result.symbols[i] for i in ranked]
     keys = {name: index_of[name] for name in symbols if name in index_of}
     records = _records(result, list(keys.values()))

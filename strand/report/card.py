@@ -23,7 +23,7 @@ def card(result: RunResult) -> str:
     """A few lines of HTML, without style of its own."""
     s = result.statistics
     dropped = ", ".join(f"{n:,} {reason}" for reason, n in dropped_ticks(s).items())
-    ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:BUSIEST].tolist()
+    ranked = np.argsort(-result.ticks_by_symbol[: len(result.symbols)], kind="stable")[:BUSIEST].tolist()
     busiest = ", ".join(
         f"{result.symbols[i]} {result.ticks_by_symbol[i]:,}" for i in ranked if result.ticks_by_symbol[i]
     )

@@ -270,7 +270,7 @@ def _latency(result: RunResult) -> Section:
 
 
 def _busiest(result: RunResult, n: int) -> list[int]:
-    ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:n]
+    ranked = np.argsort(-result.ticks_by_symbol[: len(result.symbols)], kind="stable")[:n]
     return [int(i) for i in ranked if result.ticks_by_symbol[i]]
 
 

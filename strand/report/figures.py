@@ -188,7 +188,9 @@ def _bars(latency: Latency) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.flo
 def _symbols(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
     left, right = part.subplots(1, 2, width_ratios=[1, 1])
     counts = np.sort(result.ticks_by_symbol[result.ticks_by_symbol > 0])[::-1]
-    ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[: min(SYMBOLS_SHOWN, len(counts))]
+    ranked = np.argsort(-result.ticks_by_symbol[: len(result.symbols)], kind="stable")[
+        : min(SYMBOLS_SHOWN, len(counts))
+    ]
     names = [result.symbols[i] for i in ranked.tolist()]
     ticks = result.ticks_by_symbol[ranked]
     bars = left.barh(range(len(ranked)), ticks, color=palette.one, height=0.7)

@@ -47,6 +47,7 @@ __all__ = ["KINDS", "Tally", "attack"]
 
 _LENGTHS: Final = (1, 3, 8, 60, 130, 254, 255, 256, 999)
 LIMIT_S: Final = 30
+NOON: Final = 1_767_614_400_000_000_000
 MEMORY_BYTES: Final = 4 << 30
 ERROR, RIGHT = "typed error", "right"
 
@@ -192,7 +193,7 @@ def _read_names(rng: random.Random, folder: Path, given: list[str]) -> list[str]
         import pyarrow.feather
         import pyarrow.parquet
 
-        table = pa.table({"ts_event": [1, 2], "price": [1, 2], "symbol": given})
+        table = pa.table({"ts_event": [NOON, NOON + 1], "price": [1.0, 2.0], "symbol": given})
         path = folder / ("names.parquet" if how == 2 else "names.arrow")
         path.unlink(missing_ok=True)
         (pyarrow.parquet.write_table if how == 2 else pyarrow.feather.write_feather)(table, path)
@@ -425,7 +426,7 @@ def bombs(rng: random.Random, folder: Path) -> str:
         import pyarrow.feather
         import pyarrow.parquet
 
-        table = pa.table({"ts_event": np.zeros(rows, np.int64), "price": np.zeros(rows, np.int64)})
+        table = pa.table({"ts_event": np.full(rows, NOON), "price": np.ones(rows)})
         path = folder / f"bomb.{how}"
         path.unlink(missing_ok=True)
         write: Any = pyarrow.parquet.write_table if how == "parquet" else pyarrow.feather.write_feather

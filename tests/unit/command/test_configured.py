@@ -209,7 +209,7 @@ def test_an_option_that_the_policy_in_force_does_not_have_is_refused_by_name(fil
 @pytest.mark.parametrize(
     ("file", "args", "says"),
     [
-        (LEVELS, "--timeout low=5", "--timeout low=5: priorities.low_timeout: '5' is not a span of time"),
+        (LEVELS, "--timeout low=5", "--timeout low=5: priorities.low_timeout: 5 has no unit: give '5s' for seconds"),
         (LEVELS, "--timeout lwo=5ms", "--timeout lwo=5ms: priorities.lwo_timeout: did you mean low_timeout?"),
         (LEVELS, "--priority A=hihg", "--priority A=hihg: priorities.symbols.A: 'hihg' is not a level: did you mean"),
         (LEVELS, "--capacity-ticks 0", "--capacity-ticks 0: worker_pool.queue_capacity: 0 is not a whole number >= 1"),

@@ -96,7 +96,11 @@ def jsonl_of(folder: Path, names: list[str]) -> tuple[Path, Path]:
         'name = "t"\n[[message]]\nwhere = {}\nkind = "trade"\nsymbol = "s"\n[message.fields]\nprice = "p"\n'
     )
     path = folder / "rows.jsonl"
-    path.write_text("".join(f"{at + 1} {json.dumps({'s': name, 'p': 1})}\n" for at, name in enumerate(names)))
+    path.write_text(
+        "".join(
+            f"{1_767_571_200_000_000_000 + at} {json.dumps({'s': name, 'p': 1})}\n" for at, name in enumerate(names)
+        )
+    )
     return path, profile
 
 

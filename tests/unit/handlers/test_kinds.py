@@ -44,9 +44,7 @@ def test_each_way_to_make_a_handler_has_a_class_of_its_own(c_handlers: Path) -> 
         assert handler.is_native == (kind in (NativeHandler, CompiledHandler))
 
 
-def test_an_option_of_native_that_had_another_name_is_refused_with_the_new_one(c_handlers: Path) -> None:
-    with pytest.raises(ConfigurationError, match="pure: is called never_publishes now"):
-        strand.native(c_handlers, "on_sum", state=ROW, pure=True)
+def test_a_misspelt_option_of_native_is_refused_with_the_near_one(c_handlers: Path) -> None:
     with pytest.raises(ConfigurationError, match="'never_publish'; did you mean 'never_publishes'"):
         strand.native(c_handlers, "on_sum", state=ROW, never_publish=True)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from plain_run import plain_run
 from strand import Sessions, bars
 from strand.errors import ConfigurationError
 from strand.ticks import KIND_TRADE, zeros
+from strand.zones import zone_named
 
 pytestmark = pytest.mark.python
 
@@ -21,7 +21,7 @@ ZONES = ["America/New_York", "Europe/Berlin", "Asia/Shanghai", "Australia/Lord_H
 
 def utc(day: dt.date, hour: int, minute: int, zone: str) -> int:
     """As the standard library has it: the first of a time that comes twice."""
-    midnight = dt.datetime.combine(day + dt.timedelta(days=hour // 24), dt.time(hour % 24, minute), ZoneInfo(zone))
+    midnight = dt.datetime.combine(day + dt.timedelta(days=hour // 24), dt.time(hour % 24, minute), zone_named(zone))
     return int(midnight.timestamp()) * 1_000_000_000
 
 

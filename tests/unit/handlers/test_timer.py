@@ -232,7 +232,7 @@ def test_a_timer_that_was_left_to_a_strand_s_records_fires_though_none_of_them_i
     ticks = ticks_for([0, 0, 1])
     ticks["kind"], ticks["action"], ticks["size"] = KIND_TRADE, b"T", 1
     ticks["ts_recv"] = [10 * minute + 1, 10 * minute + 2, 12 * minute]
-    with Dispatcher(2, bars(minute), workers=1, cores=None, strands="per-symbol") as d:
+    with Dispatcher(2, bars("1m"), workers=1, cores=None, strands="per-symbol") as d:
         d.publish(ticks[:1])
         d.drain()
         d.pause(0)

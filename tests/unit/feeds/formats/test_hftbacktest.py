@@ -144,5 +144,5 @@ def test_quantities_finer_than_the_unit_are_rounded_on_request_and_counted(tmp_p
     assert ticks["size"].tolist() == [2, 2, 5 * 10**12, 1000, 3000], "ties go to even"
     assert ticks["price"].tolist() == [100_100_000_000] * 4 + [300_000_000]
     assert feed.statistics()["rows_rounded"] == 3
-    with pytest.raises(FormatError, match=r"'qty': .*0.0004.* rounds to 0, so give a finer size_unit"):
+    with pytest.raises(FormatError, match=r"'qty': .*0.0004.* rounds to 0: give a finer size_unit"):
         ticks_of(NpyFeed(save(tmp_path, events({"qty": 0.0004})), size_unit="0.001", inexact="round"))

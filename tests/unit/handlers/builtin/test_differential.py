@@ -266,7 +266,7 @@ def test_a_quote_without_an_ask_says_that_there_is_none(tmp_path: Path) -> None:
     assert (row["bid"], row["ask"], row["one_sided"]) == (100 * 10**9, UNDEF_PRICE, 1)
 
 
-def test_changes_of_price_levels_are_no_quotes(tmp_path: Path) -> None:
+def test_changes_of_price_levels_are_quotes_where_they_change_the_top(tmp_path: Path) -> None:
     path = tmp_path / "book.csv"
     lines = ["exchange,symbol,timestamp,local_timestamp,is_snapshot,side,price,amount"]
     lines += [
@@ -276,7 +276,7 @@ def test_changes_of_price_levels_are_no_quotes(tmp_path: Path) -> None:
     path.write_text("\n".join([*lines, ""]))
     for handler in (strand.spread(), strand.imbalance()):
         result = strand.replay(path, handler)
-        assert (result.rows["BTC"]["quotes"], [w.kind for w in result.warnings]) == (0, ["unusable ticks"])
+        assert (result.rows["BTC"]["quotes"], [w.kind for w in result.warnings]) == (2, [])
     assert strand.replay(path, "depth").rows["BTC"]["bid_price"] == 99 * 10**9
 
 

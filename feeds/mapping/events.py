@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import FeedError
 from strand.feeds.base import Flags, TickBatch
-from strand.ticks import KIND_STATUS, TICK, joined, named
+from strand.ticks import KIND_QUOTE, KIND_STATUS, TICK, joined, named
 
-__all__ = ["LAST", "free_bit", "with_ends"]
+__all__ = ["LAST", "end_views", "free_bit", "with_ends"]
 
 #: Bits of flags that readers set, where they are free.
 LAST: Final = 128
@@ -65,6 +65,23 @@ def with_ends(batches: Iterator[TickBatch], fields: Sequence[str], last: int) ->
         # Of an event that began before them, these are the last ticks of each symbol, and perhaps some before.
         _mark(held, np.zeros(len(held), np.bool_), last)
         yield named(held)
+
+
+def end_views(ticks: TickBatch, row: npt.NDArray[Any], last: int) -> None:
+    """Leaves Databento's flag of an event's end at the last quote of each row alone, and sets it there for a trade.
+
+    A trade changes no book: the view beside it is that before it, and whole, wherever the row stands in its event.
+
+    Args:
+        ticks: Shape (n,), changed in place: of each row the levels of a book, and behind them the trade if it is one.
+        row: The row of each tick, shape (n,), rising.
+        last: The mask of the flag.
+    """
+    quotes = np.flatnonzero(ticks["kind"] == KIND_QUOTE)
+    is_inner = np.append(row[quotes[:-1]] == row[quotes[1:]], False)[: len(quotes)]
+    flags = ticks["flags"]
+    flags[quotes[is_inner]] &= np.uint8(~last & 0xFF)
+    flags[quotes[~is_inner & (ticks["action"][quotes] == b"T")]] |= np.uint8(last)
 
 
 def _first_last(ticks: TickBatch) -> int:

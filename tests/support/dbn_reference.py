@@ -156,9 +156,11 @@ def _rows(found: Any, position: int, keys: dict[int, int], depth: int) -> list[d
         quotes = [event_row | _quote(level, i) for i, level in wanted]
         for inner in quotes[:-1]:
             inner["flags"] &= ~128  # the last level ends the event
+        if str(found.action) == "T":
+            quotes[-1]["flags"] |= 128  # the book before a trade is whole
         return quotes + [event_row] * (str(found.action) == "T")
     if rtype in (0xC0, 0xC1, 0xC3, 0xC4):
-        return [row | _quote(found.levels[0], 0) | {"flags": int(found.flags)}]
+        return [row | _quote(found.levels[0], 0) | {"flags": int(found.flags) | 128}]
     if rtype == 0x12:
         flags = sum(
             bit * (letter is True)

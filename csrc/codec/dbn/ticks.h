@@ -72,15 +72,18 @@ static inline uint64_t make_book(sd_tick *ticks, const uint8_t *p, uint32_t key,
     ticks[made] = head;
     make_quote(&ticks[made++], level, (uint8_t)i);
   }
-  if (head.action == 'T') ticks[made++] = head;
+  if (head.action != 'T') return made;
+  /* A trade changes no book: its view is that before it, and whole, wherever the record stands in its event. */
+  ticks[made - 1].flags |= SD_DBN_LAST;
+  ticks[made++] = head;
   return made;
 }
 
-/* A book, sampled at the end of a second or a minute. */
+/* A book, sampled at the end of a second or a minute: each sample is whole. */
 static inline uint64_t make_sample(sd_tick *tick, const uint8_t *p, uint32_t key, int consolidated, uint64_t position) {
   begin_tick(tick, p, load_u64(p + 32), key);
   sd_set_sequence(tick, consolidated ? position : load_u32(p + 44));
-  tick->flags = p[30];
+  tick->flags = p[30] | SD_DBN_LAST;
   make_quote(tick, p + LEVELS_AT, 0);
   return 1;
 }

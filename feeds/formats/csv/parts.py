@@ -13,6 +13,7 @@ from strand.feeds.formats.csv.lines import Block
 from strand.feeds.formats.csv.match import Match
 from strand.feeds.formats.csv.profile import Part, Profile, SymbolRule
 from strand.feeds.formats.csv.ticks import Made, TickMaker
+from strand.feeds.mapping.events import end_views
 from strand.feeds.mapping.scalars import PLACES
 from strand.feeds.selection import Selection
 from strand.ticks import KIND_QUOTE, KIND_STATUS, UNDEF_PRICE, empty, zeros
@@ -136,17 +137,14 @@ def _without(ticks: TickBatch, part: Part) -> TickBatch:
 
 
 def _end_rows(ticks: TickBatch, kept: Any, last: int, *, sets: bool) -> None:
-    """Makes each row an event, whose last tick gets the flag ``last``. Where the file has the flag, not ``sets``, a
-    row's quotes have it at the last of them alone; rows without it are parts of an event."""
+    """Makes each row an event, whose last tick gets the flag ``last``. Where the file has the flag, not ``sets``, its
+    rows are views of books."""
     row = np.repeat(np.arange(len(kept)), kept.sum(axis=1))
-    if sets:
-        ends = np.append(row[1:] != row[:-1], True) & (ticks["kind"] != KIND_STATUS)
-        ticks["flags"][ends] |= np.uint8(last)
+    if not sets:
+        end_views(ticks, row, last)
         return
-    quotes = np.flatnonzero(ticks["kind"] == KIND_QUOTE)
-    inner = quotes[:-1][row[quotes[:-1]] == row[quotes[1:]]]
-    flags = ticks["flags"]
-    flags[inner] &= np.uint8(~last & 0xFF)
+    ends = np.append(row[1:] != row[:-1], True) & (ticks["kind"] != KIND_STATUS)
+    ticks["flags"][ends] |= np.uint8(last)
 
 
 def _is_filled(made: Made) -> Any:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from strand.errors import FormatError
 from strand.feeds.formats.parquet.source import ArrowSource, Dialect, KeepsGroup
+from strand.feeds.mapping.events import LAST, end_views
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, zeros
 
 __all__ = ["DatabentoSource", "is_databento"]
@@ -142,7 +143,12 @@ class DatabentoSource(Dialect):
                 kept[:, level] = (quotes["price"] != UNDEF_PRICE) | (ask != UNDEF_PRICE)
         every["kind"][:, -1] = KIND_TRADE
         kept[:, -1] = (heads["action"] == b"T") & ("action" in batch.schema.names)
-        return every[kept], np.repeat(rows, kept.sum(axis=1))
+        ticks = every[kept]
+        if "action" in batch.schema.names:
+            end_views(ticks, np.repeat(np.arange(len(kept)), kept.sum(axis=1)), LAST)
+        else:
+            ticks["flags"] |= LAST  # a sample of the book is whole
+        return ticks, np.repeat(rows, kept.sum(axis=1))
 
     def _bars(self, batch: Any, first: int) -> tuple[Array, Array]:
         heads, rows = self._heads(batch, first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -427,3 +428,33 @@ def test_of_two_files_each_is_a_day_of_its_own(tmp_path: Path) -> None:
     assert len(both.books["ES"]) == 1
     carried = replay([monday, tuesday], "book", workers=1, cores=None, feed_options={"carry_over": True})
     assert (carried.rows["ES"]["duplicates"], carried.rows["ES"]["ask_price"]) == (1, 2 * 10**9)
+
+
+@pytest.mark.parametrize("flags", [0, 128])
+def test_views_beside_trades_and_samples_are_whole_whatever_their_flags(tmp_path: Path, flags: int) -> None:
+    """Trades of one sweep come without F_LAST but for the last one, and a sample is of no event at all."""
+    databento_dbn = pytest.importorskip("databento_dbn")
+    tops = [((99 + i) * 10**9, (101 + i) * 10**9) for i in range(4)]
+    views = [struct.pack("<qqIIII", bid, ask, 3, 4, 1, 1) for bid, ask in tops]
+    for schema, rtype, heads in (
+        (
+            databento_dbn.Schema.TBBO,
+            0x01,
+            [struct.pack("<qIccBBQiI", 10**11, 1, b"T", b"A", flags, 0, ref.NOON, 1, i) for i in range(4)],
+        ),
+        (
+            databento_dbn.Schema.BBO_1S,
+            0xC3,
+            [struct.pack("<qIxcBxQ4xI", 5, 6, b"N", flags, ref.NOON, i) for i in range(4)],
+        ),
+    ):
+        path = tmp_path / f"{flags}.{rtype}.dbn"
+        path.write_bytes(
+            ref.metadata(3, {"ES": [(*ref.ALL_DAYS, "7")]}, schema=schema)
+            + b"".join(ref.record(rtype, head + view, event=ref.NOON) for head, view in zip(heads, views, strict=True))
+        )
+        quotes = strand.replay(path, "bbo").outputs["bbo"]
+        assert list(zip(quotes["bid"].tolist(), quotes["ask"].tolist(), strict=True)) == tops
+        assert strand.replay(path, "depth").rows["ES"]["bid_price"] == tops[-1][0]
+    spread = strand.replay(tmp_path / f"{flags}.1.dbn", strand.spread()).rows["ES"]
+    assert (spread["trades"], spread["unmatched"]) == (4, 0)

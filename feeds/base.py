@@ -93,13 +93,13 @@ class FeedInfo:
         ticks_assumed: Whether ``ticks`` is an assumption, because neither the file nor an option says it.
         prices_assumed: Whether whole numbers of the source's prices are taken for currency, because nothing says what 1
             is worth.
+        zone: The time zone of the market's sessions, like ``"America/New_York"``. None if it is unknown, or if merged
+            feeds differ in it. Ticks' times are always in UTC.
         flags: Which bits of a tick's ``flags`` mean what. None if merged feeds differ in it. A reader that does not say
             it has those of Strand's own ticks, or Databento's (docs/tick.md).
         has_sizes: Whether trades have sizes. Where they have none, a trade is a tick of size 0.
         bars: The length of the feed's ready-made bars in ns; a tick's ``ts_recv`` is its bar's end. None: the feed has
             no bars. 0: merged feeds differ in it.
-        zone: The time zone of the market's sessions, like ``"America/New_York"``. None if it is unknown, or if merged
-            feeds differ in it. Ticks' times are always in UTC.
     """
 
     format: str

@@ -25,7 +25,7 @@ from strand.dispatch.options import GROUPS, QueueOptions
 from strand.dispatch.priorities import priorities_of
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
-from strand.errors import ConfigurationError, HandlerError, StoppedError
+from strand.errors import ConfigurationError, EngineError, HandlerError, StoppedError
 from strand.frozen_dict import FrozenDict
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundHandler, BoundNative
@@ -206,7 +206,8 @@ class SerialLoop(RunBase):
             try:
                 self._settle(left)
             except KeyboardInterrupt:  # before or after it was settled
-                self._settle(left)
+                with suppress(EngineError):  # of outputs that the interrupt has cut short: they say so at their end
+                    self._settle(left)
                 raise
         if end < len(array):
             raise key_error(array, end, key=self._reader.key, symbols=len(self._table))

@@ -124,14 +124,13 @@ class Table:
 
     def requeue(self, task: TaskFuture) -> None:
         """A task waits elsewhere now, or once more, which no bound refuses. ``lock`` is held. It can be repeated."""
-        before, part = task._queued_at, _PARTS.get(task._place, 1)
-        after = self._ranks.place_of(task._number) + part * self._n
+        after = self._ranks.place_of(task._number) + _PARTS.get(task._place, 1) * self._n
         self.queued[after].add(task.id)
         task._queued_at = after
-        if after != before:
-            self.queued[before].discard(task.id)
-        if "_claim" in task.__dict__:  # meanwhile, by one that may have looked at the place before
-            self.queued[after].discard(task.id)
+        # All others: an interrupt may have left the task at one that nothing else knows of.
+        for place, queued in enumerate(self.queued):
+            if place != after or "_claim" in task.__dict__:  # claimed meanwhile, by one that looked at the place before
+                queued.discard(task.id)
 
     def waiting(self) -> list[int]:
         """How many tasks wait, by what their priority is counted by."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from strand.clock import Clock
-from strand.threads import Bell, join, start
+from strand.threads import Bell, join, mended, start
 
 if TYPE_CHECKING:
     from strand.tasks.future import TaskFuture
@@ -160,13 +160,21 @@ class Deadlines:
     def add(self, task: TaskFuture, due_ns: int) -> None:
         """Gives a task its deadline, ns of the clock."""
         task._deadline_ns = due_ns
-        entry = due_ns, task.id
+        mended(self._add, self._add_again, (due_ns, task.id))
+
+    def _add(self, entry: tuple[int, int]) -> None:
         with self._lock:
             heapq.heappush(self._heap, entry)
             if len(self._heap) > self._most:
                 self._clear_out()
-            if self._timer is None or due_ns < self._timer.due_ns:
+            if self._timer is None or entry[0] < self._timer.due_ns:
                 self._set_timer()
+
+    def _add_again(self, entry: tuple[int, int]) -> None:
+        """Where an exception came between the heap and its timer: an entry that stands there twice does no harm."""
+        with self._lock:
+            heapq.heappush(self._heap, entry)
+            self._set_timer()
 
     def _clear_out(self) -> None:
         alive = self._alive
@@ -184,7 +192,7 @@ class Deadlines:
         before, timer = self._timer, None
         if self._heap:
             timer = Timer(self._heap[0][0], self._fire)
-            self._timers.add(timer)
+            self._timers.add(timer)  # an interrupt here leaves one too many, which finds nothing to do at its time
         self._timer = timer
         if before is not None:
             self._timers.cancel(before)

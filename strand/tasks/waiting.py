@@ -316,6 +316,7 @@ class Waiting:
         """Where an exception came between the task's number and what the pool knows."""
         self._reprioritise(task, number, priority)
         with self.lock:
+            self._table.requeue(task)  # also one that has begun meanwhile: it may be counted at two levels
             self.keys.raise_head_of(task)
         self.timers.wake()
 

@@ -227,15 +227,15 @@ def test_a_replay_is_paused_stepped_and_resumed_from_another_thread() -> None:
         assert pacer.ticks == 0
         pacer.step(ticks=33)
         assert pacer.wait(60)
-        assert pacer.ticks == seen[-1] == 33
+        assert pacer.ticks == 33
         pacer.step(until=500)
         assert pacer.wait(60)
-        assert pacer.ticks == seen[-1] == 51
+        assert pacer.ticks == 51
     finally:
         pacer.resume()
         thread.join(60)
     assert pacer.wait(0)
-    assert results[0].ticks == 100
+    assert results[0].ticks == seen[-1] == 100, "progress counts what is handled"
     assert results[0].pacing.lateness.count == 49
     assert int(results[0].rows["A"]["ticks"]) == 100
 

@@ -85,8 +85,8 @@ class Case:
             "pending_count": sum(self.scheduler.pending_count().values()),
             "keys": len(core.waiting.keys),
             "alive": len(core.table.alive),
-            "queued": len(core.table.queued),
-            "timers": len(core.timers),
+            "queued": sum(map(len, core.table.queued)),
+            "timers": len(core.timers) - (core.waiting.deadlines._timer is not None),  # one for all deadlines
         }
         return [*held, *(name for name, n in left.items() if n)]
 
@@ -165,7 +165,7 @@ def change(case: Case) -> Callable[[], Any]:
         future.reprioritise("high"),
         held.reprioritise("low"),
         behind.reprioritise("immediate"),
-        future.set_deadline("1h"),
+        future.set_deadline("20ms"),
         behind.set_group(group),
         behind.set_group(None),
     )
@@ -237,8 +237,12 @@ APART: Final = {"one": lambda _: 0, "two in a row": lambda _: 1, "two": lambda g
 
 @pytest.mark.parametrize("apart", APART)
 @pytest.mark.parametrize("name", [*CALLS, *ENDS])
-def test_an_interrupt_at_each_point_of_a_call_leaves_all_whole(name: str, apart: str) -> None:
+def test_an_interrupt_at_each_point_of_a_call_leaves_all_whole(
+    name: str, apart: str, request: pytest.FixtureRequest
+) -> None:
     """These are all of the points at which Python raises KeyboardInterrupt, from the first one to the last one."""
+    if apart != "two" and not request.config.getoption("--exhaustive"):
+        pytest.skip("tries every point with other distances: --exhaustive")
     generator = random.Random(7)
     case: Case | None = None
     n, hit = 0, True
@@ -270,9 +274,9 @@ def test_hundreds_of_signals_at_random_leave_all_whole(name: str) -> None:
     in_call, got = False, 0
 
     def handle(*_: object) -> None:
-        nonlocal got
+        nonlocal got, in_call
         if in_call:
-            got += 1
+            got, in_call = got + 1, False
             raise KeyboardInterrupt
 
     def send() -> None:
@@ -289,10 +293,9 @@ def test_hundreds_of_signals_at_random_leave_all_whole(name: str) -> None:
         try:
             in_call = True
             operation()
+            in_call = False
         except KeyboardInterrupt:
-            in_call = False
-        finally:
-            in_call = False
+            pass
         del case.futures[:-100]
     thread.join()
     signal.signal(signal.SIGINT, before)

@@ -30,6 +30,7 @@ class ReaderOptions(ColumnOptions, total=False):
     ticks: TicksAre | None
     flags: Mapping[str, int] | None
     array: str | None
+    bars: str | None
     levels: int | None
     max_symbols: int | None
     threads: int | None

@@ -15,11 +15,13 @@ from strand.feeds.mapping.columns import Columns
 from strand.feeds.mapping.records import BadRecordError, numpy_column
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, Flags
 
-__all__ = ["EXCHANGE", "LOCAL", "HftEvents", "is_hft_events", "symbol_of"]
+__all__ = ["EXCHANGE", "LAST", "LOCAL", "HftEvents", "is_hft_events", "symbol_of"]
 
 #: In ``flags``, beside the event's number: what the event is valid for.
 EXCHANGE: Final = 0x40
 LOCAL: Final = 0x80
+#: The last event of a ``local_ts``.
+LAST: Final = 0x20
 
 _EXCHANGE_EVENT: Final = 1 << 31
 _LOCAL_EVENT: Final = 1 << 30
@@ -77,7 +79,7 @@ class HftEvents:
 
     #: The number of a best bid or offer has 4, which no other event of action M and kind quote has. Events of one
     #: local_ts are what a strategy sees at once: the last one has 32.
-    flags: ClassVar = Flags(best=4, last=0x20, other=0xDB)
+    flags: ClassVar = Flags(best=4, last=LAST, other=0xDB)
 
     def __init__(self, size_power: int, *, rounds: bool) -> None:
         reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, time_unit="ns", own=True)

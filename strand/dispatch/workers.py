@@ -201,6 +201,7 @@ _BODIES: Final = {
     _Work.live.__code__,
     Seat.live.__code__,
     Places.live.__code__,
+    Places._live.__code__,
     _Work.serve.__code__,
     work.__code__,
     _wake.__code__,

@@ -44,6 +44,7 @@ class InfoOptions(TypedDict, total=False):
     size_unit: float | None
     ticks: TicksAre | None
     ticks_assumed: bool
+    prices_assumed: bool
     zone: str | None
     flags: Flags | None
     has_sizes: bool

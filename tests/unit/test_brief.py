@@ -30,7 +30,7 @@ LONG = "<b>" + "S" * 252
 DAY = {"date": SAMPLE_DATE}
 #: Public names of classes that have no line of their own: an error's is Python's, a sink is the user's own object, a
 #: handler is of one of its kinds, and a tuple shows its fields.
-NO_LINE = {"StrandError", "Sink", "Handler", "Tick", "Trade", "Top", "Bar"}
+NO_LINE = {"StrandError", "Sink", "Handler", "Tick", "Trade", "Top", "Bar", "Inverse"}
 
 
 @strand.batch_handler(state=[(f"field_{i}", "i8") for i in range(100)], outputs={"seen": [("n", "i8")]})

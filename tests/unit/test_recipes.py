@@ -55,7 +55,7 @@ POLICY = """
 static uint32_t *below(const sd_ready *ready) { return (uint32_t *)(void *)ready->state; }
 static uint32_t *top(const sd_ready *ready, uint32_t list) { return below(ready) + ready->n_entries + list; }
 
-static uint64_t state_bytes(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
+static uint64_t state_bytes(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
   return ((uint64_t)n_lists + n_entries) * sizeof(uint32_t);
 }
 

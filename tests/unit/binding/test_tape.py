@@ -9,12 +9,12 @@ from strand.binding.tape import TapeMemory, source_bytes
 from strand.binding.trades import TradeRules
 
 
-def test_a_source_is_three_addresses_and_the_rules() -> None:
+def test_a_source_is_four_addresses_and_the_rules() -> None:
     rules = TradeRules(orders=True)
     found = source_bytes(rules, 0x1234, 0x5678, 0x9ABC)
-    assert struct.unpack("=QQQ", found[:24]) == (0x1234, 0x5678, 0x9ABC)
-    assert found[24:] == rules.packed
-    assert struct.unpack("=QQQ", source_bytes(rules)[:24]) == (0, 0, 0)
+    assert struct.unpack("=QQQQ", found[:32]) == (0x1234, 0x5678, 0x9ABC, 0)
+    assert found[32:] == rules.packed
+    assert struct.unpack("=QQQQ", source_bytes(rules)[:32]) == (0, 0, 0, 0)
 
 
 def test_books_of_a_handler_lie_in_its_space() -> None:

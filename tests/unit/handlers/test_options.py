@@ -28,7 +28,7 @@ def params_of(handler: Handler) -> bytes:
     if not callable(handler.function):
         return handler.function.params
     params: bytes = handler.function(Space(), 1).function.params
-    return params[24:]  # behind the addresses of its books
+    return params[32:]  # behind the addresses of its books
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,10 @@ WRONG = {
         "if ((resources >> SD_MEMORY & 1) && (queue",
         "if (0 && (queue",
     ),
-    "holds a marked strand that rose": ("return (marks & SD_MARK_IO) && !sd_level_rose(queue);", "return (marks & SD_MARK_IO) != 0;"),
+    "holds a marked strand that rose": (
+        "return (marks & SD_MARK_IO) && !sd_level_rose(queue);",
+        "return (marks & SD_MARK_IO) != 0;",
+    ),
     "says that the round is over too early": ("->entered <= let_go) return 1;", "->entered < 0) return 1;"),
     "says that the round goes on for ever": ("->entered <= let_go) return 1;", "->entered <= UINT64_MAX) return 1;"),
     "lets nothing rise at a hold": (

@@ -32,6 +32,8 @@ __all__ = ["Core", "Workers"]
 
 #: How long the end of the program waits at one go.
 _SLICE_S: Final = 0.05
+#: The shortest wait for the threads' end, which needs no more time than that from a machine with nothing else to do.
+_LOOK_S: Final = 0.001
 
 
 class Workers(Protocol):
@@ -256,7 +258,7 @@ class Core:
         if not self._told_to_end:
             self.end_threads()
             self.table.lock.wait_for(lambda: self._told_to_end, max(wait_s, _SLICE_S))
-        return self._told_to_end and (self.workers is None or self.workers.wait(wait_s))
+        return self._told_to_end and (self.workers is None or self.workers.wait(max(wait_s, _LOOK_S)))
 
     def join_threads(self) -> None:
         """Waits for their end, but for the caller's own."""

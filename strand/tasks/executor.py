@@ -143,7 +143,7 @@ class TaskExecutor(Executor):
         if not wait:
             return
         while not core.wait_until_over(deadline.slice_ns(_SLICE_NS) / 1e9):
-            if deadline.has_passed():
-                left = len(core.table.alive) or (0 if core.workers is None else core.workers.left())
+            left = len(core.table.alive) or (0 if core.workers is None else core.workers.left())
+            if left and deadline.has_passed():
                 raise TimeoutError(f"shutdown: {left:,} tasks have not ended after {timeout} s")
         core.join_threads()

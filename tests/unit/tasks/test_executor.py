@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Executor, wait
 from typing import Any
 
@@ -11,6 +12,7 @@ from task_pools import Stepped, Threaded, raises
 
 from strand.errors import ConfigurationError, QueueFull, StoppedError, WouldDeadlockError
 from strand.tasks import RetryPolicy
+from strand.tasks.core import Core
 
 pytestmark = pytest.mark.python
 
@@ -147,6 +149,21 @@ def test_a_shutdown_that_takes_too_long_raises_and_can_be_called_again() -> None
         with pytest.raises(ConfigurationError):
             tasks.shutdown(timeout="soon")  # type: ignore[arg-type]
         gate.set()
+
+
+def test_the_time_limit_of_a_shutdown_is_for_its_tasks_and_not_for_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = Core._end_threads
+
+    def end_late(core: Core) -> None:
+        time.sleep(0.2)
+        end(core)
+
+    monkeypatch.setattr(Core, "_end_threads", end_late)
+    here = Stepped()
+    future = here.tasks.submit(int)
+    here.pool.run_all()
+    here.tasks.shutdown(timeout=0)
+    assert future.result() == 0
 
 
 def test_a_task_cannot_wait_for_its_own_schedulers_end() -> None:

@@ -1,30 +1,31 @@
-"""Ctrl-C anywhere: each call of a scheduler leaves its state whole, and its end comes once running functions return."""
+"""Ctrl-C anywhere: each call of a scheduler leaves its state whole, and its end comes once running functions return.
+
+Each test runs in a child, which ends in a bounded time: a call that waits in vain fails its test alone.
+"""
 
 from __future__ import annotations
 
 import concurrent.futures
 import random
 import signal
+import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Final
 
 import pytest
+from bounded_child import in_bounded_child
 from interrupt_points import interrupter
 
 from strand import Scheduler, TaskGroup
 from strand.errors import StrandError
 from strand.tasks import TaskFuture
 
-pytestmark = [
-    pytest.mark.python,
-    pytest.mark.usefixtures("threads_come_back"),
-    # Python swallows an interrupt in a callback of a weak reference, and says so.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.python
 
 
 class Case:
@@ -235,14 +236,22 @@ ENDS: Final = {fn.__name__: fn for fn in (shutdown, shutdown_that_cancels, block
 APART: Final = {"one": lambda _: 0, "two in a row": lambda _: 1, "two": lambda generator: generator.randrange(2, 30)}
 
 
-@pytest.mark.parametrize("apart", APART)
 @pytest.mark.parametrize("name", [*CALLS, *ENDS])
-def test_an_interrupt_at_each_point_of_a_call_leaves_all_whole(
-    name: str, apart: str, request: pytest.FixtureRequest
-) -> None:
+def test_an_interrupt_at_each_point_of_a_call_leaves_all_whole(name: str) -> None:
     """These are all of the points at which Python raises KeyboardInterrupt, from the first one to the last one."""
-    if apart != "two" and not request.config.getoption("--exhaustive"):
-        pytest.skip("tries every point with other distances: --exhaustive")
+    interrupter()  # which is compiled once
+    in_bounded_child(partial(interrupt_at_each_point, name, "two"))
+
+
+@pytest.mark.usefixtures("exhaustive")
+@pytest.mark.parametrize("apart", ["one", "two in a row"])
+@pytest.mark.parametrize("name", [*CALLS, *ENDS])
+def test_other_distances_between_two_interrupts_leave_all_whole(name: str, apart: str) -> None:
+    interrupter()
+    in_bounded_child(partial(interrupt_at_each_point, name, apart), 600)
+
+
+def interrupt_at_each_point(name: str, apart: str) -> None:
     generator = random.Random(7)
     case: Case | None = None
     n, hit = 0, True
@@ -268,6 +277,11 @@ def test_an_interrupt_at_each_point_of_a_call_leaves_all_whole(
 @pytest.mark.parametrize("name", CALLS)
 def test_hundreds_of_signals_at_random_leave_all_whole(name: str) -> None:
     """Signals come while the call waits, too."""
+    in_bounded_child(partial(interrupt_at_random, name))
+
+
+def interrupt_at_random(name: str) -> None:
+    sys.unraisablehook = deque[Any](maxlen=0).append  # of interrupts that Python swallows
     generator, case = random.Random(8), Case()
     main, over = threading.main_thread().ident, threading.Event()
     assert main is not None

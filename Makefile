@@ -89,7 +89,7 @@ book-day: install
 
 # Every bit of every sample flipped, and each cut, where the test suite tries some of them.
 bad-input: install
-	$(BIN)/pytest -n auto --dist worksteal -m bad_input tests/unit --exhaustive $(PYTEST)
+	$(BIN)/pytest -n auto --dist worksteal -m bad_input tests/unit --exhaustive -o faulthandler_timeout=4000 $(PYTEST)
 
 # 3,000 hostile inputs of every kind (files, names, numbers, times, options, outputs, live packets, bombs), counted by kind.
 # ARGS="--seed 2", ARGS="--inputs 30000", ARGS="--only live:26".
@@ -138,7 +138,7 @@ asan: install
 	  LD_PRELOAD="$$($(ASAN_CC) -print-file-name=libasan.so) $$($(ASAN_CC) -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \
 	$(BIN)/python -c 'import strand._core as c; assert c.__file__.startswith("$(ASAN_DIR)"), c.__file__'; \
-	$(BIN)/pytest -n auto --dist worksteal -o timeout=600 -p no:cacheprovider $(if $(ASAN_TESTS),-m '$(ASAN_TESTS)') $(PYTEST)
+	$(BIN)/pytest -n auto --dist worksteal -o timeout=600 -o faulthandler_timeout=1500 -p no:cacheprovider $(if $(ASAN_TESTS),-m '$(ASAN_TESTS)') $(PYTEST)
 
 tsan:
 	tests/stress/run.sh $(DURATION)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -120,6 +122,14 @@ class Live(ListFeed):
         return True
 
 
+class Opens(ListFeed):
+    """Opens the handlers' gate once its last tick was taken."""
+
+    def batches(self) -> Iterator[Any]:
+        yield from super().batches()
+        Waits.gate.set()
+
+
 class Waits:
     """A handler that waits until its gate is open."""
 
@@ -170,24 +180,29 @@ def test_a_dispatcher_warns_where_nothing_bounds_what_waits(
     ("how", "comes"),
     [
         ({"speed": 1000.0}, True),
+        ({"pacer": Pacer(1000)}, True),
         ({}, False),
         ({"speed": 1000.0, "limits": Limits(total_capacity_ticks=1000)}, False),
         ("live", True),
     ],
-    ids=["paced", "as fast as it goes", "bounded", "live"],
+    ids=["paced", "by a pacer", "as fast as it goes", "bounded", "live"],
 )
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_replay_whose_pace_is_not_its_own_has_it_among_its_warnings(
-    gate: threading.Event, how: Any, comes: bool
+    gate: threading.Event, monkeypatch: pytest.MonkeyPatch, how: Any, comes: bool
 ) -> None:
-    def progress(published: int) -> None:
-        if published == 30:
+    look, looks = OverloadWatch.look, itertools.count(1)
+
+    def look_and_open(watch: OverloadWatch, *, stacklevel: int) -> None:
+        look(watch, stacklevel=stacklevel + 1)
+        if next(looks) == 30:
             gate.set()
 
-    source = testing.feed(ticks(30), ["X"], batches=1)
+    monkeypatch.setattr(OverloadWatch, "look", look_and_open)
+    source = (ListFeed if comes else Opens)(ticks(30), ["X"], batches=1)
     if how == "live":
         source, how = Live(ticks(30), ["X"], batches=1), {}
-    result = strand.replay(source, Waits, workers=1, cores=None, progress=progress, **how)
+    result = strand.replay(source, Waits, workers=1, cores=None, **how)
     found = [(w.kind, w.count) for w in result.warnings if w.kind == "lasting overload"]
     assert found == ([("lasting overload", 29)] if comes else [])
     assert result.ticks == 30
@@ -200,16 +215,6 @@ def test_a_live_feed_is_one_within_others() -> None:
     assert is_live(merge_feeds([file, live]))
     assert not is_live(CarriedFeed(file))
     assert not is_live(merge_feeds([file, other]))
-
-
-def test_a_pacer_makes_a_replay_paced(gate: threading.Event) -> None:
-    def progress(published: int) -> None:
-        if published == 30:
-            gate.set()
-
-    source = testing.feed(ticks(30), ["X"], batches=1)
-    result = strand.replay(source, Waits, workers=1, cores=None, progress=progress, pacer=Pacer(1000))
-    assert "lasting overload" in [w.kind for w in result.warnings]
 
 
 def test_a_run_is_paced_where_ticks_come_when_they_happen_or_are_due() -> None:

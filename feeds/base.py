@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, Self, runtime_checkable
+from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, several
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import FeedError
 from strand.feeds.skipped import Skipped
-from strand.options import refuse_renamed
 from strand.tables.columns import Prices
 from strand.tables.tabular import Tabular
 from strand.tables.ticks import tick_stream
 from strand.ticks import Flags, joined, named, zeros
 
-__all__ = ["RENAMED", "BaseFeed", "Feed", "FeedInfo", "Flags", "TickBatch", "TicksAre", "usual_flags"]
-
-#: Options of feeds, and fields of ``FeedInfo``, by what they were called: what they are called now.
-RENAMED: Final[Mapping[str, str]] = {
-    "a": "line", "b": "line", "capacity": "max_symbols", "fields": "columns", "groups": "group",
-    "on_error": "on_bad_record", "price_scale": "price_unit", "reconnect_least_s": "reconnect_min_s",
-    "reconnect_most_s": "reconnect_max_s", "size_scale": "size_unit",
-}  # fmt: skip
+__all__ = ["BaseFeed", "Feed", "FeedInfo", "Flags", "TickBatch", "TicksAre", "usual_flags"]
 
 #: Characters of a path that a line shows.
 _PATH: Final = 80
@@ -132,16 +124,6 @@ class FeedInfo:
         path = self.path if len(self.path) <= _PATH else f"...{self.path[3 - _PATH :]}"
         return self.format, path, self.date or "", self.venue or ""
 
-    if not TYPE_CHECKING:
-
-        def __new__(cls, *_: Any, **given: Any) -> FeedInfo:
-            refuse_renamed(given, cls, RENAMED)
-            return object.__new__(cls)
-
-        def __getattr__(self, name: str) -> NoReturn:
-            now = " is called price_unit now" if name == "price_scale" else ": there is no such field"
-            raise AttributeError(f"FeedInfo.{name}{now}", name=name, obj=self)
-
 
 @runtime_checkable
 class Feed(Protocol):
@@ -190,18 +172,9 @@ class BaseFeed(Tabular):
         skipped: The records that were skipped under ``on_bad_record="skip"``: counts and samples.
     """
 
-    def __new__(cls, *_: Any, **options: Any) -> Self:
-        refuse_renamed(options, cls, RENAMED)
-        return super().__new__(cls)
-
     def __init__(self) -> None:
         self.skipped = Skipped()
         self._closed = False
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "capacity" in vars(cls):
-            raise ConfigurationError(f"{cls.__name__}.capacity: is called max_symbols now")
 
     @property
     @abstractmethod

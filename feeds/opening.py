@@ -12,7 +12,7 @@ from typing import Any, Final, Unpack
 
 from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
-from strand.feeds.base import RENAMED, BaseFeed
+from strand.feeds.base import BaseFeed
 from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import small_text
 from strand.feeds.io.paths import Paths, files_in, named_paths
@@ -355,4 +355,4 @@ def _check_options(used: set[Format], options: set[str]) -> None:
     known = {name for form in used for name in options_of(form.feed_class())} - {"select"}
     if not options <= known:
         names = " or ".join(sorted(form.name for form in used))
-        refuse_unknown(options, known | _OWN, f"feeds.open() of {names} files", RENAMED)
+        refuse_unknown(options, known | _OWN, f"feeds.open() of {names} files")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from strand.errors import ConfigurationError
-from strand.feeds.base import RENAMED
 from strand.feeds.formats.registry import formats
 from strand.feeds.io.bytestream import InflateLimits
 
@@ -34,9 +33,6 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for said, text in texts.items():
         option, dot, name = said.partition(".")
-        if option in RENAMED and option not in kinds:
-            values[option] = text  # refused where the files' reader is known
-            continue
         if option in _ELSEWHERE:
             raise ConfigurationError(f"{said}: give it by --{option.replace('_', '-')}, an option of its own")
         if option not in kinds:

@@ -181,9 +181,7 @@ def _load(name: str) -> object:
                 raise
             found = None
         if found is None:
-            from strand.moved import refuse_missing
-
-            refuse_missing("strand", name)
+            raise AttributeError(f"module 'strand' has no attribute {name!r}", name=name)
     globals()[name] = found
     return found
 

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from strand.errors import ConfigurationError, UnknownOptionError
 from strand.validate import did_you_mean
 
-__all__ = ["check_apart", "named_fields", "named_options", "options_of", "refuse_renamed", "refuse_unknown"]
+__all__ = ["check_apart", "named_fields", "named_options", "options_of", "refuse_unknown"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,14 +37,13 @@ def _parameters(taker: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 
 def named_options(
     called: str | None,
-    renamed: Mapping[str, str] | None = None,
     *,
     more: type[Any] | None = None,
     like: Callable[..., Any] | None = None,
     groups: Mapping[str, type[Any]] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorates a function that users call as ``called``, ``"replay()"``: an option that it does not have is an
-    UnknownOptionError with the nearest name, or the new one of those ``renamed``. None: it refuses such options itself.
+    UnknownOptionError with the nearest name. None: it refuses such options itself.
 
     ``more``: the TypedDict of its ``**options``. Its signature shows them one by one, as ``like`` has them, which is
     what completion at a prompt goes by. ``groups``: options that are dataclasses, whose fields may be options of their
@@ -66,9 +65,8 @@ def named_options(
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if called is not None and not known.issuperset(kwargs):
-                alone = {old for old, now in (renamed or {}).items() if now in known}
-                _refuse_fields(kwargs.keys() - known - alone, called, fields_of, renamed or {})
-                refuse_unknown(kwargs, known, called, renamed or {})
+                _refuse_fields(kwargs.keys() - known, called, fields_of)
+                refuse_unknown(kwargs, known, called)
             for group, names in fields_of.items():
                 if kwargs.get(group) is not None and (both := sorted(names.intersection(kwargs))):
                     raise ConfigurationError(f"{both[0]}: give it in {group}, or leave {group} out")
@@ -90,42 +88,24 @@ def named_fields(kind: K) -> K:
     @functools.wraps(init)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
         if not known.issuperset(kwargs):
-            refuse_unknown(kwargs, known, f"{kind.__name__}()", {})
+            refuse_unknown(kwargs, known, f"{kind.__name__}()")
         init(self, *args, **kwargs)
 
     kind.__init__ = checked
     return kind
 
 
-def _refuse_fields(
-    unknown: Iterable[str], called: str, fields_of: Mapping[str, Collection[str]], renamed: Mapping[str, str]
-) -> None:
+def _refuse_fields(unknown: Iterable[str], called: str, fields_of: Mapping[str, Collection[str]]) -> None:
     for option in sorted(unknown):
-        now = renamed.get(option, option)
         for group, names in fields_of.items():
-            if now in names:
-                where = f"{group}=strand.{group.capitalize()}({now}=...)"
+            if option in names:
+                where = f"{group}=strand.{group.capitalize()}({option}=...)"
                 raise UnknownOptionError(f"{called} has no option {option!r}; give {where}")
 
 
-def refuse_renamed(given: Collection[str], taker: Callable[..., Any], renamed: Mapping[str, str]) -> None:
-    """Refuses old names of what a function or class takes. ``renamed``: new names by old ones; those that it does not
-    take are passed over. Raises UnknownOptionError."""
-    known = _parameters(taker)
-    for option in given:
-        now = known.get(renamed.get(option, ""))
-        if now is not None and option not in known:
-            how = ", and given without its name" if now.kind is inspect.Parameter.VAR_POSITIONAL else ""
-            raise UnknownOptionError(f"{option}: is called {now.name} now{how}")
-
-
-def refuse_unknown(given: Collection[str], known: Collection[str], called: str, renamed: Mapping[str, str]) -> None:
-    """Refuses names that are not known. ``called`` says what was called, ``renamed`` the new names of old ones. Raises
-    UnknownOptionError."""
+def refuse_unknown(given: Collection[str], known: Collection[str], called: str) -> None:
+    """Refuses names that are not known. ``called`` says what was called. Raises UnknownOptionError."""
     unknown = sorted(map(str, {*given} - {*known}))
-    for option in unknown:
-        if renamed.get(option) in known:
-            raise UnknownOptionError(f"{option}: is called {renamed[option]} now")
     if not unknown:
         return
     public = sorted(name for name in known if not name.startswith("_"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 from strand.brief import brief, several
 from strand.frozen_dict import FrozenDict
@@ -183,13 +183,6 @@ class Statistics:
     fair: FairStatistics | None = None
     overload: OverloadStatistics | None = None
     paced: bool = True
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            if name == "claimed":
-                raise AttributeError("Statistics.claimed is called handled_inline now", name=name, obj=self)
-            raise AttributeError(f"Statistics has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:
         counts = ("accepted", "handled", "pending", "handled_inline")

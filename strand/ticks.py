@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, RecordTypeError
-from strand.moved import refuse_missing
 
 __all__ = [
     "BY_NAME",
@@ -339,7 +337,3 @@ def aligned_ticks(count: int, alignment: int = 64) -> Ticks:
     raw = np.empty(count * TICK.itemsize + alignment - 1, np.uint8)
     skip = -raw.ctypes.data % alignment
     return raw[skip : skip + count * TICK.itemsize].view(TICK).view(Ticks)
-
-
-if not TYPE_CHECKING:
-    __getattr__ = partial(refuse_missing, __name__)

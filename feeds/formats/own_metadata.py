@@ -32,7 +32,7 @@ class Source(msgspec.Struct, frozen=True):
     profile: str | None = None
     date: str | None = None
     venue: str | None = None
-    price_unit: float | None = msgspec.field(default=None, name="price_scale")  # as files have always had it
+    price_unit: float | None = None
     size_unit: float | None = 1.0
     ticks: TicksAre | None = "plain"
     ticks_assumed: bool = False

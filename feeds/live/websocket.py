@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
-from strand.feeds.base import RENAMED, BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
 from strand.feeds.formats.websocket.lines import Header
@@ -88,7 +88,7 @@ class WebSocketFeed(BaseFeed):
         MissingExtraError: If the package ``websockets`` is not installed.
     """
 
-    @named_options("WebSocketFeed()", RENAMED)
+    @named_options("WebSocketFeed()")
     def __init__(
         self,
         url: str,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.feeds.base import RENAMED, Flags, TicksAre
+from strand.feeds.base import Flags, TicksAre
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.column_options import ColumnOptions
 from strand.feeds.mapping.columns import Columns
@@ -141,7 +141,7 @@ class ArrayColumns:
     """
 
     def __init__(self, columns: Mapping[str, str | Mapping[str, Any] | None], options: Mapping[str, Any]) -> None:
-        refuse_unknown(options, ColumnOptions.__annotations__, "column_options", RENAMED)
+        refuse_unknown(options, ColumnOptions.__annotations__, "column_options")
         units = {name: options[name] for name in ("price_unit", "size_unit") if options.get(name) is not None}
         powers = {name: unit_power(name, unit) for name, unit in units.items()}
         said = check_options(columns=columns, **{name: options[name] for name in options.keys() - units.keys()})

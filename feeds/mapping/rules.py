@@ -13,7 +13,6 @@ import msgspec
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre, usual_flags
 from strand.feeds.mapping.clocks import Ambiguous, Pattern, TextTimes, pattern_of
-from strand.feeds.mapping.renamed import RENAMED
 from strand.feeds.mapping.scalars import (
     IDS,
     KINDS,
@@ -202,12 +201,8 @@ def checked(kind: type[T], given: Any, where: str, *, but: Collection[str] = ())
     if not isinstance(given, Mapping):
         raise ConfigurationError(f"{where}: give a table, not {given!r}")
     for key in given:
-        if key in known:
-            continue
-        now = RENAMED.get(key, "")
-        if now.partition(".")[0] in known:
-            raise ConfigurationError(f"{where}.{key}: is called {now} now")
-        raise ConfigurationError(f"{where}.{key}: is not a key here; there are {', '.join(known)}")
+        if key not in known:
+            raise ConfigurationError(f"{where}.{key}: is not a key here; there are {', '.join(known)}")
     try:
         return msgspec.convert(dict(given), kind)
     except msgspec.ValidationError as error:
@@ -232,8 +227,6 @@ def told(kind: type[Any], given: Mapping[str, Any], error: str, where: str) -> s
         )
     choices = _choices(get_type_hints(kind).get(steps[0][0])) if steps else []
     if choices:
-        if isinstance(value, str) and RENAMED.get(value) in choices:
-            return f"{where}{place}: {value} is called {RENAMED[value]} now"
         return f"{where}{place}: give {' or '.join(map(repr, choices))}, not {value!r}"
     if expected := re.match(r"Expected `([^`]*)`", error):
         words = [_WORDS.get(word, word) for word in expected[1].split(" | ") if word != "null"]

@@ -251,7 +251,7 @@ def target_of(path: str | os.PathLike[str], to: str | None = None) -> str:
     return known
 
 
-@named_options("convert()", {"options": "feed_options"})
+@named_options("convert()")
 def convert(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     path: str | os.PathLike[str],

@@ -66,10 +66,8 @@ def parse_strands(text: str) -> StrandsLike:
     """The words auto and per-symbol, or a number. Raises ConfigurationError."""
     if text in ("auto", "per-symbol"):
         return "auto" if text == "auto" else "per-symbol"
-    if text == "0":
-        raise ConfigurationError("strands: 0 is called per-symbol now")
-    if not text.isdecimal():
-        raise ConfigurationError(f"strands: {text!r} is not 'auto', 'per-symbol' or a number")
+    if not text.isdecimal() or not int(text):
+        raise ConfigurationError(f"strands: {text!r} is not 'auto', 'per-symbol' or a number above 0")
     return int(text)
 
 

@@ -13,11 +13,10 @@ from rich.markup import escape
 
 from strand.command.ending import ended_by
 from strand.command.handling import handling
-from strand.command.parameters import RenamedOptions
 from strand.command.reading import names
 from strand.command.report_options import ReportOptions, reporting
 from strand.command.running import running
-from strand.command.sections import SECTIONS
+from strand.command.sections import SECTIONS, SectionedCommand
 from strand.command.showing import Shows, showing
 from strand.command.writing import Writes, writing
 from strand.errors import FeedError, StrictError, UnknownSymbolError
@@ -47,12 +46,6 @@ _MOLD_ONLY: Final = (
     "group", "interface", "rerequest", "session", "first_sequence", "gap_timeout_s", "jump_window", "on_gap",
     "receive_bytes", "date",
 )  # fmt: skip
-_RENAMED: Final = {
-    "--for": "--max-seconds", "--messages": "--max-messages", "--first": "--first-sequence",
-    "--requests": "--rerequest", "--gap-timeout": "--gap-timeout-s", "--idle-timeout": "--idle-timeout-s",
-    "--receive-buffer": "--receive-bytes",
-}  # fmt: skip
-
 _SECTIONS: Final = {
     "Feed": (
         "--line", "--group", "--interface", "--rerequest", "--websocket", "--profile", "--subscribe", "--record",
@@ -67,7 +60,7 @@ _SECTIONS: Final = {
 }  # fmt: skip
 
 
-@click.command("listen", cls=RenamedOptions, renamed=_RENAMED, sections=_SECTIONS)
+@click.command("listen", cls=SectionedCommand, sections=_SECTIONS)
 @click.option(
     "--line",
     multiple=True,

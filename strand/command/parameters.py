@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import click
-
-from strand.command.sections import SectionedCommand
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from strand.feeds import Feed
     from strand.feeds.progress_bar import ProgressBar
 
-__all__ = ["CoreList", "ErrorChoice", "RenamedOptions", "StrandCount", "progress", "show"]
+__all__ = ["CoreList", "StrandCount", "progress", "show"]
 
 
 class CoreList(click.ParamType[list[int]]):
@@ -55,35 +53,6 @@ class StrandCount(click.ParamType[str | int]):
         if not str(value).isdecimal():
             self.fail(f"{value!r} is not auto, per-symbol or a number", param, ctx)
         return int(value)
-
-
-class ErrorChoice(click.Choice[str]):
-    """What a failing handler does."""
-
-    def __init__(self) -> None:
-        super().__init__(["stop", "quarantine"])
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value == "skip":
-            self.fail("'skip' is called --on-bad-record skip now", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class RenamedOptions(SectionedCommand):
-    """A command that refuses the old names of its options, and says the new ones: ``renamed``, by old ones."""
-
-    def __init__(self, *args: Any, renamed: Mapping[str, str], **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._renamed = renamed
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            now = self._renamed.get(error.option_name)
-            if now is None:
-                raise
-            raise click.UsageError(f"{error.option_name}: is called {now} now", ctx) from None
 
 
 def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:

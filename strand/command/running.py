@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from strand.command.configured import ordering
-from strand.command.parameters import CoreList, ErrorChoice, StrandCount
+from strand.command.parameters import CoreList, StrandCount
 from strand.dispatch.options import grouped
 
 __all__ = ["running"]
@@ -37,7 +37,7 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
     )
     @click.option(
         "--on-error",
-        type=ErrorChoice(),
+        type=click.Choice(["stop", "quarantine"]),
         default="stop",
         help="When a handler fails: stop the run, or set its strand aside and go on.",
     )

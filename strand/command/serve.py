@@ -12,7 +12,8 @@ from rich.markup import escape
 
 from strand.brief import several
 from strand.command.ending import ended_by
-from strand.command.parameters import RenamedOptions, progress, show
+from strand.command.parameters import progress, show
+from strand.command.sections import SectionedCommand
 from strand.command.serving import Faults, ServeOptions
 from strand.command.serving import serve as run_serve
 from strand.errors import ConfigurationError
@@ -28,9 +29,7 @@ _SECTIONS: Final = {
 }
 
 
-@click.command(
-    "serve", cls=RenamedOptions, renamed={"--requests": "--rerequest", "--linger": "--linger-s"}, sections=_SECTIONS
-)
+@click.command("serve", cls=SectionedCommand, sections=_SECTIONS)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--line",

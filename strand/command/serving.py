@@ -9,15 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from strand.binding.serve import LineOptions, Sender
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
-from strand.feeds.base import RENAMED
 from strand.feeds.formats.itch.reader import recognise
 from strand.feeds.io.address import Address, ipv4, parse_address
 from strand.feeds.io.streams import open_stream
-from strand.options import refuse_renamed
 
 __all__ = ["Faults", "ServeOptions", "serve"]
 
@@ -79,12 +77,6 @@ class ServeOptions:
     linger_s: float = 0.0
     allow_remote: bool = False
     interface: str | None = None
-
-    if not TYPE_CHECKING:
-
-        def __new__(cls, *_: Any, **given: Any) -> ServeOptions:
-            refuse_renamed(given, cls, RENAMED)
-            return object.__new__(cls)
 
     def __post_init__(self) -> None:
         for name, low, high in (

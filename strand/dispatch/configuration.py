@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
 
 __all__ = [
-    "RENAMED",
     "WorkerCores",
     "assign_handlers",
     "check_memory",
@@ -48,8 +47,6 @@ __all__ = [
     "worker_cores",
 ]
 
-#: Arguments of a dispatcher that had another name.
-RENAMED: Final = {"fields": "columns", "quantum_ticks": "budget_ticks", "quantum_us": "budget_us"}
 #: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
 AHEAD_TICKS = 1 << 15
 _MAX_BATCH: Final = 65_536

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, TypeVarTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from strand.binding.engine import Engine
 from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen
 from strand.dispatch.activating import least_of
-from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
+from strand.dispatch.configuration import engine_config, symbol_counts, worker_cores
 from strand.dispatch.controlled import ControlledRun
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.guard import Guard, marks_of
@@ -111,7 +111,7 @@ class Dispatcher(ControlledRun):
         MissingExtraError: If ``guard`` needs psutil.
     """
 
-    @named_options("Dispatcher()", RENAMED, groups=GROUPS)
+    @named_options("Dispatcher()", groups=GROUPS)
     def __init__(
         self,
         symbols: int | Sequence[str],
@@ -211,13 +211,6 @@ class Dispatcher(ControlledRun):
             self._shown.update()
             about = described(name, config, self._handlers, self._bound, tuple(self._outputs), paced=state.paced)
             engine.show(about)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            now = {"look": "inspect", "check": "verify", "read_at_rest": "read_if_quiescent"}.get(name)
-            text = f"Dispatcher.{name} is called {now} now" if now else f"a Dispatcher has no attribute {name!r}"
-            raise AttributeError(text, name=name, obj=self)
 
     def learn_symbols(self, names: Sequence[str]) -> None:
         super().learn_symbols(names)

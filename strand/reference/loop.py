@@ -19,7 +19,7 @@ from strand.binding.gate import key_error
 from strand.binding.serial import POSITION, PlainRows, SerialRun
 from strand.binding.space import Space
 from strand.dispatch.base import RunBase
-from strand.dispatch.configuration import RENAMED, check_timed
+from strand.dispatch.configuration import check_timed
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.options import GROUPS, QueueOptions
 from strand.dispatch.priorities import priorities_of
@@ -64,7 +64,7 @@ class SerialLoop(RunBase):
     Raises ConfigurationError naming the argument that cannot work.
     """
 
-    @named_options("SerialLoop()", RENAMED, more=QueueOptions, groups=GROUPS)
+    @named_options("SerialLoop()", more=QueueOptions, groups=GROUPS)
     def __init__(
         self,
         symbols: int | Sequence[str],

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from strand import feeds
-from strand.dispatch.configuration import RENAMED
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.options import GROUPS, RunOptions, workers_of
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
@@ -49,7 +48,7 @@ __all__ = ["ReplayResult", "replay"]
 _PLAIN_BATCH_TICKS: Final = 262_144
 
 
-@named_options("replay()", RENAMED, more=RunOptions, like=Dispatcher, groups=GROUPS)
+@named_options("replay()", more=RunOptions, like=Dispatcher, groups=GROUPS)
 def replay(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,

@@ -197,8 +197,7 @@ def with_names(
 
 def _check_prices(prices: str, names: Sequence[str]) -> None:
     if prices not in names:
-        said = "called 'integer' now" if prices == "int" else f"not {' or '.join(map(repr, names))}"
-        raise ConfigurationError(f"prices: {prices!r} is {said}")
+        raise ConfigurationError(f"prices: {prices!r} is not {' or '.join(map(repr, names))}")
 
 
 def _leaves(dtype: np.dtype[Any], prefix: str) -> Iterator[tuple[str, np.dtype[Any]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from strand.moved import loading
+from strand.lazy import loading
 
 if TYPE_CHECKING:
     from strand.tasks.dead_letters import DeadLetter, DeadLetters

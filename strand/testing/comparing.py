@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.diff.to_json import to_json
-from strand.dispatch.configuration import RENAMED
 from strand.dispatch.options import GROUPS
 from strand.errors import ConfigurationError, DifferenceError
 from strand.feeds import Feed
@@ -46,7 +45,7 @@ class Ran(Protocol):
     def outputs(self) -> Mapping[str, Any]: ...
 
 
-@named_options("reference()", RENAMED, more=ReplayOptions, like=replay, groups=GROUPS)
+@named_options("reference()", more=ReplayOptions, like=replay, groups=GROUPS)
 def reference(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.feeds.base import RENAMED, BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.options import named_options, refuse_unknown
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, limits, zeros
 from strand.validate import is_whole, whole
@@ -125,7 +125,7 @@ class ListFeed(BaseFeed):
         self.closed += 1
 
 
-@named_options("feed()", RENAMED, more=InfoOptions, like=FeedInfo)
+@named_options("feed()", more=InfoOptions, like=FeedInfo)
 def feed(
     records: Sequence[TickLike] | npt.NDArray[Any],
     /,
@@ -228,7 +228,7 @@ def _fields(at: int, given: TickLike) -> dict[str, Any]:
             raise ConfigurationError(f"ticks: {at}: {given!r} is not (symbol, time, price, size)")
         given = dict(zip(("symbol", "time", "price", "size"), given, strict=True))
     fields = dict(given)
-    refuse_unknown(fields, _NAMES, f"the tick at {at}", {"instrument_id": "symbol"})
+    refuse_unknown(fields, _NAMES, f"the tick at {at}")
     if not isinstance(fields.get("symbol"), str):
         raise ConfigurationError(f"ticks: {at}: symbol: give its name")
     if fields.keys() & {"bid", "ask"}:

@@ -16,7 +16,7 @@ from strand.binding.gate import Code, publish_error
 from strand.binding.scheduled import MAX_WORKERS, ScheduledEngine
 from strand.binding.space import Space
 from strand.clock import installed
-from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, symbol_counts
+from strand.dispatch.configuration import WorkerCores, engine_config, symbol_counts
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.options import RunOptions
@@ -58,7 +58,7 @@ class SeededDispatcher(EngineRun):
         out: Mapping[str, Destination] | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
-        refuse_unknown(options, RunOptions.__annotations__.keys() - set(_NOT_HERE), "a seeded run", RENAMED)
+        refuse_unknown(options, RunOptions.__annotations__.keys() - set(_NOT_HERE), "a seeded run")
         parameters = inspect.signature(Dispatcher).parameters
         given: dict[str, Any] = {name: parameters[name].default for name in options_of(Dispatcher)}
         given |= options

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Unpack
 
-from strand.dispatch.configuration import RENAMED
 from strand.dispatch.options import GROUPS
 from strand.errors import ConfigurationError, DifferenceError
 from strand.feeds import Feed
@@ -23,7 +22,7 @@ from strand.validate import whole
 __all__ = ["check_seeds", "seeded"]
 
 
-@named_options("seeded()", RENAMED, more=ReplayOptions, like=replay, groups=GROUPS)
+@named_options("seeded()", more=ReplayOptions, like=replay, groups=GROUPS)
 def seeded(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
@@ -59,7 +58,7 @@ def seeded(
     return replay(source, handler, handlers=handlers, _dispatcher=make, **options)
 
 
-@named_options("check_seeds()", RENAMED, more=ReplayOptions, like=replay, groups=GROUPS)
+@named_options("check_seeds()", more=ReplayOptions, like=replay, groups=GROUPS)
 def check_seeds(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,

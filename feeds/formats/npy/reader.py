@@ -139,7 +139,14 @@ class NpyFeed(BaseFeed):
             self._map = HftEvents(self._size_power, rounds=said.rounds)
         else:
             _refuse(given, *given)
-            self._map = self._own_map()
+            if self._place.dtype != TICK:
+                raise FormatError(
+                    f"{_difference(self._place.dtype)}: say by columns={{tick field: source field}} where a tick's "
+                    "fields come from",
+                    path=self._path,
+                    offset=self._place.offset,
+                )
+            self._map = None
         own = read_own(self._path) if self._place.member is not None and self._map is None else None
         self._source = None if own is None else own.info
         #: What the source said of each stock, by name, where strand wrote the file and the source did.
@@ -171,19 +178,6 @@ class NpyFeed(BaseFeed):
         if whole("max_symbols", given, 1) < len(names or ()):
             raise ConfigurationError(f"max_symbols is {given}, and there are {len(names or ())} symbols")
         return given
-
-    def _own_map(self) -> RecordColumns | None:
-        dtype = self._place.dtype
-        if dtype == TICK:
-            return None
-        if dtype == _FIRST_TICK:
-            names = {name: name for name in _FIRST_TICK.names or ()}
-            return RecordColumns(dtype, names, {}, Reading(time_unit="ns", own=True))
-        raise FormatError(
-            f"{_difference(dtype)}: say by columns={{tick field: source field}} where a tick's fields come from",
-            path=self._path,
-            offset=self._place.offset,
-        )
 
     @property
     def info(self) -> FeedInfo:
@@ -381,14 +375,6 @@ def _given_names(symbol: str | None, symbols: Sequence[str] | None) -> tuple[str
 def _refuse(given: Mapping[str, object], *names: str) -> None:
     if unused := [name for name in names if given[name] is not None]:
         raise ConfigurationError(f"{unused[0]}: it works only with columns=: give columns= too, or leave it out")
-
-
-#: What a tick was before sizes had 64 bits: files of such ticks are converted.
-_FIRST_TICK: Final = np.dtype(
-    [("ts_event", "<u8"), ("ts_recv", "<u8"), ("order_id", "<u8"), ("price", "<i8"), ("size", "<u4"),
-     ("instrument_id", "<u4"), ("sequence", "<u8"), ("ref_id", "<u8"), ("publisher_id", "<u2"), ("action", "S1"),
-     ("side", "S1"), ("flags", "u1"), ("depth", "u1"), ("kind", "<u2")]
-)  # fmt: skip
 
 
 def _difference(dtype: np.dtype[Any]) -> str:

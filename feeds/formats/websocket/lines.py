@@ -62,7 +62,7 @@ class Header:
             if value > maximum:
                 raise ConfigurationError(f"{name}: {value:,} is above {maximum:,}, the most that can be recorded")
         told = {
-            "profile": self.profile.source, "url": self.url, "on_error": self.on_bad_record,
+            "profile": self.profile.source, "url": self.url, "on_bad_record": self.on_bad_record,
             "symbols": list(self.symbols), "max_symbols": self.max_symbols, "max_message_bytes": self.max_message_bytes,
         }  # fmt: skip
         line = MAGIC + _VERSION + b" " + _summed(json.dumps(told, allow_nan=False).encode()) + b"\n"
@@ -105,11 +105,11 @@ def _checked(told: Any) -> Header:
     """Raises ValueError for a value that the format does not allow."""
     if not isinstance(told, Mapping):
         raise ValueError("it is not an object")
-    url, on_bad_record, symbols = told.get("url"), told.get("on_error"), told.get("symbols")
+    url, on_bad_record, symbols = told.get("url"), told.get("on_bad_record"), told.get("symbols")
     if not isinstance(url, str):
         raise ValueError(f"url: {url!r} is not text")
     if on_bad_record not in ("raise", "skip"):
-        raise ValueError(f"on_error: {on_bad_record!r} is neither 'raise' nor 'skip'")
+        raise ValueError(f"on_bad_record: {on_bad_record!r} is neither 'raise' nor 'skip'")
     if not isinstance(symbols, list) or not all(isinstance(name, str) for name in symbols):
         raise ValueError("symbols: is not a list of names")
     for key, maximum in (("max_symbols", MAX_SYMBOLS), ("max_message_bytes", LONGEST_MESSAGE)):
@@ -122,29 +122,13 @@ def _checked(told: Any) -> Header:
     if not isinstance(source, Mapping):
         raise ValueError("profile: is not an object")
     return Header(
-        read_profile(_renewed(source)),
+        read_profile(source),
         url,
         on_bad_record,
         tuple(symbols),
         told["max_symbols"],
         told["max_message_bytes"],
     )
-
-
-def _renewed(profile: Any) -> Any:
-    """A profile as it is written now, of one that an older recording has: keys and units that had another name."""
-    if isinstance(profile, list):
-        return [_renewed(inside) for inside in profile]
-    if not isinstance(profile, Mapping):
-        return profile
-    found = {name: value if name in ("where", "map") else _renewed(value) for name, value in profile.items()}
-    if "path" in found:
-        found["column"] = found.pop("path")
-    if "symbol_constant" in found:
-        found["symbol"] = {"constant": found.pop("symbol_constant")}
-    if found.get("unit") == "iso":
-        found["unit"] = "stamp"
-    return found
 
 
 @dataclass(frozen=True, slots=True)

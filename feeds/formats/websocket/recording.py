@@ -2,8 +2,8 @@
 
 A recording is lines, each ended by one ``\\n`` and led by the CRC-32 of what is behind it, eight hexadecimal digits and
 a space. The first line has ``strand-websocket 1 `` before that, the 1 being the format's version. Its CRC is of a JSON
-object with what made the ticks: ``profile`` (strand.feeds.formats.json.profile), ``on_error``, ``symbols``,
-``max_symbols`` and ``max_message_bytes`` as the live feed had them; ``on_error`` is its ``on_bad_record``; and
+object with what made the ticks: ``profile`` (strand.feeds.formats.json.profile), ``on_bad_record``, ``symbols``,
+``max_symbols`` and ``max_message_bytes`` as the live feed had them, and
 ``url``, where it was connected to. Each other line is a time in ns since the UNIX epoch, a space, a word, a space, and
 the rest:
 

@@ -41,8 +41,8 @@ def test_route_says_how_many_strands_there_were(strands: str, count: int) -> Non
     assert printed("route", *SMALL, "--strands", strands)["strands"] == count
 
 
-def test_a_strand_for_each_symbol_is_asked_for_as_everywhere_else() -> None:
-    with pytest.raises(ConfigurationError, match="strands: 0 is called per-symbol now"):
+def test_no_strands_at_all_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="strands: '0' is not 'auto', 'per-symbol' or a number above 0"):
         parse_strands("0")
 
 

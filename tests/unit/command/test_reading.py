@@ -39,12 +39,11 @@ def test_damaged_records_are_passed_over_and_shown_when_told_so(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("on_error=skip", "on_error: is called on_bad_record now"),
-        ("capacity=5", "feeds.open() of itch files has no option 'capacity'"),
+        ("size_unit=1", "feeds.open() of itch files has no option 'size_unit'"),
         ("path=x", "path: no reader has such an option"),
     ],
 )
-def test_old_names_of_options_of_readers_are_answered_with_those_the_reader_has(given: str, said: str) -> None:
+def test_an_option_that_the_reader_has_not_is_refused(given: str, said: str) -> None:
     done = run_here("info", str(sample_path()), "--feed", given)
     assert done.returncode == 2
     assert said in done.stderr

@@ -57,9 +57,3 @@ def test_what_is_given_is_said_and_all_else_is_as_usual(args: list[str], said: d
     assert CliRunner().invoke(command, args).exit_code == 0
     usual = {name: value for name, value in USUAL.items() if "pool" not in said or name not in ("cores", "idle")}
     assert found == [usual | said]
-
-
-def test_skip_is_no_answer_to_a_failing_handler_and_says_where_it_is_one() -> None:
-    found = CliRunner().invoke(click.command()(running(lambda run: None)), ["--on-error", "skip"])
-    assert found.exit_code == 2
-    assert "'skip' is called --on-bad-record skip now" in found.output

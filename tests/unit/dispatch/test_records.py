@@ -216,10 +216,7 @@ def test_columns_are_converted_by_the_rules_of_numpy_files() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"fields": {"price": "px"}}, "fields: is called columns now"),
-        ({"quantum_ticks": 64}, "quantum_ticks: is called budget_ticks now"),
         ({"column_options": {"price_unit": "0.01"}}, "column_options: give columns= too"),
-        ({"columns": {}, "column_options": {"price_scale": "1"}}, "price_scale: is called price_unit now"),
         ({"columns": {}, "column_options": {"zone": "UTC"}}, "column_options has no option 'zone'; it has"),
         ({"columns": {}, "column_options": {"price_unit": "3"}}, "price_unit: give a power of ten"),
         ({"columns": {}, "column_options": {"inexact": "guess"}}, "inexact: give 'raise' or 'round'"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import pickle
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -12,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import FeedError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.ticks import zeros
 
@@ -63,19 +61,3 @@ def test_a_feed_is_iterated_over_anew_each_time_and_closed_by_with() -> None:
     feed.close()
     with pytest.raises(FeedError, match=r"^plain\.bin: the feed is closed"):
         list(feed)
-
-
-def test_the_old_name_of_max_symbols_is_refused_with_the_new_one() -> None:
-    with pytest.raises(ConfigurationError, match=r"Old\.capacity: is called max_symbols now"):
-        type("Old", (Plain,), {"capacity": 7})
-
-
-def test_the_old_name_of_price_unit_is_refused_with_the_new_one() -> None:
-    with pytest.raises(ConfigurationError, match="price_scale: is called price_unit now"):
-        FeedInfo("mine", "here", price_scale=1e-4)  # type: ignore[call-arg]
-    info = FeedInfo("mine", "here", price_unit=1e-4)
-    assert dataclasses.replace(info, venue="X") == pickle.loads(pickle.dumps(dataclasses.replace(info, venue="X")))
-    with pytest.raises(AttributeError, match="price_scale is called price_unit now"):
-        _ = info.price_scale  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError, match="prices: there is no such field"):
-        _ = info.prices  # type: ignore[attr-defined]

@@ -30,11 +30,8 @@ from strand.errors import (
     UnknownFormatError,
 )
 from strand.feeds.formats.lean.reader import LeanFeed
-from strand.feeds.formats.registry import Format, formats
 from strand.feeds.merge.selected import batches_from
-from strand.feeds.sample import sample_path
 from strand.feeds.write.npy import write_npy
-from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
 
@@ -361,26 +358,6 @@ def test_a_date_given_with_a_time_of_day_serves_files_that_have_none(tmp_path: P
     assert 0 < len(chosen) < len(ticks)
     with pytest.raises(ConfigurationError, match=r"open\(\) of npy files has no option 'date'"):
         feeds.open(tmp_path / "a.npz", date="2020-01-30")
-
-
-def test_the_old_name_of_max_symbols_is_refused_with_the_new_one(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", zeros(1))
-    with pytest.raises(ConfigurationError, match="capacity: is called max_symbols now"):
-        feeds.open(tmp_path / "a.npy", capacity=7)
-
-
-def test_an_old_name_is_answered_with_a_new_one_only_where_the_reader_has_that() -> None:
-    for option in ("capacity", "path"):
-        with pytest.raises(ConfigurationError, match=rf"open\(\) of itch files has no option '{option}'"):
-            feeds.open(sample_path(), **{option: 7})
-    with pytest.raises(ConfigurationError, match="on_error: is called on_bad_record now"):
-        feeds.open(sample_path(), on_error="skip")
-
-
-@pytest.mark.parametrize("known", formats(), ids=lambda known: known.name)
-def test_every_reader_refuses_on_error_by_its_new_name(known: Format) -> None:
-    with pytest.raises(ConfigurationError, match="on_error: is called on_bad_record now"):
-        known.feed_class()("a-file", on_error="skip")
 
 
 @pytest.mark.parametrize("on_disorder", [None, "raise", "keep", "skip"])

@@ -76,10 +76,6 @@ def test_a_text_that_cannot_be_meant_is_refused(texts: dict[str, str], words: st
         option_values(texts)
 
 
-def test_an_old_name_is_left_to_the_reader_who_alone_knows_whether_it_has_the_new_one() -> None:
-    assert option_values({"size_scale": "1", "fields.price": "px"}) == {"size_scale": "1", "fields": "px"}
-
-
 def said_of(*arguments: object) -> Any:
     return json.loads(CliRunner().invoke(cli, [*map(str, arguments), "--json"], catch_exceptions=False).stdout)
 

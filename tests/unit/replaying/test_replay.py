@@ -232,7 +232,7 @@ def test_a_file_cut_short_is_a_typed_error_that_says_where(tmp_path: Path) -> No
         ),
         ({"speeed": 2}, r"replay\(\) has no option 'speeed'; did you mean 'speed'\?"),
         ({"zzz": 1}, r"replay\(\) has no option 'zzz'; it has allow_empty, .*, workers$"),
-        ({"quantum_us": 10}, r"no option 'quantum_us'; give pool=strand.Pool\(budget_us=...\)"),
+        ({"budget_us": 10}, r"no option 'budget_us'; give pool=strand.Pool\(budget_us=...\)"),
         ({"_counters_start": 5}, "has no option '_counters_start'"),
         (
             {"feed_options": {"symbols": ["AAPL"]}},

@@ -26,12 +26,8 @@ def test_a_price_that_is_none_is_nan_whichever_value_stands_for_it() -> None:
 
 def test_prices_of_another_name_are_refused_with_the_names_there_are() -> None:
     table, rows = Table(DECLARED, 1.0), np.zeros(1, DECLARED)
-    with pytest.raises(ConfigurationError, match="prices: 'int' is called 'integer' now"):
-        table.shown(rows, "int")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="prices: 'floats' is not 'float' or 'decimal' or 'integer'"):
         table.shown(rows, "floats")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="prices: 'int' is called 'integer' now"):
-        table.columns(rows, "int")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="prices: 'decimal' is not 'float' or 'integer'"):
         table.columns(rows, "decimal")  # type: ignore[arg-type]
 

@@ -158,7 +158,7 @@ def test_sizes_are_in_units_of_the_instrument_or_refused() -> None:
     assert sizes == [float(Decimal(size).scaleb(-8)) for size in ticks["size"].tolist()]
     with pytest.raises(ConfigurationError, match="size: the merged files have sizes in different units: read them"):
         Made(ticks, 5, size_unit=None).to_arrow()
-    with pytest.raises(ConfigurationError, match="prices: 'int' is called 'integer' now"):
+    with pytest.raises(ConfigurationError, match="prices: 'int' is not "):
         Made(ticks, 5).to_arrow(prices="int")  # type: ignore[arg-type]
 
 

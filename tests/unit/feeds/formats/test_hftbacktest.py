@@ -133,8 +133,6 @@ def test_the_scale_of_sizes_is_refused_where_it_cannot_work(tmp_path: Path) -> N
             NpyFeed(save(tmp_path, events({})), size_unit=unit)
     with pytest.raises(ConfigurationError, match="size_unit: it works only with columns="):
         NpyFeed(save(tmp_path, zeros(1), "a.npy"), size_unit="0.1")
-    with pytest.raises(ConfigurationError, match="size_scale: is called size_unit now"):
-        open_feed(save(tmp_path, events({})), size_scale=10)
 
 
 def test_quantities_finer_than_the_unit_are_rounded_on_request_and_counted(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -45,20 +44,6 @@ def test_a_source_s_units_and_meaning_are_kept(tmp_path: Path, ending: str) -> N
     infos = [open_feed(tmp_path / name).info for name in ("trades.csv", f"a.{ending}")]
     assert [(info.size_unit, info.ticks, info.undated) for info in infos] == [(1e-8, infos[0].ticks, False)] * 2
     assert infos[1].details["source"] == {"format": "csv", "profile": infos[0].details["profile"]}
-
-
-def test_the_unit_of_the_source_s_prices_is_read_from_files_of_before_too(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    table = pa.table({"ts_event": [1], "instrument_id": pa.array([0], pa.uint32())})
-    text = b'{"symbols": ["A"], "info": {"format": "itch50", "price_scale": 0.0001}}'
-    pyarrow.parquet.write_table(table.replace_schema_metadata({"strand": text}), tmp_path / "a.parquet")
-    convert(tmp_path / "a.parquet", tmp_path / "b.parquet")
-    for name in ("a.parquet", "b.parquet"):
-        assert open_feed(tmp_path / name).info.price_unit == 0.0001
-    kept = pyarrow.parquet.read_metadata(tmp_path / "b.parquet").metadata[b"strand"]
-    assert json.loads(kept)["info"]["price_scale"] == 0.0001
 
 
 @pytest.mark.parametrize(

@@ -189,8 +189,6 @@ def test_fields_that_a_profile_does_not_have_are_undefined() -> None:
         ({"url": "http://127.0.0.1"}, "ws://"),
         ({"subscribe": "one"}, "a sequence of messages"),
         ({"reconnect": -1}, "reconnect"),
-        ({"reconnect_least_s": 1.0}, "reconnect_least_s: is called reconnect_min_s now"),
-        ({"reconnect_most_s": 1.0}, "reconnect_most_s: is called reconnect_max_s now"),
         ({"reconnects": 1}, "did you mean 'reconnect'"),
         ({"silence_s": 0}, "silence_s"),
         ({"on_bad_record": "ignore"}, "on_bad_record"),

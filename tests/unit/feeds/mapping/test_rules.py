@@ -27,7 +27,6 @@ pytestmark = pytest.mark.python
             r"columns\.price\.units: is not a key here; there are unit, zero, column",
         ),
         ({"price": {"column": "px", "unit": "0.3"}}, r"columns\.price\.unit: give a power of ten"),
-        ({"price": {"column": "px", "worth": "0.1"}}, r"columns\.price\.worth: is called unit now"),
         ({"price": {}}, r"columns\.price: give exactly one of column, constant"),
         ({"price": {"column": "no"}}, r"there is no column 'no' for price; there are when"),
         ({"ts_recv": {"column": "when", "unit": "clock"}}, r"columns\.ts_recv\.unit: give one of s, ms, us, ns"),

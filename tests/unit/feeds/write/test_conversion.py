@@ -203,8 +203,6 @@ def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path: Path, day: Path, t
 def test_what_has_an_argument_of_its_own_is_refused_among_the_options(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="start: give it as an argument of its own, and not in feed_options"):
         convert(sample_path(), tmp_path / "a.parquet", feed_options={"start": 5})
-    with pytest.raises(ConfigurationError, match="options: is called feed_options now"):
-        convert(sample_path(), tmp_path / "a.parquet", options={})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"open\(\) of itch files has no option 'prize'"):
         convert(sample_path(), tmp_path / "a.parquet", feed_options={"prize": 5})
 

@@ -64,9 +64,6 @@ def test_a_profile_is_read_from_toml(tmp_path: Path) -> None:
         ({"message": [{"symbol": "s", "fields": {"ts_event": "t"}}]}, "fields.ts_event.unit: is needed"),
         ({"message": [{"symbol": "s", "gapless": True}]}, "gapless: give the column"),
         ({"message": [{"symbol": "s..t"}]}, "is not a path"),
-        ({"message": [{"symbol_constant": "s"}]}, "symbol_constant: is called symbol.constant now"),
-        ({"message": [{"symbol": "s", "fields": {"price": {"path": "p"}}}]}, "price.path: is called column now"),
-        ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "iso"}}}]}, "called stamp now"),
         (
             {"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "clock"}}}]},
             "give date_column under",

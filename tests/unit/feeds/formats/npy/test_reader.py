@@ -18,7 +18,7 @@ from reading import ticks_of
 from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds import open as open_feed
-from strand.feeds.formats.npy.reader import _FIRST_TICK, NpyFeed
+from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
@@ -294,19 +294,3 @@ def test_an_empty_array_is_an_empty_feed(tmp_path: Path) -> None:
     feed = NpyFeed(tmp_path / "a.npy")
     assert list(feed.batches()) == []
     assert feed.max_symbols == 1
-
-
-def test_a_file_of_the_layout_before_is_converted(tmp_path: Path) -> None:
-    before = np.zeros(3, _FIRST_TICK)
-    for name in _FIRST_TICK.names or ():
-        before[name] = [b"A", b"B", b"N"] if _FIRST_TICK[name].kind == "S" else [0, 1, 2]
-    before["sequence"], before["size"] = [5, 1 << 33, (1 << 40) - 1], (1 << 32) - 1
-    np.save(tmp_path / "a.npy", before)
-    ticks = np.concatenate(list(NpyFeed(tmp_path / "a.npy").batches()))
-    assert ticks.dtype == TICK
-    for name in _FIRST_TICK.names or ():
-        assert ticks[name].tolist() == before[name].tolist(), name
-    before["sequence"][1] = 1 << 40
-    np.save(tmp_path / "a.npy", before)
-    with pytest.raises(FormatError, match=r"record 2: .*sequence"):
-        list(NpyFeed(tmp_path / "a.npy").batches())

@@ -288,7 +288,7 @@ def _told(**changes: Any) -> str:
             _first_line(_told(profile={"message": [{"symbol": "s", "kind": []}]})),
             r"profile.message\[1\].kind: give 'none' or 'order' or .*, not \[\]",
         ),
-        (_first_line(_told(on_error="stop")), "on_error: 'stop'"),
+        (_first_line(_told(on_bad_record="stop")), "on_bad_record: 'stop'"),
         (_first_line(_told(url=7)), "url: 7"),
         (_first_line(_told(symbols=[1])), "symbols: is not a list of names"),
         (_first_line(_told(symbols=["S"] * 17)), "symbols: 17 of them"),
@@ -338,21 +338,6 @@ def test_another_profile_can_read_the_messages(whole: Path) -> None:
         assert list(feed.symbols) == ["ALL"]
     assert ticks["sequence"].tolist() == [1, 2, 3, 4, 5]
     assert ticks["size"].tolist() == [0, 1, 2, 3, 4]
-
-
-def test_a_recording_whose_profile_has_the_keys_of_before_is_read(whole: Path, tmp_path: Path) -> None:
-    fields = {"sequence": {"path": "n"}, "ts_event": {"constant": "2023-11-14T22:13:20Z", "unit": "iso"}}
-    told = {**json.loads(HEADER.line().split(b" ", 3)[3]), "profile": {"message": [
-        {"where": {"path": 1}, "symbol_constant": "X", "fields": {}}, {"symbol_constant": "Y", "fields": fields},
-    ]}}  # fmt: skip
-    lines = whole.read_bytes().splitlines(keepends=True)
-    path = tmp_path / "before.ws"
-    path.write_bytes(_first_line(json.dumps(told)) + b"".join(lines[1:]))
-    with strand.feeds.open(path) as feed:
-        ticks = ticks_of(feed)
-        assert list(feed.symbols) == ["Y"]
-    assert ticks["sequence"].tolist() == [0, 1, 2, 3, 4]
-    assert set(ticks["ts_event"].tolist()) == {1_700_000_000_000_000_000}
 
 
 def test_options_that_cannot_work_are_refused(whole: Path) -> None:

@@ -1,6 +1,6 @@
 """One checkout against another on this machine: ratios of speed, taken in pairs, one after the other.
 
-    python bench/paired.py OLD NEW [books] [bars] [route] [latency] [--pairs 25]
+    python bench/paired.py OLD NEW [books] [bars] [csv] [parquet] [python] [tasks] [route] [latency] [--pairs 25]
 
 OLD and NEW are checkouts that `make install` has been run in; a process of each takes turns (bench/paired_turns.py).
 The order changes from pair to pair, so that what slows the machine for a while slows both. A ratio above 1 says that
@@ -12,9 +12,11 @@ How long a line takes from core to core decides much of what two cores do, and o
 looks: the host moves its cores. It is measured before and after each pair. A pair in which it changed is left out, and
 counted; ratios are also given by distance, where there were two.
 
-``books``: a generated day into full books on one core and on two. ``bars``: bars of trades in memory. ``route``: what
-`strand bench route` has for the handlers and streams of the README's table on two cores, and their geometric mean.
-``latency``: one tick to a worker that spins or sleeps.
+``books``: a generated day into full books on one core and on two. ``bars``: bars of trades in memory. ``csv`` and
+``parquet``: trades of such a file, counted and into bars. ``python``: ticks of a file through handlers in Python, by
+the caller and by a worker. ``tasks``: empty tasks of a Scheduler. ``route``: what `strand bench route` has for the
+handlers and streams of the README's table on two cores, and their geometric mean. ``latency``: one tick to a worker
+that spins or sleeps.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ import click
 from strand.feeds.synthetic.market import SyntheticFeed
 
 ROUTES = [(skew, symbols, work) for skew, symbols in (("calibrated", 8172), ("1.2", 50)) for work in (1, 5, 30, 100)]
-PARTS = ("books", "bars", "route", "latency")
+PARTS = ("books", "bars", "csv", "parquet", "python", "tasks", "route", "latency")
+TASKS = ("submit", "submit_many", "with key, priority and deadline")
 Figures = dict[str, float]
 #: Between ticks whose latency is measured.
 GAPS_NS = [0, 400, 530, 660, 790, 920, 1050, 1180, 1310, 1440]
@@ -170,6 +173,17 @@ def main(old: Path, new: Path, parts: tuple[str, ...], pairs: int, count: int) -
                 compare.show(f"books, {cores} cores", part, day, cores)
         elif part == "bars":
             compare.show("bars in memory", part, str(_trades(count)))
+        elif part in ("csv", "parquet"):
+            for handler, workers in (("count", 0), ("count", 1), ("bars", 1)):
+                compare.show(
+                    f"{part}, {handler}, workers={workers}", "table", str(_table(part, count)), handler, workers
+                )
+        elif part == "python":
+            for kind, workers in (("object", 0), ("object", 1), ("batch", 0), ("batch", 1)):
+                compare.show(f"{kind} handler, workers={workers}", "in_python", str(_trades(count)), kind, workers)
+        elif part == "tasks":
+            for how in TASKS:
+                compare.show(f"tasks, {how}", part, how, 20_000)
         elif part == "latency":
             compare.show("latency", part, GAPS_NS, 3000, 200)
         else:
@@ -203,6 +217,41 @@ def _trades(count: int) -> Path:
         import numpy as np
 
         np.save(path, made_ticks(count, 8172))
+    return path
+
+
+def _table(ending: str, count: int) -> Path:
+    """Trades as Tardis has them, 50 symbols, in a file of this kind."""
+    path = _kept(f"trades-{count}.{ending}")
+    if not path.exists():
+        import numpy as np
+        import polars as pl
+
+        rng = np.random.default_rng(1)
+        at = 1_700_000_000_000_000 + np.cumsum(rng.integers(1, 2000, count))
+        symbols = np.array([f"S{i}USDT" for i in range(50)])[rng.integers(0, 50, count)]
+        rows = pl.DataFrame(
+            {
+                "exchange": "binance",
+                "symbol": symbols,
+                "timestamp": at,
+                "local_timestamp": at + 150,
+                "id": np.arange(count),
+                "side": np.array(["buy", "sell"])[rng.integers(0, 2, count)],
+                "price": rng.integers(300_000, 400_000, count) / 10,
+                "amount": rng.integers(1, 400_000, count) / 1000,
+            }
+        )
+        if ending == "csv":
+            rows.write_csv(path)
+        else:
+            # A type says the unit of its times, and the sizes are whole.
+            rows.select(
+                "symbol",
+                pl.from_epoch("timestamp", "us").alias("ts_event"),
+                "price",
+                pl.col("id").alias("size"),
+            ).write_parquet(path)
     return path
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 Figures = dict[str, float]
 CORES = sorted(os.sched_getaffinity(0))
-STEP_NS = 60_000_000_000
+STEP = "60s"
 
 
 def processor_s() -> float:
@@ -49,11 +49,68 @@ def bars(ticks: str) -> Figures:
 
     trades = loaded(ticks)
     begun = time.perf_counter()
-    with strand.Dispatcher(8172, strand.bars(STEP_NS), workers=1, feed="plain") as dispatcher:
+    with strand.Dispatcher(8172, strand.bars(STEP), workers=1, feed="plain") as dispatcher:
         os.sched_setaffinity(0, CORES[:1])
         dispatcher.publish(trades)
         os.sched_setaffinity(0, CORES)
     return {"": len(trades) / (time.perf_counter() - begun)}
+
+
+def table(path: str, handler: str, workers: int) -> Figures:
+    """Rows of a file through a handler."""
+    import strand
+
+    begun = time.perf_counter()
+    ticks = strand.replay(path, handler, workers=workers).ticks
+    return {"": ticks / (time.perf_counter() - begun)}
+
+
+class EachTick:
+    """A handler in Python that is called for each tick."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def on_tick(self, tick: Any) -> None:
+        self.size += tick.size
+
+
+def in_python(ticks: str, kind: str, workers: int) -> Figures:
+    """Ticks of a file through a handler in Python: ``object`` or ``batch``."""
+    import strand
+
+    @strand.batch_handler(state=[("n", "i8")])
+    def batch(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        row["n"] += len(ticks)
+
+    begun = time.perf_counter()
+    handler, limit = (EachTick, 200_000) if kind == "object" else (batch, None)
+    n = strand.replay(ticks, handler, workers=workers, limit=limit).ticks
+    return {"": n / (time.perf_counter() - begun)}
+
+
+@cache
+def scheduler() -> Any:
+    import strand
+
+    return strand.Scheduler(2)
+
+
+def tasks(how: str, count: int) -> Figures:
+    """Empty tasks, from the first submit to the last result."""
+    executor = scheduler()
+    if how == "with key, priority and deadline":
+        views = [executor.options(key=key, priority="high", deadline="1h") for key in range(64)]
+    else:
+        views = [executor] * 64
+    begun = time.perf_counter()
+    if how == "submit_many":
+        futures = [one for i in range(0, count, 1000) for one in executor.submit_many(int, [0] * 1000)]
+    else:
+        futures = [views[i % 64].submit(int) for i in range(count)]
+    for future in futures:
+        future.result()
+    return {"": count / (time.perf_counter() - begun)}
 
 
 @cache
@@ -88,7 +145,10 @@ def latency(gaps_ns: list[int], ticks: int, parked: int) -> Figures:
     return found
 
 
-PARTS = {"books": books, "bars": bars, "route": route, "latency": latency}
+PARTS = {
+    "books": books, "bars": bars, "table": table, "in_python": in_python, "tasks": tasks, "route": route,
+    "latency": latency,
+}  # fmt: skip
 
 
 def main() -> None:

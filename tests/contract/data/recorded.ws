@@ -1,0 +1,25 @@
+strand-websocket 1 b806fc14 {"profile": {"message": [{"kind": "trade", "symbol": "s", "fields": {"price": "p"}}], "size_unit": 1}, "url": "ws://127.0.0.1:1/", "on_error": "raise", "symbols": [], "max_symbols": 16, "max_message_bytes": 4096}
+f5b70f5b 1580394600000000000 connected "to ws://127.0.0.1:1/"
+24c0c178 1580394600000000000 binary64 eyJzIjoiUzAiLAoicCI6OTMwMC4yNX0=
+ff1a380d 1580394600000000001 text {"s":"S1","p":9301.25}
+5b7b9957 1580394600000000002 binary {"s":"S0","p":9302.25}
+43d5d925 1580394600000000003 text {"s":"S1","p":9303.25}
+f26b1e11 1580394600000000004 binary {"s":"S0","p":9304.25}
+556f412b 1580394600000000005 text64 eyJzIjoiUzEiLAoicCI6OTMwNS4yNX0=
+95649cd3 1580394600000000006 binary {"s":"S0","p":9306.25}
+e13b1d34 1580394600000000007 text {"s":"S1","p":9307.25}
+7b3b16dc 1580394600000000008 binary {"s":"S0","p":9308.25}
+61b6b66e 1580394600000000009 text {"s":"S1","p":9309.25}
+32677c65 1580394600000000010 disconnected "ended"
+3a291893 1580394600000000010 connected "to ws://127.0.0.1:1/"
+d15136cb 1580394600000000010 binary64 eyJzIjoiUzAiLAoicCI6OTMxMC4yNX0=
+082608a0 1580394600000000011 text {"s":"S1","p":9311.25}
+61fd4f58 1580394600000000012 binary {"s":"S0","p":9312.25}
+b4e9e988 1580394600000000013 text {"s":"S1","p":9313.25}
+c8edc81e 1580394600000000014 binary {"s":"S0","p":9314.25}
+2bef0a14 1580394600000000015 text64 eyJzIjoiUzEiLAoicCI6OTMxNS4yNX0=
+afe24adc 1580394600000000016 binary {"s":"S0","p":9316.25}
+16072d99 1580394600000000017 text {"s":"S1","p":9317.25}
+41bdc0d3 1580394600000000018 binary {"s":"S0","p":9318.25}
+968a86c3 1580394600000000019 text {"s":"S1","p":9319.25}
+12714744 1580394600000000020 end 24

@@ -35,7 +35,7 @@ _APART: Final = frozenset(("path_or_paths", "symbols", "start", "end"))
 #: Those of its options that no reader has to have.
 _OWN: Final = {*_APART, *FeedOptions.__annotations__} - {"date", *ReaderOptions.__annotations__}
 #: Readers whose ticks may say that a day ends.
-_WITH_DAYS: Final = frozenset(("npy", "parquet", "itch", "recording", "pcap", "dbn"))
+_WITH_DAYS: Final = frozenset(("npy", "parquet", "csv", "itch", "recording", "pcap", "dbn"))
 _COMMENT: Final = re.compile(r"(?:^|\s)#")
 # Times of our days in s, ms or us, read as ns. Below may be small numbers that mean "from the beginning".
 _MISREAD_NS: Final = range(1_000_000, 3_000_000_000_000_000)

@@ -29,7 +29,9 @@ __all__ = [
     "TickRecord",
     "Ticks",
     "aligned_ticks",
+    "clear_records",
     "empty",
+    "is_clear",
     "joined",
     "limits",
     "named",
@@ -313,6 +315,24 @@ def named(records: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Records as they are handed to users: ``Ticks`` where their dtype is ``TICK``, else the array itself.
     ``records``: shape (n,), of any structured dtype; they share their memory with what is returned."""
     return records.view(TICK, Ticks) if records.dtype == TICK else records
+
+
+def clear_records(symbols: npt.NDArray[np.uint32], time: int | npt.NDArray[np.int64]) -> Ticks:
+    """Clear records for the symbols, shape (n,): a new day, or another instrument, begins at ``time``, ns."""
+    ticks = zeros(len(symbols))
+    ticks["ts_event"] = ticks["ts_recv"] = time
+    ticks["price"] = UNDEF_PRICE
+    ticks["instrument_id"] = symbols
+    ticks["kind"] = KIND_STATUS
+    ticks["action"] = b"R"
+    ticks["side"] = b"N"
+    return ticks
+
+
+def is_clear(ticks: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """A mask of the clear records that say that nothing before it goes on, shape (n,)."""
+    found: npt.NDArray[np.bool_] = (ticks["kind"] == KIND_STATUS) & (ticks["action"] == b"R")
+    return found
 
 
 def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:

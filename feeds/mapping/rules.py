@@ -94,10 +94,12 @@ class _SideKeys(_MapKeys, frozen=True):
 
 
 class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where the symbol is: ``file_name`` is a pattern whose first group it is."""
+    """Where the symbol is: ``file_name`` is a pattern whose first group it is. ``instrument``: the column that numbers
+    the instrument, which may change under one symbol."""
 
     column: Names = []
     suffix: Names = []
+    instrument: Names = []
     file_name: str | None = None
     constant: str | None = None
 

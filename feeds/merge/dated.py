@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import Feed, FeedInfo, TickBatch
-from strand.feeds.merge.days import clear_records
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
+from strand.ticks import clear_records
 from strand.zones import ZoneInfo, ZoneInfoNotFoundError, zone_named
 
 __all__ = ["DatedFeed", "zone_of"]

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo, TickBatch
-from strand.ticks import KIND_STATUS, UNDEF_PRICE, zeros
+from strand.ticks import clear_records
 
-__all__ = ["Boundaries", "check_new_day", "clear_records", "days_of", "is_clear"]
+__all__ = ["Boundaries", "check_new_day", "days_of"]
 
 #: Formats of venues that close: orders of one day are gone on the next.
 _CLOSING: Final = frozenset(("itch50", "pcap", "moldudp64", "recording", "pitch", "dbn"))
@@ -28,24 +28,6 @@ def check_new_day(value: str | None) -> None:
     """Raises ConfigurationError for what is no ``new_day``."""
     if value not in (None, "file"):
         raise ConfigurationError(f"new_day: {value!r} is neither 'file' nor, for what is opened, 'date' or 'date ZONE'")
-
-
-def clear_records(symbols: npt.NDArray[np.uint32], time: int) -> TickBatch:
-    """Clear records for the symbols, shape (n,): a new day begins at ``time``, ns."""
-    ticks = zeros(len(symbols))
-    ticks["ts_event"] = ticks["ts_recv"] = time
-    ticks["price"] = UNDEF_PRICE
-    ticks["instrument_id"] = symbols
-    ticks["kind"] = KIND_STATUS
-    ticks["action"] = b"R"
-    ticks["side"] = b"N"
-    return ticks
-
-
-def is_clear(ticks: TickBatch) -> npt.NDArray[np.bool_]:
-    """A mask of the clear records that say that a new day begins, shape (n,)."""
-    found: npt.NDArray[np.bool_] = (ticks["kind"] == KIND_STATUS) & (ticks["action"] == b"R")
-    return found
 
 
 def days_of(infos: Sequence[FeedInfo], new_day: str | None) -> Boundaries | None:

@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from strand.errors import EmptyFeedError, RecordTypeError, UnknownSymbolError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
-from strand.feeds.merge.days import is_clear
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.stock_attributes import StockAttributes
 from strand.symbols import near_symbol
-from strand.ticks import TICK, named
+from strand.ticks import TICK, is_clear, named
 
 __all__ = [
     "CarriedFeed",

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from strand.brief import brief, several
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
-from strand.feeds.merge.days import is_clear
 from strand.output.basket_rows import BasketRows
 from strand.output.fingerprint import fingerprint_of_rows
 from strand.output.rows import Rows
+from strand.ticks import is_clear
 
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher

@@ -115,7 +115,8 @@ class PartsMaker:
         # The row of each tick. A row with a fault has only its first tick.
         of_tick = np.repeat(np.arange(count), kept.sum(axis=1))
         inexact = np.intersect1d(np.unique(np.concatenate(rounded)), rows)
-        return Made(out, out["ts_recv"], faults[of_tick], rows[of_tick], len(inexact), count, head.left_out)
+        ids = None if head.instruments is None else head.instruments[of_tick]
+        return Made(out, out["ts_recv"], faults[of_tick], rows[of_tick], len(inexact), count, head.left_out, ids)
 
     def _holds(self, block: Block, part: Part, rows: Any) -> Any:
         return holds(block.columns[self._found.read_column(part.where)], part.text.encode(self._found.encoding), rows)

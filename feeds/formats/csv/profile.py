@@ -97,10 +97,12 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True)
 class SymbolRule:
     """The symbol: of a column (with a space and the text of ``suffix`` behind it, where that holds any), of the file's
-    name (the first group of a pattern), or one for all."""
+    name (the first group of a pattern), or one for all. ``instrument``: the column of the instrument's number, where
+    the file has it."""
 
     columns: tuple[str, ...] = ()
     suffix: tuple[str, ...] = ()
+    instrument: tuple[str, ...] = ()
     file_name: re.Pattern[str] | None = None
     constant: str | None = None
 
@@ -374,7 +376,7 @@ def _symbol(given: Mapping[str, Any], where: str) -> SymbolRule:
     compiled = None if keys.file_name is None else _pattern(keys.file_name, f"{where}.file_name")
     if compiled is not None and compiled.groups < 1:
         raise ConfigurationError(f"{where}.file_name: {keys.file_name!r} has no group (...) that is the symbol")
-    return SymbolRule(columns, suffix, compiled, keys.constant)
+    return SymbolRule(columns, suffix, names_of(keys.instrument), compiled, keys.constant)
 
 
 def _pattern(text: str, where: str) -> re.Pattern[str]:

@@ -155,7 +155,7 @@ class CsvFeed(BaseFeed):
             str(self._date) if self._date is not None and (self._is_dated or self._maker.needs_date) else None,
             found.profile.venue,
             None if power is None else float(f"1e{power}"),
-            details=details,
+            details=details | self._rows.rolls.details(self.symbols),
             undated=self._date is None and self._maker.needs_date,
             size_unit=float(f"1e{self._size_power}"),
             ticks=found.profile.ticks or "plain",

@@ -20,6 +20,7 @@ from strand.feeds.formats.csv.parts import PartsMaker
 from strand.feeds.formats.csv.ticks import Made, TickMaker
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.options import MEND
+from strand.feeds.mapping.rolls import Rolls
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.symbols import NAME_BYTES
@@ -28,10 +29,11 @@ __all__ = ["CsvRows"]
 
 _COUNTS = (
     "records", "ticks", "empty_lines", "end_lines", "not_selected", "rows_rounded", "sequences_left_out",
-    "time_reversals", "unended_lines", "repeated_ids", "bytes_in", "bytes_out",
+    "time_reversals", "unended_lines", "repeated_ids", "rolled_instruments", "bytes_in", "bytes_out",
 )  # fmt: skip
 
 
+Kept = npt.NDArray[np.bool_]
 _PLAIN: Final = re.compile(r"[+-]?[0-9]*\.([0-9]+)")
 #: Texts that programs write where there is no value.
 _NO_VALUES: Final = frozenset(("nan", "null", "none", "na", "n/a", "nil", "-", "--", "\\n", "#n/a"))
@@ -75,6 +77,7 @@ class CsvRows:
         self._select, self._keeps = select, keeps
         self._highest_id: dict[int, int] = {}  # by symbol; only where the profile says that ids rise
         self.counts = self.no_counts()
+        self.rolls = Rolls()
 
     @staticmethod
     def no_counts() -> dict[str, int]:
@@ -91,8 +94,14 @@ class CsvRows:
         try:
             for block in parsed:
                 made = self._maker.make(block, position, self._select, self._keeps)
-                fault, ticks = self._settled(block, made, line)
+                fault, ticks, kept = self._settled(block, made, line)
                 self._count(block, made, ticks, last_ns, stream.bytes_in)
+                if made.instruments is not None:
+                    ids = made.instruments if kept is None else made.instruments[kept]
+                    rolled = self.rolls.put_in(ticks, ids)
+                    self.counts["ticks"] += len(rolled) - len(ticks)
+                    self.counts["rolled_instruments"] = self.rolls.count
+                    ticks = rolled
                 yield ticks
                 if len(ticks):
                     last_ns = int(ticks["ts_recv"][-1])
@@ -111,11 +120,13 @@ class CsvRows:
             chunks.close()  # first: a pipe's reader may wait in it for ever
             parsed.close()  # type: ignore[attr-defined]
 
-    def _settled(self, block: Block, made: Made, line: int) -> tuple[FormatError | None, TickBatch]:
-        """The ticks of good rows: all of them where lines are skipped, else those before the first fault."""
+    def _settled(self, block: Block, made: Made, line: int) -> tuple[FormatError | None, TickBatch, Kept | None]:
+        """The ticks of good rows: all of them where lines are skipped, else those before the first fault.
+
+        Which ticks these are comes last; None: all."""
         ticks = made.ticks
         if not block.bad and not made.faults.any():
-            return None, ticks
+            return None, ticks, None
         rows = np.arange(block.rows) if made.rows is None else made.rows
         at = rows if block.at is None else block.at[rows]  # by tick: its line in the block
         end = self._match.profile.end
@@ -141,11 +152,12 @@ class CsvRows:
                 path=self._path,
                 line=line + place,
             )
-            return error, ticks[good & (at < place)]
+            good &= at < place
+            return error, ticks[good], good
         for place, why, _, text in faults:
             assert self._skipped is not None
             self._skipped.add(why, line=line + place, text=text)
-        return None, ticks[good]
+        return None, ticks[good], good
 
     def _explained(self, block: Block, row: int, fault: int) -> tuple[str, str, str]:
         number, kind = fault >> 8, fault & 0xFF

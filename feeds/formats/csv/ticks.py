@@ -45,7 +45,8 @@ class Made:
 
     ``times``: their ts_recv once more, in one run of memory. ``inexact``: how many rows have a number that was rounded
     on request, ``count``: how many rows the ticks are of, where a row may have several (None: one each).
-    ``left_out``: how many rows have a sequence that no tick holds.
+    ``left_out``: how many rows have a sequence that no tick holds. ``instruments``: the number of each tick's
+    instrument, where the profile names the column and the file has it.
     """
 
     ticks: TickBatch
@@ -55,6 +56,7 @@ class Made:
     inexact: int = 0
     count: int | None = None
     left_out: int = 0
+    instruments: npt.NDArray[np.uint64] | None = None
 
 
 class TickMaker:
@@ -84,6 +86,9 @@ class TickMaker:
         self._symbols = SymbolReader(profile.symbol, self._place, found.encoding, max_symbols)
         #: Names by index, if a column holds them. A text that is no name is "" here, and its rows have a fault.
         self.names: list[str] | None = self._symbols.names if profile.symbol.columns else None
+        instrument = profile.symbol.instrument
+        #: The column of instruments' numbers, if there is one.
+        self._instrument = self._place(instrument) if instrument and found.column(instrument) is not None else None
         self._template = self._blank(profile)
         if profile.end is not None:
             self.columns.setdefault(0, found.columns[0])
@@ -216,6 +221,10 @@ class TickMaker:
         made = Made(ticks, recv, faults, chosen)
         if totals is not None:
             ticks["size"] = totals
+        if self._instrument is not None:
+            made.instruments = np.zeros(count, np.uint64)
+            column = block.columns[self._instrument]
+            Numbers(ID, empty=0).read(column, self._instrument, made.instruments, faults, chosen)
         self._fill_all(block, made)
         if self._number_reader.has_rounded:
             inexact = self.rounded_rows()

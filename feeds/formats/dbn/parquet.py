@@ -70,13 +70,17 @@ class DatabentoSource(Dialect):
                 path=path,
             )
         self._has_symbols = "symbol" in there and str(inner.schema.field("symbol").type) != "null"
-        key = pa.field("symbol", pa.string()) if self._has_symbols else pa.field("instrument_id", pa.uint32())
+        keys = [pa.field("symbol", pa.string())] if self._has_symbols else []
+        keys.append(pa.field("instrument_id", pa.uint32()))
         kinds = {"action": pa.string(), "side": pa.string()}
         fields = [pa.field(name, kinds.get(name, pa.int64())) for name in _FIELDS]
-        self.schema = pa.schema([*fields, key])
+        self.schema = pa.schema([*fields, *keys])
+        self.instrument = "instrument_id" if self._has_symbols else None
         self.names = list(self.schema.names)
         self.metadata, self.row_groups = inner.metadata, inner.row_groups
         one = self._width == 1 or self._make == self._bars
+        # A name that goes over to another instrument makes one more tick.
+        one = one and not self._has_symbols
         self.rows = inner.rows * self._width if one and inner.rows is not None else None
         self.symbol, self.size_power, self.price_power = None, 0, -9
         self.ticks = "dbn-orders" if self._make == self._orders else "dbn"
@@ -101,16 +105,14 @@ class DatabentoSource(Dialect):
         for first, batch in self._inner.batches(self._inner.names, rows, lambda *_: True):
             ticks, of_row = self._make(batch, first)
             made: dict[str, Any] = {name: _column(ticks, name) for name in _FIELDS}
-            key = "symbol" if self._has_symbols else "instrument_id"
             ids = pa.array(self._whole(batch, "instrument_id"), pa.uint32())
+            made["instrument_id"] = ids.take(pa.array(of_row))
             if self._has_symbols:
                 import pyarrow.compute as pc
 
                 names = batch.column("symbol").cast(pa.string())
-                ids = pc.if_else(
-                    pc.is_valid(names), names, pc.binary_join_element_wise("id", ids.cast(pa.string()), ":")
-                )
-            made[key] = ids.take(pa.array(of_row))
+                numbered = pc.binary_join_element_wise("id", ids.cast(pa.string()), ":")
+                made["symbol"] = pc.if_else(pc.is_valid(names), names, numbered).take(pa.array(of_row))
             yield first, pa.record_batch([made[name] for name in columns], names=list(columns))
 
     # ---- records of a schema, each with the row of every tick

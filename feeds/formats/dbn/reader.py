@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
-import numpy as np
-
 from strand.binding import dbn as _dbn
 from strand.binding.dbn import (
     IMBALANCE,
@@ -30,6 +28,7 @@ from strand.feeds.formats.dbn.metadata import SymbolTable, name_in_mapping, read
 from strand.feeds.formats.decoded import DecodedFeed, file_bytes
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.streams import InflateLimits, InputStream
+from strand.feeds.mapping.rolls import roll_text
 from strand.feeds.selection import Selection
 from strand.validate import one_of, whole
 
@@ -147,7 +146,7 @@ class DbnFeed(DecodedFeed):
         if roll is None:
             return self._info
         key, before, after, time = roll
-        text = f"{self._table.names[key]}: instrument {after} follows {before} at {np.datetime64(time, 'ns')} UTC"
+        text = roll_text(self._table.names[key], before, after, time)
         return replace(self._info, details=self._info.details | {"examples": {"rolled_instruments": text}})
 
     @property

@@ -483,7 +483,7 @@ _Times = tuple[Callable[[FieldRule], TextTimes], tuple[Path_, ...]]
 
 def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, times: _Times) -> MessageRule:
     given = {"column": keys.symbol} if isinstance(keys.symbol, str) else keys.symbol or {}
-    symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name", "suffix"))
+    symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name", "suffix", "instrument"))
     columns = names_of(symbol.column)
     if (len(columns) == 1) == (symbol.constant is not None) or len(columns) > 1:
         raise ConfigurationError(f"{where}.symbol: give the column of the name, or {{ constant = NAME }}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import starmap
 from pathlib import Path
@@ -22,7 +22,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
 from strand.feeds.formats.dbn.parquet import DatabentoSource, is_databento
 from strand.feeds.formats.nautilus import NautilusSource, is_nautilus
 from strand.feeds.formats.own_metadata import OWN_KEY, Own, own_from
-from strand.feeds.formats.parquet.arrays import mask_of
+from strand.feeds.formats.parquet.arrays import mask_of, numbers
 from strand.feeds.formats.parquet.arrow_source import ARROW_MAGIC, is_arrow_stream
 from strand.feeds.formats.parquet.column import arrow_column
 from strand.feeds.formats.parquet.keys import Keys
@@ -35,6 +35,7 @@ from strand.feeds.io.prefetch_batches import PrefetchedBatches, may_prefetch
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.columns import BadRow, Columns
 from strand.feeds.mapping.options import MEND, Options, check_options
+from strand.feeds.mapping.rolls import Rolls
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
 from strand.ticks import TICK, empty
@@ -143,7 +144,15 @@ class ParquetFeed(BaseFeed):
         self._skip = said.skips
         self._select = select if select is not None else Selection()
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 1 << 24)
-        names = ("rows", "ticks", "not_selected", "skipped_rows", "rows_rounded", "row_groups_passed_over")
+        names = (
+            "rows",
+            "ticks",
+            "not_selected",
+            "skipped_rows",
+            "rows_rounded",
+            "row_groups_passed_over",
+            "rolled_instruments",
+        )
         self._counts = dict.fromkeys(names, 0)
 
         self._source = open_arrow(self._path, limits)
@@ -152,6 +161,8 @@ class ParquetFeed(BaseFeed):
             self._source = dialect
             size_unit = f"1e{dialect.size_power}" if size_unit is None else size_unit
             price_unit = f"1e{dialect.price_power}" if dialect.price_power is not None else price_unit
+        self._instrument = None if dialect is None else dialect.instrument
+        self._rolls = Rolls()
         self._is_file = isinstance(self._path, Path) and self._path.is_file()
         text = self._source.metadata.get(OWN_KEY)
         own = None if text is None else own_from(text, self._path)
@@ -231,7 +242,8 @@ class ParquetFeed(BaseFeed):
     @property
     def info(self) -> FeedInfo:
         """``details["columns"]`` says which column each field comes from."""
-        return self._info
+        rolled = self._rolls.details(self._keys.names)
+        return replace(self._info, details=self._info.details | rolled) if rolled else self._info
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -256,6 +268,7 @@ class ParquetFeed(BaseFeed):
         counts.update(dict.fromkeys(counts, 0))
         self.skipped.counts.clear()
         self.skipped.samples.clear()
+        self._rolls = Rolls()
         self._check_open()
         # A thread runs ahead only for a regular file: closing then waits for one batch at most, and for a pipe it could
         # wait for ever.
@@ -355,6 +368,11 @@ class ParquetFeed(BaseFeed):
             made.counts["not_selected"] += passed
             # numpy copies records field by field, unless they look like one field.
             ticks = ticks.view(f"V{TICK.itemsize}")[within].view(TICK)
+        if self._instrument is not None:
+            ids = numbers(batch.column(self._instrument))
+            before = self._rolls.count
+            ticks = self._rolls.put_in(ticks, ids if within is None else ids[within])
+            made.counts["rolled_instruments"] = self._rolls.count - before
         made.ticks = ticks
         return fault
 
@@ -371,7 +389,8 @@ class ParquetFeed(BaseFeed):
 
     def statistics(self) -> dict[str, int]:
         """Of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,
-        ``rows_rounded`` (those of the ticks in which a number was rounded), ``row_groups_passed_over``."""
+        ``rows_rounded`` (those of the ticks in which a number was rounded), ``row_groups_passed_over``,
+        ``rolled_instruments`` (names that went over to another instrument, in Databento's tables)."""
         return dict(self._counts)
 
 

@@ -47,6 +47,7 @@ class Dialect(ArrowSource):
         flags: Which bits of the ticks' flags mean what.
         bars: The length of a bar in ns, where rows are bars of time.
         venue: The market's name, where it is known.
+        instrument: The column of the instrument's number, which may change under one symbol.
     """
 
     symbol: str | None
@@ -54,6 +55,7 @@ class Dialect(ArrowSource):
     price_power: int | None = None
     ticks: TicksAre = "plain"
     venue: str | None = None
+    instrument: str | None = None
 
     @property
     def flags(self) -> Flags:

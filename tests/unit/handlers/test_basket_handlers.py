@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import strand
 from strand import testing
 from strand.errors import ConfigurationError, DifferenceError, HandlerError, SavedStateError, UnknownSymbolError
-from strand.feeds.merge.days import clear_records
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replaying.result import ReplayResult
+from strand.ticks import clear_records
 
 ROW = [("n", "i8"), ("last", "i8")]
 BASKET = [("mix", "u8"), ("n", "i8"), ("size", "i8", 4)]

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import struct
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import measure_reference as measures
 import numpy as np
 import numpy.typing as npt
 import pytest
+from databento_tables import DIALECTS, written
+from dbn_reference import ALL_DAYS, NOON, by_library, mbo, metadata, record
+from measure_reference import Top
 
 import strand
 from strand import UNDEF_PRICE, feeds, testing
 from strand.errors import ConfigurationError
 from strand.feeds import Flags
 from strand.feeds.merge.feeds import merge_feeds
-from strand.feeds.write.conversion import convert
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE
-from tests.support.dbn_reference import ALL_DAYS, NOON, by_library, mbo, metadata, record
 
 dbn = pytest.importorskip("databento_dbn")
 
@@ -33,6 +35,8 @@ SCHEMAS = {
     "tcbbo": (0xC2, 1, True),
     "mbo": (0xA0, 0, False),
 }
+#: Schemas that sample a book, and the type of their records.
+SAMPLES = {"bbo-1s": 0xC3, "bbo-1m": 0xC4, "cbbo-1s": 0xC0, "cbbo-1m": 0xC1}
 RECORDS = 120
 
 
@@ -61,71 +65,6 @@ def file_of(schema: str, version: int) -> bytes:
 def trades_in(data: bytes) -> list[Any]:
     """Plain Python's trades of what databento's own library reads."""
     return [found for found in by_library(data) if str(found.action) == "T"]
-
-
-def table_of(data: bytes, schema: str) -> dict[str, list[Any]]:
-    """The columns of Databento's tables, from what its library reads."""
-    _, levels, consolidated = SCHEMAS[schema]
-    columns = ["ts_recv", "ts_event", "rtype", "publisher_id", "instrument_id", "action", "side"]
-    columns += [] if consolidated or schema == "mbo" else ["depth"]
-    columns += ["price", "size", "flags", "ts_in_delta"]
-    columns += ["order_id"] if schema == "mbo" else []
-    columns += [] if consolidated else ["sequence"]
-    records = by_library(data)
-    table: dict[str, list[Any]] = {name: [getattr(found, name) for found in records] for name in columns}
-    for name, plain in (("rtype", int), ("flags", int), ("action", str), ("side", str)):
-        table[name] = [plain(value) for value in table[name]]
-    for level, (side, what) in itertools.product(range(levels), itertools.product(("bid", "ask"), ("px", "sz"))):
-        table[f"{side}_{what}_{level:02}"] = [getattr(found.levels[level], f"{side}_{what}") for found in records]
-    return table | {"symbol": ["ES"] * len(records)}
-
-
-def write_csv(path: Path, table: dict[str, list[Any]]) -> None:
-    def text(name: str, value: Any) -> str:
-        return "" if "p" in name and value == UNDEF_PRICE else str(value)
-
-    rows = zip(*([text(name, value) for value in values] for name, values in table.items()), strict=True)
-    path.write_text("\n".join([",".join(table), *map(",".join, rows)]) + "\n")
-
-
-def write_parquet(path: Path, table: dict[str, list[Any]], *, fixed: bool, pretty: bool) -> None:
-    """As ``DBNStore.to_parquet`` lays it out by its options ``price_type`` and ``pretty_ts``."""
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    columns: dict[str, Any] = {}
-    for name, values in table.items():
-        if name == "price" or "_px_" in name:
-            floats = [float("nan") if value == UNDEF_PRICE else value / 1e9 for value in values]
-            columns[name] = pa.array(values, pa.int64()) if fixed else pa.array(floats, pa.float64())
-        elif name.startswith("ts_") and name != "ts_in_delta":
-            ns = pa.array(values, pa.uint64())
-            columns[name] = ns.cast(pa.int64()).cast(pa.timestamp("ns", "UTC")) if pretty else ns
-        elif isinstance(values[0], str):
-            columns[name] = pa.array(values, pa.large_string())
-        else:
-            kind = {"order_id": pa.uint64(), "rtype": pa.uint8(), "flags": pa.uint8(), "depth": pa.uint8()}
-            columns[name] = pa.array(values, kind.get(name, pa.uint32() if name != "ts_in_delta" else pa.int32()))
-    parquet.write_table(pa.table(columns), path)
-
-
-DIALECTS = ("dbn", "csv", "parquet", "fixed parquet", "parquet of ns", "own parquet", "own npz")
-
-
-def written(folder: Path, schema: str, dialect: str, data: bytes) -> Path:
-    table = table_of(data, schema)
-    source = folder / f"day.{schema}.dbn"
-    source.write_bytes(data)
-    if dialect == "dbn":
-        return source
-    if dialect == "csv":
-        write_csv(folder / "day.csv", table)
-        return folder / "day.csv"
-    if dialect.startswith("own"):
-        path = folder / f"own.{dialect.split()[1]}"
-        convert([source], path)
-        return path
-    write_parquet(folder / "day.parquet", table, fixed="fixed" in dialect, pretty="ns" not in dialect)
-    return folder / "day.parquet"
 
 
 @strand.handler(on="trade", state=[("trades", "i8"), ("volume", "i8")])
@@ -169,7 +108,7 @@ def test_each_t_record_is_one_trade_in_every_schema_and_dialect(
     tmp_path: Path, schema: str, version: int, dialect: str
 ) -> None:
     data = file_of(schema, version)
-    path = written(tmp_path, schema, dialect, data)
+    path = written(tmp_path, dialect, data, {7: "ES"})
     priced = [found for found in trades_in(data) if found.price != UNDEF_PRICE]
     expected = len(priced), sum(found.size for found in priced)
     assert expected[0] > 10
@@ -184,6 +123,86 @@ def test_each_t_record_is_one_trade_in_every_schema_and_dialect(
     if schema not in ("mbo", "trades"):
         met = strand.replay(path, strand.spread(), workers=0).rows.to_numpy()
         assert int((met["trades"] + met["unmatched"]).sum()) == len(trades_in(data))
+
+
+# ---- quotes
+
+
+def quotes_file(schema: str) -> bytes:
+    """Views of books with every action, ends of events by flag, empty sides, repeated and crossed tops."""
+    rng = random.Random(schema)
+    found = metadata(3, {"ES": [(*ALL_DAYS, "7")]}, schema=dbn.Schema.from_str(schema))
+    bid, ask = 100 * 10**9, 101 * 10**9
+    for at in range(2 * RECORDS):
+        bid, ask = bid + rng.choice([0, 0, 1, -1]) * 10**8, ask + rng.choice([0, 0, 1, -1]) * 10**8
+        sides = rng.choice([0, bid, bid, bid, bid]) or UNDEF_PRICE, rng.choice([0, ask, ask, ask, ask]) or UNDEF_PRICE
+        sizes = [0 if price == UNDEF_PRICE else rng.choice([3, 4, 5]) for price in sides]
+        time, flags = NOON + at * 10**9 + rng.randrange(10**9), rng.choice([0, 128])
+        if schema in SAMPLES:
+            body = struct.pack("<qIxcBxQ4xI", ask, 2, b"B", flags, time, at)
+            rtype, levels = SAMPLES[schema], 1
+        else:
+            rtype, levels, _ = SCHEMAS[schema]
+            action = b"T" if schema in ("tbbo", "tcbbo") else rng.choice([b"A", b"C", b"M", b"T", b"T"])
+            body = struct.pack("<qIccBBQiI", ask, rng.choice([1, 2]), action, b"B", flags, 0, time, 1, at)
+        body += struct.pack("<qqIIII", *sides, *sizes, 1, 1)
+        for level in range(1, levels):
+            body += struct.pack("<qqIIII", bid - level * 10**9, ask + level * 10**9, 7, 7, 1, 1)
+        found += record(rtype, body, event=time - 5)
+    return found
+
+
+def tops_of(records: list[Any]) -> tuple[list[tuple[int, Top]], list[tuple[int, int, Top]], int, int]:
+    """The changes of the top at ends of events, the trades with the top before each, those that find no sound one, and
+    the time of the last end."""
+    changes: list[tuple[int, Top]] = []
+    trades: list[tuple[int, int, Top]] = []
+    unmatched = end = 0
+    top = Top()
+    for found in records:
+        level, action = found.levels[0], str(getattr(found, "action", "N"))
+        bid = (None, 0) if level.bid_px == UNDEF_PRICE else (level.bid_px, level.bid_sz)
+        ask = (None, 0) if level.ask_px == UNDEF_PRICE else (level.ask_px, level.ask_sz)
+        seen = Top(*bid, *ask)
+        if int(found.flags) & 128 or action == "T" or not hasattr(found, "action"):
+            if seen != top or not changes:
+                changes.append((found.ts_recv, seen))
+            top, end = seen, found.ts_recv
+        if action == "T":
+            if top.sound:
+                trades.append((found.price, found.size, top))
+            else:
+                unmatched += 1
+    return changes, trades, unmatched, end
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("schema", [name for name in SCHEMAS if SCHEMAS[name][1]] + list(SAMPLES))
+def test_quotes_are_the_views_at_ends_of_events_in_every_schema_and_dialect(
+    tmp_path: Path, schema: str, dialect: str
+) -> None:
+    data = quotes_file(schema)
+    path = written(tmp_path, dialect, data, {7: "ES"})
+    changes, trades, unmatched, end = tops_of(by_library(data))
+    assert len(changes) > 50
+    bbo = np.asarray(strand.replay(path, strand.bbo(), workers=0).outputs["bbo"])
+    plain = [(time, *(UNDEF_PRICE if p is None else p for p in (top.bid, top.ask)), top.bid_size, top.ask_size)
+             for time, top in changes]  # fmt: skip
+    assert [tuple(row) for row in bbo[["ts", "bid", "ask", "bid_size", "ask_size"]].tolist()] == plain
+    row = strand.replay(path, strand.spread(), workers=0).rows["ES"]
+    total, quoted, relative = measures.quoted(changes, end)
+    assert (row["quoted_ns"], row["trades"], row["unmatched"]) == (total, len(trades), unmatched)
+    assert (row["quoted"], row["relative"]) == pytest.approx((quoted, relative), rel=1e-12)
+    if trades:
+        assert (row["effective"], row["effective_mean"]) == pytest.approx(measures.effective(trades), rel=1e-12)
+    row = strand.replay(path, strand.imbalance(), workers=0).rows["ES"]
+    flows = [measures.order_flow(was, now) for (_, was), (_, now) in pairwise(changes)]
+    assert row["ofi"] == sum(flows)
+    weights = [(measures.queue(top), ns) for top, ns in measures.spans(changes, end, None)]
+    sound = [(value, ns) for value, ns in weights if value is not None]
+    assert row["queue_mean"] == pytest.approx(
+        float(sum(value * ns for value, ns in sound) / sum(ns for _, ns in sound))
+    )
 
 
 # ---- flags have their meaning by format

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from engine_support import ticks_for
 
-from strand.feeds.merge.days import clear_records
 from strand.reference.loop import SerialLoop
 from strand.replaying.days import DayRecorder, NoDays
 from strand.testing import feed
+from strand.ticks import clear_records
 
 pytestmark = pytest.mark.python
 

@@ -9,9 +9,8 @@ import pytest
 
 import strand
 from strand.errors import ConfigurationError
-from strand.feeds.merge.days import is_clear
 from strand.feeds.write.npy import write_npy
-from strand.ticks import zeros
+from strand.ticks import is_clear, zeros
 
 SECOND = 1_000_000_000
 DAY = 86_400 * SECOND

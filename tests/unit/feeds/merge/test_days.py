@@ -26,14 +26,13 @@ import strand
 from strand import UNDEF_PRICE, Sessions, bars, book, depth, imbalance, spread, trade_stats, volatility, vwap
 from strand.command.cli import cli
 from strand.errors import ConfigurationError
-from strand.feeds.merge.days import clear_records, is_clear
 from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.synthetic.files import write_lobster, write_pitch
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.feeds.trading_day import midnight_ns
 from strand.feeds.write.npy import write_npy
 from strand.output.fingerprint import fingerprint_of_rows
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, zeros
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, clear_records, is_clear, zeros
 
 SECOND = 1_000_000_000
 DAY = 86_400 * SECOND

@@ -18,12 +18,11 @@ import strand
 from strand import TICK, UNDEF_PRICE, Sessions, bars, book, imbalance, spread, trade_stats, volatility, vwap
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
-from strand.feeds.merge.days import clear_records
 from strand.handlers import VWAP_ROW
 from strand.handlers.builtin.measure_rows import IMBALANCE, TRADE_STATS, TRADE_STATS_ROW, VOLATILITY, VWAP
 from strand.handlers.native_handlers import NativeHandler
 from strand.reference.loop import SerialLoop
-from strand.ticks import KIND_QUOTE, KIND_TRADE, zeros
+from strand.ticks import KIND_QUOTE, KIND_TRADE, clear_records, zeros
 
 SECOND = 1_000_000_000
 SESSIONS = [(10 * SECOND, 40 * SECOND), (40 * SECOND, 45 * SECOND), (100 * SECOND, 260 * SECOND)]

@@ -21,8 +21,7 @@ from strand.errors import ConfigurationError, FormatError, MissingExtraError, Tr
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds.formats.dbn.reader import DbnFeed, recognise
-from strand.feeds.merge.days import is_clear
-from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, zeros
+from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, is_clear, zeros
 
 pytest.importorskip("databento_dbn")
 zstandard = pytest.importorskip("zstandard")

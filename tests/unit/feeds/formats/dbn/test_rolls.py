@@ -9,9 +9,10 @@ from typing import Any
 import dbn_reference as ref
 import numpy as np
 import pytest
+from databento_tables import DIALECTS, written
 
 import strand
-from strand.feeds.merge.days import clear_records, is_clear
+from strand.ticks import clear_records, is_clear
 
 pytest.importorskip("databento_dbn")
 
@@ -141,3 +142,38 @@ def test_rolls_leave_the_same_rows_on_any_number_of_workers(tmp_path: Path) -> N
         for batch in (1, 7, 16_384):
             options: Any = {"batch_ticks": batch}
             assert strand.replay(path, "book", workers=workers, cores=None, feed_options=options).fingerprint == wanted
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_table_of_records_rolls_as_its_dbn_file_does(tmp_path: Path, schema: str, dialect: str) -> None:
+    records = two_days(SCHEMAS[schema])
+    data = ref.metadata(3, ROLLS) + b"".join(records)
+    path = written(tmp_path, dialect, data, {10: "ES.c.0", 20: "ES.c.0", 30: "CL.c.0"})
+    options: Any = {"levels": 10} if "parquet" not in dialect and "own" not in dialect else {}
+    with strand.feeds.open(path, **options) as feed:
+        names, ticks = list(feed.symbols), feed.to_numpy()
+        names = list(feed.symbols)
+        counted = 1 if "own" in dialect else feed.statistics()["rolled_instruments"]
+    places = np.flatnonzero(is_clear(ticks))
+    assert counted == 1
+    assert [(names[ticks["instrument_id"][at]], int(ticks["ts_recv"][at])) for at in places] == [
+        ("ES.c.0", int(ticks["ts_recv"][places[0] + 1]))
+    ]
+    before, after = ticks[: places[0]], ticks[places[0] :]
+    assert before["ts_event"].max() < ref.NOON + ref.DAY // 2 < after["ts_event"].min()
+    if "own" not in dialect:
+        (warning,) = [w for w in strand.replay(path, "count").warnings if w.kind == "rolled instruments"]
+        assert "instrument 20 follows 10" in warning.example
+        with strand.feeds.open(path, carry_over=True, **options) as feed:
+            np.testing.assert_array_equal(feed.to_numpy(), np.delete(ticks, places))
+
+
+@pytest.mark.parametrize("dialect", ["csv", "parquet"])
+def test_a_table_rolls_once_where_a_name_stands_for_two_instruments_on_a_day(tmp_path: Path, dialect: str) -> None:
+    records = [mbo(instrument=10 + 10 * (i % 2), received=ref.NOON + i, event=ref.NOON + i) for i in range(20)]
+    records += [mbo(instrument=20, received=ref.NOON + ref.DAY + i, event=ref.NOON + i) for i in range(3)]
+    records += [mbo(instrument=10, received=ref.NOON + 2 * ref.DAY + i, event=ref.NOON + i) for i in range(3)]
+    path = written(tmp_path, dialect, ref.metadata(3, ROLLS) + b"".join(records), {10: "ES", 20: "ES"})
+    with strand.feeds.open(path, batch_ticks=7) as feed:
+        assert np.flatnonzero(is_clear(feed.to_numpy())).tolist() == [1, 24]

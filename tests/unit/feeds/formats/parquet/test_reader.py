@@ -272,6 +272,7 @@ def test_what_is_made_ahead_is_neither_counted_nor_named_yet(
             "skipped_rows": passed,
             "rows_rounded": 0,
             "row_groups_passed_over": 0,
+            "rolled_instruments": 0,
         }
         assert feed.skipped.counts == {"bad row": passed}
     assert list(batches) == []

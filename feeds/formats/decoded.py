@@ -1,4 +1,4 @@
-"""What feeds with a decoder in C have in common: bytes in, batches of ticks out, every tick before a fault first."""
+"""Common part of feeds with a decoder in C: bytes in, batches of ticks out, every tick before a fault first."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class DecodedFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """What is known without reading the file; ``details["inflater"]`` names what inflates it."""
+        """Facts that are known without reading the file; ``details["inflater"]`` names the library that inflates it."""
         return self._info
 
     @abstractmethod
@@ -163,8 +163,8 @@ class DecodedFeed(BaseFeed):
 
     @property
     def takes_feeder(self) -> bool:
-        """Whether a feeder may take its ticks. It may not where ``batches`` was replaced: the replacement may give
-        other ticks."""
+        """True if a feeder may take the feed's ticks. It may not where ``batches`` was replaced: the replacement may
+        give other ticks."""
         return type(self).batches is DecodedFeed.batches and "batches" not in vars(self)
 
     def _decode(self, chunks: Chunks, decoder: Decoder) -> Generator[TickBatch, Feeder | None, None]:

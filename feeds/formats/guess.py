@@ -1,4 +1,4 @@
-"""What a file that no reader knows looks like, and what to do with it."""
+"""Description of a file that no reader knows, and advice on it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ Array = npt.NDArray[Any]
 
 
 def is_hft_events(dtype: np.dtype[Any]) -> bool:
-    """Whether records have the fields of hftbacktest's events."""
+    """True if records have the fields of hftbacktest's events."""
     return dtype.names == tuple(_KINDS) and all(dtype[name].str[1:] == kind for name, kind in _KINDS.items())
 
 
@@ -92,7 +92,7 @@ class HftEvents:
 
     @staticmethod
     def meaning(pieces: Iterable[Array]) -> TicksAre:
-        """What the ticks of a file mean, by as few of its records as tell it.
+        """Meaning of a file's ticks, from as few of its records as show it.
 
         Fills of single orders count where no trade reports them: in files with both, as those made of Databento's
         orders, a fill repeats what a trade said, and a cancel or a modify follows it.

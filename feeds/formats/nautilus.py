@@ -44,7 +44,7 @@ _KINDS: Final = (
 
 
 def is_nautilus(source: ArrowSource) -> bool:
-    """Whether a file is of a Nautilus catalogue."""
+    """True if a file is of a Nautilus catalogue."""
     import pyarrow.types as kinds
 
     own = {b"instrument_id", b"price_precision", b"size_precision"} <= set(source.metadata)
@@ -119,7 +119,7 @@ class NautilusSource(Dialect):
 
     @functools.cached_property
     def _has_ends(self) -> bool:
-        """Whether deltas say where an event ends: without it in the first ones, each of them is an event."""
+        """True if deltas mark the end of an event. Where the first deltas have no mark, each delta is an event."""
         if not self.row_groups:
             return True
         for _, batch in self._inner.batches(["flags"], _LOOKED_AT, lambda *_: True):

@@ -1,4 +1,4 @@
-"""What files of ticks written by strand say of their source: one JSON object, whatever the file's format.
+"""Description of their source in tick files that strand wrote: one JSON object, whatever the file's format.
 
 Parquet and Arrow keep it in the schema's metadata under ``strand``, an .npz in the member ``strand.json``.
 """
@@ -106,7 +106,7 @@ def own_text(feed: Feed) -> bytes:
 
 
 def own_from(text: bytes, path: str | Path) -> Own:
-    """What a file keeps. Raises FormatError where it is something else."""
+    """Reads the description that a file keeps. Raises FormatError where the text is something else."""
     try:
         own = msgspec.json.decode(text, type=Own)
         if own.info.date is not None:

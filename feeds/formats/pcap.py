@@ -35,7 +35,7 @@ _SESSION_LETTERS: Final = 10
 
 
 def recognise(head: bytes) -> bool:
-    """Whether an uncompressed file that starts with ``head`` (12 bytes are enough) is a packet capture."""
+    """Tells whether an uncompressed file that starts with ``head`` (12 bytes are enough) is a packet capture."""
     return head.startswith(_MAGICS) or (head.startswith(_NG_MAGIC) and head[8:12] in _NG_MARKS)
 
 

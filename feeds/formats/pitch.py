@@ -46,7 +46,7 @@ _MESSAGE: Final = re.compile(rb"S?(?P<ms>\d{8})(?P<type>[sAdEXPrBHIJR])")
 
 
 def recognise(head: bytes) -> bool:
-    """Whether an uncompressed file that starts with ``head`` looks like PITCH.
+    """Tells whether an uncompressed file that starts with ``head`` looks like PITCH.
 
     True when the first line that is neither empty nor a session's packet starts with a time within a day and a known
     type, and is as long as that type's messages are.

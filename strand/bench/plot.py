@@ -84,7 +84,7 @@ def _draw_latency(axis: Any, rows: Sequence[ScenarioResult]) -> None:
 
 
 def _beside(i: int, n: int) -> float:
-    """Where the i-th of n marks of a row is, beside the row's middle."""
+    """Offset of the i-th of n marks of a row from the row's middle."""
     return (i - (n - 1) / 2) * 0.8 / n
 
 

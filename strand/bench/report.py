@@ -145,7 +145,7 @@ def print_policies(
 def print_letters(
     console: Console, about: Mapping[str, Any], outcomes: Sequence[LettersOutcome], machine: Mapping[str, Any]
 ) -> None:
-    """What each scheduler opened by level, how long it took, and its peak load."""
+    """Prints the letters that each scheduler opened by level, its times, and its peak load."""
     title = "Time from when a letter was due until it was opened"
     table = numbers_table("scheduler", no_wrap=True, title=title, title_justify="left")
     table.add_column("level", no_wrap=True)

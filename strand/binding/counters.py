@@ -1,4 +1,4 @@
-"""What a dispatcher counts: its own, or that of another process which this one looks at."""
+"""Counters of a dispatcher: of this process, or of another process that this one looks at."""
 
 from __future__ import annotations
 
@@ -81,10 +81,14 @@ class Counters:
         return list(t.dropped_at)
 
     def policy_counts(self) -> dict[str, list[int]]:
-        """What the policy has counted, empty where it counts nothing. Levels, the highest first: ``promoted``, strands
-        that rose out of each; ``starved``, waits that began there and took more than twice its timeout. Aging:
-        ``picked``, strands taken of each class, the highest first; ``picked_by_rule``, those of them taken for
-        ``low_every`` and for ``max_wait``."""
+        """Counters of the policy; empty for a policy that counts nothing.
+
+        Levels, the highest first: ``promoted`` counts the strands that rose out of each level. ``starved`` counts the
+        waits that began there and took more than twice the level's timeout.
+
+        Aging: ``picked`` counts the strands taken of each class, the highest first. ``picked_by_rule`` counts those of
+        them taken for ``low_every`` and for ``max_wait``.
+        """
         counts = self._ffi.new("sd_policy_counts *")
         number = self._lib.sd_dispatcher_policy_counts(self._d, counts)
         if number == lib.SD_LEVELS:
@@ -95,8 +99,8 @@ class Counters:
         return {}
 
     def group_counts(self, n: int) -> GroupCounts | None:
-        """What Fair has counted, of its first ``n`` groups each, at one moment. It takes a lock, so it is for the
-        dispatcher's own process alone. None: the policy has no groups."""
+        """Counters of Fair for each of its first ``n`` groups, all of one moment. The call takes a lock, so it is for
+        the dispatcher's own process alone. None: the policy has no groups."""
         groups = self._ffi.new("sd_group_counts[]", n)
         fair = self._ffi.new("sd_fair_counts *")
         if self._lib.sd_dispatcher_group_counts(self._d, n, groups, fair) != lib.SD_OK:
@@ -144,7 +148,7 @@ class Counters:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a handler has failed."""
+        """True if a handler has failed."""
         return bool(self._lib.sd_failure_get(self._d, 0, self._first_failure) == lib.SD_OK)
 
     def failures(self) -> list[Failure]:

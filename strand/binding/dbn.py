@@ -47,7 +47,7 @@ _NO_TABLE: Final = "no memory for a table of instruments"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a decoder cannot go on without.
+    """Question that a decoder must have answered before it goes on.
 
     An id that is in no entry at a time, ns since the UNIX epoch; or ``mapping``: a symbol mapping that it has passed.
     """

@@ -1,4 +1,4 @@
-"""What the decoders of csrc/codec have in common: a structure and one function (csrc/codec/decoder.h)."""
+"""Common part of the decoders of csrc/codec: a structure and one function (csrc/codec/decoder.h)."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ class Decoder(ABC):
         raise NotImplementedError
 
     def is_sound(self, code: int) -> bool:
-        """Whether all is well by the code of a call. Raises MemoryError."""
+        """Tells whether a call succeeded, by its code. Raises MemoryError."""
         if code == Code.NO_MEMORY:
             raise refusal(code, f"there is no memory for {self._needs}", MemoryError)
         return code == Code.OK
 
     @property
     def _needs(self) -> str:
-        """What it needs memory for beside its structure."""
+        """Name of the memory that the decoder needs beside its structure, for error texts."""
         raise NotImplementedError
 
     @abstractmethod
@@ -83,13 +83,13 @@ class Decoder(ABC):
         """The error that ended the last ``decode``, to be raised."""
 
     def skips(self) -> dict[str, int]:
-        """What was passed over since the first byte, by reason."""
+        """Records that were skipped since the first byte, by reason."""
         counts = self._state.skips
         return {reason: counts[fault] for fault, reason in self.reasons.items() if counts[fault]}
 
     @property
     def has_samples(self) -> bool:
-        """Whether ``skip_samples`` has something to give."""
+        """True if ``skip_samples`` has something to give."""
         return bool(self._state.sampled)
 
     @abstractmethod

@@ -35,7 +35,7 @@ _QUARANTINED: Final = 3
 
 
 class HeldParticipant:
-    """What one thread at a time may hold of the participants for publishers.
+    """Participant number that a publishing thread holds, one at a time.
 
     ``take`` and ``give`` are C alone, which notes here what is held: no interrupt comes between the two steps. Taking
     a participant where one is held, and giving none back, does nothing."""
@@ -95,7 +95,7 @@ class Engine(Counters):
             raise refusal(code, f"{what}; give at least {minimum}", ConfigurationError)
 
     def set_handlers(self, functions: Sequence[NativeFunction | RunByPython], outputs: Sequence[Sequence[int]]) -> None:
-        """What each strand's handler is, by number; ``outputs``: the numbers of those each one declares."""
+        """Sets each strand's handler, by number. ``outputs``: the numbers of the outputs that each handler declares."""
         table = self._ffi.new("sd_handler[]", len(functions))
         for entry, function, numbers in zip(table, functions, outputs, strict=True):
             if numbers:
@@ -142,7 +142,7 @@ class Engine(Counters):
 
     @property
     def bytes(self) -> int:
-        """What the arena has asked for, with handlers' memory; pages never touched take none."""
+        """Bytes that the arena has reserved, with handlers' memory; pages never touched take none."""
         return self.space.bytes
 
     def rows(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -189,7 +189,7 @@ class Engine(Counters):
         return address, whole
 
     def batches(self, participant: int, dtype: np.dtype[Any]) -> PyBatches:
-        """What a Python worker has to do."""
+        """Batches that a Python worker takes from the engine."""
         return PyBatches(self, self._d, participant, dtype, self._core)
 
     def track(
@@ -295,7 +295,8 @@ class Engine(Counters):
         self.goes_on = True
 
     def counts_all(self, strand: int) -> bool:
-        """Whether the place of a strand's failure counts all ticks that were published before it: none was dropped."""
+        """Tells whether the position of a strand's failure counts every tick published before it, because none was
+        dropped."""
         books = self.inspect(strand)
         # Where strands go on, those of a strand that has failed come after its failure.
         after = books.dropped[_QUARANTINED] if self.goes_on else 0
@@ -316,7 +317,7 @@ class Engine(Counters):
 
     @property
     def max_groups(self) -> int:
-        """How many groups there may be under Fair."""
+        """Largest number of groups under Fair."""
         return self.config.n_groups
 
     def set_groups(self, n: int, weights: Mapping[int, int]) -> None:

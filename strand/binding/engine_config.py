@@ -53,7 +53,7 @@ CACHED_SEGMENTS: Final[int] = 2 * lib.SD_FREE_RUN
 
 @dataclass(frozen=True, slots=True)
 class PolicyConfig:
-    """Which policy, and its options as the core's struct of that name has them."""
+    """Name of a policy, and its options as the core's struct of that name has them."""
 
     name: str = "fifo"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -101,12 +101,12 @@ class EngineConfig:
 
     @property
     def n_groups(self) -> int:
-        """How many groups there may be at a time under Fair."""
+        """Largest number of groups at a time under Fair."""
         return self.n_strands + max(self.n_task_groups, int(lib.SD_FAIR_MORE_GROUPS))
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a bound over strands."""
+        """True if a bound over several strands is set."""
         return self.total_capacity_ticks > 0 or any(self.level_capacity_ticks)
 
 

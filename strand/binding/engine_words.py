@@ -1,4 +1,4 @@
-"""What is said to the engine and what it answers: its codes and counters, a failure, a strand's books."""
+"""Requests to the engine and its answers: codes and counters, a failure, a strand's books."""
 
 from __future__ import annotations
 

@@ -80,12 +80,12 @@ class Feeder:
 
     @property
     def is_dry(self) -> bool:
-        """Whether the decoder needs more bytes."""
+        """True if the decoder needs more bytes."""
         return bool(self._feeder.dry)
 
     @property
     def is_open(self) -> bool:
-        """Whether a part of what it holds has been published, and the rest has not."""
+        """True if a part of the held ticks has been published, and the rest has not."""
         return bool(self._feeder.open)
 
     @property

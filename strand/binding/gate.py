@@ -59,7 +59,7 @@ class Code:
 
 
 def text_of(message: Any) -> str:
-    """What C has written into an array of characters."""
+    """Text that C has written into an array of characters."""
     return str(ffi.string(message).decode(errors="replace"))
 
 
@@ -81,7 +81,7 @@ def refusal(
     handler: str = "",
     argument: str = "",
 ) -> Exception:
-    """What to raise for a code that is no success.
+    """Returns the exception to raise for a code that is no success.
 
     ``no_memory``, ``corrupt``, ``handler``, ``argument``: what those codes mean of this call, where it may end with
     them. All other codes mean ``otherwise``, and are of the ``kind`` given: EngineError where the call's arguments are
@@ -122,7 +122,7 @@ def fault_error(
     place: str = "",
     advice: str = "",
 ) -> FeedError:
-    """What to raise for a decoder's fault: TruncatedFeedError for the one that is ``cut``, else FormatError.
+    """Returns the exception to raise for a decoder's fault: TruncatedFeedError for the fault ``cut``, else FormatError.
 
     ``texts``: by fault, what is wrong; ``place`` leads it, and ``advice`` ends that of a FormatError.
     """
@@ -133,8 +133,8 @@ def fault_error(
 
 
 def key_error(array: npt.NDArray[Any], at: int, *, key: str, symbols: int) -> UnknownSymbolError:
-    """What to raise where the record at a position has no symbol, and those before it were published. ``key``: its
-    field for one of so many ``symbols``."""
+    """Returns the exception to raise for a record without a symbol, after the records before it were published.
+    ``key``: the record's field that numbers one of ``symbols``."""
     return UnknownSymbolError(
         f"record {at}: {key} is {array[key][at]}, but there are {symbols} symbols (0 to {symbols - 1}); "
         f"the {at} records before it were published",
@@ -145,8 +145,8 @@ def key_error(array: npt.NDArray[Any], at: int, *, key: str, symbols: int) -> Un
 def publish_error(
     code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64], *, key: str, symbols: int, started: bool
 ) -> Exception:
-    """What to raise for a code of publishing, but for that of a stop. ``rejected``: positions in the array; ``key``:
-    its field for one of so many ``symbols``; ``started``: workers run."""
+    """Returns the exception to raise for a code of publishing, other than that of a stop. ``rejected``: positions in
+    the array. ``key``: the record's field that numbers one of ``symbols``. ``started``: workers run."""
     if code == Code.KEY:
         return key_error(array, int(rejected[0]), key=key, symbols=symbols)
     text = f"{len(rejected)} of {len(array)} records were not accepted, the first at position {rejected[0]}: "

@@ -177,8 +177,9 @@ class ItchDecoder(Decoder):
         return super().decode(data, last=last, out=out)
 
     def adopt(self, stripe: Any, ticks: npt.NDArray[Any]) -> bool:
-        """Whether ``stripe`` (``sd_itch_stripe``) goes on where the last ``decode`` ended. If so, what follows it is
-        decoded next, and its ``ticks`` come with the next calls of ``decode``; until all have come they must stay."""
+        """Tells whether ``stripe`` (``sd_itch_stripe``) goes on where the last ``decode`` ended, and if so adopts it.
+        The decoder then continues with the bytes after the stripe. The next calls of ``decode`` return the stripe's
+        ``ticks``; the array must stay until all have come."""
         if not lib.sd_itch_stripe_adopt(self._state, stripe):
             return False
         self._adopted = ticks[: stripe.made]
@@ -191,7 +192,7 @@ class ItchDecoder(Decoder):
 
     @property
     def in_step(self) -> bool:
-        """Whether frames of true lengths were seen, and the last one was sound."""
+        """True if frames of true lengths were seen, and the last one was sound."""
         return bool(self._state.prefixed) and not self._state.lost
 
     def decided(self) -> npt.NDArray[np.uint8]:
@@ -287,7 +288,7 @@ class ItchDecoder(Decoder):
 
     @property
     def named_locates(self) -> int:
-        """How many stock locates have a name so far."""
+        """Number of stock locates that have a name so far."""
         return int(self._state.symbol_names)
 
     def symbols(self) -> list[str]:

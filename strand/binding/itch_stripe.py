@@ -29,7 +29,7 @@ class Outlook:
         lib.sd_itch_stripe_follow(self.state, decoder.state, wanted)
 
     def holds(self, decoder: ItchDecoder) -> bool:
-        """Whether ``decoder`` still knows no more than this."""
+        """Tells whether ``decoder`` still knows no more than this copy."""
         if self.names != decoder.named_locates and np.array_equal(self.wanted, decoder.decided()):
             self.names = decoder.named_locates
         return self.names == decoder.named_locates
@@ -51,12 +51,12 @@ class Stripe:
 
     @property
     def begin(self) -> int | None:
-        """Where its first frame begins; None where nothing was found that could be used."""
+        """Offset of the stripe's first frame; None where no usable frame was found."""
         return None if self.state.refused else int(self.state.begin)
 
     @property
     def end(self) -> int:
-        """Where its last frame ends."""
+        """Offset of the end of the stripe's last frame."""
         return int(self.state.end)
 
 

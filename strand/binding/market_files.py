@@ -93,7 +93,7 @@ class MboWriter:
 
     @staticmethod
     def count(types: npt.NDArray[np.uint8]) -> int:
-        """How many records events of these types become."""
+        """Number of records that events of these types become."""
         return int(lib.sd_mbo_count(ffi.from_buffer("char[]", types), len(types)))
 
     def clears(self, ticks: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -19,7 +19,7 @@ Ticks = npt.NDArray[np.void]
 
 
 class Need(enum.Enum):
-    """What a merge that stopped has to be given before it can go on."""
+    """Input that a stopped merge needs before it can go on."""
 
     NOTHING = lib.SD_OK
     TICKS = lib.SD_AGAIN
@@ -79,8 +79,8 @@ class Merger:
 
 
 def ordered(ticks: Ticks, latest: int) -> tuple[int, int]:
-    """How many ticks come before one whose receive time runs back (``latest`` counts as that of a tick before them),
-    and the latest receive time of those."""
+    """Number of ticks before the first one whose receive time runs back, and the latest receive time of those.
+    ``latest`` counts as the time of a tick before the first."""
     reached: Any = ffi.new("uint64_t *")
     count = lib.sd_merge_ordered(ffi.from_buffer("sd_tick[]", ticks), len(ticks), latest, reached)
     return count, reached[0]

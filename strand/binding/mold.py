@@ -64,13 +64,13 @@ class Receiver:
         check_system(lib.sd_mold_attach(self._state, line, fd, receive_bytes))
 
     def rerequest(self, address: bytes, port: int) -> None:
-        """Where retransmissions are asked for: four bytes and a port."""
+        """Sets the address for retransmission requests: four bytes and a port."""
         lib.sd_mold_rerequest(
             self._state, int.from_bytes(address, "little"), int.from_bytes(port.to_bytes(2, "big"), "little")
         )
 
     def poll(self, timeout_ns: int) -> tuple[memoryview, npt.NDArray[np.void]]:
-        """What has arrived: frames, and runs; both valid until the next call. Raises OSError."""
+        """Returns the frames that have arrived, and their runs; both are valid until the next call. Raises OSError."""
         check_system(lib.sd_mold_poll(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, timeout_ns))
         return self._delivered()
 
@@ -90,7 +90,7 @@ class Receiver:
         lib.sd_mold_output(self._state, self._c_out, OUT_BYTES, self._c_runs, _OUT_RUNS, time.time_ns())
 
     def finish(self) -> tuple[memoryview, npt.NDArray[np.void], bool]:
-        """What is held, its gaps given up; and whether that was all of it."""
+        """Gives up the gaps before held frames. Returns these frames and their runs, and True if no more is held."""
         self._begin()
         code = lib.sd_mold_finish(self._state)
         return *self._delivered(), code == lib.SD_OK
@@ -109,7 +109,7 @@ class Receiver:
 
     @property
     def first_sequence(self) -> int | None:
-        """What delivery begins with; None before anything was heard."""
+        """Sequence number that delivery begins with; None before anything was heard."""
         return int(self._counts.first_sequence) if self._counts.started else None
 
     @property
@@ -126,7 +126,7 @@ class Receiver:
         return _text(self._counts.session) if self._counts.started else None
 
     def gaps(self, line: int = -1) -> list[tuple[int, int]]:
-        """What stayed missing, or what one line missed: (from, to) with ``to`` not in it, in order."""
+        """Gaps that stayed missing, or that one line missed: (from, to) with ``to`` excluded, in order."""
         count = ffi.new("uint64_t *")
         ranges = lib.sd_mold_gaps(self._state, line, count)
         if not count[0]:

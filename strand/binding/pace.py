@@ -21,7 +21,7 @@ def now_ns() -> int:
 
 @cache
 def resolution_ns() -> float:
-    """What the clock of ``now_ns`` resolves: the median difference of two readings in a row. Measured once."""
+    """Resolution of the clock of ``now_ns`` in ns: the median difference of two successive readings. Measured once."""
     readings = [now_ns() for _ in range(1002)]
     return float(max(1, sorted(after - before for before, after in pairwise(readings))[500]))
 

@@ -136,7 +136,7 @@ class PcapDecoder(Decoder):
         return fault_error(texts, found.fault, cut=cut, path=path, offset=found.offset)
 
     def skips(self) -> dict[str, int]:
-        """What was passed over since the first byte, by reason, and ``missing messages`` of gaps."""
+        """Messages that were skipped since the first byte, by reason, and ``missing messages`` of gaps."""
         found = super().skips()
         for reason, count in self.itch.skips().items():
             found[reason] = found.get(reason, 0) + count
@@ -144,7 +144,7 @@ class PcapDecoder(Decoder):
 
     @property
     def has_samples(self) -> bool:
-        """Whether ``skip_samples`` has something to give."""
+        """True if ``skip_samples`` has something to give."""
         return super().has_samples or self.itch.has_samples
 
     def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:

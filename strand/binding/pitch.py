@@ -123,7 +123,7 @@ class PitchDecoder(Decoder):
 
     @property
     def symbol_count(self) -> int:
-        """How many symbols are known, the one without a name included."""
+        """Number of known symbols, the one without a name included."""
         return int(self._state.symbol_count)
 
     def symbols(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a worker's Python is given by the engine, one strand at a time: records, a task's turn, a timer."""
+"""Work that the engine hands to a worker's Python, one strand at a time: records, a task's turn, a timer."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Probe:
 
     @property
     def groups(self) -> int:
-        """How many there are."""
+        """Number of groups."""
         return 1 if self.group_of is None else int(self.group_of.max(initial=0)) + 1
 
     def counts(self, group: int = 0) -> npt.NDArray[np.uint64]:

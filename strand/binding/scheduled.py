@@ -53,5 +53,5 @@ class ScheduledEngine(Engine):
         lib.sd_seeded_pass(time_ns)
 
     def end_workers(self) -> None:
-        """When all have ended."""
+        """Stops the seeded scheduler after all workers have ended."""
         lib.sd_seeded_stop()

@@ -41,7 +41,7 @@ HEAD: Final = np.dtype([("number", "<u8"), ("sequence", "<i8"), ("time", "<i8"),
 
 
 class SerialOutput:
-    """What is emitted to one output by native handlers, until it is taken. Raises MemoryError."""
+    """Records that native handlers emitted to one output, until they are taken. Raises MemoryError."""
 
     def __init__(self, record_bytes: int) -> None:
         output = made(
@@ -66,7 +66,7 @@ class SerialOutput:
 
 
 class RecordLayout(Protocol):
-    """Where a record has what the loop needs: ``strand.dispatch.records.RecordReader``."""
+    """Layout of a record as the loop needs it: ``strand.dispatch.records.RecordReader``."""
 
     dtype: np.dtype[Any]
     key_offset: int

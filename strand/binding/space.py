@@ -41,7 +41,7 @@ class Space:
         self._books: list[tuple[Callable[[Any, Any], int], Any]] = []
 
     def offset_of(self, pointer: Any) -> int:
-        """Where something that lies in it does, from its start."""
+        """Offset of an object in the space from its start, in bytes."""
         base = self._lib.sd_space_base(self.pointer)
         return self._address(pointer) - self._address(base)
 
@@ -94,5 +94,5 @@ class Space:
 
     @property
     def bytes(self) -> int:
-        """What has been asked for; pages never touched take no memory, unless it is attachable."""
+        """Bytes that have been reserved; pages never touched take no memory, unless the space is attachable."""
         return int(self._lib.sd_space_bytes(self.pointer))

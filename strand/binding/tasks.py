@@ -139,7 +139,8 @@ class Tasks:
         return self.submit(self._ffi.cast("sd_task_spec *", specs.ctypes.data), len(specs))
 
     def give_up(self, handle: int) -> bool:
-        """Whether a task will not run any more. A free one leaves its list at once, except under Fifo."""
+        """Gives a task up. True if the task will not run any more. A free one leaves its list at once, except under
+        Fifo."""
         return bool(self._give_up(handle) == Code.OK)
 
     def rose(self, handle: int) -> int:
@@ -169,7 +170,7 @@ class Tasks:
         return TaskTotals(*map(int, words))
 
     def stop(self) -> None:
-        """When no worker runs any more: tells the functions in C of tasks that wait. None is accepted afterwards."""
+        """Informs the C functions of waiting tasks, after all workers have ended. No task is accepted afterwards."""
         self._lib.sd_tasks_stop(self._d)
 
 

@@ -142,7 +142,7 @@ def _check(out: npt.NDArray[Any], cells: Any, faults: Faults) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """How a column's text is read as a number; ``form``, ``scale``, ``pattern``, ``point`` and ``group`` as in
+    """Rule for reading a column's text as a number. ``form``, ``scale``, ``pattern``, ``point`` and ``group`` are as in
     csrc/codec/text/decimal.h."""
 
     form: int
@@ -261,7 +261,7 @@ class Names:
 
 
 def holds(column: TextColumn, text: bytes, rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-    """Which of the rows have this text (at most ``LETTER_BYTES``) in the column."""
+    """Mask of the rows that have this text (at most ``LETTER_BYTES``) in the column."""
     found = np.zeros(len(rows), np.uint8)
     Letters(({text: 1}, 0)).read(column, 0, [found], np.zeros(len(rows), np.uint16), rows)
     return found.view(np.bool_)
@@ -285,11 +285,11 @@ def blank_ticks(
 
 
 def count_byte(data: bytes | memoryview, byte: int) -> int:
-    """How many of the bytes are this one; several times as fast as ``bytes.count`` where there are many."""
+    """Counts a byte; several times as fast as ``bytes.count`` where the byte is frequent."""
     return int(lib.sd_count_byte(ffi.from_buffer("uint8_t[]", data), len(data), byte))
 
 
 def line_ends(data: bytes | memoryview) -> tuple[int, bool]:
-    r"""How many of the bytes are ``\n``, and whether any is ``\r`` or a double quote."""
+    r"""Counts the bytes ``\n``, and tells whether any is ``\r`` or a double quote."""
     odd = ffi.new("int *")
     return int(lib.sd_line_ends(ffi.from_buffer("uint8_t[]", data), len(data), odd)), bool(odd[0])

@@ -31,14 +31,14 @@ class TickCounts(NamedTuple):
 
 
 class Seen:
-    """What is known of a run's ticks so far."""
+    """Facts about a run's ticks so far."""
 
     def __init__(self) -> None:
         self.state = ffi.new("sd_seen *")
 
     @property
     def ticks(self) -> int:
-        """How many there were."""
+        """Number of ticks."""
         return int(self.state.ticks)
 
     def counts(self) -> TickCounts:

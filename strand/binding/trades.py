@@ -1,4 +1,4 @@
-"""What is a trade in a feed, as handlers in C are told (csrc/handlers/trade.h)."""
+"""Rules for trades in a feed, in the form that handlers in C take (csrc/handlers/trade.h)."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class TradeRules(NamedTuple):
 
 
 class TradeSource(NamedTuple):
-    """Where a feed's trades are to be had: ``rules`` say what is one, and with ``books`` the orders that fills meet are
-    looked up in books. ``assumed``: nobody has said what the feed's ticks mean, and they are taken as they are."""
+    """Source of a feed's trades. ``rules`` decide which ticks are trades. ``books``: fills are looked up in books of
+    orders. ``assumed``: nobody has declared the meaning of the feed's ticks, and they are taken as they are."""
 
     rules: TradeRules = TradeRules()
     books: bool = False
@@ -84,7 +84,7 @@ class TradeMaker:
         return self._unpriced
 
     def around(self, function: NativeFunction) -> NativeFunction:
-        """What the engine calls with ticks, around a function that takes records of TRADE."""
+        """Wraps a function that takes records of TRADE into a function that the engine calls with ticks."""
         inner = ffi.new("char[]", function.params) if function.params else ffi.NULL
         made = ffi.new("sd_traded_params *", self._params[0])
         made.fn, made.params = function.pointer, inner

@@ -79,8 +79,8 @@ def value_ticks(
 def look_up(
     values: npt.NDArray[Any], table: npt.NDArray[np.uint32], none: int
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """What integers stand for in a table by value, ``none`` where that says nothing or what lies beyond it, and which
-    rows those are, in order."""
+    """Looks integers up in a table by value. Returns the entries found, ``none`` for values without an entry, and the
+    rows that have one, in order."""
     kind, numbers = _numbers(values)
     found, rows = np.empty(len(values), np.uint32), np.empty(len(values), np.uint32)
     n = lib.sd_look_up(

@@ -1,4 +1,4 @@
-"""Where two runs part: by their fingerprint files, or by two files of an output."""
+"""Comparison of two runs: finds the first difference of two fingerprint files, or of two files of an output."""
 
 from __future__ import annotations
 

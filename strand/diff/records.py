@@ -149,7 +149,7 @@ class _Reader:
 
 
 def _differ(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which values differ, shape (n,)."""
+    """Mask of the values that differ, shape (n,)."""
     if a.dtype.kind == "f" and a.dtype == b.dtype:
         bits = f"u{a.dtype.itemsize}"
         found = (a.view(bits) != b.view(bits)) & ~(np.isnan(a) & np.isnan(b))

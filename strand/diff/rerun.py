@@ -62,7 +62,7 @@ class Ticks:
         return names[key] if key < len(names) and names[key] else f"#{key}"
 
     def keys_of(self, wanted: Iterable[str], batch: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Which ticks of a batch are of the symbols wanted, shape (n,)."""
+        """Mask of a batch's ticks whose symbol is wanted, shape (n,)."""
         wanted = set(wanted)
         keys, inverse = np.unique(batch["instrument_id"], return_inverse=True)
         kept = np.fromiter((self.name(k) in wanted for k in keys.tolist()), np.bool_, len(keys))

@@ -23,12 +23,12 @@ class SymbolParting:
 
     @property
     def input_differs(self) -> bool:
-        """Whether the runs were given different ticks of it."""
+        """True if the two runs were given different ticks of the symbol."""
         return self.a is None or self.b is None or (self.a.input, self.a.ticks) != (self.b.input, self.b.ticks)
 
     @property
     def rows_differ(self) -> bool:
-        """Whether its row is different."""
+        """True if the symbol's rows differ."""
         return self.a is None or self.b is None or self.a.rows != self.b.rows
 
 
@@ -45,7 +45,7 @@ class OutputParting:
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """What two recorded runs have in common.
+    """Comparison of two recorded runs: the last common point, and the first differences after it.
 
     Attributes:
         paths: The two files.
@@ -75,7 +75,7 @@ class Parting:
 
     @property
     def input_differs(self) -> bool:
-        """Whether the ticks differ of a symbol that does."""
+        """True if the input differs for any symbol that differs."""
         return any(s.input_differs for s in self.symbols)
 
 
@@ -199,7 +199,7 @@ def _outputs_that_differ(
 
 
 def _notes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
-    """What the runs were made of, where that differs."""
+    """Differences between the runs' sources, handlers and options, in words."""
     yield from _source_notes(a.get("source", []), b.get("source", []))
     ours, theirs = a.get("handlers", {}), b.get("handlers", {})
     for symbol in sorted(ours.keys() | theirs.keys()):

@@ -83,7 +83,7 @@ class _Npy(Table):
 
 
 class _Arrow(Table):
-    """What pyarrow reads: ``form`` is parquet, ipc (an Arrow file) or stream."""
+    """Table that pyarrow reads. ``form``: parquet, ipc (an Arrow file) or stream."""
 
     def __init__(self, path: Path, form: str) -> None:
         super().__init__()

@@ -124,7 +124,7 @@ class BasketRows(TableByName, Tabular):
         return pandas_frame(partial(self.to_arrow, handler, prices=prices), index="basket")
 
     def digests(self) -> dict[str, OutputDigest]:
-        """What stands for the rows in a run's fingerprint, by basket."""
+        """Digest of the rows for a run's fingerprint, by basket."""
         found = {}
         for name, (number, index) in self._at.items():
             found[f"basket {name}"] = digest = OutputDigest(self._rows[number].dtype)

@@ -209,7 +209,7 @@ class Books(Mapping[str, Any]):
 
     @property
     def are_kept(self) -> bool:
-        """Whether a handler here keeps books, of orders or of levels."""
+        """True if a handler here keeps books, of orders or of levels."""
         return any(self._memories)
 
     def check_kept(self) -> None:

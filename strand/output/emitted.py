@@ -101,12 +101,12 @@ class EmittedRecords(Tabular):
 
     @property
     def size_unit(self) -> float | None:
-        """What a size of 1 is worth; None where nobody knows."""
+        """Value of a size of 1, in units of the instrument; None where it is unknown."""
         return self._table.size_unit
 
     @property
     def units(self) -> dict[str, Unit]:
-        """What 1 is worth in each field."""
+        """Unit of each field."""
         return self._table.units
 
     def columns(self, prices: NumpyPrices = "float") -> dict[str, Column]:

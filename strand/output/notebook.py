@@ -1,4 +1,4 @@
-"""What notebooks show of tables: a few lines of HTML, bounded, escaped, and without style of its own."""
+"""HTML of tables in notebooks: a few lines, bounded, escaped, and without style of its own."""
 
 from __future__ import annotations
 

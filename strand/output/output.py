@@ -79,12 +79,12 @@ class Output(Tabular):
 
     @property
     def is_collected(self) -> bool:
-        """Whether its records are kept in memory: they go to no file and to no user's sink."""
+        """True if the records are kept in memory: they go to no file and to no user's sink."""
         return self._collected is not None
 
     @property
     def is_consumed(self) -> bool:
-        """Whether a user iterates over it, or takes records, while the run goes on."""
+        """True if a user iterates over the output, or takes records, while the run goes on."""
         return self._collected is not None and self._collected.is_consumed
 
     def __repr__(self) -> str:
@@ -133,7 +133,7 @@ class Output(Tabular):
 
     @property
     def units(self) -> dict[str, Unit]:
-        """What 1 is worth in each field of its records."""
+        """Unit of each field of the records."""
         return self._table.units
 
     def digested(self) -> OutputDigest:

@@ -50,7 +50,7 @@ ASLEEP_S = 0.25
 
 
 class Source(Protocol):
-    """Where emitted records come from, in their order: the engine, or a plain loop."""
+    """Source of emitted records, in their order: the engine, or a plain loop."""
 
     def count_beside(self, tick_bytes: int) -> None: ...
 
@@ -222,7 +222,7 @@ class Outputs(Mapping[str, Output]):
             engine.stop()
 
     def finish(self, *, complete: bool, started: bool = True) -> None:
-        """When nothing runs any more: merges the rest, then closes all sinks, or aborts them where something failed.
+        """Merges the remaining records after the run, then closes all sinks, or aborts them where something failed.
 
         ``complete``: what is still pending is held back. Else the first pending tick, and all after it, are not final.
         ``started``: False where the start failed: the sinks are aborted.

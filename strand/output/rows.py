@@ -132,7 +132,7 @@ class Rows(TableByName, Tabular):
 
     @property
     def asking(self) -> npt.NDArray[np.bool_]:
-        """Which symbols have a handler of the user's own that is called with trades, shape (n_symbols,)."""
+        """Mask of the symbols whose handler is the user's own and is called with trades, shape (n_symbols,)."""
         return np.array(self._asking, np.bool_)[self._handler_of_symbol]
 
     @property
@@ -250,7 +250,7 @@ class Rows(TableByName, Tabular):
 
     @property
     def size_unit(self) -> float | None:
-        """What 1 in a size is worth, if all symbols have one handler; None if it is unknown."""
+        """Value of a size of 1, in units of the instrument, if all symbols have one handler; None if it is unknown."""
         return self.size_unit_of()
 
     def size_unit_of(self, handler: str | None = None) -> float | None:
@@ -264,7 +264,7 @@ class Rows(TableByName, Tabular):
 
     @property
     def units(self) -> dict[str, Unit]:
-        """What 1 is worth in each field, if all symbols have one handler; ``part.field`` of a record in a record."""
+        """Unit of each field, if all symbols have one handler. A field of a nested record is named ``part.field``."""
         return self.units_of()
 
     def units_of(self, handler: str | None = None) -> dict[str, Unit]:
@@ -375,7 +375,7 @@ class Rows(TableByName, Tabular):
 
 
 def _filled(rows: npt.NDArray[Any], places: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-    """Which of the rows at some places are not zeros."""
+    """Mask of the rows at the given positions that are not all zeros."""
     data: Any = _as_one_field(rows)[places].view(np.uint8).reshape(len(places), rows.dtype.itemsize)
     found: npt.NDArray[np.bool_] = data.any(axis=1)
     return found

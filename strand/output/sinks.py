@@ -92,7 +92,7 @@ class Sinks:
 
     @property
     def are_writing_here(self) -> bool:
-        """Whether the calling thread is one that writes to a sink."""
+        """True if the calling thread is one that writes to a sink."""
         return any(writer.is_this_thread for writer in self._writers)
 
     def settle(self) -> None:

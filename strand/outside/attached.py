@@ -61,7 +61,7 @@ class Look:
 
     @property
     def units(self) -> dict[str, Unit]:
-        """What 1 is worth in each field of ``rows``."""
+        """Unit of each field of ``rows``."""
         return Table(self._declared, self.size_unit).units
 
     def columns(self, prices: NumpyPrices = "float") -> dict[str, Column]:
@@ -135,7 +135,7 @@ class Attached:
 
     @property
     def n_strands(self) -> int:
-        """How many strands there are; ``look`` takes their numbers."""
+        """Number of strands; ``look`` takes a number below it."""
         return self._view.n_strands
 
     def statistics(self) -> Statistics:

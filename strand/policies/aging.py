@@ -133,7 +133,7 @@ class Aging(Policy):
         return ((len(CLASSES) - 1 - CLASSES.index(cls)) << CLASS_SHIFT) + self.usual_priority + int(base)
 
     def _cure(self, priority: Any) -> str:
-        """What to give in place of what is no priority."""
+        """Advice for a value that is no priority: the values to give instead."""
         if isinstance(priority, (float, np.floating)) and float(priority).is_integer():
             return f"give {int(priority)}, without a point"
         if self.classes is None:

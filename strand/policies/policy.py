@@ -166,7 +166,7 @@ class Levels(Policy):
 
     @property
     def holds_ns(self) -> tuple[int, ...]:
-        """How long tasks of each level are held, in ns, the highest level first; 0: not at all."""
+        """Time for which tasks of each level are held, in ns, the highest level first; 0: not at all."""
         return tuple(span_ns(level, self.hold[level]) if level in self.hold else 0 for level in LEVELS)
 
 

@@ -1,4 +1,4 @@
-"""What handlers emit in a plain loop: kept as it comes, and put in the order of the ticks."""
+"""Records that handlers emit in a plain loop: kept as they come, and sorted by the order of the ticks."""
 
 from __future__ import annotations
 
@@ -101,11 +101,12 @@ class SerialEmitted:
         self._from_python[number].append(entries)
 
     def mark(self) -> list[int]:
-        """How much Python handlers have emitted since the last sort, as ``forget`` takes it."""
+        """Number of records that Python handlers have emitted since the last sort, one per handler's output, for
+        ``forget``."""
         return [len(emitted) for emitted in self._from_python]
 
     def forget(self, mark: Sequence[int]) -> None:
-        """What they have emitted since ``mark`` was not emitted."""
+        """Drops the records that Python handlers have emitted since ``mark``."""
         for emitted, n in zip(self._from_python, mark, strict=False):
             del emitted[n:]
 
@@ -171,7 +172,7 @@ class SerialEmitted:
 
 
 def _order(head: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """Where each entry goes, from what precedes them."""
+    """Order of the entries by the positions in their heads."""
     number = head["number"]
     ticks = number < AT_END
     if ticks.all():

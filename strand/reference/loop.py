@@ -51,8 +51,8 @@ __all__ = ["SerialLoop"]
 
 
 class SerialLoop(RunBase):
-    """What ``replay(workers=0)`` runs on: ``publish`` runs the handlers over the records, in their order, and returns
-    when all of them are handled.
+    """Loop of ``replay(workers=0)``: ``publish`` runs the handlers over the records, in their order, and returns when
+    all of them are handled.
 
     ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key``, ``columns``, ``column_options`` and ``feed`` as the
     Dispatcher takes them.
@@ -151,7 +151,7 @@ class SerialLoop(RunBase):
         return groups.astype(np.min_scalar_type(n + len(self._bound)))
 
     def _run_of(self, bound: BoundHandler, numbers: Sequence[int]) -> SerialRun | None:
-        """What runs a native handler that emits to outputs of these numbers; None for a Python one."""
+        """Returns the runner of a native handler that emits to outputs of these numbers; None for a Python handler."""
         if not isinstance(bound, BoundNative):
             return None
         function = bound.function
@@ -221,7 +221,7 @@ class SerialLoop(RunBase):
             self._outputs.merge()
 
     def _position_of(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Where each record stands: its number from 0, and the feed's time, the greatest so far."""
+        """Position of each record: its number from 0, and the feed's time, the greatest so far."""
         positions = np.empty(len(array), POSITION)
         positions["number"] = np.arange(self._accepted, self._accepted + len(array), dtype=np.uint64)
         times = array["ts_recv"] if "ts_recv" in (array.dtype.names or ()) else np.zeros(len(array), np.int64)
@@ -280,9 +280,8 @@ class SerialLoop(RunBase):
                 self._act(key, alarm)
 
     def _wake_until_failure(self) -> None:
-        """What is emitted is all there is up to a failure: so timers that are due by then, and that no tick of their
-        own symbols has met, come first. One that fails in its turn ends that; what is raised stays the first failure.
-        """
+        """Runs the timers that are due before a failure is reported, since outputs hold everything emitted up to it. A
+        timer that fails ends this, but the first failure is the one raised."""
         first, self._time = self._failure, self._wake_until
         with suppress(HandlerError):
             self._wake_due()
@@ -416,6 +415,6 @@ class SerialLoop(RunBase):
 
 
 def _stretches(values: npt.NDArray[Any]) -> list[tuple[int, int]]:
-    """Where equal values lie in a row: start and end of each stretch."""
+    """Start and end of each stretch of equal values."""
     cuts = (np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()
     return list(itertools.pairwise([0, *cuts, len(values)]))

@@ -172,7 +172,7 @@ class SerialPython:
         return len(positions), None
 
     def _in_turn_of(self, bound: BoundPython, by_tick: TickByTick) -> Call:
-        """What runs a handler over ticks of several symbols."""
+        """Returns the call that runs a handler over ticks of several symbols."""
         found = self._in_turn.get(id(bound))
         if found is None:
             from strand.reference.tick_by_tick import TicksInTurn
@@ -190,14 +190,14 @@ class SerialPython:
 
 @dataclass(frozen=True)
 class _Whole:
-    """How a call for a whole batch failed, and where that batch ends."""
+    """Failure of a call for a whole batch, and the end of that batch."""
 
     failure: Failure
     end: int
 
 
 class _Symbols:
-    """What is run for each symbol, from its first tick on, and its context. They know nothing of who asks for them.
+    """Host and context of each symbol, from its first tick on.
 
     Symbols whose handler has baskets have one of each for all that share a strand (``units``), by the first's key."""
 
@@ -213,7 +213,7 @@ class _Symbols:
         self.objects: dict[int, Any] = {}
 
     def host_of(self, key: int) -> Host | None:
-        """What is run for a symbol, if a tick of it has come."""
+        """Host of a symbol; None before the symbol's first tick."""
         return self.hosts.get(self._first(key))
 
     def rows_of(self, key: int) -> list[Any]:

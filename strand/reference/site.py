@@ -1,4 +1,4 @@
-"""Where the handlers that Python runs in a plain loop are at work: what they ask of it."""
+"""Site of the handlers that Python runs in a plain loop: the services that they ask of the loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SerialSite:
     participant = 0
 
     def batch(self) -> SerialEmitted:
-        """What is in hand."""
+        """Records that the current call has emitted."""
         return self._emitted
 
     def times(self) -> npt.NDArray[np.int64]:
@@ -49,7 +49,7 @@ class SerialSite:
         return times
 
     def arm(self, handled: int, alarm: int) -> None:  # noqa: ARG002 - a loop asks when the call is over
-        """When the timer of the symbol in hand is due from now on."""
+        """Sets the due time of the current symbol's timer."""
         self._alarms[self.key] = alarm
 
     def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:

@@ -67,7 +67,7 @@ class Before:
         raise ConfigurationError(f"replay: tick {self.number:,} of {self.symbol} is another one: the input has changed")
 
     def fails(self, handler: Handler) -> bool:
-        """Whether a handler fails by then that is called with the symbol's ticks."""
+        """Tells whether a handler that is called with the symbol's ticks fails by then."""
         try:
             self._replayed(handler, self.number)
         except HandlerError:
@@ -133,7 +133,8 @@ def rereading(
     options: Mapping[str, Any],
     per_day: bool,
 ) -> Rereading | None:
-    """What reads the ticks of a ``replay`` once more, with its arguments; None where they do not lie in files."""
+    """Returns a reader of the ticks of a ``replay`` for a second pass, with the replay's arguments; None where they do
+    not lie in files."""
     paths = [source] if isinstance(source, str | os.PathLike) else source
     if isinstance(source, Feed) or not all(Path(path).is_file() or Path(path).is_dir() for path in paths):
         return None
@@ -192,7 +193,7 @@ def _first_tick(
 
 
 def _number(error: HandlerError, dispatcher: Dispatcher | SerialLoop, batches: Iterator[TickBatch]) -> int | None:
-    """Which one of its symbol's ticks the failed one is; None where ticks were dropped."""
+    """Number of the failed tick among its symbol's ticks; None where ticks were dropped."""
     keys_of_strand: npt.NDArray[np.bool_] | None = None
     if not isinstance(dispatcher, Dispatcher):
         place = dispatcher._failed_at

@@ -68,9 +68,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How the run ended: after ``ticks``, with so many of them ``dropped``, ``error`` in words if by one.
+    """End of a run: after ``ticks``, with ``dropped`` of them dropped, and with ``error`` in words if one ended it.
 
-    ``fingerprint`` is the run's, outputs included; ``outputs``: how many records each has, and their digest.
+    ``fingerprint`` is the run's, outputs included. ``outputs``: the number of records of each output, and their digest.
     """
 
     ticks: int
@@ -116,7 +116,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def is_fingerprint_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as fingerprint files do. Raises OSError where it cannot be read."""
+    """Tells whether a file begins as fingerprint files do. Raises OSError where the file cannot be read."""
     try:
         with _opened(Path(path)) as file:
             return bool(file.read(len(_MAGIC)) == _MAGIC.encode())

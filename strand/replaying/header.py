@@ -1,4 +1,4 @@
-"""What a run was made of, for the header of its fingerprint file: input, handlers, selection, settings."""
+"""Header of a run's fingerprint file: input, handlers, selection, settings."""
 
 from __future__ import annotations
 

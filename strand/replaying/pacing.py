@@ -41,7 +41,7 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pacing:
-    """How well a pace was kept.
+    """Figures of how well a pace was kept.
 
     Ticks that ``step`` let through were never due and are not counted.
 
@@ -141,12 +141,12 @@ class Pacer:
 
     @property
     def paused(self) -> bool:
-        """Whether it is paused."""
+        """True while the pace is paused."""
         return self._paused
 
     @property
     def ticks(self) -> int:
-        """How many ticks have been let through."""
+        """Number of ticks that have been let through."""
         return self._ticks
 
     @property
@@ -285,14 +285,14 @@ class Pacer:
             at = end
 
     def _due(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """When each receive time is due; exact to 1 ns up to a hundred days after the schedule was last held on to."""
+        """Due time of each receive time; exact to 1 ns up to a hundred days after the schedule was last anchored."""
         assert self._anchor is not None
         received, clock_ns = self._anchor
         after = (times - np.int64(received)).view(np.int64) / self._speed
         return np.ceil(np.clip(after, -_FAR, _FAR)).astype(np.int64) + clock_ns
 
     def _stepped(self, times: npt.NDArray[np.int64], at: int) -> int:
-        """How far steps reach from there."""
+        """Position that steps reach from ``at``."""
         end = min(at + self._step_ticks, len(times))
         self._step_ticks -= end - at
         if self._step_until is not None:

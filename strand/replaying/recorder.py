@@ -84,7 +84,7 @@ class Recorder(NoRecorder):
 
     @property
     def intervals(self) -> tuple[Interval, ...]:  # type: ignore[override]
-        """What was recorded, without the symbols."""
+        """Intervals that were recorded, without the symbols."""
         return tuple(self._intervals)
 
     def __enter__(self) -> Self:
@@ -187,7 +187,7 @@ class Recorder(NoRecorder):
 
 
 def _plain(outputs: Mapping[str, OutputDigest]) -> dict[str, tuple[int, str]]:
-    """How many records each output has, and their digest."""
+    """Number of records of each output, and their digest."""
     return {name: (digest.records, digest.digest().hex()) for name, digest in outputs.items()}
 
 
@@ -198,7 +198,8 @@ def recorder_for(
     path: str | os.PathLike[str] | None,
     header: Callable[[], Mapping[str, Any]],
 ) -> NoRecorder:
-    """What records a replay: as often as asked, into the file asked for, or not at all."""
+    """Returns the recorder of a replay: with the interval and the file that were asked for, or one that records
+    nothing."""
     if every is None and path is None:
         return NoRecorder()
     return Recorder(dispatcher, lambda: feed.symbols, every, path, header() if path is not None else {})

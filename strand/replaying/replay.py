@@ -267,7 +267,7 @@ def replay(
 
 
 def _kind_of_run(options: RunOptions) -> Callable[..., Any]:
-    """What the ticks go to: a dispatcher, or a plain loop."""
+    """Returns the class that the ticks go to: a dispatcher, or a plain loop."""
     if workers_of(options) != 0:
         return Dispatcher
     from strand.reference.loop import SerialLoop

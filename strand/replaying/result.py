@@ -1,4 +1,4 @@
-"""What ``strand.replay`` returns: a run's result, which shows itself."""
+"""Result of ``strand.replay``, which shows itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ReplayResult"]
 
 @dataclass(frozen=True, repr=False)
 class ReplayResult(RunResult):
-    """What ``strand.replay`` returns. Its fields are those of ``strand.replaying.run_result.RunResult``."""
+    """Result of ``strand.replay``. Its fields are those of ``strand.replaying.run_result.RunResult``."""
 
     def plot(self, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
         """Draws a matplotlib figure of the run, which a notebook shows by itself.

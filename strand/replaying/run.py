@@ -45,8 +45,8 @@ _PROGRESS_S: Final = 0.1
 
 
 class Run:
-    """What has been published so far, in all (``ticks``), by symbol and otherwise (``seen``), and what ended it before
-    its time, if anything did (``ended_by``)."""
+    """State of a run: the ticks published so far, in all (``ticks``), by symbol and otherwise (``seen``). ``ended_by``
+    is the cause of an early end, if there was one."""
 
     def __init__(
         self,
@@ -87,13 +87,14 @@ class Run:
 
     @property
     def ticks(self) -> int:
-        """How many have been published, and counted: C counts them by symbol too in the same call, which an interrupt
-        comes before or after."""
+        """Number of ticks that have been published and counted. C counts them by symbol in the same call, so an
+        interrupt comes before or after both."""
         return self.seen.ticks
 
     @property
     def may_feed(self) -> bool:
-        """Whether the feed's decoder may publish as it decodes: batches are its own, and nobody wants to see them."""
+        """Tells whether the feed's decoder may publish as it decodes: the batches are the feed's own, and nobody wants
+        to see them."""
         return (
             isinstance(self._feed, DecodedFeed)
             and self._feed.takes_feeder
@@ -163,7 +164,7 @@ class Run:
             progress(self._finished())
 
     def count_the_rest(self) -> None:
-        """What ended the run may have come when a batch was in, and not yet counted."""
+        """Counts the ticks of a batch that was published before the run ended, but not yet counted."""
         more = self._dispatcher.statistics().accepted - self.ticks
         if 0 < more <= len(self._uncounted):
             first = self._dispatcher._first_of(self._uncounted, more)
@@ -215,7 +216,7 @@ class Run:
         feed_statistics: dict[str, int],
         pacer: Pacer | None,
     ) -> ReplayResult:
-        """What it has come to, once it has ended and the dispatcher knows all symbols."""
+        """Result of the run, once it has ended and the dispatcher knows all symbols."""
         dispatcher, outputs = self._dispatcher, self._dispatcher.outputs
         if self._wanted:
             dispatcher.rows.show_only(are_wanted(self._feed, self._wanted))

@@ -1,4 +1,4 @@
-"""What a run did: its rows, outputs, counts and times."""
+"""Result of a run: its rows, outputs, counts and times."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ __all__ = ["RunResult", "inflates"]
 
 
 def inflates(info: FeedInfo) -> bool:
-    """Whether the feed's file is compressed: then a thread is busy with it for most of a run. A member of a zip archive
-    that is stored as it is, is not."""
+    """True if the feed's file is compressed: then a thread is busy with it for most of a run. A member that a zip
+    archive stores uncompressed does not count."""
     return bool(info.details.get("compression", "none") != "none" and info.details.get("inflater", "") is not None)
 
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """What a run did.
+    """Result of a run.
 
     Attributes:
         info: What the feed says of itself.
@@ -123,7 +123,8 @@ class RunResult:
 
     @cached_property
     def warnings(self) -> tuple[RunWarning, ...]:
-        """What was done to the data or found wrong in it (docs/warnings.md), one entry per kind; empty if nothing was.
+        """Warnings of the run (docs/warnings.md): changes that it made to the data and faults that it found, one entry
+        per kind. Empty if there was nothing.
 
         ``skipped`` and ``statistics.dropped`` count what options let pass.
         """
@@ -167,7 +168,7 @@ class RunResult:
 
     @property
     def input_work(self) -> str:
-        """What ``input_wait_s`` was spent on: ``reading``, or for a compressed file ``reading and inflating``."""
+        """Work that ``input_wait_s`` was spent on: ``reading``, or for a compressed file ``reading and inflating``."""
         packed = inflates(self.info) or any(
             feed.get("compression") not in (None, "none") for feed in self.info.details.get("feeds", ())
         )
@@ -175,7 +176,7 @@ class RunResult:
 
     @property
     def limited_by(self) -> str:
-        """What took most of the run, as a word.
+        """Part of the run that took most of its time, as a word.
 
         It is what ``input_work`` says, ``feed`` (the rest of getting ticks), ``dispatch`` (publishing and handlers),
         ``set-up`` or ``pacing``.

@@ -1,4 +1,4 @@
-"""What a run did to its data, or found wrong in it: the list ``ReplayResult.warnings``.
+"""Changes that a run made to its data, and faults that it found: the list ``ReplayResult.warnings``.
 
 Handlers and feeds count what does not fit where they meet it. Here these counts become one list: each with an example
 and a cure.
@@ -285,8 +285,8 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
 
 
 class _Need(NamedTuple):
-    """What a handler lives on: ticks of a kind. ``used``: fields of its row that are above 0 where it got any, so that
-    it has none of a feed that lacks the kind only where all are 0."""
+    """Kind of tick that a handler needs. ``used``: fields of its row that are above 0 where it got any such tick. The
+    handler lacks the kind only where all these fields are 0."""
 
     row: frozenset[str]
     kind: str
@@ -360,7 +360,7 @@ def _all_rows(result: RunFacts) -> Sequence[Rows]:
 
 
 def _lacks(result: RunFacts, kind: str) -> bool:
-    """Whether the feed had ticks, and none that a handler that needs such a kind can live on."""
+    """Tells whether the feed had ticks, but none of the kind that a handler needs."""
     seen = result.seen
     if kind == "single order":
         return not seen.orders and (bool(seen.quotes) or 0 < seen.trades == result.ticks)
@@ -393,7 +393,8 @@ def _of_unused(result: RunFacts) -> Iterator[RunWarning]:
 
 
 def _of_trades(result: RunFacts) -> Iterator[RunWarning]:
-    """What handlers of trades had no use for, and those of the user's own that had no trade to be called with."""
+    """Warnings about ticks without use for handlers of trades, and about the user's handlers that were called with no
+    trade."""
     kind = "trade or order"
     if result.rows.asks_for_trades and _lacks(result, kind):
         counts = np.where(result.rows.asking, result.ticks_by_symbol, 0)
@@ -432,7 +433,7 @@ def _of_rows(result: RunFacts) -> Iterator[RunWarning]:
 
 
 def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.NDArray[Any]]:
-    """What a handler's rows count, shape (n,). Parts of a chain that count the same have met the same ticks."""
+    """Counters of a handler's rows, shape (n,). Parts of a chain that have the same counter have met the same ticks."""
     found: dict[_Counter, npt.NDArray[Any]] = {}
     for part in _parts(table):
         for row, counters in _OF_ROWS.items():

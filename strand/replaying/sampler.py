@@ -100,7 +100,7 @@ class Sampler:
 
     @property
     def wants_batches(self) -> bool:
-        """Whether it looks at rows between parts of a batch."""
+        """True if the sampler looks at rows between parts of a batch."""
         return self._rows is not None
 
     def follow(self, feed_ns: Callable[[], int]) -> None:
@@ -116,7 +116,7 @@ class Sampler:
                 self._rows.look_at_end(self._feed_ns, by_symbol, names)
 
     def timeline(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> Timeline | None:
-        """What was seen. ``names``: all that the feed came to know."""
+        """Timeline of the samples. ``names``: all symbols that the feed came to know."""
         if not self._on:
             return None
         from strand.replaying.timeline import Timeline
@@ -171,7 +171,7 @@ class Sampler:
 
 
 class NoSampler:
-    """Where nothing can be looked at from outside: a plain loop."""
+    """Sampler of a plain loop, which has no counters to look at from outside."""
 
     def __enter__(self) -> Self:
         return self

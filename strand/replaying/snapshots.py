@@ -26,7 +26,7 @@ __all__ = ["NoSnapshots", "Snapshot", "SnapshotRecorder", "snapshot", "snapshots
 
 @dataclass(frozen=True, repr=False)
 class Snapshot:
-    """What ``strand.snapshot`` makes, for ``replay(snapshot=...)``."""
+    """Order for snapshots, made by ``strand.snapshot`` for ``replay(snapshot=...)``."""
 
     every_ns: int
     fields: tuple[str, ...]
@@ -99,7 +99,7 @@ class NoSnapshots:
         """All has been handled."""
 
     def snapshots(self) -> Snapshots | None:
-        """What was taken."""
+        """Snapshots that were taken."""
         return None
 
 
@@ -195,7 +195,7 @@ _BEFORE: Final = -(2**63)
 
 
 def snapshots_for(wanted: Snapshot | None, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> NoSnapshots:
-    """What takes the snapshots of a replay, if any are wanted. Raises ConfigurationError."""
+    """Returns the recorder of a replay's snapshots, if any are wanted. Raises ConfigurationError."""
     if wanted is None:
         return NoSnapshots()
     if not isinstance(wanted, Snapshot):

@@ -1,4 +1,4 @@
-"""What a run did over time: counters and rows sampled while it went on."""
+"""History of a run: counters and rows sampled while it went on."""
 
 from __future__ import annotations
 

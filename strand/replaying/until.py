@@ -1,4 +1,4 @@
-"""Where a replay stops before its feed ends: after a symbol's tick, or at a time; and a prompt at that tick."""
+"""Early end of a replay: after a symbol's tick, or at a time, and a prompt at that tick."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Until:
 
     @classmethod
     def of(cls, until: object, *, pdb: bool = False, workers: object = 0) -> Until:
-        """What the options of ``replay`` say. Raises ConfigurationError."""
+        """Reads the options of ``replay``. Raises ConfigurationError."""
         if isinstance(until, tuple | list):
             if len(until) != 2 or not isinstance(until[0], str) or not is_whole(until[1]) or until[1] < 1:
                 raise ConfigurationError(
@@ -61,7 +61,7 @@ class Until:
 
     @property
     def cuts(self) -> bool:
-        """Whether it cuts anything."""
+        """True if it ends the replay early."""
         return self.symbol is not None or self.moment is not None
 
     def cut(
@@ -96,7 +96,7 @@ class Until:
         )
 
     def _last(self, batch: TickBatch, run: RunBase, again: Rereading | None) -> Iterator[TickBatch]:
-        """What ends with the tick to stop after."""
+        """Yields the batch that ends with the last tick, with a prompt at that tick if one is wanted."""
         if not self.prompt:
             yield batch
             return

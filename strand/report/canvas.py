@@ -38,7 +38,8 @@ def new_figure(height: float, palette: Palette) -> Any:
 
 
 def styled(palette: Palette, **others: Any) -> AbstractContextManager[None]:
-    """What is made or written in the block has the project's style, and no setting of the user's is changed by it."""
+    """Applies the project's style to figures that are made or written in the block, and leaves the user's settings
+    alone."""
     style = {
         "font.size": 8,
         "axes.titlesize": 9,

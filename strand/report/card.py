@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: a small table."""
+"""Table that a notebook shows for a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says at its end, in a few lines: its figures in one, and what a user has to know beside them.
+"""Closing lines of a run: one line of figures, and below it the warnings that a user has to know.
 
 Plain text, so that a command whose results go to files needs no library for tables.
 """

@@ -1,4 +1,4 @@
-"""What stands on the report's page, most wanted first: numbers as text, figures as SVG."""
+"""Contents of the report's page, most wanted first: numbers as text, figures as SVG."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _cards(result: RunResult) -> list[Card]:
 
 
 def _depth_or_latency(result: RunResult) -> Card:
-    """What ticks waited for: others before them, or, where they came at a pace, so long."""
+    """Card of the queue depth, or, for a paced run without one, of the last latency."""
     if (depth := queue_depth(result)) is not None:
         return Card("queue depth, max", f"{depth.maximum:,}", "ticks", f"median {depth.p50:,}")
     name, latency = list(result.statistics.latencies.items())[-1]
@@ -138,13 +138,13 @@ def _depth_or_latency(result: RunResult) -> Card:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Where the text ends in a unit, that apart."""
+    """Splits a text into value and unit; the unit is empty where the text has none."""
     value, _, unit = text.rpartition(" ")
     return (value, unit) if value else (unit, "")
 
 
 def _speed(result: RunResult) -> str:
-    """How much of the feed's time passed in the run's."""
+    """Speed of the run: feed time that passed per run time."""
     timeline = result.timeline
     if timeline is None or not len(timeline) or result.info.span is None:
         return f"including {duration(result.setup_s * 1e9)} of set-up"
@@ -283,7 +283,7 @@ def _symbols(result: RunResult) -> Section:
 
 
 def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
-    """What handlers took of the busiest symbols, where that is known of any."""
+    """Table of the handlers' times for the busiest symbols, where any time was measured."""
     timeline = result.timeline
     if timeline is None:
         return "", []

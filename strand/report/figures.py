@@ -33,7 +33,7 @@ BUCKETS_A_BAR: Final = 4
 
 
 def plot(result: RunResult, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
-    """What ``ReplayResult.plot`` does."""
+    """Draws the figure of ``ReplayResult.plot``."""
     if kind is not None:
         one_of("kind", kind, KINDS)
     kinds = [kind] if kind is not None else ["throughput", "workers", "latency", "symbols"]
@@ -208,7 +208,7 @@ def _symbols(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
 
 
 def concentration(axis: Any, counts: npt.NDArray[Any], palette: Palette) -> None:
-    """What share of the ticks the n busiest symbols have; ``counts``: ticks per symbol, falling."""
+    """Draws the share of the ticks that the n busiest symbols have. ``counts``: ticks per symbol, falling."""
     axis.set_title("Concentration")
     axis.set_xlabel("busiest symbols")
     axis.set_ylabel("% of ticks")

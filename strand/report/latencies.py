@@ -37,8 +37,8 @@ def latency_rows(s: Statistics) -> list[tuple[str, ...]]:
 
 
 class QueueDepth(NamedTuple):
-    """How many ticks were published and not yet handled, at ``moments`` of a run: the median, p99 and maximum. ``p50``
-    and ``p99`` are the depth at one of the moments: at that share of them it was no greater."""
+    """Number of ticks that were published and not yet handled, at ``moments`` of a run: the median, p99 and maximum.
+    ``p50`` and ``p99`` are depths of sampled moments: at that share of the moments the depth was no greater."""
 
     moments: int
     p50: int

@@ -1,4 +1,4 @@
-"""What a scheduling policy and a guard counted, as tables for all who show it."""
+"""Counters of a scheduling policy and a guard, as tables for every page and command that shows them."""
 
 from __future__ import annotations
 

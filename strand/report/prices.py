@@ -26,7 +26,7 @@ _DRAWN: Final = {
 
 
 def has_prices(rows: npt.NDArray[Any]) -> bool:
-    """Whether there is anything to draw: a bid and an ask, a last price or a VWAP, at one moment at least."""
+    """Tells whether the rows have anything to draw: a bid and an ask, a last price or a VWAP, at any moment."""
     return any(np.isfinite(values).any() for values in _prices(rows).values())
 
 

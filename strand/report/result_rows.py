@@ -71,7 +71,7 @@ class ResultRows(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What the names of fields do not say."""
+        """Note on the fields that their names do not explain."""
         return "last_... is the last full bar; the names without last_ are the current bar" if self.of_bars else ""
 
     def fitting(self, width: int | None, gap: int) -> tuple[list[ShownField], list[str]]:
@@ -90,7 +90,7 @@ class ResultRows(NamedTuple):
 
 
 def sort_fields(dtype: np.dtype[Any]) -> list[str]:
-    """What rows of a dtype can be sorted by."""
+    """Names of the keys and fields that rows of a dtype can be sorted by."""
     return ["symbol", "ticks", *(name for name in dtype.names or () if not dtype[name].shape and name != "ticks")]
 
 
@@ -166,14 +166,14 @@ def _order(sort: str | None, columns: dict[str, npt.NDArray[Any]]) -> npt.NDArra
 
 
 def _rank(field: ShownField, sort: str | None, under_way: Set[str]) -> tuple[bool, bool, bool, int]:
-    """What is sorted by comes first, what says nothing last: a column of dashes or zeros. A full bar comes before one
-    that is ``under_way``."""
+    """Sort key of a field: the field that orders the rows comes first, columns of only dashes or zeros last. A full bar
+    comes before a bar that is ``under_way``."""
     known = PREFERRED.index(field.name) if field.name in PREFERRED else len(PREFERRED)
     return field.name != sort, set(field.cells) <= {UNDEFINED, "0"}, field.name in under_way, known
 
 
 def _is_exact(rows: Rows, name: str) -> bool:
-    """Whether a field's numbers are whole ones of a smaller unit."""
+    """Tells whether a field stores whole numbers of a smaller unit."""
     dtype = rows.array.dtype
     for part in name.split("."):
         dtype = dtype[part] if part in (dtype.names or ()) else dtype

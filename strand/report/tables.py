@@ -1,4 +1,4 @@
-"""What the command shows of a replay or a file, for people."""
+"""Tables of a replay or a file that the command prints for people."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def latency_table(s: Statistics, **options: Any) -> Table:
 
 
 def print_skipped(console: Console, found: dict[str, Any]) -> None:
-    """What ``skipped_as_dict`` has, where it has anything."""
+    """Prints the counts and samples of ``skipped_as_dict``, if there are any."""
     for reason, count in found["counts"].items():
         console.print(f"[yellow]skipped:[/] {count:,} {escape(reason)}")
     for sample in found["samples"]:
@@ -137,7 +137,7 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
 
 
 def _print_tables(console: Console, result: RunResult) -> None:
-    """What each worker did, and the latencies."""
+    """Prints the figures of each worker, and the latencies."""
     s = result.statistics
     heads = ("worker", "core", "ticks", "busy", "visits", "stolen", "parks")
     table = numbers_table(*heads, title=f"imbalance {s.imbalance:.2f}")
@@ -153,7 +153,7 @@ def _print_tables(console: Console, result: RunResult) -> None:
 
 
 def print_policy(console: Console, s: Statistics, **options: Any) -> None:
-    """What the policy counted. ``options``: of Table."""
+    """Prints the policy's counters. ``options``: arguments of the tables."""
     for heads, rows in policy_tables(s):
         table = numbers_table(*heads, **options)
         for row in rows:
@@ -184,7 +184,7 @@ _OF_READING: Final = frozenset({"bytes_decoded", "bytes_in", "bytes_out", "read_
 
 
 def print_info(console: Console, found: dict[str, Any], *, verbose: bool = False) -> None:
-    """What ``strand info`` found. ``verbose``: with the feed's counters as they are, those of reading among them."""
+    """Prints the findings of ``strand info``. ``verbose``: adds the feed's raw counters, with those of reading."""
     table = Table(show_header=False, box=None)
     table.add_column()
     table.add_column(overflow="fold")

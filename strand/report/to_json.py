@@ -1,4 +1,4 @@
-"""What the command shows of a replay, for programs."""
+"""JSON of a replay that the command prints for programs."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def as_dict(result: RunResult) -> dict[str, Any]:
 
 
 def skipped_as_dict(skipped: Skipped) -> dict[str, Any]:
-    """What a feed passed over: counts by reason, and samples."""
+    """Records that a feed skipped: counts by reason, and samples."""
     return {"counts": dict(skipped.counts), "samples": [sample._asdict() for sample in skipped.samples]}

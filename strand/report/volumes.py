@@ -27,7 +27,7 @@ _LABELLED: Final = 4
 
 
 def scale_top(volumes: npt.NDArray[np.float64]) -> float:
-    """Where the scale ends: at the highest column, or below a few that stand far above all others. 0: no volume."""
+    """Top of the scale: the highest column, or less where a few columns stand far above all others. 0: no volume."""
     found = np.sort(volumes[volumes > 0])
     if not len(found):
         return 0.0

@@ -1,4 +1,4 @@
-"""Where the jobs of a sweep run: in this process, in processes of this machine, or on a Ray cluster."""
+"""Backends that run the jobs of a sweep: this process, processes of this machine, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _TRIES: Final = 5
 
 
 def backend_for(name: str) -> Runs:
-    """What runs the jobs. Raises ConfigurationError for a name that no backend has, MissingExtraError where a package
-    that the backend takes is not installed."""
+    """Returns the function that runs the jobs. Raises ConfigurationError for an unknown name, and MissingExtraError
+    where a package of the backend is not installed."""
     if name not in get_args(Backend):
         raise ConfigurationError(f"backend: {name!r} is not {' or '.join(map(repr, get_args(Backend)))}")
     what, extra, packages = _NEEDS[name]

@@ -84,7 +84,7 @@ def _names_a_file(value: object) -> bool:
 
 
 def _params(part: SingleHandler, swept: bool) -> object:
-    """What a part was given; of the one that has sets, what they have in common."""
+    """Parameters of a part for its digest; for the swept part, only the values that all sets share."""
     if part.params is None:
         return None
     return part.params.dtype.descr, sorted(part.params.defaults.items()), _sorted(part.params.values), swept

@@ -69,7 +69,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Emitted:
-    """What one set emitted to one output: how many records, and their digest."""
+    """Records that one set emitted to one output: their number, and their digest."""
 
     records: int
     digest: str
@@ -77,7 +77,8 @@ class Emitted:
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What one set left. ``fingerprint``: that of a replay with this set alone. ``rows``: the digest of its rows."""
+    """Results of one set. ``fingerprint``: that of a replay with this set alone. ``rows``: the digest of the set's
+    rows."""
 
     fingerprint: str
     rows: str
@@ -86,8 +87,8 @@ class Left:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """What a job did. ``digest``: of the file's bytes, ``stamp``: what it had meanwhile. ``left``: by each set, by its
-    number. ``seconds``: wall time. ``warnings``: those of the run, in one line each."""
+    """Result of a job. ``digest``: of the file's bytes. ``stamp``: the file's stamp meanwhile. ``left``: the results of
+    each set, by the set's number. ``seconds``: wall time. ``warnings``: the warnings of the run, one line each."""
 
     label: str
     digest: str
@@ -151,7 +152,8 @@ def _swept(job: Job) -> Handler:
 
 
 def _sinks(job: Job, swept: Handler, files: Mapping[str, Path]) -> dict[str, SetRecords | Dropped]:
-    """What takes each output's records: those of the handlers before are no part of the data set."""
+    """Sink of each output; records of the handlers before the swept part are dropped, since the data set leaves them
+    out."""
     assert job.handler is not None
     part = part_with_sets(job.handler)[1]
     return {

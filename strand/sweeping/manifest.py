@@ -1,4 +1,4 @@
-"""What a data set of sweeps holds: a SQLite file beside its tables.
+"""Manifest of a data set of sweeps: a SQLite file beside its tables.
 
 A run is one set of parameters over one file, by one version of the code. It is there once its tables are.
 """

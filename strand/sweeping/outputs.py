@@ -1,4 +1,4 @@
-"""What the sets of a sweep emit: one file of all of them, and a digest of each one's records."""
+"""Outputs of a sweep's sets: one file per output for all sets, and a digest of each set's records."""
 
 from __future__ import annotations
 

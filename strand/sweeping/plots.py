@@ -25,7 +25,7 @@ LINES: Final = 10
 
 
 class Swept(Protocol):
-    """What is drawn: a ``strand.SweepResult``."""
+    """Result to draw: a ``strand.SweepResult``."""
 
     @property
     def sets(self) -> Mapping[int, Mapping[str, Any]]: ...
@@ -45,9 +45,9 @@ class Swept(Protocol):
 
 @dataclass(frozen=True)
 class Scores:
-    """What each set scored over each file: the sum of a field over all symbols. ``by_file``: shape (sets, files), NaN
-    where no symbol has a value. ``numbers``: of the sets. ``unit``: a word for the field's unit, empty where it
-    declares none."""
+    """Score of each set over each file: the sum of a field over all symbols. ``by_file``: shape (sets, files), NaN
+    where no symbol has a value. ``numbers``: those of the sets. ``unit``: a word for the field's unit, empty where the
+    field declares none."""
 
     field: str
     unit: str
@@ -93,7 +93,7 @@ def scores_of(result: Swept, by: str) -> Scores:
 
 
 def plot(result: Swept, scores: Scores, *, best: int = 5, smallest: bool = False) -> Any:
-    """What ``SweepResult.plot`` does, of scores of its sets."""
+    """Draws the figure of ``SweepResult.plot`` from the scores of its sets."""
     drawing = _Drawing(result.sets, scores, scores.best(min(best, LINES), smallest=smallest), LIGHT)
     has_files = len(scores.labels) > 1
     with styled(LIGHT):
@@ -142,7 +142,7 @@ class _Drawing:
 
     @property
     def is_grid(self) -> bool:
-        """Whether two parameters vary, no two sets have the same pair of them, and half of all pairs is a set."""
+        """True if two parameters vary, each set has its own pair of values, and at least half of all pairs are sets."""
         if len(self._varying) != 2:
             return False
         pairs = {tuple(values[name] for name in self._varying) for values in self._values}

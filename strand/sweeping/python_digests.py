@@ -189,7 +189,8 @@ class PythonDigest:
             self.add(list(part) if place in (3, 4) and part is not None else part)
 
     def _add_named(self, value: Any, kind: type, name: str) -> None:
-        """What pickle takes by its name, if the name leads to it; of the user's own also what it holds."""
+        """Adds a value that pickle stores by name, if the name leads to the value. Of the user's own values, adds the
+        content too."""
         module = pickle.whichmodule(value, name)  # type: ignore[attr-defined] # it has no stub
         try:
             found = functools.reduce(getattr, name.split("."), sys.modules.get(module))
@@ -202,7 +203,8 @@ class PythonDigest:
             self.add((kind, getattr(value, "__dict__", None)))
 
     def _add_installed(self, module: str | None, name: str) -> bool:
-        """Whether it is of a package beside the user's code, or of an extension module. Then adds it by its name."""
+        """Adds a value of an installed package or an extension module by its name. Returns False, and adds nothing, for
+        the user's own code."""
         top, file = _package(module), getattr(sys.modules.get(module or ""), "__file__", None)
         if file is not None and file.endswith(tuple(EXTENSION_SUFFIXES)):
             self._add_name(module, name)
@@ -215,7 +217,7 @@ class PythonDigest:
         return True
 
     def _add_name(self, module: str | None, name: str) -> None:
-        """What is known by its name, with the version of its package and what its file holds."""
+        """Adds a name, with the version of its package and the content of its file."""
         top, file = _package(module), getattr(sys.modules.get(module or ""), "__file__", None)
         version = getattr(sys.modules.get(top), "__version__", None)
         told = () if top in _OURS else (str(version), None if file is None else _bytes_of(file))

@@ -1,4 +1,4 @@
-"""What ``strand.sweep`` returns: tables over all files and sets."""
+"""Result of ``strand.sweep``: tables over all files and sets."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class SweepTable:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SweepResult:
-    """What ``strand.sweep`` returns.
+    """Result of ``strand.sweep``.
 
     Attributes:
         code: The digest of the code and options.
@@ -174,7 +174,7 @@ class SweepResult:
 
     @property
     def outputs(self) -> dict[str, SweepTable]:
-        """What each set emitted, by the name of the output."""
+        """Records that each set emitted, by the name of the output."""
         names = {name for run in self.runs for name in run.files if name != ROWS}
         return ByName("output", {name: self._table(name) for name in sorted(names)})
 

@@ -240,7 +240,7 @@ def _jobs(
     manifest: Manifest,
     selection: Mapping[str, Any],
 ) -> Iterator[Job]:
-    """What is to be run: of each file the sets that are not there yet, the largest file first."""
+    """Jobs to run: for each file the sets that have no result yet, the largest file first."""
     there: dict[tuple[str, str], set[int]] = {}
     for run in manifest.runs(code):
         there.setdefault((run.label, run.input), set()).add(run.number)

@@ -30,7 +30,7 @@ SHOWN = 5
 
 
 class Ran(Protocol):
-    """What a run made: a ReplayResult, or a Dispatcher that has stopped."""
+    """Finished run: a ReplayResult, or a Dispatcher that has stopped."""
 
     @property
     def symbols(self) -> Sequence[str]: ...

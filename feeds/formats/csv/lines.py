@@ -131,12 +131,12 @@ def _whole_lines(chunks: Chunks, skip: int) -> Iterator[memoryview | None]:
 
 
 def _first_end(data: memoryview) -> int:
-    """Where the first line ends, its end included; 0 where none does."""
+    """Offset after the end of the first line; 0 where no line ends."""
     return bytes(data).find(b"\n") + 1
 
 
 def _last_end(data: memoryview) -> int:
-    """Where the last whole line ends; 0 where none does."""
+    """Offset after the last whole line; 0 where no line ends."""
     # Looked for in the tail first: copying a megabyte to find the last line's end would cost as much as inflating it.
     for size in (4096, LONGEST_LINE, len(data)):
         tail = bytes(data[max(len(data) - size, 0) :])
@@ -235,7 +235,7 @@ class _Parser:
         return block
 
     def _fields_of(self, line: bytes) -> int:
-        """How many fields a line has; -1 where a quote in it does not end."""
+        """Number of fields of a line; -1 where a quote in it does not end."""
         if _QUOTE not in line:
             return line.count(self._found.delimiter.encode()) + 1
         text, delimiter = line.decode("latin-1"), self._found.delimiter
@@ -252,7 +252,7 @@ def _shown(line: bytes) -> str:
 
 
 def _line_count(text: bytes | memoryview, ends: int, odd: bool) -> int:
-    """How many lines a text with ``ends`` line feeds has. ``odd``: it may also have line ends of other kinds."""
+    """Number of lines of a text with ``ends`` line feeds. ``odd``: it may also have line ends of other kinds."""
     if odd and count_byte(text, 13):
         whole = bytes(text)
         ends += whole.count(b"\r") - whole.count(b"\r\n")

@@ -1,4 +1,4 @@
-"""Which profile a CSV file is for, and where its columns are, from the file's first bytes."""
+"""Choice of the profile for a CSV file, and the positions of its columns, from the file's first bytes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ class Match:
 
 @functools.lru_cache(maxsize=64)
 def _places(columns: tuple[str, ...]) -> dict[str, list[int]]:
-    """Where each name, as it is compared, stands. Kept, since every profile asks it of the same header."""
+    """Positions of each column name, in its compared form. Cached, since every profile asks for those of the same
+    header."""
     places: dict[str, list[int]] = {}
     for at, name in enumerate(columns):
         places.setdefault(normal(name), []).append(at)
@@ -208,7 +209,7 @@ def _missing(found: Match) -> str:
 
 
 def _unlike(found: Match, row: list[str]) -> str:
-    """What in the first line of data is not as the profile's files have it."""
+    """Difference between the first line of data and the profile's files, in words."""
     for name, shape in found.profile.like:
         at = found.column((name,))
         if at is not None and at < len(row) and not shape.fullmatch(row[at].strip()):

@@ -22,7 +22,8 @@ __all__ = ["PartsMaker", "tick_maker"]
 
 
 def tick_maker(found: Match, sample: dict[int, str], levels: int | None, **options: Any) -> TickMaker | PartsMaker:
-    """What makes ticks of one file's blocks. ``levels``: the most levels of a book, None for all that the file has."""
+    """Returns the maker of ticks for one file's blocks. ``levels``: the most levels of a book, None for all that the
+    file has."""
     parts = present_parts(found, levels)
     return PartsMaker(found, sample, parts, options) if parts else TickMaker(found, sample, **options)
 
@@ -149,7 +150,7 @@ def _end_rows(ticks: TickBatch, kept: Any, last: int, *, sets: bool) -> None:
 
 
 def _is_filled(made: Made) -> Any:
-    """Whether a tick says anything: a price, of either side where it is a quote, or a size."""
+    """Mask of the ticks that hold a value: a price, of either side for a quote, or a size."""
     ticks = made.ticks
     quote = (ticks["kind"] == KIND_QUOTE) & (ticks["order_id"] != UNDEF_PRICE)
     return (ticks["price"] != UNDEF_PRICE) | quote | ((ticks["kind"] != KIND_QUOTE) & (ticks["size"] != 0))

@@ -1,4 +1,4 @@
-"""What a CSV profile says, read from TOML and checked key by key: docs/feeds/csv.md describes the keys."""
+"""Content of a CSV profile, read from TOML and checked key by key: docs/feeds/csv.md describes the keys."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Profile:
-    """How the lines of a CSV file become ticks."""
+    """Rules that turn the lines of a CSV file into ticks."""
 
     name: str
     about: str

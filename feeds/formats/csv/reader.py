@@ -47,7 +47,8 @@ _HEAD_BYTES: Final = 1 << 15
 
 
 def recognise(head: bytes) -> bool:
-    """Whether a built-in profile knows a file that starts with ``head`` (whole lines of it: 4,096 bytes are enough)."""
+    """Tells whether a built-in profile knows a file that starts with ``head`` (whole lines of it: 4,096 bytes are
+    enough)."""
     if b"\0" in head:
         return False
     return next(matches(head), None) is not None

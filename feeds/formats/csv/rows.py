@@ -195,7 +195,7 @@ class CsvRows:
         return word, problem, text
 
     def _form_of(self, text: str) -> str:
-        """What a profile could say of a number that it does not read."""
+        """Advice for a number that the profile does not read: the key to set."""
         if text.strip().lower() in _NO_VALUES:
             return f'; give undefined = "{text.strip()}" if it stands for no value'
         if self._match.profile.marks[0] == b"," and "." in text:
@@ -244,7 +244,7 @@ def _finer_unit(text: str) -> str:
 
 
 def _has_last_line(block: Block, made: Made) -> bool:
-    """Whether the last line of a block became a tick, and nothing shows where its last value ends."""
+    """True if the last line of a block became a tick, and nothing shows where its last value ends."""
     if not len(made.faults) or made.faults[-1] or block.ends_value:
         return False
     row = block.rows - 1 if made.rows is None else int(made.rows[-1])

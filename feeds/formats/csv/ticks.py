@@ -294,7 +294,7 @@ class TickMaker:
     def _since_last(
         self, rule: FieldRule, block: Block, of: tuple[Faults, Chosen | None], keys: Any, times: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """How much more than in its symbol's row before a running total is, of each row."""
+        """Difference of each row's running total from the symbol's row before."""
         faults = of[0]
         at = self._place(rule.columns)
         totals = np.zeros(len(faults), np.int64)
@@ -329,17 +329,17 @@ class TickMaker:
             np.abs(out, out=out)
 
     def is_size(self, column: int) -> bool:
-        """Whether a column holds sizes."""
+        """True if a column holds sizes."""
         running = [] if self._running is None else [self._running]
         sizes = (rule for rule in [*self._readers, *running] if rule.field in SIZES and not (rule.map or rule.pair))
         return any(self.found.column(rule.columns) == column for rule in sizes)
 
     def is_mapped(self, column: int) -> bool:
-        """Whether a column holds texts that a map lists."""
+        """True if a column holds texts that a map lists."""
         return any(rule.map and self.found.column(rule.columns) == column for rule in self._readers)
 
     def can_round(self, column: int) -> bool:
-        """Whether a column holds decimals, which may be rounded on request; times of other forms may not."""
+        """True if a column holds decimals, which may be rounded on request; times of other forms may not."""
         return self._times.is_decimal(column) or any(
             rule.field in self._numbers
             and self._numbers[rule.field].form == DECIMAL
@@ -348,7 +348,7 @@ class TickMaker:
         )
 
     def cure(self, column: int, fault: int) -> str:
-        """What to do about a fault in a column of times; empty: it is another one."""
+        """Advice for a fault in a column of times; empty for any other column."""
         return self._times.cure(column, fault)
 
     def unresolved(self) -> int | None:
@@ -398,9 +398,11 @@ class _RunningTotals:
     def differences(
         self, totals: npt.NDArray[np.int64], keys: npt.NDArray[np.uint32] | None, days: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """How much more each row's total is than the one before of its symbol, and which ones fall within a day.
+        """Difference of each row's total from the symbol's total before, and a mask of the totals that fall within a
+        day.
 
-        The first one, and one that has fallen by a later day, count from 0. One that falls within a day is no total.
+        The first total counts from 0, and so does a total that has fallen on a later day. A total that falls within a
+        day is no total.
         """
         keys = np.zeros(len(totals), np.uint32) if keys is None else keys
         if len(keys) and (most := int(keys.max())) >= len(self._totals):

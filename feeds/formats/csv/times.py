@@ -82,11 +82,11 @@ class TimeReader:
         return {time.field: self._read(time, block, faults, chosen) for time in self._columns}
 
     def is_decimal(self, column: int) -> bool:
-        """Whether a column holds times that are decimals."""
+        """True if a column holds times that are decimals."""
         return any(time.column == column and time.numbers.form == DECIMAL for time in self._columns)
 
     def _column(self, rule: FieldRule, sample: Mapping[int, str]) -> _TimeColumn:
-        """How a time is written: the first of the profile's ways that the column's first time agrees with."""
+        """Form of a time: the first of the profile's forms that the column's first time agrees with."""
         at = self._place(rule.columns)
         empty = 0 if rule.empty else None
         for unit in rule.unit:
@@ -186,7 +186,7 @@ class TimeReader:
         return np.array(days, np.int64)[places]
 
     def cure(self, column: int, fault: int) -> str:
-        """What to do about a fault in a column of times, to follow what is wrong; empty: there is nothing to say."""
+        """Advice for a fault in a column of times, to follow the fault's text; empty where there is none."""
         time = next((time for time in self._columns if time.column == column), None)
         if fault == FAULT_TEXT:
             return self._forms(column, time)

@@ -1,4 +1,4 @@
-"""What stands before a DBN file's records: its metadata, and from it what instruments are called when."""
+"""Metadata before a DBN file's records, and the names of instruments over time that it gives."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DbnMetadata:
         return _ZONES.get(str(self.decoded.dataset).partition(".")[0])
 
     def details(self) -> dict[str, Any]:
-        """What it says of the request the file answers, as plain values."""
+        """Details of the request that the file answers, as plain values."""
         decoded = self.decoded
         end = decoded.end if decoded.end is not None and 0 < decoded.end < _LAST_NS else None
         return {
@@ -164,7 +164,7 @@ class SymbolTable:
     ) -> tuple[
         npt.NDArray[np.uint32], npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.uint32]
     ]:  # fmt: skip
-        """What the metadata says: ids, first and last ns, keys."""
+        """Mappings of the metadata: ids, first and last ns, keys."""
         wanted = {name: self.key(name) for name in self._index}
         rows = self._rows
         return (
@@ -176,7 +176,7 @@ class SymbolTable:
 
     @property
     def may_roll(self) -> bool:
-        """Whether the metadata gives one name to several ids."""
+        """True if the metadata gives one name to several ids."""
         ids: dict[str, int] = {}
         return any(ids.setdefault(name, number) != number for number, _, _, name in self._rows)
 

@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 
 
 def is_databento(source: ArrowSource) -> bool:
-    """Whether a table has the columns that all of Databento's records have."""
+    """True if a table has the columns that all of Databento's records have."""
     return set(source.names) >= _HEADER and not source.metadata.get(b"strand")
 
 
@@ -165,7 +165,7 @@ class DatabentoSource(Dialect):
         return every.ravel(), np.repeat(rows, self._width)
 
     def _heads(self, batch: Any, first: int) -> tuple[Array, Array]:
-        """What each record has, as ticks, and their rows."""
+        """Ticks with the common fields of each record, and the rows of the records."""
         n, there = batch.num_rows, set(batch.schema.names)
         ticks = np.asarray(zeros(n))
         event = self._times(batch, "ts_event")

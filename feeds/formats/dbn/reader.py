@@ -59,7 +59,7 @@ _BAR_TYPES: Final = {"type_11": 0, **{f"type_{0x20 + at:02x}": ns for at, ns in 
 
 
 def recognise(head: bytes) -> bool:
-    """Whether an uncompressed file that starts with ``head`` has DBN's letters and a version."""
+    """Tells whether an uncompressed file that starts with ``head`` has DBN's letters and a version."""
     return head.startswith(b"DBN") and len(head) >= 8 and 0 < head[3] < _NEWEST_CONCEIVABLE
 
 
@@ -141,7 +141,7 @@ class DbnFeed(DecodedFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """What the metadata says: ``venue`` is the data set, ``date`` the UTC date that the data starts on."""
+        """Description from the metadata: ``venue`` is the data set, ``date`` the UTC date that the data starts on."""
         roll = self._decoder.first_roll
         if roll is None:
             return self._info

@@ -1,4 +1,4 @@
-"""What an ITCH 5.0 file says beside its ticks: names and attributes of stocks, and events of the whole market."""
+"""Content of an ITCH 5.0 file beside its ticks: names and attributes of stocks, and events of the whole market."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ItchSymbols(Sequence[str]):
 
 
 class ItchNames:
-    """What all feeds of ITCH say of their symbols."""
+    """Symbols of a feed of ITCH: the common part of all such feeds."""
 
     #: An index is a stock locate: in all files of a venue and date the same stock.
     locates: Final = True
@@ -103,8 +103,8 @@ class ItchNames:
 
     @property
     def directory(self) -> Mapping[str, StockAttributes]:
-        """What directory messages say of each stock, by name: grows while batches are read. A later message replaces an
-        earlier one."""
+        """Attributes of each stock from directory messages, by name: grows while batches are read. A later message
+        replaces an earlier one."""
         return self._symbols.attributes()
 
     @property

@@ -76,7 +76,7 @@ _DAY_NS: Final = 86_400_000_000_000
 
 
 def recognise(head: bytes) -> bool:
-    """Whether an uncompressed file that starts with ``head`` (16 bytes are enough) looks like ITCH 5.0.
+    """Tells whether an uncompressed file that starts with ``head`` (16 bytes are enough) looks like ITCH 5.0.
 
     True when the first message has a known type, a length field that is 0 or that type's, and a time within a day.
     """

@@ -39,12 +39,12 @@ _CLOSED: Final = "the feed was closed while it was being read"
 
 
 def worth_striping(size: int) -> bool:
-    """Whether stripes read a file of so many bytes faster."""
+    """True if stripes read a file of ``size`` bytes faster."""
     return size >= _MIN_BYTES
 
 
 def thread_count() -> int:
-    """How many threads look for ticks: one per core of this process, up to a bound."""
+    """Number of threads that look for ticks: one per core of this process, up to a bound."""
     return min(len(os.sched_getaffinity(0)), _THREADS)
 
 

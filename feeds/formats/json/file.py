@@ -43,7 +43,7 @@ class JsonFileFeed(BaseFeed):
 
     @abc.abstractmethod
     def _none_yet(self) -> JsonTicks:
-        """What takes the messages, from the file's start."""
+        """Returns a new taker of messages, as at the file's start."""
 
     @abc.abstractmethod
     def _take(self, line: Line | None) -> bool:

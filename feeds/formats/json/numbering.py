@@ -36,13 +36,13 @@ class Numbers(NamedTuple):
     previous: int | None = None
 
     def follows(self, last: int) -> bool:
-        """Whether this message is the next one after ``last``."""
+        """True if this message is the next one after ``last``."""
         if self.previous is not None:
             return self.previous == last
         return (self.last if self.first is None else self.first) == last + 1
 
     def reaches(self, last: int) -> bool:
-        """Whether no change lies between ``last`` and this message."""
+        """True if no change lies between ``last`` and this message."""
         if self.previous is not None:
             return self.previous <= last
         return (self.last if self.first is None else self.first) <= last + 1
@@ -50,7 +50,7 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Where messages have their numbers.
+    """Paths of the numbers in a rule's messages.
 
     Attributes:
         name: Rules of one name share each symbol's sequence.

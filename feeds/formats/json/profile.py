@@ -1,4 +1,4 @@
-"""How the JSON messages of a live feed become ticks: a small table, given as a dict or a TOML file.
+"""Profile that turns the JSON messages of a live feed into ticks: a small table, given as a dict or a TOML file.
 
     name = "example"
     ticks = "plain"                 # what the ticks mean, as FeedInfo.ticks has it; of single orders "orders"
@@ -127,7 +127,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def at_path(value: Any, path: Path_) -> Any:
-    """What is at a path; None where there is nothing."""
+    """Value at a path; None where there is nothing."""
     for name in path:
         if isinstance(value, Mapping):
             value = value.get(name)
@@ -139,7 +139,7 @@ def at_path(value: Any, path: Path_) -> Any:
 
 
 def _holds(value: Any, path: Path_) -> bool:
-    """Whether there is something at a path, be it null."""
+    """True if there is a value at a path, null included."""
     parent, name = at_path(value, path[:-1]), path[-1]
     if isinstance(parent, list):
         return name.isdecimal() and int(name) < len(parent)
@@ -147,7 +147,8 @@ def _holds(value: Any, path: Path_) -> bool:
 
 
 def _places(path: Path_, record: Any, message: Any) -> list[tuple[Any, Path_]]:
-    """Where a field of a record may be: in it, then in the message; a path that begins with ^ is one of the message."""
+    """Places of a record's field, in order: the record, then the message. A path that begins with ^ has only the
+    message."""
     if path[0].startswith(_OUTER):
         return [(message, (path[0].removeprefix(_OUTER), *path[1:]))]
     return [(record, path), (message, path)]
@@ -227,7 +228,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class MessageRule:
-    """Which messages are meant, and how their records become ticks."""
+    """Condition on messages, and the rules that turn their records into ticks."""
 
     where: tuple[tuple[Path_, str], ...]
     each: Path_ | None
@@ -349,7 +350,7 @@ class JsonProfile:
         return None if found is None else whole_number(found)
 
     def asks_for(self, name: str) -> bool:
-        """Whether snapshots of a sequence are answers to requests."""
+        """True if snapshots of a sequence are answers to requests."""
         return any(rule.snapshot == "rest" and rule.numbering and rule.numbering.name == name for rule in self.rules)
 
     def info(self, name: str, path: str, details: dict[str, Any]) -> FeedInfo:
@@ -382,7 +383,7 @@ class JsonProfile:
 
 
 def is_message_profile(source: Any) -> bool:
-    """Whether a profile, a dict or the path of a TOML file, is one of messages and not one of CSV files."""
+    """True if a profile, a dict or the path of a TOML file, is a profile of messages and not of CSV files."""
     if not isinstance(source, Mapping):
         try:
             source = tomllib.loads(Path(source).read_text("utf-8"))
@@ -469,7 +470,7 @@ def _with_events(flags: Flags, rules: tuple[MessageRule, ...], keys: _ProfileKey
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has for it; a number that is not whole counts by its text."""
+    """JSON value of an object; a number that is not whole becomes its text."""
     if isinstance(value, Mapping):
         return {text_of(name): _plain(inside) for name, inside in value.items()}
     if isinstance(value, list):

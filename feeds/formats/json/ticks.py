@@ -114,7 +114,7 @@ class JsonTicks:
 
     @property
     def waits(self) -> bool:
-        """Whether ticks wait for the first message that has a time."""
+        """True if ticks wait for the first message that has a time."""
         return bool(self._records) and self._latest_ns is None
 
     @property
@@ -305,7 +305,7 @@ class _Message:
             self._add(record, record.values)
 
     def _follow(self, record: Record, numbers: Numbers) -> bool:
-        """Whether a record counts, by its message's numbers."""
+        """Tells whether a record counts, by its message's numbers."""
         ticks, key = self._ticks, _key(record)
         by_message = record.rule.numbering is not None and record.rule.numbering.last is not None
         known = self._followed.get(key)
@@ -376,7 +376,7 @@ def _key(record: Record) -> tuple[str, str]:
 
 
 def _begins_book(values: dict[str, Any], snapshot: int) -> tuple[bool, bool]:
-    """Whether no level from before a tick is in the book after it; and whether it is part of a snapshot."""
+    """Tells whether a tick empties the book of all earlier levels, and whether it is part of a snapshot."""
     if values["kind"] not in _BOOKS:
         return False, False
     clears = values["action"] == b"R" and values.get("price", UNDEF_PRICE) == UNDEF_PRICE

@@ -49,7 +49,7 @@ class LeanFile:
 
 
 def named_as_lean(path: Path, tables: Sequence[str]) -> bool:
-    """Whether the name of an archive of these CSV files, or of a member, is one that LEAN gives to equities."""
+    """Tells whether the name of an archive of these CSV files, or of a member, is one that LEAN gives to equities."""
     if any(_NOT_EQUITY.fullmatch(name) for name in tables):
         return False
     return any(_MEMBER.fullmatch(name) for name in tables) or (
@@ -58,7 +58,7 @@ def named_as_lean(path: Path, tables: Sequence[str]) -> bool:
 
 
 def lean_member(path: Path) -> LeanFile:
-    """What an archive holds, from the name of its member and its own; the two must not disagree."""
+    """Content of an archive, from its member's name and its own name; the two must not disagree."""
     with open_archive(path) as archive:
         tables = [name for name in archive.namelist() if name.lower().endswith(".csv")]
     if len(tables) != 1:

@@ -1,4 +1,4 @@
-"""Where the arrays of .npy and .npz files lie: headers only, no data and no pickle."""
+"""Positions of the arrays in .npy and .npz files: headers only, no data and no pickle."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ArrayPlace:
 
     @property
     def stored(self) -> bool:
-        """Whether the records lie in the file as they are."""
+        """True if the records lie uncompressed in the file."""
         return self.compression == "none"
 
 
@@ -167,7 +167,7 @@ def _place(file: BinaryIO | io.BytesIO, path: Path, size: int | None) -> ArrayPl
 
 
 def read_own(path: Path) -> Own | None:
-    """What an archive that strand wrote says of its source. Raises FormatError."""
+    """Description of its source in an archive that strand wrote. Raises FormatError."""
     with open_archive(path) as archive:
         if OWN_MEMBER not in archive.namelist():
             return None

@@ -172,7 +172,7 @@ class NpyFeed(BaseFeed):
         self._symbols = names + ("",) * (self._max_symbols - len(names))
 
     def _max_symbols_for(self, given: int | None, names: tuple[str, ...] | None) -> int:
-        """What is given; else as many as there are names, or as the keys of the file need."""
+        """Returns the number that was given; else the number of names, or of the keys that the file needs."""
         if given is None:
             return self._scan() if names is None else max(1, len(names))
         if whole("max_symbols", given, 1) < len(names or ()):
@@ -378,7 +378,7 @@ def _refuse(given: Mapping[str, object], *names: str) -> None:
 
 
 def _difference(dtype: np.dtype[Any]) -> str:
-    """How a dtype differs from a tick's, in words; the first difference is enough."""
+    """First difference between a dtype and a tick's, in words."""
     if dtype.names is None:
         return f"holds plain {dtype}, not records with fields"
     for name in TICK.names or ():

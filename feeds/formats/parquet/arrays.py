@@ -36,7 +36,7 @@ def times_of(column: Any) -> npt.NDArray[np.int64]:
 
 
 def nulls(column: Any) -> npt.NDArray[np.bool_] | None:
-    """Which rows hold null; None where none does."""
+    """Mask of the rows that hold null; None where none does."""
     import pyarrow as pa
 
     if not column.null_count:
@@ -53,7 +53,7 @@ def rows_of(rows: npt.NDArray[np.intp]) -> Any:
 
 
 def mask_of(kept: npt.NDArray[np.bool_]) -> Any:
-    """Which rows Arrow is to keep."""
+    """Arrow's mask of the rows to keep."""
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.bool_(), len(kept), [None, pa.py_buffer(np.packbits(kept, bitorder="little"))])

@@ -29,7 +29,7 @@ _PIECE: Final = 1 << 20
 
 
 def is_arrow_stream(head: bytes) -> bool:
-    """Whether bytes begin as an Arrow IPC stream does: a mark, then the length of the schema's message."""
+    """Tells whether bytes begin as an Arrow IPC stream does: a mark, then the length of the schema's message."""
     if len(head) < 16 or not head.startswith(CONTINUATION):
         return False
     length = int.from_bytes(head[4:8], "little")

@@ -321,7 +321,7 @@ def _plain(values: Any) -> Any:
 
 
 def _places(values: Any, among: Any) -> ByRow:
-    """Where values are in an array, ``_NO_KEY`` for those that are not."""
+    """Positions of values in an array, ``_NO_KEY`` for values that it lacks."""
     import pyarrow.compute as pc
 
     found: ByRow = numbers(pc.index_in(values, value_set=among), null=-1).astype(np.uint32)

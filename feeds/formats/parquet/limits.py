@@ -1,4 +1,4 @@
-"""What Parquet and Arrow files may expand to, by what they say of it before it is read: the limits that gzip obeys."""
+"""Limits on the size that Parquet and Arrow files expand to, by the sizes they declare: the same limits as for gzip."""
 
 from __future__ import annotations
 

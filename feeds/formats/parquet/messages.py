@@ -24,7 +24,7 @@ _PIECE: Final = 1 << 20
 
 
 def blocks_of(footer: bytes) -> list[tuple[int, int, int]]:
-    """Where the messages begin that the index of an Arrow file names, and the bytes of their metadata and bodies, in
+    """Offsets of the messages in the index of an Arrow file, with the bytes of their metadata and bodies, in
     the order of the file.
 
     The index is a flatbuffer (Footer in Arrow's format/File.fbs): its table's third and fourth fields are vectors of
@@ -49,7 +49,7 @@ def blocks_of(footer: bytes) -> list[tuple[int, int, int]]:
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a flatbuffer's table lies; 0: it is left out."""
+    """Offset of a field of a flatbuffer's table; 0: the field is left out."""
     entries = table - struct.unpack_from("<i", data, table)[0]
     if entries < 0:
         raise ValueError

@@ -147,7 +147,7 @@ def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _elements(data: bytes, at: int) -> Iterator[int]:
-    """Where the structs of a list begin."""
+    """Offsets of the structs of a list."""
     byte = data[at]
     size, at = (byte >> 4, at + 1) if byte >> 4 != 15 else _varint(data, at + 1)
     if byte & 0x0F != _STRUCT or size > len(data):
@@ -169,7 +169,7 @@ def _page_header(data: bytes) -> tuple[dict[int, int], int]:
 
 
 def _skipped(data: bytes, at: int, kind: int, depth: int) -> int:
-    """Where a value of Thrift's compact protocol ends."""
+    """Offset after a value of Thrift's compact protocol."""
     if depth > 16:
         raise ValueError
     if kind in (1, 2):

@@ -101,7 +101,7 @@ class ParquetSource(ArrowSource):
 
 
 def _stays_within(column: Any) -> bool:
-    """Whether the indices of a dictionary's column lie in it, which pyarrow takes from a file as they are."""
+    """Tells whether a dictionary column's indices lie within its dictionary; pyarrow does not check it."""
     import pyarrow.compute as pc
     import pyarrow.types as kinds
 

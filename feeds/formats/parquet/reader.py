@@ -50,7 +50,8 @@ Read = tuple[int, Any]
 
 
 def recognise(head: bytes) -> bool:
-    """Whether an uncompressed file that starts with ``head`` is Parquet, an Arrow IPC file or an Arrow IPC stream."""
+    """Tells whether an uncompressed file that starts with ``head`` is Parquet, an Arrow IPC file or an Arrow IPC
+    stream."""
     return head.startswith((PARQUET_MAGIC, ARROW_MAGIC)) or is_arrow_stream(head)
 
 
@@ -377,7 +378,7 @@ class ParquetFeed(BaseFeed):
         return fault
 
     def _within(self, ticks: TickBatch, good: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
-        """Which of the good ticks are wanted by their times; None: all of them."""
+        """Mask of the good ticks whose times are wanted; None: all of them."""
         if good is None and self._select.start_ns is None and self._select.end_ns is None:
             return None
         kept = np.ones(len(ticks), np.bool_) if good is None else good

@@ -1,4 +1,4 @@
-"""Which row groups of a Parquet file a selection can have rows in, by their statistics."""
+"""Choice of a Parquet file's row groups that may hold rows of a selection, by their statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WILD: Final = "*?["
 def group_filter(
     columns: Columns, reading: Reading, select: Selection, schema: Any
 ) -> Callable[[Any, Mapping[str, int]], bool]:
-    """Whether a row group may hold rows that are wanted. Where statistics are missing it may."""
+    """Returns the test for row groups that may hold wanted rows. Without statistics, a row group may."""
     checks: list[Callable[[Any, Mapping[str, int]], bool]] = []
     factor = _time_factor(columns, reading, schema)
     if factor is not None and columns.time is not None and (select.start_ns is not None or select.end_ns is not None):

@@ -1,4 +1,4 @@
-"""What is read as record batches of the columns asked for, each with the number of its first row."""
+"""Record batches of the columns asked for, each with the number of its first row."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ def names_of(schema: Any, path: Path | str) -> list[str]:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of pyarrow's says, without the lines that say where in pyarrow."""
+    """First line of an error of pyarrow's, without the lines about pyarrow's own code."""
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,4 +1,4 @@
-"""What a feed is: batches of ticks, a symbol table and a word about where they came from."""
+"""Definition of a feed: batches of ticks, a symbol table, and a description of their source."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _BY_TICKS: Final = Flags()
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FeedInfo:
-    """What is known of a feed without reading all of it.
+    """Facts about a feed that are known without reading all of it.
 
     Attributes:
         format: A short name of the format (``"itch50"``, ``"npy"``, ``"lean"``).
@@ -136,7 +136,7 @@ class Feed(Protocol):
 
     @property
     def info(self) -> FeedInfo:
-        """What is known of the feed without reading all of it."""
+        """Facts about the feed that are known without reading all of it."""
         ...
 
     @property
@@ -179,7 +179,7 @@ class BaseFeed(Tabular):
     @property
     @abstractmethod
     def info(self) -> FeedInfo:
-        """What is known of the feed without reading all of it."""
+        """Facts about the feed that are known without reading all of it."""
 
     @property
     @abstractmethod
@@ -205,9 +205,8 @@ class BaseFeed(Tabular):
 
     @property
     def is_live(self) -> bool:
-        """Whether ticks come when they happen, however fast they are handled. If a run cannot keep up with such a feed,
-        it says so (docs/overload.md).
-        """
+        """True if ticks come when they happen, however fast they are handled. If a run cannot keep up with such a feed,
+        it says so (docs/overload.md)."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""How much of its files a feed has read, where nobody knows how many ticks are in them."""
+"""Share of its files that a feed has read, for feeds whose number of ticks is unknown."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
 
 
 def takes_option(path: str | Path, name: str, options: Mapping[str, Any]) -> bool:
-    """Whether the reader of a file has an option. Raises as ``open`` does."""
+    """Tells whether the reader of a file has an option. Raises as ``open`` does."""
     return name in options_of(_format_of(path, options.get("format"), options).feed_class())
 
 

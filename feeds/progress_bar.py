@@ -21,7 +21,7 @@ _LEAST_S: Final = 0.2
 
 
 def is_watched() -> bool:
-    """Whether somebody sees a bar: standard error is a terminal, or this is a notebook."""
+    """True if somebody sees a bar: standard error is a terminal, or this is a notebook."""
     if sys.stderr is not None and sys.stderr.isatty():
         return True
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
@@ -55,7 +55,7 @@ class ProgressBar:
         self._at_ns: int | None = None
 
     def opened(self, feed: Feed) -> None:
-        """What is to come is this feed."""
+        """Notes the feed that is read next."""
         if self._total is None:
             self._input = InputShare(feed)
 
@@ -102,7 +102,9 @@ class ProgressBar:
 
 
 class Told:
-    """What an argument ``progress`` means: True a bar where somebody sees it, a function itself.
+    """Progress of a call by its argument ``progress``: True is a bar where somebody sees it, a function itself.
+
+        ``tell``: the function to call with the ticks so far; None: no progress is shown.
 
     ``tell``: what is to be called with the ticks so far; None: nothing.
     """

@@ -1,4 +1,4 @@
-"""Which ticks of a feed are wanted: by symbol and by time."""
+"""Selection of a feed's ticks: by symbol and by time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Selection:
         return bool(self.symbols) or self.start_ns is not None or self.end_ns is not None
 
     def keeps(self, name: str) -> bool:
-        """Whether a symbol is wanted. Upper and lower case differ.
+        """Tells whether a symbol is wanted. Upper and lower case differ.
 
         Args:
             name: The symbol's name.
@@ -58,7 +58,7 @@ class Selection:
         return not self.symbols or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.symbols)
 
     def keys(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Whether each symbol is wanted, by ``instrument_id``.
+        """Mask of the symbols that are wanted, by ``instrument_id``.
 
         Args:
             names: The names by ``instrument_id``.
@@ -69,7 +69,7 @@ class Selection:
         return np.fromiter((self.keeps(name) for name in names), dtype=np.bool_, count=len(names))
 
     def mask(self, ticks: TickBatch, keys: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Which ticks are wanted.
+        """Mask of the ticks that are wanted.
 
         Args:
             ticks: Ticks, shape (n,).

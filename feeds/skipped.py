@@ -1,4 +1,4 @@
-"""What a reader passed over under ``on_bad_record="skip"``: all of it counted, some of it kept to look at."""
+"""Records that a reader skipped under ``on_bad_record="skip"``: all are counted, some are kept to look at."""
 
 from __future__ import annotations
 

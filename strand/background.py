@@ -164,7 +164,7 @@ class BackgroundWriter:
 
     @property
     def is_this_thread(self) -> bool:
-        """Whether the calling thread is its thread."""
+        """True if the calling thread is the background thread."""
         return self._background.thread is threading.current_thread()
 
     def put(self, batch: Batch) -> None:
@@ -276,12 +276,12 @@ class BackgroundReader(Generic[Buffer, T]):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is open."""
+        """True until it is closed."""
         return self._finalizer.alive
 
     @property
     def stopping(self) -> bool:
-        """Whether it was closed before its end."""
+        """True if it was closed before its end."""
         return self._background.stopping
 
     def get(self) -> T | None:

@@ -1,5 +1,4 @@
-"""How objects say what they are: in one short line, which ``repr`` gives, without addresses; in full where a file keeps
-it."""
+"""Texts of objects: one short line for ``repr``, without addresses, and the full text for files."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ MAX_S = 1e9
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """Source of the time."""
 
     def now_ns(self) -> int:
         """The time in ns, from wherever it counts; never goes back."""
@@ -39,7 +39,7 @@ def install(clock: Clock | None) -> None:
 
 
 class Deadline:
-    """When a wait of so many seconds is over; None: never."""
+    """End of a wait of ``limit_s`` seconds; None: never."""
 
     def __init__(self, limit_s: float | None) -> None:
         self._clock = installed()
@@ -51,7 +51,7 @@ class Deadline:
         return time.monotonic_ns() if self._clock is None else self._clock.now_ns()
 
     def has_passed(self) -> bool:
-        """Whether it is over, after a wait in vain: that moves a clock which is not the system's."""
+        """True if the wait is over. A wait in vain moves a clock that is not the system's."""
         if self._at_ns is None:
             return False
         now = self._now_ns()
@@ -61,7 +61,7 @@ class Deadline:
         return now >= self._at_ns
 
     def slice_ns(self, max_ns: int) -> int:
-        """How long to wait at one go, up to ``max_ns``."""
+        """Time to wait at one go, up to ``max_ns``."""
         if self._at_ns is None:
             return max_ns
         max_ns = max_ns if self._clock is None else REAL_STEP_NS

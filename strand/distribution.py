@@ -1,4 +1,4 @@
-"""What strand is called on the package index, where ``strand`` is somebody else's. It is imported as strand."""
+"""Name of strand on the package index, where ``strand`` is somebody else's. It is imported as strand."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ DISTRIBUTION: Final = "tickstrand"
 
 
 def install_command(extra: str) -> str:
-    """What to type for an extra."""
+    """Command to type for an extra."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"

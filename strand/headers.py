@@ -1,4 +1,4 @@
-"""Where the C headers are that a handler of one's own is compiled with."""
+"""Folder of the C headers for handlers that users compile."""
 
 from __future__ import annotations
 

@@ -85,6 +85,6 @@ def _bucket(running: npt.NDArray[np.uint64], p: float) -> int:
 
 
 def percentiles_of(found: Latency) -> dict[str, float | None]:
-    """How many, and their percentiles in ns; None where there are none."""
+    """Number of latencies, and their percentiles in ns; None where there are none."""
     numbers = {f"p{p:g}_ns": ns for p, ns in found.percentiles.items()} | {"maximum_ns": found.maximum_ns}
     return {"count": found.count} | {name: ns if found.count else None for name, ns in numbers.items()}

@@ -1,4 +1,4 @@
-"""Where a benchmark runs: which cores, and on what machine."""
+"""Machine of a benchmark: its cores and description."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def pinned(core: int | None) -> Iterator[None]:
 
 
 def describe() -> dict[str, Any]:
-    """What a figure should never be shown without."""
+    """Description of the machine, which every figure should be shown with."""
     return {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)),

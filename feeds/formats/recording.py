@@ -1,4 +1,4 @@
-"""What a live feed received, written so that it can be replayed to the same ticks.
+"""Recording of a live feed: the messages that it received, written so that a replay gives the same ticks.
 
 A recording is two files. ``FILE`` is plain ITCH 5.0: the messages in order, as they came, each behind its length; any
 reader of ITCH takes it. ``FILE.times`` says when each packet's messages were received and how the venue numbered
@@ -38,12 +38,12 @@ _RUNS_A_READ: Final = 1 << 15
 
 
 def recognise(head: bytes) -> bool:
-    """Whether a file that starts so is the ``.times`` half of a recording."""
+    """Tells whether a file that begins with ``head`` is the ``.times`` half of a recording."""
     return head.startswith(MAGIC)
 
 
 def has_times(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is the ITCH half of a recording: its receive times lie beside it."""
+    """Tells whether a file is the ITCH half of a recording: its receive times lie beside it."""
     try:
         with times_path(path).open("rb") as file:
             return recognise(file.read(len(MAGIC)))
@@ -52,7 +52,7 @@ def has_times(path: str | os.PathLike[str]) -> bool:
 
 
 def times_path(path: str | os.PathLike[str]) -> Path:
-    """Where a recording's receive times are."""
+    """Path of a recording's receive times."""
     return Path(path).with_name(Path(path).name + ".times")
 
 
@@ -144,7 +144,8 @@ class _Times:
         return self._window
 
     def fault_after(self, last: int) -> TruncatedFeedError | None:
-        """Where the file ends inside an entry: what can be said of positions up to ``last`` ends too."""
+        """Returns the error of a file that ends inside an entry, if positions up to ``last`` go beyond its whole
+        entries."""
         if not self._cut or last < int(self._window["position"][-1]):
             return None
         return TruncatedFeedError(

@@ -24,7 +24,7 @@ __all__ = ["Format", "Input", "format_named", "formats", "look_at", "recognised"
 
 
 class Input(NamedTuple):
-    """What is known of a file before its reader is chosen.
+    """Facts about a file before its reader is chosen.
 
     ``head``: its first decompressed bytes; empty where it is an archive of several files. ``compression`` as
     ``InputStream`` has it. ``members``: the names in an archive, none where it is no archive.
@@ -53,7 +53,7 @@ class Format(NamedTuple):
     begins: tuple[bytes, ...] = (b"",)
 
     def matches(self, found: Input) -> bool:
-        """Whether the reader would take it."""
+        """Tells whether the reader would take the file."""
         if self.recognises is not None:
             return self.recognises(found)
         if not found.head or not found.head.startswith(self.begins):

@@ -1,4 +1,4 @@
-"""What decoders read bytes from: the protocol, its base class, and the bounds on what a file may expand to."""
+"""Byte streams of decoders: the protocol, its base class, and the bounds on a file's expanded size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD_BYTES: Final = 4096
 @named_fields
 @dataclass(frozen=True, slots=True)
 class InflateLimits:
-    """How far a compressed file may expand before it is refused as a decompression bomb.
+    """Limits on a compressed file's expansion; beyond them the file is refused as a decompression bomb.
 
     Args:
         max_ratio: The greatest ratio of bytes out to bytes in.
@@ -54,7 +54,7 @@ class InflateLimits:
         return cls() if limits is None else limits
 
     def excess(self, made: int, read: int) -> str | None:
-        """What is wrong with the size of an expanded file, in words; None if it is within the limits.
+        """Fault of an expanded file's size, in words; None if the size is within the limits.
 
         Args:
             made: Bytes out.

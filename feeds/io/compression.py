@@ -73,7 +73,8 @@ def new_inflater(wbits: int) -> Any:
 
 
 def inflater_name() -> str:
-    """What gzip files are inflated with: ``"isal igzip"`` where the extra ``gzip`` is installed, else ``"zlib"``."""
+    """Name of the library that inflates gzip files: ``"isal igzip"`` where the extra ``gzip`` is installed, else
+    ``"zlib"``."""
     return "zlib" if zlib_like() is zlib else "isal igzip"
 
 

@@ -1,4 +1,4 @@
-"""Which files are meant: by their paths, folders, globs and standard input."""
+"""Choice of files: by their paths, folders, globs and standard input."""
 
 from __future__ import annotations
 

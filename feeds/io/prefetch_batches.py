@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def may_prefetch() -> bool:
-    """Whether a core is free for one more such thread. Of many files that are read together, only the first ones get
+    """True if a core is free for one more such thread. Of many files that are read together, only the first ones get
     threads."""
     return len(os.sched_getaffinity(0)) > 1 + BackgroundReader.threads()
 

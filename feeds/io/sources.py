@@ -251,7 +251,7 @@ class PipeStream(Source):
 
 
 def is_pipe(path: str | Path) -> bool:
-    """Whether ``path`` is standard input (``-``) or a named pipe."""
+    """Tells whether ``path`` is standard input (``-``) or a named pipe."""
     try:
         return str(path) == STANDARD_INPUT or stat.S_ISFIFO(Path(path).stat().st_mode)
     except OSError:

@@ -34,7 +34,7 @@ _MAGIC_BYTES = 8
 
 
 def is_gzip(head: bytes) -> bool:
-    """Whether a file that starts so is a gzip file, whatever its name."""
+    """Tells whether a file that begins with ``head`` is a gzip file, whatever its name."""
     return head.startswith(GZIP_MAGIC)
 
 
@@ -63,7 +63,7 @@ def open_stream(path: str | os.PathLike[str], *, limits: InflateLimits | None = 
 
 
 def names_of(path: str | os.PathLike[str], stream: InputStream) -> list[str]:
-    """What a file that was opened as ``stream`` is called: its path, and in an archive its name there and the
+    """Names of a file that was opened as ``stream``: its path, and for a member its name in the archive and the
     archive's."""
     names = [os.fspath(path)]
     if isinstance(stream, ZipMemberStream):

@@ -152,7 +152,7 @@ class ZipMemberStream(MemberStream):
 
 
 def _data_start(path: Path, member: zipfile.ZipInfo) -> int:
-    """Where a member's data begins: the local header before it has lengths of its own."""
+    """Offset of a member's data: the local header before the data has lengths of its own."""
     with RawStream(path, start=member.header_offset) as stream:
         header = stream.head(_LOCAL_HEADER_BYTES)
     if len(header) < _LOCAL_HEADER_BYTES or not header.startswith(ZIP_MAGICS[0]):

@@ -29,7 +29,7 @@ _RESERVED: Final = 3
 
 
 def is_zstd(head: bytes) -> bool:
-    """Whether a file that starts so is a zstd file: a frame, or a frame to be skipped before it."""
+    """Tells whether a file that begins with ``head`` is a zstd file: a frame, or a skippable frame before it."""
     return head.startswith(ZSTD_MAGIC) or _is_skippable(head)
 
 

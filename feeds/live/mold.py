@@ -187,7 +187,7 @@ class MoldFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """What is known of the feed; ``path`` is where it listens."""
+        """Description of the feed; ``path`` is the address that it listens on."""
         return FeedInfo(
             format="moldudp64",
             path=self._where,
@@ -339,7 +339,7 @@ class MoldFeed(BaseFeed):
         }
 
     def report(self) -> dict[str, Any]:
-        """What happened on the lines: counts, ``gaps`` and ``latency_ns``.
+        """Report of the lines: counts, ``gaps`` and ``latency_ns``.
 
         ``gaps`` has those of each line and those that stayed, as [from, to) pairs. ``latency_ns`` is from the kernel's
         receipt of a message to its delivery in order.

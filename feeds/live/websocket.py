@@ -35,7 +35,7 @@ _SLICE_S: Final = 0.1
 
 
 def _without_secrets(url: str) -> str:
-    """Where a URL leads: without user, password and query, which may hold keys that no file should."""
+    """URL without user, password and query, which may hold keys that no file should keep."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -45,7 +45,7 @@ def _without_secrets(url: str) -> str:
 
 
 def backoff_s(attempt: int, min_s: float, max_s: float, draw: Callable[[], float] = random.random) -> float:
-    """How long to wait before an attempt, the first being 0: twice as long each time, less up to half of it by chance.
+    """Time to wait before an attempt, the first being 0: twice as long each time, less up to half of it by chance.
 
     The chance keeps many clients of a server that comes back from all coming at once. ``draw``: from 0 to 1.
     """
@@ -171,9 +171,8 @@ class WebSocketFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """What is known of the feed. ``path`` is the URL without user, password and query: it is shown, and written to
-        reports.
-        """
+        """Description of the feed. ``path`` is the URL without user, password and query, since it is shown and written
+        to reports."""
         return self._profile.info("websocket", self._shown_url, dict(self._ticks.examples))
 
     @property
@@ -308,7 +307,7 @@ class WebSocketFeed(BaseFeed):
         return self._ticks.statistics()
 
     def report(self) -> dict[str, Any]:
-        """What happened: the counts of ``statistics()``, and the newest events as plain values."""
+        """Report of the connection: the counts of ``statistics()``, and the newest events as plain values."""
         return {**self.statistics(), "events": [asdict(event) for event in self.events]}
 
     def stop(self) -> None:

@@ -1,1 +1,1 @@
-"""How columns become ticks: exact numbers in units of a power of ten, whatever file the columns come from."""
+"""Conversion of columns to ticks: exact numbers in units of a power of ten, whatever file the columns come from."""

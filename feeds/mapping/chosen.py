@@ -1,4 +1,4 @@
-"""What options say of a table's columns: which column a field comes from, and by which keys of a profile."""
+"""Choice of a table's columns by options: the column of each field, and the keys of a profile for it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ NOT_HERE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How values are to be read: see ``ParquetFeed``; units as the powers of ten that they are. ``price_power``: None
-    where none was given: numbers are then in currency, but integers of a file of ticks in 1e-9. ``time_unit``: of times
-    that are integers; None: nothing says it. ``own``: the file is one of ticks as strand writes them."""
+    """Options for reading values: see ``ParquetFeed``. Units are given as powers of ten. ``price_power``: None where
+    none was given; numbers are then in currency, but integers of a file of ticks in 1e-9. ``time_unit``: the unit of
+    times that are integers; None: unknown. ``own``: the file holds ticks as strand writes them."""
 
     price_power: int | None = None
     size_power: int = 0

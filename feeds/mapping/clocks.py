@@ -1,4 +1,4 @@
-"""How people write moments: patterns of stamps and clocks, and local times as times in UTC."""
+"""Written forms of moments: patterns of stamps and clocks, and the conversion of local times to UTC."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class LocalTimes:
 
     @property
     def is_open(self) -> bool:
-        """Whether the latest rows are in the first pass of an hour, and no row has shown that there is a second."""
+        """True if the latest rows are in the first pass of an hour, and no row has shown that there is a second."""
         return self._hour is not None and self._pass == 0 and self._ambiguous == "infer"
 
     def to_utc(self, wall: Times, faults: npt.NDArray[np.uint16] | None = None) -> tuple[Times, Times | None]:
@@ -166,8 +166,8 @@ class LocalTimes:
         return found, bad if bad.any() else None
 
     def _passes(self, wall: Times, state: Times, widths: Times, places: Times, bad: Times) -> npt.NDArray[np.bool_]:
-        """Which rows are in the second pass of an hour. ``widths``: of each span, how long an hour that comes twice is.
-        Notes in ``bad`` where the order does not show it."""
+        """Mask of the rows in the second pass of an hour. ``widths``: for each span, the length of an hour that comes
+        twice. Notes in ``bad`` the rows whose pass the order does not show."""
         second = np.zeros(len(wall), np.bool_)
         # Rows outside of such hours matter only beside one: the row before it, and the row after it.
         twice = state == _TWICE
@@ -208,8 +208,8 @@ class LocalTimes:
         return span
 
     def _span(self, span: int) -> tuple[int, int, int]:
-        """How far the zone is ahead of UTC in a span of local time, in ns: in the first pass, and in the second one.
-        Then whether it comes twice, or is passed over."""
+        """Lead of the zone over UTC in a span of local time, in ns: in the first pass, and in the second one. The third
+        value tells whether the span comes twice, or is skipped."""
         if span not in self._spans:
             if len(self._spans) > 1 << 16:
                 self._spans.clear()

@@ -1,4 +1,5 @@
-"""What is said of all columns alike, by name and type. It stands apart from what checks it, which imports msgspec."""
+"""Options that hold for all columns alike, by name and type. They stand apart from their check, which imports
+msgspec."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ __all__ = ["ColumnOptions"]
 
 
 class ColumnOptions(TypedDict, total=False):
-    """What is said of all columns alike, as users give it."""
+    """Options that hold for all columns alike, as users give them."""
 
     constants: Mapping[str, int | str | bytes] | None
     price_unit: str | Decimal | None

@@ -1,4 +1,4 @@
-"""Which column of a table each field of a tick comes from, and how its rows become ticks."""
+"""Sources of a tick's fields among the columns of a table, and the conversion of rows to ticks."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Columns:
 
     @property
     def has_sizes(self) -> bool:
-        """Whether a column or a constant gives a size."""
+        """True if a column or a constant gives a size."""
         return any(field in self.of or field in self.constants for field in _SIZES)
 
     def flags_of(self, ticks: TicksAre | None) -> Flags:
@@ -201,7 +201,7 @@ class Columns:
 
     @property
     def has_time(self) -> bool:
-        """Whether a column or a constant gives a time."""
+        """True if a column or a constant gives a time."""
         return any(time in self.of or time in self.constants for time in TIMES)
 
     @property
@@ -211,7 +211,7 @@ class Columns:
         return unit.name if unit.is_said else None
 
     def assumes_prices(self, is_whole: Callable[[str], bool]) -> bool:
-        """Whether prices are whole numbers of which nothing says what 1 is worth. ``is_whole``: of a column's name."""
+        """Tells whether prices are whole numbers of an unknown unit. ``is_whole``: of a column's name."""
         unsaid = self._reading.price_power is None and not self._reading.own
         return unsaid and any(
             is_whole(self.of[field]) and field not in self._rules for field in _PRICES if field in self.of
@@ -321,7 +321,7 @@ class Columns:
         return whole(values)
 
     def _called(self, field: str) -> str:
-        """What ``columns`` calls a field."""
+        """Name of a field in ``columns``."""
         return f"bid_{field}" if self.is_quote and field in ("price", "size") else field
 
     def _reader(self, field: str, column: Column) -> Callable[[Column], Values | str]:

@@ -1,4 +1,4 @@
-"""What the options of all readers of columns may be: their names for users are those of ``column_options``."""
+"""Types of the options of all readers of columns: their names for users are those of ``column_options``."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class RecordColumns:
 
     @property
     def assumes_prices(self) -> bool:
-        """Whether prices are whole numbers of which nothing says what 1 is worth."""
+        """True if prices are whole numbers of an unknown unit."""
         return self._columns.assumes_prices(lambda name: self._dtype[name].kind in "iu")
 
     @property

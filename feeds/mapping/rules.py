@@ -1,4 +1,4 @@
-"""What a profile says of each field of a tick: the keys, which are the same for CSV and JSON, checked by msgspec."""
+"""Keys of a profile for each field of a tick: the same for CSV and JSON, checked by msgspec."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class TimeKeys(msgspec.Struct, frozen=True):
-    """What a profile says of all times: the zone of those that do not say theirs, and where the dates of clocks are."""
+    """Options of a profile for all times: the zone of those that name none, and the column of the clocks' dates."""
 
     zone: str | None = None
     ambiguous: Ambiguous = "infer"
@@ -143,7 +143,7 @@ _THEMSELVES: Final[Mapping[str, Collection[str]]] = {**LETTERS, "kind": KINDS}
 
 @dataclass(frozen=True, slots=True)
 class Plus:
-    """What is added to a time: ``ns`` by the text of a column, or the nanoseconds that the column itself holds."""
+    """Addition to a time: ``ns`` by the text of a column, or the nanoseconds that the column itself holds."""
 
     columns: tuple[str, ...]
     ns: tuple[tuple[str, int], ...] = ()
@@ -151,7 +151,7 @@ class Plus:
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """Where a field of the tick comes from. ``columns``: what its column may be called; empty for a constant.
+    """Source of a field of the tick. ``columns``: possible names of its column; empty for a constant.
 
     ``constant``, and the values in ``map`` and ``otherwise``, are values of the tick's field, letters as bytes. 1 in
     the file is worth ten to the ``power`` of currency or shares; ``whole_power``, if there is one, replaces ``power``
@@ -381,7 +381,7 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
 
 
 def _powers(given: Any, where: str) -> tuple[int, int | None]:
-    """What 1 is worth: of every number, or of those with a decimal point and of whole ones."""
+    """Powers of ten of a unit: of every number, or of those with a decimal point and of whole ones."""
     if not isinstance(given, list):
         return unit_power(where, given), None
     if len(given) != 2:

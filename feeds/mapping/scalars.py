@@ -34,7 +34,7 @@ _SHOWN: Final = 80
 
 
 class BadRecord(Exception):  # noqa: N818 - raised and caught inside strand.feeds
-    """Why a value can be no field of a tick, or a record no tick."""
+    """Reason for which a value can be no field of a tick, or a record no tick."""
 
 
 def kind_of(action: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Where a day of a venue ends among merged files: one clear record for each of its symbols.
+"""End of a venue's day among merged files: one clear record for each of its symbols.
 
 A clear record is a tick of kind STATUS with action R, at the time of the new day's first tick and right before it. It
 passes through queues, selections and files as any other tick does, so timers of the day before fire first, and the
@@ -37,7 +37,7 @@ def days_of(infos: Sequence[FeedInfo], new_day: str | None) -> Boundaries | None
 
 
 class Boundaries:
-    """Which symbols a file's first tick clears, of several files that are merged.
+    """Symbols that a file's first tick clears, for several files that are merged.
 
     A file begins a new day for the symbols of each file of its venue that has ended and is of another date. Files of
     one date are one day, and so are files that are read at the same time. Where one of two dates is not known, and
@@ -55,7 +55,7 @@ class Boundaries:
 
     @property
     def possible(self) -> bool:
-        """Whether any two files may be two days."""
+        """True if any two files may be two days."""
         return any(self._apart(a, b) for a in range(len(self._dates)) for b in range(a))
 
     def took(self, ticks: TickBatch) -> None:

@@ -98,7 +98,7 @@ class MergedFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """What is known of all feeds together.
+        """Description of all feeds together.
 
         Format, date, venue, price unit, size unit, zone and ``ticks`` are set if all feeds agree; else the format is
         ``"merged"``. ``flags`` are those of all feeds, unless one bit has two meanings. The span is that of all feeds
@@ -143,7 +143,8 @@ class MergedFeed(BaseFeed):
 
     @property
     def directory(self) -> Mapping[str, StockAttributes]:
-        """What the feeds' sources say of each stock, by the merged name; of several feeds' words the last one's."""
+        """Attributes of each stock from the feeds' sources, by the merged name; where several feeds have a stock, the
+        last one's."""
         found: dict[str, StockAttributes] = {}
         for feed, ending in zip(self._feeds, self._remap.endings, strict=True):
             theirs: Mapping[str, StockAttributes] = getattr(feed, "directory", {})
@@ -186,7 +187,7 @@ class MergedFeed(BaseFeed):
 
     @property
     def skipped(self) -> Skipped:
-        """What the feeds skipped, samples with the feed's path, and ticks out of order that were skipped."""
+        """Records that the feeds skipped, samples with the feed's path, and ticks out of order that were skipped."""
         together = Skipped(self._skipped.counts.copy(), list(self._skipped.samples))
         for feed in self._feeds:
             theirs = skipped_of(feed)
@@ -305,7 +306,7 @@ def _check_days(infos: Sequence[FeedInfo]) -> None:
 
 
 def _examples(infos: Sequence[FeedInfo]) -> dict[str, dict[str, str]]:
-    """What the feeds name as examples of what they count, each the first one's."""
+    """Examples of the feeds for their counts, each from the first feed that has it."""
     found: dict[str, str] = {}
     for info in reversed(infos):
         found |= info.details.get("examples", {})

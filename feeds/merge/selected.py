@@ -1,4 +1,4 @@
-"""What any feed can do with a selection or a position, whether or not its reader knows of them."""
+"""Selection and position for any feed, whether or not its reader supports them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
 
 
 def skipped_of(feed: Feed) -> Skipped:
-    """What a feed passed over under ``on_bad_record="skip"``; nothing where it does not say."""
+    """Records that a feed skipped under ``on_bad_record="skip"``; nothing where the feed does not count them."""
     found = getattr(feed, "skipped", None)
     return found if isinstance(found, Skipped) else Skipped()
 
@@ -165,7 +165,7 @@ class SelectedFeed(BaseFeed):
 
     @property
     def directory(self) -> Mapping[str, StockAttributes]:
-        """What the other feed's source says of each stock, by name; empty where it says nothing."""
+        """Attributes of each stock from the other feed's source, by name; empty where the source has none."""
         found: Mapping[str, StockAttributes] = getattr(self._feed, "directory", {})
         return found
 

@@ -114,7 +114,7 @@ class _Sources:
                 self.merger.number_by(stream, _NO_NUMBERS if stream in self._waiting else numbers.table(stream))
 
     def begins(self, need: Need, stream: int) -> bool:
-        """Whether the merge stopped at a stream's first tick."""
+        """Tells whether the merge stopped at a stream's first tick."""
         return need is Need.NUMBER and stream in self._waiting
 
     def begin(self, stream: int, made: TickBatch) -> TickBatch:

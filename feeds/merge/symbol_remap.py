@@ -159,7 +159,7 @@ def _name_in(feed: Feed, own_id: int) -> str:
 
 
 def _same_locates(feed: Feed, other: Feed) -> bool:
-    """Whether one number is one stock in both: stock locates of one venue on one date."""
+    """Tells whether a number means the same stock in both feeds: stock locates of one venue on one date."""
     if other is feed or not (getattr(feed, "locates", False) and getattr(other, "locates", False)):
         return False
     info, its = feed.info, other.info

@@ -1,4 +1,4 @@
-"""What one real day looked like: the numbers the synthetic market is made to match.
+"""Figures of one real day, which the synthetic market is made to match.
 
 Source: published per-symbol statistics of one NASDAQ ITCH 5.0 day of 2015 (8,172 symbols, 206.6 million changes of the
 inside quote). ``strand/data/symbol_counts.txt`` has the messages of each rank; the figures below are that day's

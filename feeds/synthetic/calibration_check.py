@@ -1,4 +1,4 @@
-"""How close a day is to the calibrated one: the same measures taken of any feed, beside what they should be.
+"""Comparison of a day with the calibrated one: the same measures of any feed, beside their targets.
 
 docs/feeds/generator.md has the table for a generated day. The targets are those of ``calibration``; shares are of all
 ticks, all else is of the ticks between 9:30 and 16:00 in New York.
@@ -44,7 +44,7 @@ class Measure:
 
     @property
     def close(self) -> bool:
-        """Whether the ratio is within its bounds."""
+        """True if the ratio is within its bounds."""
         return self.low <= self.ratio <= self.high
 
 

@@ -71,7 +71,7 @@ class _Names(Sequence[str]):
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """What ``write_itch`` wrote: all messages, the ticks they decode to, and bytes before compression."""
+    """Result of ``write_itch``: all messages, the ticks they decode to, and bytes before compression."""
 
     path: str
     messages: int

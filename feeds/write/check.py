@@ -72,7 +72,7 @@ def _unreadable(tick: TickBatch, read_back: Callable[[TickBatch], tuple[TickBatc
 
 
 class Misfits:
-    """What happens to ticks that a format cannot hold: an error, or they are left out and counted.
+    """Treatment of ticks that a format cannot hold: they raise an error, or are left out and counted.
 
     Attributes:
         skips: Whether they are left out.

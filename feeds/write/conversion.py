@@ -64,7 +64,7 @@ _ARROW_TICKS: Final = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Converted(Tabular):
-    """What ``convert`` wrote.
+    """Result of ``convert``: the file that it wrote.
 
     ``to_arrow`` and the like read the file as a feed, and give the tables of one: see ``strand.feeds.BaseFeed``.
 
@@ -233,7 +233,7 @@ def _member(name: str) -> zipfile.ZipInfo:
 
 
 def target_of(path: str | os.PathLike[str], to: str | None = None) -> str:
-    """What a file is to be written as: ``to``, else by its name. Raises ConfigurationError."""
+    """Format to write a file in: ``to``, else the one of the file's name. Raises ConfigurationError."""
     named = Path(path)
     if named.suffix.lower() in _PACKED:
         packing, named = named.suffix.lower(), named.with_suffix("")

@@ -141,7 +141,7 @@ def _read_back(ticks: TickBatch) -> tuple[TickBatch, bool]:
 
 
 def _fault_of(name: str) -> str | None:
-    """Why no DBN file holds a name; None: it does."""
+    """Reason for which no DBN file can hold a name; None: it can."""
     if not (name.isascii() and name.isprintable()):
         return (
             f"symbols: DBN holds names of printable ASCII characters, and {name!r} is not one: convert to Parquet or "

@@ -1,4 +1,4 @@
-"""Where files are written: no output may be a file that the run reads, nor the file of another output.
+"""Check of the files to write: no output may be a file that the run reads, nor the file of another output.
 
 Files are told apart as the system does, by device and inode: so links and other spellings of a path change nothing.
 A file that does not exist yet is known by its folder and its name there.
@@ -74,7 +74,7 @@ def output_paths(
     rows: AnyPath | None = None,
     page: AnyPath | None = None,
 ) -> list[tuple[str, AnyPath | None]]:
-    """What a run writes, for ``check_outputs``: its outputs by name, and the files beside them."""
+    """Files that a run writes, for ``check_outputs``: its outputs by name, and the files beside them."""
     by_name = [(f"out: {name}", path) for name, path in out.items()] if isinstance(out, Mapping) else []
     return [*by_name, ("fingerprints", fingerprints), ("out", rows), ("report", page)]
 

@@ -35,7 +35,7 @@ class _FailedRun(click.ClickException):
 
 
 class _Refused(_FailedRun):
-    """What cannot be done as asked."""
+    """Request that cannot be fulfilled as given."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""What a shell completes: files, handlers and their options. Commands, options and choices click completes itself."""
+"""Completions for a shell: files, handlers and their options. Commands, options and choices click completes itself."""
 
 from __future__ import annotations
 

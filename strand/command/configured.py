@@ -102,7 +102,7 @@ def _bounding(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _number(text: str) -> int | str:
-    """What is no number is refused where it is used, by its option."""
+    """Converts a number. Other text passes: the option that uses it refuses it."""
     return int(text) if text.isdecimal() else text
 
 
@@ -141,7 +141,7 @@ def _configured(path: str, policy: str | None, given: Mapping[str, Any], pool: M
 def _values(
     name: str, given: Mapping[str, Any], pool: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, ...], tuple[Any, str]]]:
-    """What is given beside the policy ``name``, by the keys of a file, each with its option in words."""
+    """Options given beside the policy ``name``, by the keys of a file, each with its option in words."""
     for keyword, value in policy_arguments(name, given).items():
         option = OPTIONS[keyword][1]
         if keyword == "timeouts":

@@ -1,4 +1,4 @@
-"""How a command ends: every error is one line on standard error and an exit status, and no traceback."""
+"""End of a command: every error is one line on standard error and an exit status, and no traceback."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _end(message: str, status: int = _BAD_INPUT) -> None:
 
 
 def _refused(error: click.ClickException) -> str:
-    """What click says in one line: the option, what is wrong with its value, and where its help is."""
+    """Error of click in one line: the option, the fault of its value, and the command for its help."""
     text = error.format_message()
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option) and error.message:
         text = f"{max(error.param.opts, key=len)}: {error.message}"
@@ -122,7 +122,7 @@ def _refused(error: click.ClickException) -> str:
 
 
 def _explained(error: OSError) -> str:
-    """What the system refused. Readers and writers of files say so themselves, as FeedError."""
+    """Text of an error of the system. Readers and writers of files raise FeedError instead."""
     reason = error.strerror or str(error)
     if error.filename is not None:
         return f"{error.filename}: {reason}"

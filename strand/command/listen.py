@@ -263,7 +263,7 @@ def _joined(first: int) -> str:
 
 
 def _print_feed(feed: MoldFeed | WebSocketFeed, record: Path | None) -> None:
-    """What came on the lines, or over the connection, and where it was recorded."""
+    """Prints the report of the lines, or of the connection, and the path of the recording."""
     from strand.command.terminal import TerminalConsole
 
     console, live = TerminalConsole(), feed.report()

@@ -173,8 +173,7 @@ def policy_named(name: str, given: Mapping[str, Any]) -> Policy:
 
 
 def policy_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given of a policy's options, as its class takes them; those of others are passed over. Raises
-    UsageError."""
+    """Options given for a policy, as its class takes them; those of other policies are left out. Raises UsageError."""
     found = {}
     for keyword, value in given.items():
         owners, option, _ = OPTIONS[keyword]
@@ -203,7 +202,7 @@ def given_by_symbol(name: str, keyword: str, given: Mapping[str, Any]) -> dict[s
 
 
 def order_of(policy: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, as ``strand.replay``'s arguments; empty for fifo. Raises ConfigurationError and UsageError."""
+    """Options of order as ``strand.replay``'s arguments; empty for fifo. Raises ConfigurationError and UsageError."""
     of_other_policies((policy,), given)
     if policy == "fifo":
         return {}

@@ -1,4 +1,4 @@
-"""What several commands share: kinds of options, a progress bar, and the two ways to show a result."""
+"""Common parts of several commands: kinds of options, a progress bar, and the two ways to show a result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CoreList(click.ParamType[list[int]]):
 
 
 class StrandCount(click.ParamType[str | int]):
-    """How symbols share strands."""
+    """Type of the option for the number of strands."""
 
     name = "auto|per-symbol|N"
 
@@ -83,14 +83,14 @@ class progress:  # noqa: N801 - used like a function
             self._bar = ProgressBar(what, total, stays=False)
 
     def opened(self, feed: Feed) -> None:
-        """What is to come is this feed. Raises what its check does."""
+        """Notes the feed that is read next. Raises the errors of its check."""
         if self._check is not None:
             self._check(feed)
         if self._bar is not None:
             self._bar.opened(feed)
 
     def follow(self, feed_ns: Callable[[], int | None]) -> None:
-        """Where the feed's time is known: see ``strand.feeds.progress_bar``."""
+        """Shows the feed's time beside the bar: see ``strand.feeds.progress_bar``."""
         if self._bar is not None:
             self._bar.follow(feed_ns)
 

@@ -1,4 +1,4 @@
-"""Which ticks of which files: the options of all commands that read some."""
+"""Choice of files and ticks: the options of all commands that read some."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Reads", "names", "reading"]
 
 
 class Reads(NamedTuple):
-    """What was asked for. ``options``: for ``strand.feeds.open``, of its merging and of readers."""
+    """Ticks that were asked for. ``options``: for ``strand.feeds.open``, of its merging and of readers."""
 
     symbols: list[str] | None
     start: str | None

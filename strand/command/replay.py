@@ -102,7 +102,7 @@ def replay(
             shows.print(result, rows_file=rows_file, symbols=reads.symbols)
 
     def ended_early(result: ReplayResult | None, why: Exception | str) -> None:
-        """What was handled before, where the replay got so far as to say."""
+        """Shows the ticks that were handled before the error, if the replay has a result."""
         if result is not None:
             if out is not None:
                 click.echo(f"no rows written to {out}: the run ended early", err=True)

@@ -43,7 +43,7 @@ class ReportOptions(NamedTuple):
 
     @property
     def watch(self) -> int | list[str] | None:
-        """What the replay is to watch."""
+        """Symbols that the replay is to watch, or the number of the busiest ones."""
         if self.path is None:
             return None
         return BUSIEST if self.symbols is None else self.symbols

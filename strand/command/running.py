@@ -1,4 +1,4 @@
-"""How a run is done: the options of the commands that run a handler."""
+"""Options of the commands that run a handler."""
 
 from __future__ import annotations
 

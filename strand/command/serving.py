@@ -46,7 +46,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """How to send.
+    """Options of the sender.
 
     ``line``: HOST:PORT of a line, or of two, A and B, on 127.0.0.0/8 unless ``allow_remote``. ``rerequest``: where
     requests for retransmission are answered, None: nowhere. ``rate``: messages a second; else ``speed`` times the

@@ -22,7 +22,8 @@ __all__ = ["Shows", "showing"]
 
 
 class Shows(NamedTuple):
-    """How many rows, in which order, and whether all that is known of the run. ``asked``: any of it was asked for."""
+    """Options of the shown rows: their number, their order, and whether to show all details of the run. ``asked``: any
+    of them was given."""
 
     top: int | None
     sort: str | None

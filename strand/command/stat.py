@@ -112,7 +112,7 @@ def _row(look: Look) -> dict[str, Any]:
 
 
 def _defined(value: Any) -> Any:
-    """What JSON has for a value, in lists too; None where it is undefined."""
+    """JSON value of a value, in lists too; None where it is undefined."""
     if isinstance(value, list):
         return [_defined(one) for one in value]
     if value is None or (isinstance(value, float) and isnan(value)):

@@ -1,4 +1,4 @@
-"""Where a replay stops, and whether at a prompt: ``--only``, ``--until`` and ``--pdb``."""
+"""Options that end a replay early, or open a prompt there: ``--only``, ``--until`` and ``--pdb``."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ __all__ = ["Writes", "writing"]
 
 
 class Writes(NamedTuple):
-    """Where the symbols' final rows go, None for nowhere, and where outputs go by name."""
+    """Destinations of the symbols' final rows, None for nowhere, and of outputs by name."""
 
     rows: Path | None
     outputs: Mapping[str, str]

@@ -58,7 +58,7 @@ class Entry:
 @named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Config:
-    """What a configuration file says (docs/configuration.md); ``Config()`` has the defaults.
+    """Content of a configuration file (docs/configuration.md); ``Config()`` has the defaults.
 
     Args:
         policy: The policy, as ``strand.Dispatcher`` takes it.
@@ -165,12 +165,12 @@ class Config:
         return guard_options(self.resource_limits)
 
     def _says(self, table: str) -> bool:
-        """Whether the file has keys of a table, or the table another value than the usual one."""
+        """True if the file has keys of a table, or the table's value is not the default."""
         return any(key[0] == table for key in self._given) or getattr(self, table) != getattr(Config(), table)
 
     @property
     def names_policy(self) -> bool:
-        """Whether somebody has chosen the policy: a file names one, or it is another one than the usual ``Fifo()``."""
+        """True if somebody has chosen the policy: a file names one, or it is not the default ``Fifo()``."""
         return ("policy", "name") in self._given or self.policy != Fifo()
 
     @property
@@ -222,12 +222,12 @@ def check_file(path: str | os.PathLike[str]) -> tuple[Config | None, list[str]]:
 
 
 def has_monitoring(path: str | os.PathLike[str]) -> bool:
-    """Whether a file has the table ``monitoring``, which nothing evaluates."""
+    """Tells whether a file has the table ``monitoring``, which nothing evaluates."""
     return MONITORING in read_file(path)
 
 
 def _checked(given: Mapping[Key, tuple[Any, str]], problems: list[str]) -> tuple[Config | None, list[str]]:
-    """What the values say, or None and the problems, those before and more."""
+    """Configuration with these values, or None and all problems: ``problems`` and those found here."""
     values = {key: value for key, (value, _) in given.items()}
     policy = check_policy(values, problems)
     found: dict[str, Any] = {name: check_table(name, kind, values, problems) for name, kind in TABLES.items()}

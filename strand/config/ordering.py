@@ -40,7 +40,7 @@ def options(kind: type[Policy]) -> list[dataclasses.Field[Any]]:
 
 
 def _has_timeouts(kind: type[Policy]) -> bool:
-    """Whether levels of the policy have timeouts."""
+    """True if levels of the policy have timeouts."""
     return any(field.name == "timeouts" for field in dataclasses.fields(kind))
 
 
@@ -56,7 +56,7 @@ def timeouts_of(policy: Policy) -> Mapping[str, int]:
 
 
 def takes_spans(kind: type[Policy], option: str) -> bool:
-    """Whether an option takes spans of time, or tables or lists of them."""
+    """True if an option takes spans of time, or tables or lists of them."""
     return _mentions(get_type_hints(kind)[option], dt.timedelta)
 
 

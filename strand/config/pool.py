@@ -19,7 +19,7 @@ __all__ = ["check_pool", "pool_options"]
 
 
 def check_pool(pool: WorkerPool, policy: Policy, problems: list[str]) -> None:
-    """What does not go with each other, and with the policy, is added to ``problems``."""
+    """Adds the conflicts between options, and with the policy, to ``problems``."""
     try:
         limits = Limits(
             on_full=pool.on_full,

@@ -70,7 +70,7 @@ class WorkerPool(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=T
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """When a task that has failed is tried again, docs/tasks.md; for a scheduler."""
+    """Times at which a failed task is tried again, docs/tasks.md; for a scheduler."""
 
     max_attempts: Annotated[int, Meta(ge=1, le=1000, description="With the first one.")] = 3
     initial_backoff: Annotated[Span, Meta(description="The wait before the second attempt.")] = Span("100ms")

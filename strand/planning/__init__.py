@@ -1,1 +1,1 @@
-"""How many workers a load takes, and how long ticks wait."""
+"""Number of workers that a load needs, and the waiting time of ticks."""

@@ -1,4 +1,4 @@
-"""How long work waits for one of several workers: the queue M/M/c, by Erlang's formulas.
+"""Waiting time of work for one of several workers: the queue M/M/c, by Erlang's formulas.
 
 Sources: A. K. Erlang, "Solution of some problems in the theory of probabilities of significance in automatic telephone
 exchanges", 1917; R. B. Cooper, "Introduction to Queueing Theory", 2nd ed., 1981, sections 3.3 and 3.4.
@@ -96,7 +96,7 @@ class Queue:
 
     @property
     def utilisation(self) -> float:
-        """How much of its time each worker is busy: a share from 0 to below 1."""
+        """Utilisation of each worker: the share of its time that it is busy, from 0 to below 1."""
         return self.load / self.workers
 
     @property

@@ -21,8 +21,8 @@ _WIDE, _NARROW = 1.5, 0.67
 
 @dataclass(frozen=True, slots=True)
 class Burstiness:
-    """How arrivals spread. ``squared_variation``: the variance of the times between arrivals over the square of their
-    mean, 1 for arrivals at random; None: undefined, as there are fewer than two such times. ``busiest_per_s``: arrivals
+    """Spread of arrivals. ``squared_variation``: the variance of the times between arrivals over the square of their
+    mean, 1 for arrivals at random. None: undefined, as there are fewer than two such times. ``busiest_per_s``: arrivals
     in the busiest second."""
 
     squared_variation: float | None

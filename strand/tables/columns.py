@@ -91,7 +91,7 @@ ShownColumn: TypeAlias = Shown | SymbolNames
 
 
 class Table:
-    """How the records of a dtype are shown: ``units`` of their exact numbers by column, ``columns`` for people.
+    """Table that shows the records of a dtype: ``units`` of their exact numbers by column, ``columns`` for people.
 
     ``declared``: the dtype, with what it declares; ``plain``: the same without. ``size_unit``: what 1 in a size is
     worth, None where nobody knows, because the feeds that are merged differ in it.
@@ -218,7 +218,8 @@ def _parts(values: npt.NDArray[Any], dtype: np.dtype[Any], path: str) -> Iterato
 
 
 def missing(declared: np.dtype[Any], records: Records, name: str) -> Missing | None:
-    """Where a field is undefined, by its declaration, shape of its values; None: nowhere, in any records."""
+    """Mask of a field's undefined values by its declaration, in the shape of the values. None: the field is always
+    defined."""
     meaning, values = meaning_of(declared[name]), records[name]
     if meaning.quantity == "raw" or (values.dtype.kind != "f" and not meaning.none and not meaning.given):
         return None

@@ -1,4 +1,4 @@
-"""What can be taken as a table of Arrow, polars and pandas, all with the same dtypes."""
+"""Base of the tables for Arrow, polars and pandas, all with the same dtypes."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ def longest_line(max_message_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the first line says: how the live feed made ticks of messages, and where it was connected to."""
+    """Content of the first line: the options by which the live feed made ticks of messages, and the URL of its
+    connection."""
 
     profile: JsonProfile
     url: str
@@ -155,7 +156,7 @@ def message_line(data: str | bytes, time_ns: int) -> bytes:
 
 
 def read_entry(line: bytes) -> Entry:
-    """What a line without its end says. Raises ValueError."""
+    """Reads the entry of a line without its end. Raises ValueError."""
     words = line[9:].split(b" ", 2)
     if len(words) != 3 or _summed(line[9:]) != line:
         raise ValueError("is damaged: its checksum is wrong")

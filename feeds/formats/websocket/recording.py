@@ -1,6 +1,6 @@
-"""What a WebSocket sent, written so that it can be replayed to the same ticks; and the reader of that.
+"""Recording of a WebSocket, written so that a replay gives the same ticks, and its reader.
 
-A recording is lines, each ended by one ``\\n`` and led by the CRC-32 of what is behind it, eight hexadecimal digits and
+A recording is lines, each ended by one ``\n`` and led by the CRC-32 of what is behind it, eight hexadecimal digits and
 a space. The first line has ``strand-websocket 1 `` before that, the 1 being the format's version. Its CRC is of a JSON
 object with what made the ticks: ``profile`` (strand.feeds.formats.json.profile), ``on_bad_record``, ``symbols``,
 ``max_symbols`` and ``max_message_bytes`` as the live feed had them, and
@@ -56,7 +56,7 @@ _MAX_EVENT_TEXT: Final = 256
 
 
 def recognise(head: bytes) -> bool:
-    """Whether a file that starts so is a recording of a WebSocket feed."""
+    """Tells whether a file that begins with ``head`` is a recording of a WebSocket feed."""
     return head.startswith(MAGIC)
 
 

@@ -45,7 +45,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one process found: seconds on the wall and of processor time, for so many ticks."""
+    """Figures of one process: seconds on the wall and of processor time, for so many ticks."""
 
     ticks: int
     wall_s: float

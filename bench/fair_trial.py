@@ -1,4 +1,4 @@
-"""What `Fair` does on this machine: python bench/fair_trial.py [SECONDS] [--share 0.5]
+"""Trial of `Fair` on this machine: python bench/fair_trial.py [SECONDS] [--share 0.5]
 
 Two groups, of weights 1 and 3, are kept backlogged with compiled `spin` handlers on two workers, first without a cap
 and then with one. Each group has its own publisher: a single one would wait for the slower group, and the other one

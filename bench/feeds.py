@@ -44,7 +44,7 @@ class NotThereError(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """Where files go, how many messages they hold, how often each side runs, and the cores there are."""
+    """Folder of the files, number of messages in them, runs of each side, and the cores there are."""
 
     folder: Path
     messages: int

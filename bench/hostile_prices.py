@@ -1,4 +1,4 @@
-"""What a book of one symbol costs per order where a file's prices or ids are hostile, against harmless ones.
+"""Cost per order of a book of one symbol where a file's prices or ids are hostile, against harmless ones.
 
     python bench/hostile_prices.py [40000 200000 ...]
 

@@ -39,8 +39,8 @@ WORKERS, LOAD, BACKLOG = 2, 0.2, 8
 
 @dataclass
 class Round:
-    """What one round found; times in ns. ``late``: from due to submitted; ``waited``: from then to its start;
-    ``stolen``: of its run, what was no on-CPU time: waits for the GIL, or a core."""
+    """Figures of one round; times in ns. ``late``: from due to submitted. ``waited``: from then to its start.
+    ``stolen``: the part of its run that was no on-CPU time: waits for the GIL, or a core."""
 
     latency: list[int] = field(default_factory=list)
     late: list[int] = field(default_factory=list)
@@ -55,7 +55,7 @@ def threads() -> set[str]:
 
 
 def waited_for_core_ns(before: set[str]) -> int:
-    """How long the threads that were not there before have waited for a core."""
+    """Time for which the threads that were not there before have waited for a core."""
     found = 0
     for thread in threads() - before:
         found += int((Path("/proc/self/task") / thread / "schedstat").read_text().split()[1])

@@ -237,7 +237,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object.
 @SYMBOLS
 @AS_JSON
 def sums(looks: int, symbols: int, as_json: bool) -> None:
-    """Whether looks add up."""
+    """Checks that looks add up."""
     found = look_at_sums(symbols, looks)
     click.echo(
         json.dumps(asdict(found))
@@ -258,7 +258,7 @@ def sums(looks: int, symbols: int, as_json: bool) -> None:
 @SYMBOLS
 @AS_JSON
 def cost(turns: int, seconds: float, symbols: int, as_json: bool) -> None:
-    """What looks cost the replay."""
+    """Measures the cost of looks for the replay."""
     found = look_at_cost(symbols, turns, seconds)
     click.echo(
         json.dumps(asdict(found))

@@ -1,4 +1,4 @@
-"""What a pair costs beside its two symbols apart: python bench/pairs.py [--turns 9] [--ticks 2000000]
+"""Cost of a pair beside its two symbols apart: python bench/pairs.py [--turns 9] [--ticks 2000000]
 
 Two symbols' trades come in a random order. *Apart*, a compiled handler keeps price, volume and a difference in the
 symbol's row. As a *pair*, a basket handler keeps price and volume there, and both prices and their spread in the

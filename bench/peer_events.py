@@ -1,4 +1,4 @@
-"""What the sides of bench/peers.py are given: one day of changes of orders, and one tape of trades."""
+"""Input of the sides of bench/peers.py: one day of changes of orders, and one tape of trades."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def tape_of(ticks: npt.NDArray[Any], messages: int) -> npt.NDArray[Any]:
 
 
 def order_events(ticks: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """What the ticks do to orders, with what is left of each. A replace is one order gone and another added."""
+    """Changes of orders by the ticks, with the remaining size of each. A replace is one order gone and another
+    added."""
     numbers = np.dtype([(name, "u1" if kind == "|S1" else kind) for name, kind in TICK.descr])
     events = np.zeros(2 * len(ticks), np.dtype([(name, "u1" if kind == "|S1" else kind) for name, kind in EVENT.descr]))
     return events[: _order_events(ticks.view(numbers), events)].view(EVENT)

@@ -1,4 +1,4 @@
-"""How bench/peers.py finds out which sides there are, and runs one: see bench/peer_sides/protocol.py."""
+"""Search for the sides of bench/peers.py, and their runs: see bench/peer_sides/protocol.py."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def build(source: Path, into: Path) -> list[str]:
 
 
 def programs(sides: list[Side], folder: Path) -> dict[str, list[str] | SideError]:
-    """How each program is run, or why it cannot be."""
+    """Command of each program, or the reason why it cannot run."""
     found: dict[str, list[str] | SideError] = {}
     for program in {side.program for side in sides}:
         found[program] = [sys.executable, str(SIDES / program)]
@@ -81,7 +81,7 @@ def programs(sides: list[Side], folder: Path) -> dict[str, list[str] | SideError
 
 
 def version_of(command: list[str] | SideError | None) -> list[str]:
-    """What a side in C++ says it is made with."""
+    """Compiler of a side in C++, as the side names it."""
     if not isinstance(command, list):
         return []
     try:

@@ -1,4 +1,4 @@
-"""What bench/peers.py prints: the machine, the packages, and a table a job."""
+"""Output of bench/peers.py: the machine, the packages, and one table per job."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Race:
                     stay.remove(side)
 
     def _is_enough(self, side: Side, taken: Times, before: Times, larger: int | None) -> bool:
-        """Whether a side goes no further. The one that the others are held to always does."""
+        """Tells whether a side goes no further. The side that the others are held to always does."""
         if larger is None or side.name == next(iter(self.times)):
             return larger is None
         return expected_s(taken, before, larger) > self._rules.patience

@@ -130,7 +130,7 @@ def timed(path: str, handler: Any, workers: int) -> tuple[tuple[float, float], A
 
 
 def turn(path: str, kind: str, number: int) -> dict[int, tuple[float, float]]:
-    """What it takes with workers=0 and with workers=1."""
+    """Times of a run with workers=0 and with workers=1."""
     handler = KINDS[kind]()
     assert_same(*(timed(path, handler, workers)[1] for workers in (0, 1)))
     order = (0, 1) if number % 2 else (1, 0)

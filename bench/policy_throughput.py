@@ -1,4 +1,4 @@
-"""What scheduling policies cost: python bench/policy_throughput.py [ROUNDS] [--work 100] [--ticks 3000000]
+"""Cost of scheduling policies: python bench/policy_throughput.py [ROUNDS] [--work 100] [--ticks 3000000]
 
 The stream of `strand bench route` goes to compiled handlers through each policy, in turn, with everything queued: under
 Fifo too the publisher handles nothing where it lies. Each ratio is a policy's throughput by Fifo's of the same round;

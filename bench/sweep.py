@@ -1,4 +1,4 @@
-"""What sweeps cost on this machine: python bench/sweep.py [PART ...] [--turns 9] [--messages 2000000]
+"""Cost of sweeps on this machine: python bench/sweep.py [PART ...] [--turns 9] [--messages 2000000]
 
     sets      a book and 64 sets of an array signal, and of a state machine, against one set: processor time, in turn
     days      20 files by two processes of one core each, against one process: wall time, in turn. Each of four

@@ -1,4 +1,4 @@
-"""What tasks cost on this machine: python bench/tasks.py [PART ...] [--turns 9]
+"""Cost of tasks on this machine: python bench/tasks.py [PART ...] [--turns 9]
 
     futures   empty Python tasks, submit to done, beside ThreadPoolExecutor(4), in turn: medians of the ratios
     native    tasks in C, submitted by running tasks in batches of 64, on two workers

@@ -1,4 +1,4 @@
-"""What the ways to write a handler cost: the same handlers in C and compiled from Python, and calls of Python.
+"""Cost of the ways to write a handler: the same handlers in C and compiled from Python, and calls of Python.
 
 pytest bench/test_handlers.py --benchmark-only -s
 

@@ -84,7 +84,7 @@ def test_merge_eight_files(benchmark: Any, tmp_path: Path) -> None:
 
 
 def test_merge_beside_one_stable_sort(benchmark: Any) -> None:
-    """What numpy takes when everything is in memory at once."""
+    """Time of numpy when everything is in memory at once."""
     made = [_ticks(TICKS // 8, 1, seed) for seed in range(8)]
     opaque = np.dtype((np.void, TICK.itemsize))
 

@@ -1,4 +1,4 @@
-"""What emitting one record a tick costs: a handler that does beside the same one that does not, turn by turn.
+"""Cost of emitting one record per tick: a handler that does beside the same one that does not, turn by turn.
 
 pytest bench/test_output.py --benchmark-only
 

@@ -1,4 +1,4 @@
-"""What policies and the guard count: frozen numbers, parts of a dispatcher's statistics."""
+"""Counters of policies and the guard: frozen numbers, parts of a dispatcher's statistics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["FairStatistics", "GroupStatistics", "GuardStatistics", "LongStretch"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GuardStatistics:
-    """What the guard decided for one resource.
+    """Decisions of the guard for one resource.
 
     Attributes:
         source: Where the resource is measured, or why it is not.
@@ -35,7 +35,7 @@ class GuardStatistics:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
-    """What ``Fair`` counts of one group.
+    """Counters of ``Fair`` for one group.
 
     A checkpoint reads the thread's clock, at most every 100 us; the time for that is charged to its task. Of a
     coroutine, ``on_cpu_ns`` has each step, from one await to the next, until the task ends. The steps of asyncio tasks
@@ -78,7 +78,7 @@ class LongStretch:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FairStatistics:
-    """What ``Fair`` counts.
+    """Counters of ``Fair``.
 
     Attributes:
         groups: The counts of each group, by name.

@@ -1,4 +1,4 @@
-"""What a dispatcher says of itself: frozen numbers, read without stopping it."""
+"""Statistics of a dispatcher: frozen numbers, read without stopping it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class WorkerStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ActiveStatistics:
-    """How many workers are active, between the least and the most that may be.
+    """Number of active workers, between the least and the most that may be active.
 
     Attributes:
         now: Workers that are active now.
@@ -85,8 +85,7 @@ class OverloadStatistics:
 
     @property
     def wait_s(self) -> float:
-        """How long it takes to handle what waited at its end, at the speed that the ticks were handled with, in
-        seconds."""
+        """Time needed to handle the ticks that waited at the end, at the speed of handling so far, in seconds."""
         return self.pending * self.seconds / self.handled if self.handled > 0 else float("inf")
 
     @property
@@ -101,7 +100,7 @@ class OverloadStatistics:
 
     @property
     def cure(self) -> str:
-        """What to do about it."""
+        """Advice against the overload."""
         return (
             "give total_capacity_ticks, as nothing bounds the wait without it; or use more workers, or a cheaper "
             "handler"

@@ -21,7 +21,7 @@ MAX_COMPLETIONS: Final = 10_000
 
 
 def name_problem(name: str) -> str | None:
-    """What makes a text no symbol's name, in words that follow it; None where it may be one, or is empty.
+    """Fault of a text as a symbol's name, in words that follow it; None where the text may be a name, or is empty.
 
     A name is UTF-8 text of at most ``NAME_BYTES`` bytes without control characters. All readers ask this.
     """
@@ -150,7 +150,7 @@ class SymbolTable(Sequence[str]):
 
     @property
     def n_shown(self) -> int:
-        """How many names were given: a feed may have room for many more. Where none was, how many indexes there are."""
+        """Number of names that were given: a feed may have room for many more. Without names, the number of indexes."""
         return len(self._index) or self._size
 
     def offered(self, maximum: int) -> list[str]:
@@ -169,7 +169,7 @@ class SymbolTable(Sequence[str]):
         return [index for index, name in enumerate(self._names) if name]
 
     def has_name(self, index: int) -> bool:
-        """Whether the name at an index is one that was given."""
+        """Tells whether the name at an index was given."""
         return 0 <= index < len(self._names) and bool(self._names[index])
 
     def index(self, symbol: str | int, start: int = 0, stop: int | None = None) -> int:  # noqa: ARG002 - Sequence's

@@ -61,7 +61,7 @@ class Inside:
 
     @property
     def here(self) -> bool:
-        """Whether the calling thread is one of them."""
+        """True if the calling thread is one of them."""
         return threading.get_ident() in self.threads
 
 
@@ -128,18 +128,18 @@ def mended(act: Callable[..., Any], mend: Callable[..., object], *arguments: Any
 
 
 def in_main_thread() -> bool:
-    """Whether a signal may interrupt the calling thread: Python runs their handlers in the main thread alone."""
+    """True if a signal may interrupt the calling thread: Python runs signal handlers in the main thread alone."""
     return threading.get_ident() == threading.main_thread().ident
 
 
 def interrupts(error: BaseException) -> bool:
-    """Whether what came out of a handler is the user's Ctrl-C: Python raises that in the main thread, whatever runs
-    there. All else is the handler's failure, SystemExit too."""
+    """Tells whether an exception out of a handler is the user's Ctrl-C, which Python raises in the main thread. Every
+    other one is the handler's failure, SystemExit too."""
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def has_gil() -> bool:
-    """Whether one thread at a time runs Python."""
+    """True if only one thread at a time runs Python."""
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 

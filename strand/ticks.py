@@ -83,7 +83,7 @@ BY_NAME: Final[dict[str, Callable[[Callable[[str], Any]], Any]]] = {
 
 
 def _halves(sequence: Any) -> tuple[Any, Any]:
-    """What ``sequence_low`` and ``sequence_high`` are to hold. Raises RecordTypeError."""
+    """Values of ``sequence_low`` and ``sequence_high``. Raises RecordTypeError."""
     values = np.asarray(sequence)
     if values.dtype.kind not in "iu" or (values.size and (int(values.min()) < 0 or int(values.max()) > MAX_SEQUENCE)):
         wrong = values if values.dtype.kind not in "iu" else values[(values < 0) | (values > MAX_SEQUENCE)].flat[0]

@@ -1,4 +1,4 @@
-"""What the numbers in rows and records mean: their unit, and which of them stand for nothing.
+"""Meaning of the numbers in rows and records: their unit, and the values that stand for nothing.
 
 A handler declares it once, in the dtype of its row or record: ``[("high", PRICE), ("volume", SIZE), ("n", "<i8")]``.
 The numbers themselves stay exact integers; ``.units`` of rows and of outputs names their units, and tables, files and
@@ -56,8 +56,8 @@ Given: TypeAlias = Mapping[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a field holds. ``quantity``: one of the keys of ``QUANTITIES``; ``none``: values that stand for nothing;
-    ``given``: what else has to be there."""
+    """Meaning of a field's values. ``quantity``: one of the keys of ``QUANTITIES``. ``none``: values that stand for
+    nothing. ``given``: other fields that a value needs."""
 
     quantity: str
     none: tuple[int, ...] = ()
@@ -162,7 +162,7 @@ _RAW: Final = Meaning("raw")
 
 
 def meaning_of(dtype: np.dtype[Any]) -> Meaning:
-    """What a field's dtype declares, or that of the elements of an array."""
+    """Meaning that a field's dtype declares, or the dtype of an array's elements."""
     metadata = dtype.base.metadata
     found = None if metadata is None else metadata.get(_KEY)
     return found if isinstance(found, Meaning) else _RAW

@@ -71,18 +71,19 @@ class Faults:
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether it is a whole number, of Python or numpy. ``True`` and ``False`` are not, nor are numpy's spans of time,
-    which count as integers there."""
+    """Tells whether a value is a whole number, of Python or numpy. ``True`` and ``False`` are not, nor are numpy's
+    spans of time, which count as integers there."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether it is a whole number or a float other than NaN, of Python or numpy."""
+    """Tells whether a value is a whole number or a float other than NaN, of Python or numpy."""
     return is_whole(value) or (isinstance(value, (float, np.floating)) and not math.isnan(value))
 
 
 def is_between(value: Any, lowest: float, highest: float) -> TypeGuard[float]:
-    """Whether it is a number from ``lowest`` to ``highest``. Numpy's short floats do not hold every bound."""
+    """Tells whether a value is a number from ``lowest`` to ``highest``. Numpy's short floats do not hold every
+    bound."""
     exact: Any = float(value) if isinstance(value, np.floating) else value
     return is_number(exact) and lowest <= exact <= highest
 

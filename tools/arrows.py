@@ -1,4 +1,4 @@
-"""Which file uses which, and whether that agrees with the order of the rooms: part of `make lint`.
+"""Check of the imports between files against the order of the rooms: part of `make lint`.
 
     python tools/arrows.py            names the arrows that go against the order or close a circle, and fails
 
@@ -105,7 +105,7 @@ def c_arrows() -> tuple[Arrows, list[Path]]:
 
 
 def _symbols(source: Path, scratch: Path) -> tuple[set[str], set[str]] | None:
-    """What a source defines for others, and what it needs of them. None where it does not compile."""
+    """Symbols that a source defines for others, and those that it needs. None where it does not compile."""
     made = scratch / f"{source.relative_to(CSRC)}.o".replace("/", "_")
     flags = ("-std=gnu11", "-O0", "-Werror=implicit-function-declaration", "-fPIC", f"-I{CSRC}")
     if source.parent.name == "seeded":

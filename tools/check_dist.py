@@ -47,7 +47,7 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:
 
 
 def said(*command: str | Path, cwd: Path) -> str:
-    """What a command writes."""
+    """Output of a command."""
     return subprocess.run([str(part) for part in command], cwd=cwd, check=True, capture_output=True, text=True).stdout
 
 

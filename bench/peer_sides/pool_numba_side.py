@@ -25,7 +25,7 @@ def averages(events: Any, begins: Any, out: Any) -> None:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def place(orders: Any, mask: int, order: int) -> int:
-    """Where the order is in a table of open addressing, or where it would be."""
+    """Position of the order in a table of open addressing, or the one where it would be."""
     at = (order * 11400714819323198485 >> 20) & mask
     while orders[at, 0] != 0 and orders[at, 0] != order:
         at = (at + 1) & mask

@@ -1,4 +1,5 @@
-"""What a side of bench/peers.py is: a program that loads, says so, waits for the word, runs, and leaves its results.
+"""Protocol of a side of bench/peers.py: a program that loads, says so, waits for the word, runs, and leaves its
+results.
 
     python SIDE.py JOB FOLDER SHARD SHARDS OUT WAY
 

@@ -75,7 +75,7 @@ class Rolls:
         return had != day
 
     def details(self, names: Sequence[str]) -> dict[str, Any]:
-        """What ``FeedInfo.details`` says of the first one; nothing if there was none."""
+        """Entries of ``FeedInfo.details`` for the first roll; empty if there was none."""
         if self.first is None:
             return {}
         key, before, after, time = self.first

@@ -94,8 +94,8 @@ class _SideKeys(_MapKeys, frozen=True):
 
 
 class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where the symbol is: ``file_name`` is a pattern whose first group it is. ``instrument``: the column that numbers
-    the instrument, which may change under one symbol."""
+    """Source of the symbol. ``file_name``: a pattern whose first group is the symbol. ``instrument``: the column that
+    numbers the instrument, which may change under one symbol."""
 
     column: Names = []
     suffix: Names = []

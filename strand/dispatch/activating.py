@@ -1,4 +1,4 @@
-"""How many workers are active: between a least and all of them, by load."""
+"""Number of active workers: between a least number and all workers, by load."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Load(NamedTuple):
 
 
 def decide(load: Load, ready: int, busy: float, *, least: int, most: int) -> Load:
-    """What follows from a look. ``ready``: strands that wait for a worker; ``busy``: how many workers' time handlers
-    have taken since the look before, such as 1.5 of 2."""
+    """Returns the load after a look. ``ready``: strands that wait for a worker. ``busy``: the workers' time that
+    handlers have taken since the look before, such as 1.5 of 2 workers."""
     short = load.short + 1 if ready > load.active else 0
     spare = load.spare + 1 if ready == 0 and busy < BUSY * (load.active - 1) else 0
     if short >= LOOKS_TO_MORE and load.active < most:
@@ -67,7 +67,7 @@ class Activating(Regular):
         super().start()
 
     def statistics(self) -> ActiveStatistics:
-        """What was decided so far."""
+        """Decisions so far."""
         return ActiveStatistics(self._load.active, self._least, self._most, self._more, self._fewer)
 
     def _look(self, now_ns: int) -> None:

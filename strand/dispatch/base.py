@@ -1,4 +1,4 @@
-"""What a dispatcher and a plain loop have in common: symbols, records, handlers with their rows, and outputs."""
+"""Common part of a dispatcher and a plain loop: symbols, records, handlers with their rows, and outputs."""
 
 from __future__ import annotations
 
@@ -121,12 +121,12 @@ class RunBase:
 
     @property
     def outputs(self) -> Outputs:
-        """What handlers emit, by name: ``for batch in dispatcher.outputs["bars"]`` while the run goes on."""
+        """Outputs of the handlers, by name: ``for batch in dispatcher.outputs["bars"]`` while the run goes on."""
         return self._outputs
 
     @property
     def keeps_books(self) -> bool:
-        """Whether a handler here keeps books, of orders or of levels."""
+        """True if a handler here keeps books, of orders or of levels."""
         return self._books.are_kept
 
     @property
@@ -145,7 +145,7 @@ class RunBase:
         return objects_of(self._python)
 
     def _kept(self) -> Kept:
-        """What failures are told with."""
+        """State of the run that reports of failures need."""
         return Kept(self._rows, self._python.contexts, self._python.objects, self._reader.dtype)
 
     def _handler_of(self, key: int) -> Handler:

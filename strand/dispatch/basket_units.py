@@ -1,4 +1,4 @@
-"""Which symbols of a run have to share a strand, since their handlers' baskets have them together."""
+"""Sets of a run's symbols that have to share a strand, since their handlers' baskets have them together."""
 
 from __future__ import annotations
 

@@ -114,12 +114,12 @@ class CallFuture(Future[R]):
         return True
 
     def result(self, timeout: float | None = None) -> R:
-        """What the call returned, or raises what it raised; waits for it as ``Future.result`` does."""
+        """Returns the result of the call, or raises its exception; waits for it as ``Future.result`` does."""
         found: R = self._calls.wait_for(self, timeout, super().result)
         return found
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the call raised, None where it returned; waits for it as ``Future.exception`` does."""
+        """Returns the exception of the call, None where it returned; waits for it as ``Future.exception`` does."""
         found: BaseException | None = self._calls.wait_for(self, timeout, super().exception)
         return found
 
@@ -238,7 +238,8 @@ class Calls:
             self._inside.threads.remove(me)
 
     def wait_for(self, future: CallFuture[Any], timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
-        """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
+        """Returns the result of ``ask`` with the timeout, unless a wait for the future would be a wait of the call for
+        itself."""
         if not future.done() and ((timeout := seconds("timeout", timeout)) is None or timeout > 0):
             words = future.in_words()
             refusal = f"{words}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"

@@ -1,4 +1,4 @@
-"""What a dispatcher's arguments have to be: each is checked here, and refused by name."""
+"""Checks of a dispatcher's arguments: a bad one is refused by name."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _WORKERS_ENOUGH = 3
 
 
 def check_timed(handlers: Sequence[Handler], reader: RecordReader) -> bool:
-    """Whether a handler has timers. Raises ConfigurationError where the records have no time for them."""
+    """Tells whether a handler has timers. Raises ConfigurationError where the records have no time for them."""
     timed = [h.name for h in handlers if h.timers]
     if timed and reader.time_offset is None:
         raise ConfigurationError(
@@ -84,8 +84,8 @@ def check_memory(n_symbols: int, n_strands: int) -> None:
 
 
 class WorkerCores(NamedTuple):
-    """How many ``workers`` there are, and the core of each, ``pinned``: None where nothing is pinned. ``allowed``: the
-    cores that this process may use; ``are_given``: the user has named them."""
+    """Number of ``workers``, and the core of each, ``pinned``: None where nothing is pinned. ``allowed``: the cores
+    that this process may use. ``are_given``: the user has named them."""
 
     workers: int
     pinned: list[int] | None
@@ -118,7 +118,7 @@ def _pinned(cores: Sequence[int] | str | None, allowed: list[int], workers: int)
 
 
 def merging_cores(allowed: list[int], cores: Sequence[int | None] | None) -> list[int]:
-    """Where merging and writing are done, ``cores`` being the workers'.
+    """Cores for merging and writing. ``cores``: those of the workers.
 
     A run goes at the pace of who publishes: the one core that is left to it is kept for it, where there are workers
     enough to be in for the rest (bars in memory on four cores: 0.83 to 0.96 of the time; on three no gain, on two a

@@ -1,4 +1,4 @@
-"""What a dispatcher does with single strands: it calls functions on them, holds them back, and looks at them."""
+"""Control of single strands: a dispatcher calls functions on them, holds them back, and looks at them."""
 
 from __future__ import annotations
 

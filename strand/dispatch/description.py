@@ -1,4 +1,4 @@
-"""What a dispatcher says of itself to whoever attaches: a text in JSON that lies in its memory."""
+"""Description of a dispatcher for processes that attach: a text in JSON that lies in the dispatcher's memory."""
 
 from __future__ import annotations
 

@@ -46,9 +46,8 @@ _VERIFY_AGAIN_S: Final = 0.01
 
 
 class RunEnd:
-    """How a run ends when nothing runs any more. ``with_ends``: handlers' ends are called, where all is handled;
-    ``finished``: none of them has failed;
-    ``stop_failure``: how the first ``on_stop`` that failed did."""
+    """End of a run, after all workers have ended. ``with_ends``: handlers' ends are called, where all is handled.
+    ``finished``: no end has failed. ``stop_failure``: the failure of the first ``on_stop`` that failed."""
 
     def __init__(self, state: RunState, python: PythonHandlers, rows: Rows, baskets: BasketRows) -> None:
         self._state = state
@@ -94,7 +93,7 @@ class RunEnd:
 
     @property
     def failure(self) -> Exception | None:
-        """What is to be raised at the end of a run that was drained; None where all went well."""
+        """Exception to raise at the end of a run that was drained; None where all went well."""
         if not self.finished:
             return self._state.failures[-1]
         return self._state.outputs.failure or self.stop_failure
@@ -178,12 +177,12 @@ class EngineRun(RunBase):
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return self._engine.config.n_workers
 
     @property
     def n_strands(self) -> int:
-        """How many strands there are."""
+        """Number of strands."""
         return self._engine.config.n_strands
 
     @property

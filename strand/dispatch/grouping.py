@@ -1,4 +1,4 @@
-"""Which symbols share a strand.
+"""Choice of the symbols that share a strand.
 
 A strand costs a publisher about one cache miss a batch, so thousands of quiet symbols are cheaper in company; a busy
 symbol alone keeps its order without holding others up. Only symbols with the same handler share, and symbols whose
@@ -38,7 +38,7 @@ class Grouping(NamedTuple):
 def strand_count(
     strands: StrandsLike, kind_of_symbol: npt.NDArray[np.uint32], alone: Sequence[bool], workers: int
 ) -> int:
-    """How many strands there will be, before anything is known of how busy each symbol is."""
+    """Number of strands, before it is known how busy each symbol is."""
     symbols = len(kind_of_symbol)
     if strands == "per-symbol":
         return symbols

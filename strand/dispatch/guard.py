@@ -22,7 +22,7 @@ __all__ = ["Guard", "Hold", "Reading", "check_guard", "decide", "marks_of"]
 
 
 class Reading(NamedTuple):
-    """What was measured at one moment; None where it is not measured. ``cpu``, ``memory`` and ``io_pressure`` are
+    """Measurement at one moment; None for a value that is not measured. ``cpu``, ``memory`` and ``io_pressure`` are
     shares from 0 to 1, ``io_queue`` is a number of requests."""
 
     cpu: float | None = None
@@ -113,7 +113,7 @@ def _over(value: float | None, threshold: float | None) -> float | None:
 
 
 class Hold(NamedTuple):
-    """Whether strands are held back for a resource, and what was decided so far.
+    """State of the holds for a resource: the hold that is on, if any, and the counts so far.
 
     ``since_ns``: since when, None: they are not. ``in_round``: the last hold ended after ``max_hold``, and not all
     that it held back have had their turn since. ``begun`` holds, ``expired`` of them by ``max_hold``; ``held_ns``: how
@@ -126,7 +126,7 @@ class Hold(NamedTuple):
     held_ns: int = 0
 
     def held_until(self, now_ns: int) -> int:
-        """How long strands were held back in all, in ns."""
+        """Total time for which strands were held back, up to ``now_ns``, in ns."""
         return self.held_ns + (0 if self.since_ns is None else now_ns - self.since_ns)
 
     def ended(self, now_ns: int) -> Hold:
@@ -135,8 +135,8 @@ class Hold(NamedTuple):
 
 
 def decide(guard: Guard, hold: Hold, strain: float | None, *, waits: bool, now_ns: int) -> Hold:
-    """What comes after ``hold``. ``strain``: see ``Guard.strains``; ``waits``: a strand that the last hold held back
-    has not had its turn since."""
+    """Returns the state after ``hold``. ``strain``: see ``Guard.strains``. ``waits``: a strand that the last hold held
+    back has not had its turn since."""
     if hold.since_ns is not None:
         if strain is None or strain < guard.release:
             return hold.ended(now_ns)

@@ -167,8 +167,8 @@ class Lifecycle:
         self._calls.end()
 
     def _end_regular(self) -> None:
-        """What a guard holds back is let go, and all workers are active. They may have been started, and may have
-        ended."""
+        """Releases the strands that a guard holds back, and makes all workers active. The regular threads may be
+        running, or may have ended."""
         for regular in self._state.regular:
             regular.end()
 

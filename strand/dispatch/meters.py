@@ -1,4 +1,4 @@
-"""How short CPU, memory and I/O are: of the cgroup that limits this process, or else of the machine."""
+"""Shortage of CPU, memory and I/O: of the cgroup that limits this process, or else of the machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Meter:
 
 
 class Meters:
-    """What ``guard`` watches. ``sources``: by resource, where its values come from, or why there are none.
+    """Meters of the resources that ``guard`` watches. ``sources``: by resource, the source of its values, or why there
+    is none.
 
     Raises MissingExtraError where psutil is needed and not installed, OSError where a file cannot be read."""
 
@@ -51,7 +52,7 @@ class Meters:
             self.sources["io"] = "not watched: there is neither /proc/pressure/io nor /proc/diskstats"
 
     def read(self) -> Reading:
-        """What is measured now; of CPU time since the last call. Raises OSError."""
+        """Measures all resources now; CPU time since the last call. Raises OSError."""
         return Reading(**{meter.field: meter.read() for meter in self._meters})
 
 
@@ -112,8 +113,8 @@ def memory_meter(root: Path = ROOT, machine_bytes: int | None = None) -> Meter:
 
 
 def io_meter(root: Path = ROOT) -> Meter | None:
-    """How long some task waited for I/O, of the innermost cgroup with a limit of CPU or memory, else of the machine;
-    without that the requests in flight at the busiest disk. None: there is neither."""
+    """Meter of the time that some task waited for I/O: of the innermost cgroup with a limit of CPU or memory, else of
+    the machine. Without such figures, it counts the requests in flight at the busiest disk. None: there is neither."""
     limits = [*(limit[0] for limit in _cpu_limits(root)), *(limit[0] for limit in _memory_limits(root, memory_there()))]
     # The innermost of those with a limit; one of version 1 has no such file.
     files = [folder / "io.pressure" for folder in _folders(root, "") if folder in limits][:1]

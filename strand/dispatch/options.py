@@ -55,7 +55,7 @@ class RunOptions(QueueOptions, total=False):
 
 
 def workers_of(options: RunOptions) -> int | None:
-    """How many workers are asked for; None: as many as there are by default."""
+    """Number of workers that the options ask for; None: the default."""
     return chosen("pool", options.get("pool"), Pool(workers=options.get("workers"))).workers
 
 

@@ -109,7 +109,7 @@ class Limits:
 
 
 def chosen(name: str, given: K | None, usual: K) -> K:
-    """What was given as the option ``name``, else ``usual``. Raises ConfigurationError for another kind of object."""
+    """Value given as the option ``name``, else ``usual``. Raises ConfigurationError for another kind of object."""
     if given is None:
         return usual
     if not isinstance(given, type(usual)):

@@ -102,7 +102,7 @@ class Publishers:
         raise self._error(code, array, rejected)
 
     def _end_if_failed(self) -> None:
-        """Where strands go on after a failure: what was published before it has to be handled, and the run to end."""
+        """Ends the run after a failure where strands go on: the ticks published before it are handled first."""
         if self._engine.goes_on and self._engine.has_failed:
             self.drain_inside(None)
 
@@ -124,9 +124,9 @@ class Publishers:
         raise self._error(code, array, self._engine.rejected(participant, nested=True))
 
     def feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder:
-        """What a feed's decoder can publish through as it decodes, once a batch has told which symbols are busy: for
-        ``replay``. ``counts``: of ticks by symbol, shape (n_symbols,), and ``seen``, added to; ``limit``: ticks to
-        end after."""
+        """Returns a feeder, through which a feed's decoder publishes as it decodes: for ``replay``. It starts once a
+        batch has shown which symbols are busy. ``counts``: ticks by symbol, shape (n_symbols,), added to, as is
+        ``seen``. ``limit``: ticks to end after."""
         return Feeder(self._step, counts, seen, limit)
 
     def _step(self, feeder: Feeder, flush: bool) -> None:
@@ -184,7 +184,7 @@ class Publishers:
         raise self._state.stopped_error()
 
     def _error(self, code: int, array: npt.NDArray[Any], rejected: npt.NDArray[np.int64]) -> Exception:
-        """What to raise for a code of publishing. ``rejected``: positions in the array."""
+        """Returns the exception to raise for a code of publishing. ``rejected``: positions in the array."""
         if code == Code.STOPPED:
             return self._state.stopped_error()
         key, symbols, started = self._reader.key, len(self._state.table), bool(self._state.threads)

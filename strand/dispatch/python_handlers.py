@@ -88,7 +88,7 @@ class PythonHandlers:
     # ---- a worker's
 
     def bind(self, strand: int) -> WorkerCall:
-        """What a worker that holds a strand calls with its ticks, from their first on."""
+        """Returns the call that a worker with a strand in hand makes for the strand's ticks, from the first tick on."""
         key = int(self._key_of_strand[strand])
         bound = self._bound[self._handler_of_symbol[key]]
         assert isinstance(bound, BoundPython)
@@ -112,7 +112,7 @@ class PythonHandlers:
         return self.hosts[strand]
 
     def hosts_by_key(self) -> dict[int, Host]:
-        """What is run for the symbols that have had ticks."""
+        """Hosts of the symbols that have had ticks, by key."""
         return {int(self._key_of_strand[strand]): host for strand, host in self.hosts.items()}
 
     def _call(self, strand: int, host: Host) -> WorkerCall:
@@ -133,9 +133,9 @@ class PythonHandlers:
     # ---- the end
 
     def finish(self) -> bool:
-        """When all has been handled and no worker is left: the end of every symbol's handler, in the order of keys.
-        Baskets on one strand have one end, that of the first symbol that has had ticks.
-        False: one failed, and the run was to stop at that; see the engine's failures."""
+        """Runs the end of every symbol's handler, in the order of keys, after all ticks are handled and no worker is
+        left. Baskets on one strand have one end, that of the first symbol that has had ticks. False: an end failed, and
+        the run stops at failures; see the engine's failures."""
         left = self.hosts.copy()
         for key in np.flatnonzero(np.isin(self._strand_of_key, list(left))).tolist():
             strand = int(self._strand_of_key[key])
@@ -162,7 +162,7 @@ class PythonHandlers:
 
 
 class KeepsObjects(Protocol):
-    """What runs Python's handlers: contexts of symbols, and objects of those that have one, by key."""
+    """Runner of Python's handlers: contexts of symbols, and objects of the symbols that have one, by key."""
 
     @property
     def contexts(self) -> dict[int, Context]: ...

@@ -1,4 +1,4 @@
-"""What is published, as the engine takes it: contiguous records of one dtype, or an error that names the field."""
+"""Records as the engine takes them: contiguous records of one dtype, or an error that names the field."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class RecordReader:
 
     @property
     def sequence_offset(self) -> int | None:
-        """Where the field ``sequence`` of 64 bits, or its lower half in a tick, is, if there is one."""
+        """Offset of the field ``sequence`` of 64 bits, or of its lower half in a tick, if there is one."""
         return self._offset("sequence_low") if self.dtype == TICK else self._offset("sequence", *_EIGHT_BYTES)
 
     @property
     def sequence_high(self) -> int:
-        """Where the sequence's further bits are; 0 where it is in one field."""
+        """Offset of the sequence's further bits; 0 where one field holds it."""
         return (self._offset("sequence_high") or 0) if self.dtype == TICK else 0
 
     def sequences(self, records: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -62,7 +62,7 @@ class RecordReader:
 
     @property
     def time_offset(self) -> int | None:
-        """Where the field ``ts_recv`` of 64 bits is, if there is one. It is read as signed."""
+        """Offset of the field ``ts_recv`` of 64 bits, if there is one. It is read as signed."""
         return self._offset("ts_recv", *_EIGHT_BYTES)
 
     def _offset(self, name: str, *dtypes: str) -> int | None:
@@ -141,7 +141,7 @@ def _columns(
 
 
 def _difference(given: np.dtype[Any], wanted: np.dtype[Any]) -> str:
-    """What is wrong with a dtype, by the first field that differs."""
+    """Fault of a dtype, by the first field that differs."""
     assert wanted.fields is not None
     here, there = given.fields, wanted.fields
     hint = "convert the array, or make the dispatcher with dtype=, or with columns= to map names"

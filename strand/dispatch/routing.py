@@ -1,4 +1,4 @@
-"""Which strand each symbol has: decided once, by what is known of them then."""
+"""Strand of each symbol: decided once, by the figures known then."""
 
 from __future__ import annotations
 

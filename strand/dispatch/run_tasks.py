@@ -85,13 +85,13 @@ class RunTasks:
 
     @property
     def waiting(self) -> int:
-        """How many have not ended."""
+        """Number of tasks that have not ended."""
         return 0 if self._tasks is None else len(self._tasks._core.table.alive)
 
     @property
     def here(self) -> bool:
-        """Whether one of them that has not ended runs here: a coroutine does so in a thread that is no worker. Or this
-        interrupts a submit of tasks in C."""
+        """True if a task that has not ended runs in this thread: a coroutine does so in a thread that is no worker.
+        True also if this call interrupts a submit of tasks in C."""
         if self._tasks is None:
             return False
         return self._tasks._core.waits_for_here() is not None or self._tasks._core.table.submitting.here
@@ -115,7 +115,7 @@ class RunTasks:
         return True
 
     def _only_held(self, core: Core) -> bool:
-        """Whether all that are left wait on strands that are paused or quarantined."""
+        """Tells whether all tasks that are left wait on strands that are paused or quarantined."""
         if core.table.submitting.threads:
             return False
         tasks = core.table.alive.copy().values()
@@ -138,8 +138,8 @@ class RunTasks:
         self._tasks._core.running.coroutines.cancel()
 
     def join(self) -> None:
-        """When the workers have ended: ends what is left, and waits until coroutines have ended, and their thread, but
-        not in that."""
+        """Ends the tasks that are left, after the workers have ended. Waits for coroutines and their thread, unless it
+        is called in that thread."""
         self.end()
         if self._tasks is None or IN_LOOP.here:
             return

@@ -38,15 +38,15 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 
 def build() -> str:
-    """What decides how memory is laid out: the release, the version of the layout, and the processor."""
+    """Facts that decide the layout of memory: the release, the version of the layout, and the processor."""
     from strand.machine import strand_version
 
     return f"strand {strand_version()}, layout {ABI_VERSION}, {platform.machine()}"
 
 
 class SavedSymbol(NamedTuple):
-    """What Python keeps for a symbol: when its ``alarm`` is due (0: never), and what its object saved (None: there is
-    no object)."""
+    """Python's state of a symbol. ``alarm``: the due time of its timer (0: never). ``data``: the bytes that its object
+    saved (None: there is no object)."""
 
     key: int
     alarm: int
@@ -79,7 +79,7 @@ class SavedState:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What does not fit together in the block is a SavedStateError."""
+        """Raises SavedStateError for faults that reading the block meets."""
         try:
             yield
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
@@ -128,13 +128,13 @@ class SavedState:
         return np.frombuffer(data, dtype)
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """What the caller added. Raises SavedStateError where it added no such thing."""
+        """Array that the caller added. Raises SavedStateError where there is none of this name."""
         if name not in self.about["arrays"]:
             raise self.error(f"it has no {name}: it was not saved by a replay")
         return np.frombuffer(self.part(f"arrays/{name}"), self.about["arrays"][name])
 
     def symbols(self, n: int) -> Iterator[SavedSymbol]:
-        """What Python kept for each of ``n`` symbols."""
+        """Python's state of each of ``n`` symbols."""
         for key, alarm, has_object in self.about["python"]:
             if not 0 <= key < n:
                 raise self.error(f"it is damaged: it has no symbol {key}")

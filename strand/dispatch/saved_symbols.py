@@ -1,4 +1,4 @@
-"""What the handlers that Python runs keep for each symbol beside its row, saved and taken up again."""
+"""State of the handlers that Python runs, for each symbol beside its row: saved, and taken up again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the handlers that Python runs for a dispatcher are at work: what they ask of the engine."""
+"""Site of the handlers that Python runs for a dispatcher: the services that they ask of the engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class EmittedBatch:
 
 
 class EngineSite:
-    """What is said of ticks in hand is of this thread's. It knows no handler: those hold it."""
+    """Site of the calling thread: its ticks in hand and its clock. It knows no handler: handlers hold it."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -46,7 +46,7 @@ class EngineSite:
 
     @property
     def is_away(self) -> bool:
-        """Whether this thread was a worker, and is none at the moment."""
+        """True if this thread was a worker, and is none at the moment."""
         return getattr(self._here, "is_away", False)
 
     def hold(self, batch: EndBatch | EmittedBatch | None) -> None:
@@ -61,7 +61,7 @@ class EngineSite:
 
     @property
     def brings_rest(self) -> bool:
-        """What a worker has copied off a lossy strand cannot be put back."""
+        """False on a lossy strand: ticks that a worker has copied off it cannot be put back."""
         return self._engine.config.on_full not in ("drop_oldest", "conflate")
 
     #: The tick that a call fails on is done with.
@@ -86,7 +86,7 @@ class EngineSite:
         return batches.times()
 
     def arm(self, handled: int, alarm: int) -> None:
-        """When the timer of the symbol in hand is due from now on."""
+        """Sets the due time of the current symbol's timer."""
         batches = self.batch()
         assert isinstance(batches, PyBatches)
         batches.arm(handled, alarm)

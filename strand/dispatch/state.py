@@ -80,7 +80,7 @@ class RunState:
 
     @property
     def stage(self) -> str:
-        """How far the run is, in a word or two."""
+        """Stage of the run, in a word or two."""
         if self.closing or self.dropped:
             return "stopped"
         return "running" if self.threads else "not started"
@@ -106,7 +106,7 @@ class RunState:
         return failures_of(self.engine, self.table, self._handlers, self._causes, self._kept)
 
     def stopped_error(self) -> Exception:
-        """What has stopped the run, to be raised."""
+        """Returns the exception that has stopped the run."""
         if self.forked:
             return StoppedError(FORKED)
         if self.dropped:

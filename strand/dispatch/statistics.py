@@ -31,7 +31,7 @@ __all__ = ["Counted", "EngineStatistics", "counted_by_policy", "fair_statistics"
 
 
 class Counted(Protocol):
-    """What is read of an engine, in this process or another."""
+    """Engine to read counters of, in this process or another."""
 
     @property
     def n_workers(self) -> int: ...
@@ -61,7 +61,7 @@ class PolicyCounts(TypedDict):
 
 
 class EngineStatistics:
-    """What the engine has counted so far, and ``orders`` beside it."""
+    """Counters of the engine so far, and ``orders`` beside them."""
 
     def __init__(self, state: RunState, orders: OrderWatch, priorities: Priorities, routing: Routing) -> None:
         self._state = state
@@ -112,7 +112,7 @@ def fair_statistics(
     groups: Mapping[str, tuple[int, int, int, int]],
     symbols_of: Callable[[int], tuple[str, ...]],
 ) -> FairStatistics | None:
-    """What Fair has counted; None: the policy is another one. ``groups``: of each name, as GroupCounts has it.
+    """Counters of Fair; None: the policy is another one. ``groups``: the counts of each name, as GroupCounts has them.
     ``symbols_of``: the symbols of a strand."""
     if counts is None:
         return None
@@ -151,7 +151,7 @@ def statistics_of(
     orders_as_plain: int = 0,
     paced: bool = True,
 ) -> Statistics:
-    """What an engine has counted, and what only its dispatcher knows."""
+    """Statistics of an engine, with the figures that only its dispatcher knows."""
     t = engine.totals()
     floors, resolution_ns = engine.histogram_floors_ns(), engine.clock_resolution_ns()
     wait, handler, end_to_end = (

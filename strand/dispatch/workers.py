@@ -87,7 +87,7 @@ class Workers:
 
 
 class _Work:
-    """What the workers of a dispatcher do with their places. They are inside, all their lives."""
+    """Work of a dispatcher's worker threads. They are inside for all their lives."""
 
     name: Final = "strand-worker"
 

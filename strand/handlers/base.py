@@ -1,4 +1,4 @@
-"""What a handler is to the rest of strand, whatever its kind.
+"""Interface of all kinds of handlers to the rest of strand.
 
 ``NativeHandler``, ``CompiledHandler``, ``PythonHandler``, ``ObjectHandler`` and the kinds of ``BasketHandler`` are
 single ones, and a ``ChainHandler`` is several of them in a row.
@@ -75,32 +75,32 @@ class Handler(ABC):
     @property
     @abstractmethod
     def is_native(self) -> bool:
-        """Whether it runs without the GIL."""
+        """True if the handler runs without the GIL."""
 
     @property
     @abstractmethod
     def timers(self) -> bool:
-        """Whether it may ask for timers."""
+        """True if the handler may ask for timers."""
 
     @property
     @abstractmethod
     def ends(self) -> bool:
-        """Whether it does something at the end of a run."""
+        """True if the handler does something at the end of a run."""
 
     @property
     @abstractmethod
     def needs_ticks(self) -> bool:
-        """Whether its records have to be of ``strand.TICK``."""
+        """True if the handler's records have to be of ``strand.TICK``."""
 
     @property
     @abstractmethod
     def asks_for_trades(self) -> bool:
-        """Whether it, or a part of it, is one of the user's own that is called with trades."""
+        """True if the handler, or a part of it, is the user's own and is called with trades."""
 
     @property
     @abstractmethod
     def takes_ticks_as_plain(self) -> bool:
-        """Whether it, or a part of it, takes ticks as they are for want of a feed that says what they mean."""
+        """True if the handler, or a part of it, takes ticks as they are, because no feed has declared their meaning."""
 
     @property
     @abstractmethod
@@ -115,13 +115,13 @@ class Handler(ABC):
 
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
-        """What a user wrote of it in Python: functions, or the class of objects."""
+        """Functions that a user wrote of the handler in Python, or the class of its objects."""
         return ()
 
     @property
     @abstractmethod
     def options(self) -> dict[str, Option]:
-        """What may be given to ``with_options``, by name; of a chain, ``part.name``."""
+        """Options of ``with_options``, by name; those of a chain are called ``part.name``."""
 
     @property
     @abstractmethod
@@ -180,12 +180,13 @@ class Handler(ABC):
         row: npt.NDArray[Any],  # noqa: ARG002
         cause: BaseException | None,  # noqa: ARG002
     ) -> FailedSet | None:
-        """Which set of parameters it failed with, by the row of the symbol, shape (1,), or by what it raised where
-        Python runs it; None: it has no sets, or failed with none of them."""
+        """Returns the set of parameters that the handler failed with; None: it has no sets, or failed with none of
+        them. The set is found by the row of the symbol, shape (1,), or by ``cause``, the exception, where Python runs
+        the handler."""
         return None
 
     def reason_of(self, message: str) -> str:
-        """Why it failed, by the message of its failure."""
+        """Reason for a failure, by the failure's message."""
         return message
 
 
@@ -236,7 +237,7 @@ class SingleHandler(Handler):
 
     @property
     def has_lines(self) -> bool:
-        """Whether it is code of Python, that fails at a line which calling it again can find."""
+        """True if the handler is Python code, whose failing line another call can find."""
         return False
 
     def bind(self, context: BindContext) -> BoundHandler:

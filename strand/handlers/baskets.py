@@ -1,4 +1,4 @@
-"""Which symbols share a basket, and so a strand."""
+"""Symbols that share a basket, and so a strand."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _symbols(name: str, symbols: object) -> tuple[str, ...]:
 
 
 def _names(handler: str, symbol: str, function: Callable[[str], BasketNames]) -> tuple[str, ...]:
-    """What a function says of a symbol."""
+    """Names of the baskets that a function returns for a symbol."""
     said = function(symbol)
     names = () if said is None else (said,) if isinstance(said, str) else said
     where = f"handler {handler!r}: baskets: the function returned {said!r} for {symbol!r}"
@@ -184,8 +184,9 @@ class BasketMemory(NamedTuple):
 
 
 def units_of(n_symbols: int, members: Iterable[Members]) -> npt.NDArray[np.intp] | None:
-    """What has to share a strand: by symbol, shape (n_symbols,), the number of its unit, from 0 on. Baskets that have a
-    symbol in common are one unit, and a symbol without a basket is one by itself. None: there are no baskets."""
+    """Units of symbols that have to share a strand: by symbol, shape (n_symbols,), the number of its unit, from 0 on.
+    Baskets that have a symbol in common are one unit, and a symbol without a basket is one by itself. None: there are
+    no baskets."""
     groups = [keys for each in members for keys in each.keys]
     if not groups:
         return None

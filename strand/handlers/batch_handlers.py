@@ -57,7 +57,7 @@ class PythonHandler(HostedHandler):
 
     @cached_property
     def _is_plain(self) -> bool:
-        """Whether ``on_ticks`` takes no context."""
+        """True if ``on_ticks`` takes no context."""
         return not _takes(self.on_ticks, 4)
 
     def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
@@ -86,7 +86,7 @@ class PythonHandler(HostedHandler):
             raise (failed.__cause__ or failed) from None
 
     def functions_of(self, context: Context) -> SymbolFunctions:
-        """What is called for the symbol of a context."""
+        """Functions to call for the symbol of a context."""
         plain = self._is_plain
         call = _plain(self.on_ticks, context) if plain else _with_context(self.on_ticks, context)
         return SymbolFunctions(
@@ -235,7 +235,7 @@ def _finish(on_finish: Callable[..., None], context: Context) -> Callable[[], No
 
 
 def _takes(function: Callable[..., Any], arguments: int) -> bool:
-    """Whether it has so many arguments that have to be given."""
+    """Tells whether a function has at least ``arguments`` arguments that have to be given."""
     try:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a built-in callable without a signature

@@ -30,11 +30,11 @@ __all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site", 
 
 
 class Site(Clock, TradesSite, Protocol):
-    """Where Python handlers run, and what a chain needs to run its native part for its Python one."""
+    """Site of Python handlers, with the services that a chain needs to run its native part for its Python part."""
 
     @property
     def ends_at_failure(self) -> bool:
-        """Whether no tick comes after one that a handler failed on."""
+        """True if no tick comes after one that a handler failed on."""
 
     def batch(self) -> EmittingBatch:
         """The ticks, or the timer, in this thread's hands."""
@@ -49,10 +49,12 @@ class Site(Clock, TradesSite, Protocol):
 
 @dataclass(frozen=True)
 class BindContext:
-    """What handlers are bound to: the symbols, the records and their key, bytes from one row to the next, and the space
-    for what they keep beside their rows.
-    ``makers``: what makes trades for those that ask for them; ``baskets``: the rows of those that have baskets;
-    ``contracts``: those of handlers that make notionals."""
+    """Context that handlers are bound to: the symbols, the records and their key, the bytes from one row to the next,
+    and the space for state beside rows.
+
+    ``makers``: makers of trades for handlers that ask for trades. ``baskets``: the rows of handlers with baskets.
+    ``contracts``: the contracts of handlers that make notionals.
+    """
 
     table: SymbolTable
     record: np.dtype[Any]
@@ -64,7 +66,7 @@ class BindContext:
     contracts: list[ContractMemory] = field(default_factory=list)
 
     def maker_for(self, source: TradeSource | None) -> TradeMaker | None:
-        """What makes a handler's trades; None where it asks for none."""
+        """Returns the maker of a handler's trades; None where the handler asks for none."""
         if source is None:
             return None
         self.makers.append(TradeMaker(self.space, len(self.table), source))
@@ -84,7 +86,7 @@ class BoundHandler(ABC):
 
     @property
     def takes_batches(self) -> bool:
-        """Whether a call of it is for ticks of what shares a strand alone."""
+        """True if a call is only for ticks of symbols that share a strand."""
         return False
 
     @property

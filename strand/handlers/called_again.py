@@ -1,4 +1,4 @@
-"""What a failed handler is called with again, in Python: copies of its row and its tick.
+"""Second call of a failed handler, in Python, with copies of its row and its tick.
 
 A debugger can step through it, also through a function that numba has compiled."""
 
@@ -43,7 +43,7 @@ class Before(Protocol):
         """The symbol's ticks, in batches; the last one is the tick that failed."""
 
     def fails(self, handler: Any) -> bool:
-        """Whether another handler of the symbol's ticks fails by then, too."""
+        """Tells whether another handler that is called with the symbol's ticks fails by then, too."""
 
     def row_after(self, handler: Any) -> Any:
         """The row that another handler has right after that tick, shape (1,)."""

@@ -1,4 +1,4 @@
-"""What a function's code says, and what it refers to: of these a digest of code is made."""
+"""Content of a function's code, and the objects that it refers to: the input of a digest of code."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _instructions(code: CodeType) -> list[dis.Instruction]:
 
 
 def imported_in(function: Any) -> Iterator[Any]:
-    """What the code of a function imports when it runs: modules, and what it takes from them."""
+    """Objects that the code of a function imports when it runs: modules, and names taken from them."""
     for name, wanted in _imports(function.__code__):
         try:
             module = importlib.import_module(resolve_name(name, function.__globals__.get("__package__") or ""))

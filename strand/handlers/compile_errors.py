@@ -1,4 +1,4 @@
-"""What numba says of a handler it cannot compile, in the words of whoever wrote the handler."""
+"""Errors of numba for a handler that it cannot compile, in the words of the handler's author."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ _HINTS = (
 
 
 def reason_of_compiled(said: str) -> str:
-    """Why a compiled handler failed: by what it said, or else that it raised, as machine code keeps no exceptions."""
+    """Reason for a compiled handler's failure: its own message, or else that it raised, as machine code keeps no
+    exceptions."""
     if said and not re.fullmatch(r"its (timer|end) at \d+ ns", said):
         return said
     raised = "it raised an exception, which machine code does not keep"
@@ -114,7 +115,8 @@ def _missing_field(error: BaseException) -> str | None:
 
 
 def _wrong_emit(text: str, outputs: Mapping[str, np.dtype[Any]]) -> str | None:
-    """What is wrong with a use of ``emit``, whose type and methods nobody knows by the names numba has for them."""
+    """Fault in a use of ``emit``, in the user's own names: numba's names for its type and methods are unknown to
+    users."""
     takes = {output: f"emit.{output}({', '.join(dtype.names or ())})" for output, dtype in outputs.items()}
     if found := re.search(r"Unknown attribute '(\w+)' of type emit\(", text):
         return f"emit has no output {found[1]!r}; write {' or '.join(takes.values())}"

@@ -21,7 +21,7 @@ _TABLES: Final = 4
 
 
 def tables_of(*tables: npt.NDArray[Any] | None) -> bytes:
-    """What the loop is given as its parameters: the addresses of spans, entries, rows of baskets, and parameters."""
+    """Parameters of the loop: the addresses of spans, entries, rows of baskets, and parameters."""
     return np.array([0 if table is None else table.ctypes.data for table in tables], np.uint64).tobytes()
 
 

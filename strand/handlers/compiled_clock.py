@@ -36,7 +36,7 @@ class _Clock(types.Type):
 
 @register_model(_Clock)
 class _ClockModel(models.StructModel):
-    """Where the context is, which of its records is in hand, whose it is, and the address of the set's timer."""
+    """Address of the context, the index and key of its record in hand, and the address of the set's timer."""
 
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         members = [(name, types.int64) for name in ("i", "key", "timer")]
@@ -77,7 +77,7 @@ def clock_at(clock: Any) -> Any:
 
 @intrinsic
 def yields(typingctx: Any, context_at: Any) -> Any:
-    """Whether a timer was asked for that comes before the call's next record."""
+    """Tells whether a timer was asked for that comes before the call's next record."""
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         at = builder.bitcast(arguments[0], _BYTE.as_pointer())

@@ -35,7 +35,7 @@ def emit_type(outputs: Mapping[str, np.dtype[Any]], *, at_timer: bool = False, o
 
 
 class _EmitModel(models.StructModel):
-    """Where the context is, which of its records is in hand, and for which set of parameters."""
+    """Address of the context, the index of its record in hand, and the set of parameters."""
 
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type, [("context", types.voidptr), ("i", types.int64), ("set", types.int64)])
@@ -65,7 +65,7 @@ def _set_in(typingctx: Any, emit: Any) -> Any:
 
 
 def _method(name: str, dtype: np.dtype[Any], reserve: Any, of_sets: bool) -> Callable[..., Any]:
-    """What overload_method asks for: a function of the record's fields, by place or by name."""
+    """Returns the implementation for overload_method: a function of the record's fields, by position or by name."""
     fields = list(dtype.names or ())[of_sets:]
     # Arguments have the names of fields, which may be any others.
     arguments = ", ".join(["_emit", *fields])

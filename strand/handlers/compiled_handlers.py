@@ -98,7 +98,7 @@ class CompiledHandler(TradesHandler):
 
     @property
     def shared(self) -> bool:
-        """Whether the parameters of each set are those of all symbols."""
+        """True if the parameters of each set are those of all symbols."""
         return are_shared(self.sets)
 
     def _records(self, context: BindContext) -> npt.NDArray[Any] | None:

@@ -106,8 +106,8 @@ def _step(one: Any, arguments: Sequence[str], records: Mapping[str, Any], at: st
 
 
 def _lines_of_sets(row: Any, call: str, at: str, *, emits: bool) -> list[str]:
-    """What ``_step`` does for a row that has sets. Their numbers are among their parameters. Where one fails, the row
-    says which."""
+    """Lines of ``_step`` for a row that has sets. The sets' numbers are among their parameters. Where a set fails, the
+    row holds its place."""
     whose = "place" if row.shared else f"key * {row.count} + place"
     timed = TIMERS in row.whole.fields
     lines = [
@@ -285,7 +285,7 @@ class FunctionCache(NumbaCache):
         return IndexDataCacheFile(self._cache_path, base, self._impl.locator.get_source_stamp())
 
     def has(self, sig: Any) -> bool:
-        """Whether code is there for a signature."""
+        """Tells whether code is cached for a signature."""
         found = None
         with self._guard_against_spurious_io_errors():
             found = self._cache_file.load(self._index_key(sig, _codegen()))
@@ -336,5 +336,5 @@ def _add_value(digest: Any, value: Any, seen: set[int]) -> bool:
 
 
 def _of_library(function: Any) -> bool:
-    """Whether it is numpy's or numba's, whose versions stand for it."""
+    """Tells whether a function is numpy's or numba's, whose versions stand for it."""
     return (function.__module__ or "").partition(".")[0] in ("numpy", "numba")

@@ -1,4 +1,4 @@
-"""What compiled handlers read of a tick by a name of its own though it lies in several fields, as ``Ticks`` has it:
+"""Fields of a tick that compiled handlers read by one name though several fields hold them, as ``Ticks`` has it:
 ``tick.sequence``, and both sides of a quote. Imported with numba only."""
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _like(record: Any, kind: Any) -> Any:
 
 
 def is_total(dtype: np.dtype[Any]) -> bool:
-    """Whether a field is declared as a total. Those in arrays are not checked, so they cannot be declared."""
+    """Tells whether a field is declared as a total. Those in arrays are not checked, so they cannot be declared."""
     return meaning_of(dtype).quantity == "total"
 
 

@@ -1,4 +1,4 @@
-"""What a Python handler knows of where it is: its symbol, its row, the time, its timer, a logger."""
+"""Context of a Python handler: its symbol, its row, the time, its timer, a logger."""
 
 from __future__ import annotations
 

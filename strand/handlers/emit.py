@@ -79,7 +79,7 @@ def places_of(at: Any, n_records: int, n_ticks: int) -> npt.NDArray[np.int64]:
 
 
 def records_of(records: Any, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
-    """What is emitted as records of a declared dtype, shape (n,). Raises RecordTypeError."""
+    """Converts emitted values to records of a declared dtype, shape (n,). Raises RecordTypeError."""
     if isinstance(records, np.ndarray | np.void):
         if records.dtype != dtype:
             raise RecordTypeError(f"output {name!r}: records of {records.dtype} were emitted, but {dtype} is declared")

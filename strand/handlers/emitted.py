@@ -1,4 +1,4 @@
-"""What handlers declare to emit."""
+"""Outputs that handlers declare."""
 
 from __future__ import annotations
 

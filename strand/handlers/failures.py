@@ -44,14 +44,14 @@ def describe(error: BaseException) -> str:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What came out of a handler that Python runs, as a failure."""
+    """Turns an exception out of a handler that Python runs into a failure."""
     handled, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
     said = str(cause) if isinstance(cause, EarlierPartError) else describe(cause)
     return Failure(RAISED, said, cause=cause, handled=handled)
 
 
 class Kept(NamedTuple):
-    """What a run keeps of its symbols: rows by key, and the contexts and objects of those that Python runs; and the
+    """State that a run keeps of its symbols: rows by key, contexts and objects of symbols that Python runs, and the
     dtype of its records."""
 
     rows: KeptRows

@@ -1,4 +1,4 @@
-"""What a feed's ticks and fills mean to handlers, and where its trades are to be had."""
+"""Meaning of a feed's ticks and fills for handlers, and the source of its trades."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Fills = Literal["reduce", "report"]
 
 
 def ticks_of(info: FeedInfo) -> TicksAre:
-    """What a feed's ticks mean. Raises ConfigurationError where its files do not agree."""
+    """Meaning of a feed's ticks. Raises ConfigurationError where its files do not agree."""
     if info.ticks is None:
         raise ConfigurationError(
             "the merged files differ: only some have single orders, or fills that only report (DBN): give handlers by "
@@ -32,12 +32,12 @@ def ticks_of(info: FeedInfo) -> TicksAre:
 
 
 def fills_of(info: FeedInfo) -> Fills:
-    """What a fill does in a feed. Raises ConfigurationError where its files do not agree."""
+    """Effect of a fill in a feed. Raises ConfigurationError where its files do not agree."""
     return "report" if ticks_of(info) in ("dbn", "dbn-orders") else "reduce"
 
 
 def flags_of(info: FeedInfo) -> Flags:
-    """Which bits of a feed's flags mean what. Raises ConfigurationError where its files do not agree."""
+    """Meaning of the bits of a feed's flags. Raises ConfigurationError where its files do not agree."""
     if info.flags is None:
         raise ConfigurationError(
             "the merged files differ: one bit of their flags has two meanings: replay files of one format at a time, "
@@ -67,14 +67,14 @@ def usual_for(fills: Fills | None) -> Flags:
 
 
 def source_for(on: On) -> TradeSource | None:
-    """Where the trades come from that a handler is called with, as long as no feed is known; None for ticks. Raises
+    """Source of a handler's trades, as long as no feed is known; None for a handler of ticks. Raises
     ConfigurationError."""
     source = TradeSource(TradeRules(flags=usual_for(None)), assumed=True)
     return source if one_of("on", on, ("tick", "trade")) == 1 else None
 
 
 def trades_of(info: FeedInfo) -> TradeSource:
-    """Where a feed's trades are to be had. Raises ConfigurationError where its files do not agree."""
+    """Source of a feed's trades. Raises ConfigurationError where its files do not agree."""
     ticks = ticks_of(info)
     rules = TradeRules(
         orders=ticks in ("orders", "dbn-orders"),

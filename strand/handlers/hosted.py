@@ -1,4 +1,4 @@
-"""What the handlers that Python runs have in common, whether a function or objects are called."""
+"""Common part of the handlers that Python runs, of functions and of objects."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ class HostedHandler(TradesHandler):
 
     @property
     def fails_as_a_whole(self) -> bool:
-        """Whether a call that fails does not say at which of its ticks, and writes to nothing but rows."""
+        """True if a failed call does not say at which of its ticks, and writes to nothing but rows."""
         return False
 
     def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:  # noqa: ARG002 - as object handlers have it
-        """How it is called for several symbols in turn, with trades of a maker; None: it takes batches."""
+        """Way to call the handler for several symbols in turn, with trades of a maker; None: the handler takes
+        batches."""
         return None
 
     @abstractmethod
     def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:
-        """What makes the functions to call for a symbol in a run."""
+        """Returns the maker of the functions to call for a symbol in a run."""
 
     def bind_functions(
         self, context: BindContext, maker: TradeMaker | None

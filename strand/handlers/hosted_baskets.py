@@ -32,7 +32,7 @@ _NONE, _SEVERAL = -1, -2
 
 
 class BasketContext:
-    """What a handler that Python runs knows of one of its baskets.
+    """Context of one basket for a handler that Python runs.
 
     ``name``: the basket's, ``index``: its place among all baskets, ``symbols``: the names of its members, ``row``: its
     row, ``rows``: its members' rows, ``params``: their parameters (None without), all three by member. ``after``: after
@@ -96,12 +96,12 @@ class _HostedBasketHandler(BasketHandler, HostedHandler):
 
     @property
     def takes_trades(self) -> bool:
-        """Whether it is called with trades alone."""
+        """True if the handler is called with trades alone."""
         return False
 
     @abstractmethod
     def functions_with(self, strand: _Strand) -> SymbolFunctions:
-        """What to call for a strand."""
+        """Functions to call for a strand."""
 
 
 def _counting(call: Call, context: Context, *, trades: bool) -> Call:

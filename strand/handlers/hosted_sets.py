@@ -217,7 +217,7 @@ class _Batches:
         return None if end == len(ticks) else end
 
     def _handled(self, place: int, ticks: npt.NDArray[Any], first: int) -> int:
-        """How many of the ticks from ``first`` of the batch on a set has handled. Raises FailedOnTick."""
+        """Number of ticks that a set has handled, from ``first`` of the batch on. Raises FailedOnTick."""
         context, of_symbol, n = self._contexts[place], self._of_symbol, len(ticks)
         context.emitter.window = (first, n)
         context.trades = of_symbol.trades[first : first + n]

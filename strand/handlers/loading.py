@@ -59,7 +59,7 @@ copyreg.pickle(NativeHandler, _by_name)
 
 
 def find(name: str) -> Makes:
-    """What a name stands for, as it is without options. Raises ConfigurationError."""
+    """Finds the handler of a name, without options. Raises ConfigurationError."""
     if name in BUILTIN:
         return BUILTIN[name]
     module_name, colon, attribute = name.partition(":")
@@ -100,7 +100,7 @@ def _of_file(module: str) -> str:
 
 
 def _lacking(module: ModuleType, attribute: str) -> str:
-    """What to say where a module has no such name: its handlers, and its file, which may be another than meant."""
+    """Error text for a module without such a name: its handlers, and its file, which may be another than meant."""
     name = module.__name__
     from strand.handlers.object_handlers import is_object_class
 
@@ -194,7 +194,7 @@ def needs(like: Makes) -> list[str]:
 
 
 def _said(error: BaseException) -> str:
-    """What was raised, in one line, and where."""
+    """Text of an exception in one line, with its file and line."""
     words = " ".join(str(error).split())
     every = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in every if not frame.filename.startswith(OURS)] or every

@@ -32,7 +32,7 @@ __all__ = ["NativeHandler", "SymbolMemory", "native"]
 
 
 class SymbolMemory(Protocol):
-    """What a handler keeps for each symbol beside the row: one for each dispatcher it is given to."""
+    """State that a handler keeps for each symbol beside the row: one object for each dispatcher."""
 
     @property
     def function(self) -> NativeFunction:

@@ -168,7 +168,8 @@ def _made_by(factory: Callable[..., Any]) -> Any:
 
 
 def is_object_class(like: object) -> bool:
-    """Whether it is a class whose objects are meant to be handlers: it has a method that begins with ``on_``."""
+    """Tells whether an object is a class whose objects are meant to be handlers: it has a method that begins with
+    ``on_``."""
     return isinstance(like, type) and any(method.startswith("on_") for method in dir(like))
 
 
@@ -184,7 +185,7 @@ def _check_methods(name: str, thing: object) -> None:
 
 
 def _check_told(name: str, factory: Callable[..., Any], thing: object) -> None:
-    """What was made of a handler's class has to be true of its objects."""
+    """Checks that a handler's objects have only the methods that its class was known to have before the run."""
     for method in ("on_wake", "on_finish", "on_trade"):
         if hasattr(thing, method) and not hasattr(_made_by(factory), method):
             raise ConfigurationError(
@@ -202,7 +203,7 @@ def made_by(handler: ObjectHandler) -> Any:
 
 
 def functions_of(thing: Any, name: str, counts: bool, context: Context) -> SymbolFunctions:
-    """What to call with the ticks of the symbol that has an object."""
+    """Functions to call with the ticks of a symbol, for the symbol's object."""
     context.at = 0
     watches = watches_of(thing, name, context.states)
     on_trade = getattr(thing, "on_trade", None)
@@ -264,7 +265,7 @@ def _kinds_of(thing: object) -> list[int]:
 
 
 def _one_of(thing: object) -> Callable[[Tick], Any] | None:
-    """What is called with each tick: the methods for days, for all ticks, and by kind."""
+    """Function to call with each tick: the methods for days, for all ticks, and by kind."""
     on_day, on_tick = getattr(thing, "on_day", None), getattr(thing, "on_tick", None)
     for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
     if on_day is None and not for_kind:

@@ -26,9 +26,9 @@ __all__ = ["Option", "Origin", "options_of_function", "options_of_record"]
 
 
 class Origin(NamedTuple):
-    """What makes a handler again: ``load``, a built-in one's name or ``module:attribute``, with ``options`` as text;
-    those that have their default are left out. ``load`` is None where an option has no text that says all of it.
-    ``call``: of a built-in one, the function that made it and what it was called with."""
+    """Recipe to make a handler again. ``load``: a built-in one's name or ``module:attribute``; None where an option has
+    no text that gives all of it. ``options``: those without their default, as text. ``call``: for a built-in one, the
+    function that made it and its arguments."""
 
     load: str | None
     options: Mapping[str, str]
@@ -39,8 +39,8 @@ class Origin(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What an option takes, in words; ``read`` makes a value of text, or raises ValueError; ``show`` makes text of a
-    value that reads as the same, or None where there is no such text."""
+    """Kind of an option, with its values in words. ``read`` makes a value of text, or raises ValueError. ``show`` makes
+    text that reads as the same value, or None where there is no such text."""
 
     words: str
     read: Callable[[str], Any] = str
@@ -100,7 +100,7 @@ def _letters(maximum: int) -> Kind:
 
 
 def _kind_of_hint(hint: Any) -> Kind | None:
-    """What an annotation lets through; None: nothing that text could say."""
+    """Kind of the values that an annotation allows; None: no text can give such a value."""
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     parts = [part for part in (typing.get_args(hint) if union else (hint,)) if part is not types.NoneType]
     choices = tuple(c for part in parts if typing.get_origin(part) is Literal for c in typing.get_args(part))
@@ -121,7 +121,7 @@ def _kind_of_hint(hint: Any) -> Kind | None:
 
 
 def _kind_of_field(dtype: np.dtype[Any]) -> Kind | None:
-    """What a field of parameters holds; None: a record within a record."""
+    """Kind of the values in a field of parameters; None: a record within a record."""
     base = dtype.base
     kinds = {"b": FLAG, "i": WHOLE, "u": WHOLE, "f": NUMBER, "S": _letters(base.itemsize)}
     kind = kinds.get(base.kind)
@@ -150,7 +150,7 @@ class Option(NamedTuple):
 
 
 def options_of_function(function: Callable[..., Any]) -> dict[str, Option]:
-    """What a function takes as options, by name in their order."""
+    """Options of a function, by name in their order."""
     try:
         hints = typing.get_type_hints(function)
     except Exception as error:

@@ -40,7 +40,7 @@ class Parameters:
 
     @property
     def others(self) -> Mapping[str, Any]:
-        """What a symbol has that is given nothing of its own."""
+        """Parameters of a symbol without values of its own."""
         return {**self.defaults, **self.values.get("*", {})}
 
     @property
@@ -50,7 +50,7 @@ class Parameters:
 
     @property
     def described(self) -> dict[str, str]:
-        """What was given for all symbols, as text, and a digest of what single ones were given."""
+        """Parameters for all symbols, as text, and a digest of those for single symbols."""
         described = {name: str(value) for name, value in self.values.get("*", {}).items()}
         single = sorted((symbol, sorted(row.items())) for symbol, row in self.values.items() if symbol != "*")
         if single:
@@ -93,7 +93,7 @@ class Parameters:
 
 
 def are_shared(sets: Sequence[Parameters]) -> bool:
-    """Whether the parameters of each set are those of all symbols."""
+    """True if the parameters of each set are those of all symbols."""
     return all(given.values.keys() <= {"*"} for given in sets)
 
 
@@ -107,7 +107,7 @@ def records_of_sets(sets: Sequence[Parameters], name: str, table: SymbolTable) -
 
 
 def _by_symbol(values: Any, fields: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """What was given, as dicts by symbol; all columns have to be fields.
+    """Parameters as dicts by symbol; all columns have to be fields.
 
     ``values``: a mapping of symbols to mappings (``"*"`` for all others), a pandas DataFrame with the symbols in its
     index or a column ``symbol``, or a polars DataFrame with a column ``symbol``. Raises ConfigurationError.

@@ -1,4 +1,4 @@
-"""What users give as a handler, made one: a handler, the name of a built-in one, or a class of objects."""
+"""Conversion of a user's value to a handler: a handler, the name of a built-in one, or a class of objects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def not_built_in(name: str, otherwise: str = "") -> str:
 
 
 def is_jit_disabled() -> bool:
-    """Whether numba is told to compile nothing."""
+    """True if numba is told to compile nothing."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 

@@ -54,7 +54,7 @@ class Sessions:
         object.__setattr__(self, "table", table)
 
     def __str__(self) -> str:
-        """How many there are, and a digest that tells tables apart."""
+        """Number of sessions, and a digest that tells tables apart."""
         return f"{len(self.table):,} sessions, {blake2b(self.table.tobytes(), digest_size=8).hexdigest()}"
 
     def __repr__(self) -> str:
@@ -203,7 +203,8 @@ def _utc(wall: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _offsets(zone: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """When a zone's offset from UTC changed, and to what: found by looking once a week, then by halving."""
+    """Moments at which a zone's offset from UTC changed, and the new offsets: found by looking once a week, then by
+    halving."""
     info = zone_named(zone)
 
     def offset(second: int) -> int:

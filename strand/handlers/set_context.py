@@ -1,4 +1,4 @@
-"""What one of a handler's sets of parameters knows of where it is, where Python runs the handler."""
+"""Context of one of a handler's sets of parameters, where Python runs the handler."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def blaming(context: SetContext, thing: Any = None) -> Iterator[None]:
 
 
 def blame(error: BaseException, context: SetContext, thing: Any) -> None:
-    """What was raised is the set's."""
+    """Notes on an exception that the set of this context raised it."""
     context.object = thing
     raised = error.__cause__ or error if type(error) is FailedOnTick else error
     # An exception's class may refuse attributes, as a frozen dataclass does.
@@ -125,7 +125,7 @@ def set_of(error: BaseException | None) -> SetContext | None:
 
 
 class Alarms:
-    """When the timer of each set is due, 0: never. The symbol's timer is the first of them.
+    """Due times of the sets' timers, 0: never. The symbol's timer is the first of them.
 
     The context does not know the sets' contexts: their objects keep those, and a circle would outlive the run.
     """
@@ -152,7 +152,7 @@ class Alarms:
         self.changed = True
 
     def take(self, place: int, time: int) -> bool:
-        """Whether a set's timer is due at a time; it is not set any more then."""
+        """Tells whether a set's timer is due at a time, and unsets it if so."""
         due = 0 < self._at[place] <= time
         if due:
             self._at[place] = 0

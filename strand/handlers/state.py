@@ -187,7 +187,7 @@ def _declared(hint: Any, quantity: str, where: str) -> np.dtype[Any]:
 
 
 def defaults_of(state: Any) -> dict[str, Any]:
-    """What an annotated class sets its fields to, for those that it does; empty for all that is no such class."""
+    """Defaults that an annotated class gives its fields; empty for any other object."""
     if not isinstance(state, type) or issubclass(state, np.generic):
         return {}
     names = typing.get_type_hints(state, include_extras=True)

@@ -16,17 +16,17 @@ __all__ = ["Clock", "Host", "Timed", "acting"]
 
 
 class Clock(Protocol):
-    """Where a timed handler runs, with ticks of its symbol in hand."""
+    """Clock of a timed handler, with ticks of its symbol in hand."""
 
     def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each of them."""
 
     def arm(self, handled: int, alarm: int) -> None:
-        """When the symbol's timer is due from now on, as of the first ``handled`` of them; 0: never."""
+        """Sets the due time of the symbol's timer, as of the first ``handled`` of the ticks in hand; 0: never."""
 
 
 class Host(Protocol):
-    """What is run for one symbol of a Python handler."""
+    """Functions that run one symbol of a Python handler."""
 
     @property
     def call(self) -> Call:
@@ -38,7 +38,7 @@ class Host(Protocol):
 
     @property
     def one(self) -> Callable[[Any], Any] | None:
-        """What is called with one tick, trades apart, where ``TickByTick`` says that this may be."""
+        """Function to call with one tick, trades apart, where ``TickByTick`` allows it."""
 
     @property
     def object(self) -> Any:
@@ -52,11 +52,11 @@ class Host(Protocol):
 
     @property
     def alarm(self) -> int:
-        """When its timer is due; 0: never."""
+        """Due time of the symbol's timer; 0: never."""
 
     @property
     def own_alarm(self) -> int:
-        """When that is due which the Python handler has asked for; 0: never."""
+        """Due time of the timer that the Python handler itself has set; 0: never."""
 
     def resume(self, alarm: int) -> None:
         """Goes on where another process left off, with the row, and what native handlers keep, as they were there;
@@ -126,7 +126,7 @@ class Timed:
         return None if handled == n else handled
 
     def _took(self, said: Any, n: int) -> int:
-        """How many ticks a call has handled. Raises ConfigurationError where that cannot be."""
+        """Number of ticks that a call has handled. Raises ConfigurationError for an impossible number."""
         timer, called = self._context.timer, self._context.handler
         assert timer is not None
         if said is None:

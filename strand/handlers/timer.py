@@ -29,7 +29,7 @@ def _ns(value: Any) -> int:
 
 
 def alarm_of(ns: int, now: int) -> int:
-    """When a timer that is asked for at a time is due; 0: never."""
+    """Due time of a timer that was asked for at ``now``; 0: never."""
     alarm = ns and max(ns, now + 1)
     return alarm if alarm < _NEVER else 0
 

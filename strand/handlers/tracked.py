@@ -18,7 +18,7 @@ __all__ = ["BatchTimes", "Tracked"]
 
 
 class BatchTimes:
-    """What the Python part asks its place for. It does not know the chain, which holds it."""
+    """Site of a chain's Python part, which asks it for times. It does not know the chain, which holds it."""
 
     def __init__(self) -> None:
         self.now = np.empty(0, np.int64)
@@ -114,7 +114,8 @@ class Tracked:
         return after, len(ahead)
 
     def _run_native(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any], known: int) -> tuple[int, Failure | None]:
-        """How many of the ticks the native part has handled, by now or before, and how it failed on the next one."""
+        """Runs the native part. Returns the number of ticks that it has handled, now or before, and its failure on the
+        next one."""
         if self._farthest is not None:
             self._put_back(self._farthest[0])
             self._farthest = None
@@ -127,7 +128,8 @@ class Tracked:
         return known, failure
 
     def _run_python(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
-        """How many of the ticks that the native part has handled the Python one has. Raises FailedOnTick."""
+        """Runs the Python part over ticks that the native part has handled. Returns the number that it has handled.
+        Raises FailedOnTick."""
         if not len(ticks):
             return 0
         if self._context.timer is not None:

@@ -30,7 +30,7 @@ def _joined(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[An
 
 
 class TradesSite(Protocol):
-    """Where a handler runs whose ticks trades are made of."""
+    """Site of a handler that is called with trades made from ticks."""
 
     @property
     def participant(self) -> int | None:
@@ -38,11 +38,11 @@ class TradesSite(Protocol):
 
     @property
     def brings_rest(self) -> bool:
-        """Whether the ticks of a batch that a call did not get to come again, the next ones of their symbol."""
+        """True if ticks that a call did not reach come again, as the next ones of their symbol."""
 
     @property
     def failed_come_again(self) -> bool:
-        """Whether all ticks of the call in hand come again if it fails."""
+        """True if all ticks of the current call come again if the call fails."""
 
 
 def with_trades(

@@ -1,4 +1,4 @@
-"""What an object after others in a chain is told of them: that the book's top has changed, that a bar has closed."""
+"""Events that an object after others in a chain is called for: the book's top has changed, a bar has closed."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def check_states(handler: str, methods: tuple[str, ...], states: Mapping[str, np
 
 
 def watches_of(thing: object, handler: str, states: Mapping[str, np.dtype[Any]]) -> list[Watch]:
-    """What there is to watch for an object."""
+    """Watches for the methods of an object."""
     found = []
     for name in STATES:
         method = getattr(thing, name, None)

@@ -29,7 +29,7 @@ _AT_ONCE: Final = 64
 
 
 class _Row:
-    """What was counted of the groups of one name that have ended, and how many others there are."""
+    """Counts of the groups of one name that have ended, and the number of the other groups of that name."""
 
     __slots__ = ("counts", "live", "waits")
 
@@ -145,7 +145,7 @@ class GroupAccounts:
                 return
 
     def counted(self) -> tuple[GroupCounts | None, dict[str, tuple[int, int, int, int]]]:
-        """What the policy has counted, and by name what it has counted of the groups of that name together."""
+        """Counters of the policy, and their sums over all groups of each name."""
         with self._lock:
             self._collect(everything=False)
             counts = self._engine.group_counts(self._next)

@@ -32,8 +32,8 @@ class InLoop:
 
 
 def awaited(future: Future[Any]) -> Generator[Any, None, Any]:
-    """What ``await`` of a task's or call's future goes through: it waits as for ``asyncio.wrap_future``. Raises
-    WouldDeadlockError where the future waits for the coroutine that awaits."""
+    """Awaits the future of a task or call, as ``asyncio.wrap_future`` does. Raises WouldDeadlockError where the future
+    waits for the coroutine that awaits."""
     if future.done():
         return (yield from asyncio.wrap_future(future))
     with noted_wait(future):  # type: ignore[arg-type]  # it is a Waiter too

@@ -56,7 +56,7 @@ class Workers(Protocol):
         ...
 
     def left(self) -> int:
-        """How many tasks have not ended, those in C too."""
+        """Number of tasks that have not ended, those in C too."""
         ...
 
     def join(self) -> None:
@@ -196,7 +196,8 @@ class Core:
 
     @staticmethod
     def deadline_of(options: TaskOptions, now: int) -> int | None:
-        """When a task has to have begun, ns of the clock. Raises ConfigurationError where it waits until after it."""
+        """Time by which a task has to have begun, ns of the clock. Raises ConfigurationError where the task's wait ends
+        after it."""
         if options.deadline_at is not None:
             left = options.deadline_at - time.time_ns()
             check_wait(options.delay_ns, options.hold_ns, left)

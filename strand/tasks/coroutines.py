@@ -121,7 +121,7 @@ class Coroutines:
 
 
 async def _guarded(coroutine: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """What came out of it, as a value: SystemExit and KeyboardInterrupt would end the loop's thread."""
+    """Result and exception of a coroutine, as values: SystemExit and KeyboardInterrupt would end the loop's thread."""
     try:
         return await coroutine, None
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""What tasks are counted by: how they end, how often they are tried again, and how long they wait.
+"""Counts of tasks: their ends, their retries, and their waiting times.
 
 Any thread counts, without a lock. A count is an ``itertools.count``: ``next`` is one atomic step. A count that belongs
 to a change is made as ``for _ in count: ...; break``: no interrupt comes between the count and the change in the body.
@@ -43,7 +43,7 @@ class Count:
         self._reads = 0
 
     def read(self) -> int:
-        """How often it was counted up."""
+        """Number of times that it was counted up."""
         self._reads += 1
         return next(self.numbers) - self._reads
 

@@ -1,4 +1,4 @@
-"""Which task runs here, and who waits where one does."""
+"""Task that runs in this thread, and the waiter in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDING_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_ending_t
 
 
 def on_behalf_of(task: RunningTask, call: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``call`` returns. It runs as a part of the task: a wait of it is one of the task, which is not over."""
+    """Returns the result of ``call``, which runs as a part of the task: a wait in it is a wait of the task."""
     outer = CURRENT_TASK.get()
     try:
         CURRENT_TASK.set(task)
@@ -47,9 +47,9 @@ def waiter_here() -> tuple[Seat | None, Waiter | None]:
 
 
 def wait_as(seat: Seat | None, me: Waiter | None, target: Waiter, wait: Callable[[], Any]) -> Any:
-    """What ``wait`` returns, which waits for the target. ``seat`` and ``me`` as ``waiter_here`` says: a thread with a
-    seat gives its place away meanwhile. Raises WouldDeadlockError where the target waits for ``me``, and as
-    ``Seat.enter_block``."""
+    """Returns the result of ``wait``, which waits for the target. ``seat`` and ``me`` are those of ``waiter_here``: a
+    thread with a seat gives its place away meanwhile. Raises WouldDeadlockError where the target waits for ``me``, and
+    as ``Seat.enter_block``."""
     if me is None:
         return wait()
     if seat is not None:

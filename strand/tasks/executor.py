@@ -38,7 +38,7 @@ class TaskExecutor(Executor):
 
     @property
     def _max_workers(self) -> int:
-        """How many tasks run at a time: dask asks an executor for it by this name."""
+        """Number of tasks that run at a time: dask asks an executor for it by this name."""
         return self._core.n_workers
 
     def submit(self, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> TaskFuture:

@@ -32,7 +32,7 @@ def current_task() -> TaskFuture | None:
 
 
 class Keeper(Protocol):
-    """What a future needs of the tasks it is one of."""
+    """Services that a future needs from its scheduler or dispatcher."""
 
     #: Tasks and calls that wait while they hold a strand, by the strand.
     waits_on: dict[int, Waiter]
@@ -117,7 +117,7 @@ class TaskFuture(LazyFuture):
 
     @property
     def state(self) -> str:
-        """Where the task is, or how it ended.
+        """State of the task, or its end.
 
         Before the end the state is ``"waiting"`` (for a worker, or for its key's turn), ``"delayed"``, ``"held"``,
         ``"retrying"`` (until its backoff is over) or ``"running"``. At the end it is ``"done"``, ``"failed"``,
@@ -139,7 +139,8 @@ class TaskFuture(LazyFuture):
 
     @property
     def deadline_ns(self) -> int | None:
-        """When the task has to have begun, in ns of the scheduler's clock (``time.monotonic_ns``); None: any time."""
+        """Time by which the task has to have begun, in ns of the scheduler's clock (``time.monotonic_ns``); None: any
+        time."""
         return self._deadline_ns
 
     @property
@@ -157,19 +158,19 @@ class TaskFuture(LazyFuture):
 
     @property
     def ran_ns(self) -> int:
-        """How long the function ran in all attempts together, in ns; while it runs, the time so far."""
+        """Running time of the function in all attempts together, in ns; while it runs, the time so far."""
         return self._ran_ns + (self._keeper.now() - self._attempt_ns if self._state == RUNNING else 0)
 
     def done(self) -> bool:
-        """Whether the task has ended, in whatever way."""
+        """True if the task has ended, in whatever way."""
         return self._state in OVER
 
     def cancelled(self) -> bool:
-        """Whether the task was cancelled."""
+        """True if the task was cancelled."""
         return self._state == CANCELLED_AND_NOTIFIED
 
     def running(self) -> bool:
-        """Whether the function runs now."""
+        """True while the function runs."""
         return self._state == RUNNING
 
     # -- what changes it

@@ -172,7 +172,7 @@ class TaskGroup:
             accounts.close(self)
 
     def _raise(self, error: BaseException | None) -> None:
-        """What the block and its tasks have raised. ``error``: of the block."""
+        """Raises the exceptions of the block and its tasks as one group. ``error``: the block's."""
         if isinstance(error, _COMES_OUT):
             return
         errors = self._errors if error is None else [error, *self._errors]

@@ -72,7 +72,7 @@ class _Waiters(list[Any]):
 
 
 class LazyFuture(Future[Any]):
-    """What ``TaskFuture`` builds on: the bell of its waiters, and its end."""
+    """Base of ``TaskFuture``: the bell of its waiters, and its end."""
 
     __slots__ = ("_end", "_result", "_state")
     _end: str | None
@@ -160,8 +160,8 @@ class LazyFuture(Future[Any]):
 
 
 def _is_left_behind(bell: Bell) -> bool:
-    """Whether an interrupt has ended a ``wait`` or ``as_completed`` of the main thread while that took the locks of its
-    futures: CPython's code does not give back those that it has."""
+    """Tells whether an interrupt has ended a ``wait`` or ``as_completed`` of the main thread while it took its futures'
+    locks. CPython's code does not give back the locks that it holds then."""
     main = threading.main_thread().ident
     frame = sys._current_frames().get(main or 0)
     while frame is not None:

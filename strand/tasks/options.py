@@ -1,4 +1,4 @@
-"""What a task is submitted with, beside its function and arguments."""
+"""Options of a task, beside its function and arguments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TaskOptions:
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """What a line says of them: those that were given, without the key, which may be somebody's data."""
+        """Options that were given, one text each, without the key, which may be somebody's data."""
         return (
             "" if self.priority is None else f"priority {self.priority}",
             "" if self.key is None else "with a key",

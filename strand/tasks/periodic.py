@@ -82,7 +82,7 @@ class Periodic:
         return found is not None
 
     def cancelled(self) -> bool:
-        """Whether there are no more turns."""
+        """True if there are no more turns."""
         return self._timer is None
 
     def _turn(self) -> None:

@@ -118,7 +118,7 @@ class Seat:
         self._ask_ns = now + _ASK_NS
 
     def may_go_on(self) -> bool:
-        """Whether the task in hand has ended in its own thread, and the policy has nothing that comes first."""
+        """True if the current task has ended in its own thread, and the policy has no work that comes first."""
         place = self.place
         return place is not None and not self.depth and not place.should_yield()
 
@@ -142,8 +142,8 @@ class Seat:
             self._places.come_back(self)
 
     def wait(self, me: Waiter, target: Waiter, wait: Callable[[], Any]) -> Any:
-        """What ``wait`` returns, which is called in a block. ``me`` is in hand here and waits for ``target``. Raises
-        WouldDeadlockError where that one waits for it, and as ``enter_block``."""
+        """Returns the result of ``wait``, which is called in a block. ``me`` runs here and waits for ``target``. Raises
+        WouldDeadlockError where the target waits for ``me``, and as ``enter_block``."""
         begin_wait(me, target)
         try:
             self.enter_block()
@@ -211,7 +211,7 @@ class Places:
 
     @property
     def stopping(self) -> bool:
-        """Whether the workers were told to stop."""
+        """True if the workers were told to stop."""
         return self._engine.stopping
 
     def let_go(self) -> None:
@@ -249,8 +249,8 @@ class Places:
                 self._give_up()
 
     def _live(self, me: Seat) -> bool:
-        """What a thread does with one place. Returns whether that was all. An exception may end it anywhere, and then
-        it goes on with the place that the thread has, or waits for one."""
+        """Runs a thread with one place. Returns True if that was all. An exception may end it anywhere; the thread then
+        goes on with its present place, or waits for one."""
         if me.place is None or not me.has_begun:
             me.sleep()
             me.has_begun = True

@@ -1,4 +1,4 @@
-"""What tasks need of the threads that run them."""
+"""Pool of threads, as tasks need it."""
 
 from __future__ import annotations
 

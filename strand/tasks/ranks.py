@@ -1,4 +1,4 @@
-"""What a policy makes of the priorities of tasks: numbers for the pool, the level of a retry, holds."""
+"""Ranks of tasks by a policy's priorities: numbers for the pool, the level of a retry, holds."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ class Ranks:
         return self.policy.priority_of(name, priority)
 
     def name_of(self, number: int, given: Any) -> Any:
-        """What people call a number: the level, or what was given."""
+        """Name of a priority's number: the level, or the value that was given."""
         return LEVELS[number] if self.has_levels else given
 
     def hold_ns(self, number: int) -> int:
-        """How long a task of this priority is held, ns; 0: not at all."""
+        """Time for which a task of this priority is held, ns; 0: not at all."""
         return self._holds_ns[number] if self._holds_ns else 0
 
     def highest(self, own: int, numbers: Collection[int]) -> int:

@@ -1,4 +1,4 @@
-"""When a task that failed is tried again, and after how long."""
+"""Conditions and delays for another attempt at a failed task."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class RetryPolicy:
         return written(self, span_text)
 
     def _list_types(self) -> None:
-        """What is listed for one kind is not what another kind has where nothing is said. A list of business errors
-        adds to the usual ones."""
+        """Completes the lists of types: a type that is listed for one kind leaves the defaults of the others. A list of
+        business errors adds to its defaults."""
         given = {name: _types(name, getattr(self, name)) for name in _USUAL if getattr(self, name) is not None}
         listed = [kind for types in given.values() for kind in types]
         if again := [kind for kind in listed if listed.count(kind) > 1]:
@@ -139,7 +139,7 @@ class RetryPolicy:
         return BUSINESS
 
     def delay_ns(self, retry: int, generator: random.Random) -> int:
-        """How long a retry waits, in ns.
+        """Waiting time of a retry, in ns.
 
         Args:
             retry: The number of the retry, from 1.

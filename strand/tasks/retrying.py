@@ -1,4 +1,4 @@
-"""What becomes of a task that raised: it fails, waits for a retry, expires, or is dead."""
+"""Fate of a task that raised: it fails, waits for a retry, expires, or is dead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__package__)
 
 
 class Waiting(Protocol):
-    """Where a task goes that is tried again."""
+    """Queue for tasks that are tried again."""
 
     ranks: Ranks
     counts: Counts
@@ -36,7 +36,7 @@ class Retrying:
         self._lock = threading.Lock()  # around a call of C that runs no code of a user
 
     def decide(self, task: TaskFuture, error: BaseException) -> str | None:
-        """How the task ends; None: it does not, and waits for its retry. Raises what ``classify`` raises."""
+        """End of the task; None: it waits for its retry. Raises the errors of ``classify``."""
         policy = task._options.retry
         if policy is None:
             return "failed"

@@ -1,4 +1,4 @@
-"""What a worker does with a task: looks whether it may start, calls it, and sees what came of it."""
+"""Worker's part of a task: checks whether it may start, calls it, and handles its outcome."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ class Running:
         return None
 
     def _leave(self, task: TaskFuture | None, outer: tuple[RunningTask | None, TaskGroup | None]) -> None:
-        """What runs next in this thread is no part of the task. ``outer``: what this thread was in before."""
+        """Leaves the task: the thread's further work is no part of it. ``outer``: the task and group that the thread
+        was in before."""
         CURRENT_TASK.set(outer[0])
         if CURRENT_GROUP.get() is not outer[1]:
             CURRENT_GROUP.set(outer[1])

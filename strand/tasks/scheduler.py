@@ -49,7 +49,7 @@ _live: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
 class SchedulerOptions(TypedDict, total=False):
-    """What ``Scheduler`` takes, but for ``config``."""
+    """Options of ``Scheduler``, except ``config``."""
 
     workers: int | None
     io_bound: bool
@@ -153,7 +153,7 @@ class Scheduler(EngineTasks):
 
     @property
     def workers(self) -> int:
-        """How many tasks run at a time."""
+        """Number of tasks that run at a time."""
         return self._engine.n_workers
 
     def statistics(self) -> TaskStatistics:
@@ -164,11 +164,11 @@ class Scheduler(EngineTasks):
         return replace(super().statistics(), fair=fair, **counted_by_policy(self._engine))
 
     def guard_statistics(self) -> Mapping[str, GuardStatistics] | None:
-        """What the guard decided so far, by resource: ``"cpu"``, ``"memory"``, ``"io"``. None: there is no guard."""
+        """Decisions of the guard so far, by resource: ``"cpu"``, ``"memory"``, ``"io"``. None: there is no guard."""
         return None if self._guarding is None else self._guarding.statistics()
 
     def thread_counts(self) -> ThreadCounts:
-        """What the threads do at this moment, and how often tasks were suspended."""
+        """Counts of the threads at this moment, and of the suspensions of tasks."""
         return self._workers.counts()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What a task calls in its middle: to let others go, and to wait without keeping a worker."""
+"""Calls for the middle of a task: to let others go first, and to wait without keeping a worker."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ _all: weakref.WeakSet[Table] = weakref.WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How many tasks may wait; 0: any number. ``queue``: tasks that could start now or wait for a turn, ``by_level`` of
-    these those of a level. ``held``: tasks that are delayed or held."""
+    """Bounds on the number of waiting tasks; 0: any number. ``queue``: tasks that could start now or wait for a turn.
+    ``by_level``: those of them at each level. ``held``: tasks that are delayed or held."""
 
     queue: int = 0
     by_level: Mapping[str, int] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Table:
 
     @property
     def stage(self) -> str:
-        """Whether tasks can be submitted, in a word or two, and how many of Python's have not ended."""
+        """Stage of the scheduler, in a word or two, and the number of Python tasks that have not ended."""
         words = {None: "running", NOT_STARTED: "not started"}.get(self.refusal, "stopped")
         return f"{words}, {several(len(self.alive), 'task')} pending"
 
@@ -133,7 +133,7 @@ class Table:
                 queued.discard(task.id)
 
     def waiting(self) -> list[int]:
-        """How many tasks wait, by what their priority is counted by."""
+        """Number of tasks that wait, by the index of their priority."""
         return [sum(map(len, self.queued[at :: self._n])) for at in range(self._n)]
 
     def submit_is_over(self) -> None:
@@ -142,7 +142,7 @@ class Table:
             self._look()
 
     def is_idle(self) -> bool:
-        """Whether no task is left, as far as this table knows."""
+        """True if no task is left, as far as this table knows."""
         return not self.alive and not self.submitting.threads
 
     def remove(self, task: TaskFuture) -> None:

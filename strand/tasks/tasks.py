@@ -141,7 +141,8 @@ class Tasks(TaskExecutor):
         return self._core.dead_letters
 
     def pending_count(self) -> dict[str, int]:
-        """How many tasks wait, by level under ``Levels``, by class under ``Aging``; empty under other policies.
+        """Number of tasks that wait, by level under ``Levels``, by class under ``Aging``; empty under other
+        policies.
 
         It counts those that have not begun, delayed and held ones too, and those that wait for a retry. A task that has
         risen by its wait counts in the level to which it has risen. It takes about a microsecond, however many wait.
@@ -152,7 +153,7 @@ class Tasks(TaskExecutor):
         return self._ranks.by_name(waiting)
 
     def pending_total(self) -> int:
-        """How many tasks wait, under any policy: the sum that ``pending_count`` has by level."""
+        """Number of tasks that wait, under any policy: the sum that ``pending_count`` has by level."""
         return sum(self._core.table.waiting())
 
     def statistics(self) -> TaskStatistics:

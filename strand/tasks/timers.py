@@ -1,4 +1,5 @@
-"""What is due later: delayed and held tasks, retries, periodic turns. One heap, and one thread or a clock of a test."""
+"""Timers of later work: delayed and held tasks, retries, periodic turns. One heap, and one thread or a clock of a
+test."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ class Timers:
         self._bell.ring()
 
     def next_due_ns(self) -> int | None:
-        """When the next action is due, ns of the clock; None: there is none."""
+        """Due time of the next action, ns of the clock; None: there is none."""
         with self._bell:
             while self._heap and self._heap[0][2].action is None:
                 heapq.heappop(self._heap)
@@ -171,7 +172,8 @@ class Deadlines:
                 self._set_timer()
 
     def _add_again(self, entry: tuple[int, int]) -> None:
-        """Where an exception came between the heap and its timer: an entry that stands there twice does no harm."""
+        """Adds an entry again after an exception came between the heap and its timer: two copies of an entry do no
+        harm."""
         with self._lock:
             heapq.heappush(self._heap, entry)
             self._set_timer()

@@ -13,8 +13,8 @@ ENDED: Final = "a task was ended that still ran: please report this"
 
 
 class Turn(Protocol):
-    """What ``Pool.hold`` gives. ``charge``: called with on-CPU time in ns that the task has used; None: the policy does
-    not ask for it."""
+    """Turn that ``Pool.hold`` gives to a task. ``charge``: called with on-CPU time in ns that the task has used; None:
+    the policy does not ask for it."""
 
     charge: Callable[[int], object] | None
 
@@ -53,7 +53,7 @@ class Held:
         return turn
 
     def is_over(self, place: Place) -> bool:
-        """Whether the task that the place is to resume was held. The worker goes on with it, to end it."""
+        """Tells whether the task that the place is to resume was held. The worker goes on with the task, to end it."""
         entry = place.batches.entry
         if entry not in self._entries:
             return False

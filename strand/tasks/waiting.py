@@ -31,7 +31,7 @@ Claim: TypeAlias = tuple[str, Any, BaseException | None]
 
 
 class Waiting:
-    """What the futures of one scheduler know it by."""
+    """Waiting tasks of one scheduler, and the services that their futures call."""
 
     def __init__(self, table: Table, pool: Pool, ranks: Ranks, timers: Timers, counts: Counts) -> None:
         self.counts = counts
@@ -52,7 +52,7 @@ class Waiting:
 
     @property
     def is_fork(self) -> bool:
-        """Whether this process is a fork of the one that runs the tasks."""
+        """True if this process is a fork of the one that runs the tasks."""
         return self._table.is_fork
 
     # -- into the pool
@@ -313,7 +313,7 @@ class Waiting:
         return True
 
     def _reprioritise_again(self, task: TaskFuture, number: int, priority: Any) -> None:
-        """Where an exception came between the task's number and what the pool knows."""
+        """Completes a new priority after an exception came between the task's number and the pool's."""
         self._reprioritise(task, number, priority)
         with self.lock:
             self._table.requeue(task)  # also one that has begun meanwhile: it may be counted at two levels
@@ -379,7 +379,8 @@ class Waiting:
         return True
 
     def _leave_other_group(self, task: TaskFuture, group: TaskGroup | None, before: TaskGroup | None) -> None:
-        """Where an exception cut ``_set_group`` short: the task is in one of the two groups, and not in the other."""
+        """Completes ``_set_group`` after an exception cut it short: the task is in one of the two groups, and not in
+        the other."""
         with self.lock:
             now = task._group
             if now is not None and "_claim" not in task.__dict__:
@@ -402,7 +403,7 @@ class Waiting:
 
 
 def dropped(task: TaskFuture, reason: str, cause: BaseException | None = None) -> TaskDropped:
-    """What a task ends with that was given up."""
+    """Returns the exception that ends a task that was given up."""
     error = TaskDropped(f"task {task.id} was dropped: {reason}")
     error.__cause__ = cause
     return error

@@ -1,4 +1,4 @@
-"""Who waits for whom: a wait that would close a circle is refused."""
+"""Graph of waits: a wait that would close a circle is refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Waiter(Protocol):
         one that waits while it holds the strand."""
 
     def holds(self) -> tuple[dict[int, Waiter], int] | None:
-        """Where to say that it waits while it holds a strand, and that strand; None: it holds none."""
+        """Table of waits while a strand is held, and the strand that this one holds; None: it holds none."""
 
 
 def check_not_in_loop(target: str) -> None:
@@ -81,7 +81,7 @@ def begin_wait(me: Waiter, target: Waiter) -> None:
 
 
 def _leads_to(me: Waiter, target: Waiter) -> bool:
-    """Whether the target waits for ``me``, as far as the chain of waits goes."""
+    """Tells whether the target waits for ``me``, directly or through others."""
     seen: set[Waiter] = set()
     node: Waiter | None = target
     while node is not None and node not in seen:

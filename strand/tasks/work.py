@@ -1,4 +1,4 @@
-"""What threads do with their places: here, run tasks alone. Places of a dispatcher drain ticks, too."""
+"""Work of threads with their places: here, to run tasks alone. Places of a dispatcher drain ticks, too."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Place:
 
 
 class ThreadCounts(NamedTuple):
-    """What the threads do. ``threads``: how many there are. ``places``: how many may run tasks at a time.
-    ``suspended``: tasks that wait for a place, ``blocked``: tasks in a block. ``suspensions``: times that a task was
-    suspended or blocked; ``refused``: times that it could not be, because of ``max_threads``."""
+    """Counts of the threads. ``threads``: their number. ``places``: the number of tasks that may run at a time.
+    ``suspended``: tasks that wait for a place. ``blocked``: tasks in a block. ``suspensions``: times that a task was
+    suspended or blocked. ``refused``: times that it could not be, because of ``max_threads``."""
 
     threads: int
     places: int
@@ -53,11 +53,11 @@ class Sitting(Protocol):
 
 
 class Work(Protocol):
-    """What the threads of ``Places`` do."""
+    """Work that the threads of ``Places`` do."""
 
     @property
     def name(self) -> str:
-        """What the threads' names begin with."""
+        """Prefix of the threads' names."""
 
     def live(self, seat: Sitting) -> None:
         """A thread's life: calls ``seat.live()``."""

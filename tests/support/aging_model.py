@@ -1,4 +1,4 @@
-"""What the policy `Aging` has to do, written down in Python, without regard to how long it takes."""
+"""Model of the policy `Aging`, written in Python, without regard to speed."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class AgingModel:
         return w.strand
 
     def _turns(self, at: int, low_due: bool, now: int) -> list[tuple[int, Fraction, _Waiting]]:
-        """What a list has to give, the first first: why, the priority or the wait, and the strand."""
+        """Turns of a list, the first first: the reason, the priority or the wait, and the strand."""
         found = []
         for w in self.waiting[at]:
             wait = now - w.listed

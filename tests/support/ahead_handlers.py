@@ -60,7 +60,7 @@ Log = list[tuple[str, int, int]]
 
 
 class _Part:
-    """What Python's two have in common. A timer fails at a time that 11 divides."""
+    """Common part of the two Python handlers. A timer fails at a time that 11 divides."""
 
     def __init__(self, ctx: Any, log: Log) -> None:
         self.ctx, self.log = ctx, log
@@ -127,7 +127,7 @@ PARTS: Final = {"objects": objects, "batches": batches}
 
 
 class Ran(NamedTuple):
-    """What a run came to, by symbol: what Python's part was called with, its failures, its row and its outputs."""
+    """Result of a run, by symbol: the calls of the Python part, its failures, its row and its outputs."""
 
     log: dict[str, list[tuple[int, int]]]
     failures: dict[str, list[tuple[Any, ...]]]

@@ -79,7 +79,7 @@ class PlainAlarm:
 
 
 def merged(parts: Sequence[PlainAlarm]) -> list[tuple[int, ...]]:
-    """What several in a chain emit to one output, in its order."""
+    """Records that several handlers in a chain emit to one output, in the output's order."""
     return [record for _, record in sorted(entry for part in parts for entry in part.out)]
 
 
@@ -150,7 +150,7 @@ def in_numba(multiplier: int, use: str = "") -> Handler:
 
 
 class _Sums:
-    """What Python's two have in common."""
+    """Common part of the two Python handlers."""
 
     def __init__(self, multiplier: int, row: Any, ctx: Any) -> None:
         self.multiplier = multiplier | 1

@@ -59,7 +59,7 @@ def write_anew(path: Path, data: bytes) -> Path:
 
 
 def common_prefix(some: np.ndarray, others: np.ndarray) -> int:
-    """How many ticks two arrays start with alike."""
+    """Number of equal ticks at the start of two arrays."""
     length = min(len(some), len(others))
     one, other = (ticks[:length].copy().view(np.uint64).reshape(length, 8) for ticks in (some, others))
     differs = np.flatnonzero((one != other).any(axis=1))

@@ -120,7 +120,7 @@ class PlainBook:
         return sorted(found, key=lambda o: -o[1] if side == b"B" else o[1])
 
     def row(self) -> dict[str, int]:
-        """What a row of BOOK_ROW has, times left out."""
+        """Row of BOOK_ROW, times left out."""
         bid, ask = self.levels(b"B"), self.levels(b"A")
         none = (UNDEF_PRICE, 0, 0)
         top = {}

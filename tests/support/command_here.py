@@ -13,7 +13,8 @@ from strand.command.cli import main
 
 
 def run_here(*args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What ``python -m strand`` with these arguments prints, and its status. What it does not catch comes through."""
+    """Runs ``python -m strand`` with these arguments here, and returns its output and status. Exceptions that it does
+    not catch come through."""
     words = ["strand", *map(str, args)]
     out, err, status = io.StringIO(), io.StringIO(), 0
     with (

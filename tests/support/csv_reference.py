@@ -369,7 +369,7 @@ def taq_quote(row: Row) -> Tick:
 
 
 def _databento(row: Row) -> Tick:
-    """What all of Databento's rows have. A time that is empty, or all ones, is the other one."""
+    """Fields that all of Databento's rows have. A time that is empty, or all ones, is the other time."""
     stamps = [0 if row[name] in ("", str((1 << 64) - 1)) else int(row[name]) for name in ("ts_event", "ts_recv")]
     return {
         "ts_event": stamps[0] or stamps[1],

@@ -147,7 +147,7 @@ class DatabentoBook:
         return merged([p.levels(side) for p in self.publishers.values()], side)
 
     def row(self) -> dict[str, int]:
-        """What a row of BOOK_ROW has, times, state and last price left out."""
+        """Row of BOOK_ROW; times, state and last price left out."""
         every = list(self.publishers.values())
         bids, asks = (merged([p.shown[side] for p in every], side) for side in SIDES)
         none = (UNDEF_PRICE, 0, 0)

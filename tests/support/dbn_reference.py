@@ -115,7 +115,7 @@ def by_library(data: bytes) -> list[Any]:
 
 
 def ticks_of(records: Iterable[Any], keys: dict[int, int], depth: int = 1) -> np.ndarray:
-    """What the header of csrc/codec/dbn/dbn.h says of the library's records."""
+    """Ticks of the library's records, by the rules in the header of csrc/codec/dbn/dbn.h."""
     rows = [row for position, found in enumerate(records, 1) for row in _rows(found, position, keys, depth)]
     out = zeros(len(rows))
     for at, row in enumerate(rows):

@@ -129,7 +129,7 @@ class PlainDepth:
         return sorted(self.sides[side].items(), reverse=side == "B")
 
     def row(self) -> dict[str, Any]:
-        """What a row of the handler has, times left out."""
+        """Row of the handler, times left out."""
         shown: dict[str, Any] = dict(self.count)
         for name, side in (("bid", "B"), ("ask", "A")):
             levels = self.levels(side)

@@ -1,4 +1,4 @@
-"""What tests of the dispatcher share: streams of ticks, plain loops to compare with, and a C compiler."""
+"""Common parts of tests of the dispatcher: streams of ticks, plain loops to compare with, and a C compiler."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def numbered(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
 
 
 def spin_rows(ticks: npt.NDArray[Any], symbols: int, work: int = 0) -> npt.NDArray[Any]:
-    """What the handler "spin" leaves, by a plain loop."""
+    """Rows that the handler "spin" leaves, by a plain loop."""
     rows = np.zeros(symbols, [("ticks", "<u8"), ("value", "<u8"), ("last_sequence", "<u8"), ("broken", "<u8")])
     with np.errstate(over="ignore"):
         for tick in ticks:
@@ -136,7 +136,7 @@ def run_python(
 
 
 def subsequence(part: Sequence[int], whole: Sequence[int]) -> bool:
-    """Whether ``part`` is ``whole`` with some left out."""
+    """Tells whether ``part`` is ``whole`` with some left out."""
     rest = iter(whole)
     return all(any(x == y for y in rest) for x in part)
 

@@ -1,4 +1,4 @@
-"""How many examples a property has where it asks for more than its profile."""
+"""Number of examples for a property that asks for more than its profile."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def write(folder: Path, rows: int, form: str, codec: str) -> Path:
 
 
 def read_apart(path: Path) -> tuple[str, int]:
-    """What reading says, and the bytes of memory it took."""
+    """Outcome of reading in a process of its own, and the bytes of memory it took."""
     done = run_warm("-c", READ, path)
     assert done.returncode == 0, done.stderr
     said, taken = done.stdout.splitlines()

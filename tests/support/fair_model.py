@@ -1,4 +1,4 @@
-"""What `Fair` has to do, written down in Python without regard to how long it takes."""
+"""Model of `Fair`, written in Python without regard to speed."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Sample:
 
     @property
     def available(self) -> bool:
-        """Whether there is a reader, and the package that it or the writing needs."""
+        """True if there is a reader, and the package that it or the writing needs."""
         if self.format not in {known.name for known in formats()}:
             return False
         return self.needs is None or importlib.util.find_spec(self.needs) is not None

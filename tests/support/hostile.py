@@ -58,7 +58,7 @@ class WrongError(AssertionError):
 
 @dataclass
 class Tally:
-    """How inputs ended, by kind, and those that ended badly."""
+    """Tally of the inputs' outcomes, by kind, and of those that ended badly."""
 
     ended: dict[str, Counter[str]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -412,7 +412,7 @@ def _hostile_packet(rng: random.Random, whole: bytes, at: int, leaps: int) -> by
 
 
 def bombs(rng: random.Random, folder: Path) -> str:
-    """What expands beyond its limits, or promises more than it holds: gzip, zstd, zip, Parquet, Arrow.
+    """Makes a file that expands beyond its limits, or promises more than it holds: gzip, zstd, zip, Parquet, Arrow.
 
     Right: refused, where it expands beyond the limits by its very bytes; within them it reads as it is.
     """

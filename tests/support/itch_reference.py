@@ -131,7 +131,7 @@ def _status(flags: int, **fields: Any) -> dict[str, Any]:
 
 
 def _frame_at(data: bytes, at: int, names: dict[int, str], true_lengths: bool) -> int | None:
-    """Where the frame ends that may start there; None where none does."""
+    """Offset of the end of the frame that may start there; None where none does."""
     layout = STRUCTS.get(chr(data[at + 2])) if at + 3 <= len(data) else None
     if layout is None or at + 2 + layout.size > len(data):
         return None

@@ -1,4 +1,4 @@
-"""Whether what a run of a Python handler keeps goes with the last reference to it."""
+"""Check that the objects of a Python handler's run go with the last reference to the run."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Ranges = list[list[int]]
 
 
 def intersect(a: Ranges, b: Ranges) -> Ranges:
-    """What is in both of two rising lists of [from, to)."""
+    """Intersection of two rising lists of [from, to)."""
     found: Ranges = []
     i = j = 0
     while i < len(a) and j < len(b):
@@ -69,7 +69,7 @@ def joined(ranges: Ranges) -> Ranges:
 
 @dataclass(frozen=True)
 class Trial:
-    """What both ends reported, and the rows of the live run and of its recording."""
+    """Reports of both ends, and the rows of the live run and of its recording."""
 
     sent: dict[str, Any]
     heard: dict[str, Any]
@@ -78,7 +78,7 @@ class Trial:
     disorder: int
 
     def failures(self) -> Iterator[str]:
-        """What does not hold; nothing where all does."""
+        """Broken promises of the trial, in words; nothing where all hold."""
         live, lines = self.heard["live"], self.sent["lines"]
         for name, line in live["lines"].items():
             if line["kernel_drops"]:

@@ -198,7 +198,7 @@ def days_of(events: Iterable[Event]) -> list[list[Event]]:
 
 
 def changes_of(day: Iterable[Event]) -> list[tuple[int, Top]]:
-    """When the top changed, and to what. A day begins with an empty one."""
+    """Changes of the top with their times. A day begins with an empty top."""
     found: list[tuple[int, Top]] = []
     for event in day:
         if isinstance(event, Quote) and event.top != (found[-1][1] if found else Top()):
@@ -211,7 +211,7 @@ def trades_of(events: Iterable[Event], *, crosses: bool = True) -> list[Trade]:
 
 
 def average(trades: Sequence[Trade]) -> dict[str, Any]:
-    """What ``vwap`` has."""
+    """Row of ``vwap``."""
     priced = [(t.price, t.size) for t in trades if t.price is not None]
     volume = sum(size for _, size in priced)
     notional = Fraction(sum(price * size for price, size in priced), NANO)
@@ -225,7 +225,7 @@ def average(trades: Sequence[Trade]) -> dict[str, Any]:
 
 
 def statistics(days: Sequence[Sequence[Trade]], *, sign: str) -> dict[str, Any]:
-    """What ``trade_stats`` has."""
+    """Row of ``trade_stats``."""
     every = [t for day in days for t in day]
     priced = [t for t in every if t.price is not None]
     sizes = [t.size for t in priced]
@@ -262,7 +262,7 @@ def statistics(days: Sequence[Sequence[Trade]], *, sign: str) -> dict[str, Any]:
 
 
 def spreads(events: Sequence[Event], *, crosses: bool = True) -> dict[str, Any]:
-    """What ``spread`` has."""
+    """Row of ``spread``."""
     shown: list[tuple[Top, int]] = []
     pairs: list[tuple[int, int, Top]] = []
     unmatched = 0
@@ -301,7 +301,7 @@ def spreads(events: Sequence[Event], *, crosses: bool = True) -> dict[str, Any]:
 
 
 def flows(events: Sequence[Event]) -> dict[str, Any]:
-    """What ``imbalance`` has."""
+    """Row of ``imbalance``."""
     flow = changes = quotes = ns = 0
     weighted = Fraction(0)
     for day in days_of(events):
@@ -321,7 +321,7 @@ def flows(events: Sequence[Event]) -> dict[str, Any]:
 def variations(
     events: Sequence[Event], feed_end: int, *, ticks: int = 0, step: int = 0, crosses: bool = True
 ) -> dict[str, Any]:
-    """What ``volatility`` has: of every ``ticks``-th price, or of the last one before each point of a grid."""
+    """Row of ``volatility``: of every ``ticks``-th price, or of the last one before each point of a grid."""
     found = {"rv": 0.0, "bv": 0.0, "sum": 0.0, "returns": 0, "prices": 0, "left_out": 0}
     ends = [e.ts for e in events if isinstance(e, Day)] + [feed_end]
     for end, day in zip(ends, days_of(events), strict=True):
@@ -349,7 +349,7 @@ def _on_grid(prices: list[tuple[int, int]], step: int, last: int, end: int) -> l
 
 
 def windows(events: Sequence[Event], feed_end: int, *, step: int, every: int) -> list[dict[str, Any]]:
-    """What ``volatility`` emits: none begins after the window of a day's last trade."""
+    """Records that ``volatility`` emits: none begins after the window of a day's last trade."""
     found = []
     ends = [e.ts for e in events if isinstance(e, Day)] + [feed_end]
     for number, (day_end, day) in enumerate(zip(ends, days_of(events), strict=True)):
@@ -375,7 +375,7 @@ def windows(events: Sequence[Event], feed_end: int, *, step: int, every: int) ->
 
 
 def spread_intervals(events: Sequence[Event], feed_end: int, *, every: int, fill: bool) -> list[dict[str, Any]]:
-    """What ``spread`` emits: none begins after the interval of a day's last event."""
+    """Records that ``spread`` emits: none begins after the interval of a day's last event."""
     found = []
     ends = [e.ts for e in events if isinstance(e, Day)] + [feed_end]
     for number, (day_end, day) in enumerate(zip(ends, days_of(events), strict=True)):
@@ -450,7 +450,7 @@ def counted_bars(events: Sequence[Event], full: Any) -> list[dict[str, Any]]:
 
 
 def tops(events: Iterable[Event]) -> list[tuple[int, Top]]:
-    """What ``bbo`` emits: each top that is another than the one before it; a day's end empties it."""
+    """Records that ``bbo`` emits: each top that differs from the one before it; a day's end empties it."""
     found, top = [], Top()
     for event in events:
         now = event.top if isinstance(event, Quote) else Top() if isinstance(event, Day) else top

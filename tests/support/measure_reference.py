@@ -61,7 +61,7 @@ def overlap(start: int, end: int, sessions: list[tuple[int, int]] | None) -> int
 
 
 def spans(quotes: list[tuple[int, Top]], end: int, sessions: list[tuple[int, int]] | None) -> list[tuple[Top, int]]:
-    """What was in force, and for how long that counts."""
+    """Tops in force, and the time of each that counts."""
     times = [time for time, _ in quotes[1:]] + [end]
     return [(top, overlap(time, until, sessions)) for (time, top), until in zip(quotes, times, strict=True)]
 

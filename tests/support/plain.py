@@ -230,7 +230,7 @@ class _Run:
         return {name: dict(row) for name, row in self.rows.items() if self.counts[name]}
 
     def _call(self, symbol: str, place: tuple[int, ...], head: tuple[int, int, int], call: Callable[[], None]) -> bool:
-        """Whether the call went well. Records of a failed call are no records."""
+        """Runs a call, and tells whether it went well. Records of a failed call are dropped."""
         self._place, self._head, before = place, head, len(self._records)
         try:
             call()

@@ -138,7 +138,7 @@ class Trial:
         self._c.trial_over(self._t, task)
 
     def leave(self, strand: int) -> bool:
-        """Whether it was on a list."""
+        """Takes a strand off its list, and tells whether it was on one."""
         return bool(self._c.trial_leave(self._t, strand))
 
     def rose(self, task: int, *, taken: bool = False) -> int | None:
@@ -161,7 +161,7 @@ class Trial:
         return [(numbers[i], tuple(getattr(counts[i], name) for name, _ in GroupCounts._fields_)) for i in range(n)]
 
     def prioritise(self, strand: int, priority: int, for_backlog: bool, now: int) -> bool:
-        """Whether the policy has such a priority."""
+        """Sets a priority, and tells whether the policy has such a one."""
         return bool(self._c.trial_prioritise(self._t, strand, priority, int(for_backlog), ctypes.c_uint64(now)))
 
     def mark(self, strand: int, marks: int) -> None:
@@ -199,7 +199,7 @@ class Trial:
         self._c.trial_charge(self._t, strand, ctypes.c_uint64(on_cpu_ns))
 
     def due(self, now: int) -> int:
-        """When to look again; 0: as the options say, 2**64 - 1: when something is listed."""
+        """Time of the next look; 0: as the options say, 2**64 - 1: when a strand is listed."""
         return int(self._c.trial_due(self._t, ctypes.c_uint64(now)))
 
     def fair_counts(self) -> tuple[int, int, dict[int, tuple[int, int]]]:
@@ -217,7 +217,7 @@ class Trial:
         return [(g.on_cpu_ns, g.slice_ends, g.long_stretches, g.longest_ns) for g in groups]
 
     def listed(self) -> list[int]:
-        """How often each strand is listed."""
+        """Number of entries of each strand in the lists."""
         times = (ctypes.c_uint32 * self.strands)()
         for at in range(self.lists + 1):
             assert self._c.trial_count(self._t, at, times), "a list is damaged"
@@ -240,7 +240,7 @@ class _Waiting:
 
 @dataclass
 class LevelsModel:
-    """What `Levels` has to do, without regard to how long it takes."""
+    """Model of `Levels`, without regard to speed."""
 
     lists: int
     timeouts: Sequence[int]

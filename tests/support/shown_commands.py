@@ -17,7 +17,7 @@ def commands_on(page: Path) -> list[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """What follows ``strand``, without a comment behind it."""
+    """Words after ``strand``, without a comment behind them."""
     words = shlex.split(line, comments=True)
     return words[words.index("strand") + 1 :]
 

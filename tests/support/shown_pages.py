@@ -1,4 +1,4 @@
-"""What the pages of the documentation show, and how it is run: every block of code, and every command.
+"""Examples on the pages of the documentation, and the way to run them: every block of code, and every command.
 
 | block | what is done with it |
 |---|---|
@@ -127,12 +127,12 @@ def run_page(page: Path, names: dict[str, object]) -> None:
 
 
 def not_run(line: str) -> bool:
-    """Whether a line is a command that is only checked."""
+    """Tells whether a line is a command that is only checked."""
     return line.startswith("strand ") and words_of(line)[0] in NOT_RUN
 
 
 def _run_python(block: Block, name: str, names: dict[str, object]) -> str:
-    """What it prints. It has a file, for numba and inspect read the text."""
+    """Runs a block and returns its output. The block has a file, for numba and inspect read the text."""
     source = Path(f"{name}.py").absolute()
     source.write_text(block.text, "utf-8")
     linecache.checkcache(str(source))
@@ -150,7 +150,7 @@ def _session(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _run_line(line: str) -> str:
-    """What a line of bash prints on standard output. What goes to standard error is shown where the line fails."""
+    """Runs a line of bash and returns its standard output. Its standard error is shown where the line fails."""
     done = subprocess.run(["bash", "-eu", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1) if "diff" in line else done.returncode == 0, (line, done.stdout, done.stderr)
     return done.stdout

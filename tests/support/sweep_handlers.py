@@ -1,4 +1,4 @@
-"""What the tests of sweeps run."""
+"""Handlers that the tests of sweeps run."""
 
 from __future__ import annotations
 

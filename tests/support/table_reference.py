@@ -1,4 +1,4 @@
-"""What a table is to show of records, record by record in plain Python: ``int``, ``Decimal``, ``Fraction``."""
+"""Tables of records as they should be, record by record in plain Python: ``int``, ``Decimal``, ``Fraction``."""
 
 from __future__ import annotations
 

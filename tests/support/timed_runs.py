@@ -43,7 +43,7 @@ class TimedRun:
     start: int
 
     def waits(self) -> list[tuple[Visit, int]]:
-        """How long the strand of each visit was ready before it: since its last visit, or since its tick came."""
+        """Time for which the strand of each visit was ready before it: since its last visit, or since its tick came."""
         last: dict[str, int] = {}
         found = []
         for visit in sorted(self.visits, key=lambda visit: visit.begin):

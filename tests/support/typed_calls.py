@@ -1,4 +1,4 @@
-"""What calls take by name, and of which types."""
+"""Names and types of the arguments of calls."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ def run_warm(
     imported: tuple[str, ...] = (),
     timeout: float = 100,
 ) -> subprocess.CompletedProcess[str]:
-    """What ``subprocess.run([sys.executable, *words], ...)`` gives for ``-c CODE``, ``-m MODULE`` or a script.
+    """Returns the result of ``subprocess.run([sys.executable, *words], ...)`` for ``-c CODE``, ``-m MODULE`` or a
+    script.
 
     ``imported``: further modules that it finds imported. The limit is there for a program that hangs. Raises
     TimeoutExpired after ``timeout`` seconds.

@@ -203,7 +203,7 @@ def _amount(name: str, value: int | float | str | Decimal) -> Decimal:
 
 
 def _limit(name: str, amount: Decimal, size_unit: float | None, price: Decimal) -> int:
-    """What closes a bar, in units of the handler's sum: sizes in ``size_unit``, of prices in ``price``."""
+    """Sum that closes a bar, in units of the handler's sum: sizes in ``size_unit``, of prices in ``price``."""
     from fractions import Fraction
 
     if size_unit is None:

@@ -1,4 +1,4 @@
-"""What a built-in handler is by its name, and what its options are about."""
+"""Definition of a built-in handler: its name, and the subjects of its options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the built-in handlers that read trades and quotes have in common."""
+"""Common part of the built-in handlers that read trades and quotes."""
 
 from __future__ import annotations
 

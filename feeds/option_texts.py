@@ -76,6 +76,8 @@ def _value(kind: str, text: str) -> Any:
         return [int(part) for part in text.split(",")]
     if kind == "bool":
         return _TRUTHS[text]
+    if "str | Sequence[str]" in kind:
+        return text.split(",")
     return int(text) if kind.startswith("int") else text
 
 

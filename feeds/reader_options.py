@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from strand.feeds.mapping.column_options import ColumnOptions
@@ -29,6 +29,7 @@ class ReaderOptions(ColumnOptions, total=False):
     time_zone: str | None
     ticks: TicksAre | None
     flags: Mapping[str, int] | None
+    event: str | Sequence[str] | None
     array: str | None
     bars: str | None
     levels: int | None

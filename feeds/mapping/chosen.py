@@ -21,7 +21,7 @@ _BID: Final = {"bid_price": "price", "bid_size": "size"}
 _EXTRA: Final = ("symbol", *_BID, "ask_price", "ask_size")
 #: Keys of a profile that are for columns of text alone.
 NOT_HERE: Final = (
-    "since", "digits", "format", "undefined", "plus", "text", "later_of", "earlier_of", "signed", "running",
+    "since", "digits", "undefined", "plus", "text", "later_of", "earlier_of", "signed", "running",
 )  # fmt: skip
 
 
@@ -64,14 +64,19 @@ def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading)
         raise ConfigurationError(f"{where}.otherwise: give map too: it is for what map does not list")
     if "constant" in keys:
         keys["constant"] = _as_of_a_column(field, keys["constant"])
-    bare = field in TIMES and "unit" not in keys and reading.time_unit is None
-    if field in TIMES and "unit" not in keys:
+    is_text = field in TIMES and (keys.get("unit") == "stamp" or "format" in keys)
+    bare = field in TIMES and "unit" not in keys and reading.time_unit is None and not is_text
+    if field in TIMES and "unit" not in keys and not is_text:
         keys["unit"] = reading.time_unit or "ns"
     if field in PRICES and "unit" not in keys and reading.price_power is not None:
         keys["unit"] = f"1e{reading.price_power}"
     rule = field_rule(field, keys, where, reading.size_power, NOT_HERE)
-    if any(unit not in NS_IN for unit in rule.unit) or len(rule.unit) > 1:
-        raise ConfigurationError(f"{where}.unit: give one of {', '.join(NS_IN)}, for times that are whole numbers")
+    if "clock" in rule.unit and rule.format is not None:
+        raise ConfigurationError(f"{where}.format: is a clock without its date: join the two columns in the table")
+    if any(unit not in (*NS_IN, "stamp") for unit in rule.unit) or len(rule.unit) > 1:
+        raise ConfigurationError(
+            f"{where}.unit: give one of {', '.join(NS_IN)} for times that are whole numbers, or 'stamp' for text"
+        )
     if bare:
         if isinstance(rule.constant, int) and 0 < rule.constant < ONLY_NS:
             cure = said_unit(rule.constant, "time_unit='UNIT'")

@@ -24,7 +24,7 @@ from strand.binding.text import (
 from strand.errors import ConfigurationError
 from strand.zones import zone_named
 
-__all__ = ["CLOCKS", "STAMPS", "Ambiguous", "LocalTimes", "Pattern", "TextTimes", "pattern_of"]
+__all__ = ["CLOCKS", "STAMPS", "Ambiguous", "LocalTimes", "Pattern", "TextTimes", "TwiceError", "pattern_of"]
 
 Times = npt.NDArray[np.int64]
 #: What is done with a local time that comes twice: see ``LocalTimes``.
@@ -224,6 +224,10 @@ class LocalTimes:
         return (ahead.days * 86_400 + ahead.seconds) * 1_000_000_000
 
 
+class TwiceError(ValueError):
+    """A local time that comes twice, of which nothing shows which one it is."""
+
+
 class TextTimes:
     """Texts of one form as times, one after the other.
 
@@ -279,7 +283,7 @@ class TextTimes:
         if bad is not None:
             if int(bad[0]) == FAULT_SKIPPED:
                 raise ValueError(f"does not exist: the clocks of {self._zone} go forward over it")
-            raise ValueError(
+            raise TwiceError(
                 f"comes twice: the clocks of {self._zone} go back, and the order does not show which one it is; give "
                 'ambiguous = "earliest" or "latest" under [time]'
             )

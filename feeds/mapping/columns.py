@@ -19,6 +19,7 @@ from strand.feeds.mapping.scalars import KINDS, TIMES, action_of, kind_of
 from strand.feeds.mapping.units import PRICE_POWER
 from strand.feeds.mapping.values import (
     ACTIONS,
+    NS_IN,
     SIDES,
     Column,
     TimeUnit,
@@ -261,7 +262,7 @@ class Columns:
         # A column that both times come from has its unit by either's keys.
         same = [time for time in TIMES if self.of.get(time) == self.of[field]]
         rules = [self._rules[time] for time in (field, *same) if time in self._rules]
-        said = next((unit for rule in rules for unit in rule.unit), self._reading.time_unit)
+        said = next((unit for rule in rules for unit in rule.unit if unit in NS_IN), self._reading.time_unit)
         if said is not None:
             return TimeUnit(said, True)
         named = _UNIT_IN_NAME.search(self.of[field])
@@ -329,7 +330,9 @@ class Columns:
         if rule is not None and rule.map:
             return partial(mapped, table=dict(rule.map), otherwise=rule.otherwise, field=field)
         if field in TIMES:
-            return partial(times, unit=self._time_unit(field))
+            same = [self._rules[time] for time in TIMES if time in self._rules and self.of.get(time) == self.of[field]]
+            pattern = next((one.format for one in same if one.format is not None), None)
+            return partial(times, unit=self._time_unit(field), pattern=pattern, zone=reading.time_zone)
         if field in _PRICES or field in _SIZES:
             power, integer_power = self._powers(field)
             return partial(scaled, power=power, integer_power=integer_power, field=_LIKE.get(field, field))

@@ -8,16 +8,27 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import FeedError
+from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Flags, TickBatch
-from strand.ticks import KIND_QUOTE, KIND_STATUS, TICK, joined, named
+from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, TICK, joined, named
 
-__all__ = ["LAST", "end_views", "free_bit", "with_ends"]
+__all__ = ["LAST", "end_views", "event_fields", "free_bit", "with_ends"]
 
 #: Bits of flags that readers set, where they are free.
 LAST: Final = 128
 #: The most ticks that wait for the end of their event.
 _MOST: Final = 1 << 20
+
+
+def event_fields(names: Sequence[str], where: str) -> tuple[str, ...]:
+    """The fields that the ticks of an event have in common. Raises ConfigurationError for what is none."""
+    for name in names:
+        if name not in FIELDS or name == "flags":
+            raise ConfigurationError(
+                f"{where}: give tick, row, or fields of a tick that rows of one message have in common, as ts_recv or "
+                f"sequence, not {name!r}"
+            )
+    return tuple(names)
 
 
 def free_bit(wanted: int, flags: Flags) -> int:

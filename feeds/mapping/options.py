@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import msgspec
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
-from strand.feeds.mapping.rules import told
+from strand.feeds.mapping.events import LAST, event_fields, free_bit
+from strand.feeds.mapping.rules import names_of, told
 
 __all__ = ["MEND", "Options", "check_options"]
 
@@ -22,7 +24,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """``columns``: fields and what ``Columns`` says of each. ``constants``: one value for all rows.
     ``inexact``: what is done with a number that is no whole number of units. ``time_unit``: of times that are integers,
     ``time_zone``: of those that name none. ``ticks``: what the ticks mean. ``flags``: masks of their flags by meaning.
-    ``nulls``: what a null is. Units are checked by ``unit_power``."""
+    ``event``: what the ticks of an event have in common. ``nulls``: what a null is. ``unit_power`` checks units."""
 
     columns: dict[str, Any] = {}
     constants: dict[str, Any] = {}
@@ -31,6 +33,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     time_zone: str | None = None
     ticks: TicksAre | None = None
     flags: dict[str, int] | None = None
+    event: str | list[str] = []
     nulls: Literal["raise", "undefined"] = "raise"
     on_bad_record: Literal["raise", "skip"] = "raise"
 
@@ -38,6 +41,23 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def masks(self) -> Flags | None:
         """``flags``, where they are given."""
         return None if self.flags is None else Flags.of(self.flags)
+
+    def ends_of(self, flags: Flags, known: bool) -> tuple[tuple[str, ...], Flags]:
+        """The fields that the ticks of an event have in common (none: each tick is one), and the ticks' flags with the
+        bit of its end. ``known``: the file says where events end.
+
+        Raises:
+            ConfigurationError: If ``event`` cannot be.
+        """
+        names = names_of(self.event)
+        if names in ((), ("tick",), ("row",)):
+            return (), flags
+        if known or flags.last:
+            raise ConfigurationError("event: leave it out: the flags say where an event ends already")
+        fields = event_fields(names, "event")
+        if not (last := free_bit(LAST, flags)):
+            raise ConfigurationError("event: no bit of the flags is free: leave the column of flags out")
+        return fields, replace(flags, last=last)
 
     @property
     def rounds(self) -> bool:

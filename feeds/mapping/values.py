@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.values import Field
+from strand.feeds.mapping.clocks import Pattern, TextTimes, TwiceError
 from strand.feeds.mapping.units import Units, float_units, integer_units
 from strand.ticks import FIELDS, UNDEF_PRICE, limits
 
@@ -204,11 +205,16 @@ def integers(column: Column, field: str) -> Values | str:
     return Values(found.values.astype(target, copy=False), found.nulls, bad, why)
 
 
-def times(column: Column, unit: TimeUnit) -> Values | str:
-    """Times in ns since the epoch: times of any unit, and numbers that count in ``unit``.
+def times(column: Column, unit: TimeUnit, *, pattern: Pattern | None = None, zone: str | None = None) -> Values | str:
+    """Times in ns since the epoch: times of any unit, numbers that count in ``unit``, and texts.
 
-    Integers whose unit is not said are bad, unless they can be times in ns alone.
+    Integers whose unit is not said are bad, unless they can be times in ns alone. ``pattern``: the form of texts, None:
+    a stamp. ``zone``: of texts that do not say theirs, None: UTC.
     """
+    if column.kind == "text":
+        return _text_times(column, TextTimes("stamp", pattern, zone or "UTC", "raise"), zone)
+    if pattern is not None:
+        return "is not text, and its form is given by format"
     if column.kind == "float" and unit.is_said:
         found = scaled(column, _POWERS[unit.name or "ns"])
         assert not isinstance(found, str)
@@ -216,13 +222,33 @@ def times(column: Column, unit: TimeUnit) -> Values | str:
         bad = _or(found.bad, _beyond(found.values, 0, _MAX_I64))
         return Values(found.values, found.nulls, bad, found.explain if bad is None else why, found.inexact)
     if column.kind not in ("time", "integer"):
-        return f"is neither a timestamp nor a whole number{' whose unit is said' * (column.kind == 'float')}"
+        return f"is neither a timestamp nor text nor a whole number{' whose unit is said' * (column.kind == 'float')}"
     factor, lowest, highest = _time_span(column, unit)
     bad = _beyond(column.values, lowest, highest)
     values = column.values.astype(np.int64, copy=False)
     with np.errstate(over="ignore"):
         values = values if factor == 1 else values * np.int64(factor)
     return Values(values, column.nulls, bad, column.says("is not a time from 1970 to 2262"))
+
+
+def _text_times(column: Column, form: TextTimes, zone: str | None) -> Values | str:
+    assert column.words is not None
+    places, entries = column.words()
+    found = np.zeros(max(1, len(entries)), np.int64)
+    wrong: dict[int, str] = {}
+    used = places if column.nulls is None else places[~column.nulls]
+    for at in np.unique(used).tolist():
+        text = entries[at]
+        try:
+            found[at] = form.ns(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))
+        except TwiceError:
+            wrong[at] = f"comes twice: the clocks of {zone} go back; give times in UTC, or with their zone"
+        except ValueError as error:
+            wrong[at] = str(error)
+    is_wrong = np.zeros(len(found), np.bool_)
+    is_wrong[list(wrong)] = True
+    bad = _some(is_wrong[places])
+    return Values(found[places], column.nulls, bad, lambda row: f"{column.show(row)} {wrong[int(places[row])]}")
 
 
 def _time_span(column: Column, unit: TimeUnit) -> tuple[int, int, int]:

@@ -18,7 +18,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
 from strand.feeds.io.files import small_text
 from strand.feeds.mapping.clocks import Ambiguous, Pattern
-from strand.feeds.mapping.events import LAST, free_bit
+from strand.feeds.mapping.events import LAST, event_fields, free_bit
 from strand.feeds.mapping.rules import (
     FieldRule,
     SymbolKeys,
@@ -31,7 +31,6 @@ from strand.feeds.mapping.rules import (
 )
 from strand.feeds.mapping.scalars import TIMES
 from strand.feeds.mapping.units import unit_power
-from strand.ticks import FIELDS
 
 __all__ = [
     "FieldRule",
@@ -265,13 +264,7 @@ def _event(keys: _ProfileKeys, parts: tuple[Part, ...], where: str) -> tuple[str
         return ()
     if names == ("row",):
         return names
-    for name in names:
-        if name not in FIELDS or name == "flags":
-            raise ConfigurationError(
-                f"{where}: give row, tick, or fields of a tick that rows of one message have in common, as ts_recv or "
-                f"sequence, not {name!r}"
-            )
-    return names
+    return event_fields(names, where)
 
 
 def _parts(given: Any, where: str, size_power: int, of_all: tuple[FieldRule, ...]) -> list[Part]:

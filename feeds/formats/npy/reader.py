@@ -68,6 +68,8 @@ class NpyFeed(BaseFeed):
         ticks: What the ticks mean, a ``TicksAre``; ``"plain"``, unless the file says it.
         flags: Masks of the ticks' flags by meaning, the names of ``strand.feeds.Flags``: ``{"unprinted": 1}``. None: as
             the file says; else an array of dtype ``TICK`` has Strand's own, and bits of a column have no meaning.
+        event: What rows of one message of the venue have in common: ``"ts_recv"``, or several fields. Books change at
+            the last of these rows. None: each row is an event, or the flags say where one ends.
         nulls: ``"raise"``: NaN is an error; ``"undefined"``: NaN is no value.
         symbol: The one name. An array of one symbol without a key field needs it.
         symbols: The names by index. None: those of the array ``symbols`` of an .npz; without that every name is empty.
@@ -96,6 +98,7 @@ class NpyFeed(BaseFeed):
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         ticks: TicksAre | None = None,
         flags: Mapping[str, int] | None = None,
+        event: str | Sequence[str] | None = None,
         nulls: Literal["raise", "undefined"] = "raise",
         symbol: str | None = None,
         symbols: Sequence[str] | None = None,
@@ -115,6 +118,7 @@ class NpyFeed(BaseFeed):
             time_unit=time_unit,
             ticks=ticks,
             flags=flags,
+            event=event,
             nulls=nulls,
             on_bad_record=on_bad_record,
         )
@@ -151,6 +155,9 @@ class NpyFeed(BaseFeed):
         self._source = None if own is None else own.info
         #: What the source said of each stock, by name, where strand wrote the file and the source did.
         self.directory = {} if own is None else own.directory
+        self._event, self._masks = said.ends_of(
+            Flags() if own is not None else self._flags(), own is not None or isinstance(self._map, HftEvents)
+        )
         self._meaning = said.ticks
         if self._meaning is None and isinstance(self._map, HftEvents):
             with suppress(FeedError):  # raised when the feed is read, after the ticks before it
@@ -190,7 +197,7 @@ class NpyFeed(BaseFeed):
         if self._source is None:
             return FeedInfo(
                 name, str(self._path), details=details, size_unit=float(f"1e{self._size_power}"),
-                ticks=self._meaning or "plain", ticks_assumed=self._meaning is None, flags=self._flags(),
+                ticks=self._meaning or "plain", ticks_assumed=self._meaning is None, flags=self._masks,
                 has_sizes=not isinstance(self._map, RecordColumns) or self._map.has_sizes,
                 prices_assumed=isinstance(self._map, RecordColumns) and self._map.assumes_prices,
             )  # fmt: skip
@@ -219,12 +226,13 @@ class NpyFeed(BaseFeed):
 
     def batches(self) -> Iterator[TickBatch]:
         batches = self._batches(0)
-        last = HftEvents.flags.last
-        return with_ends(batches, ("ts_recv",), last) if isinstance(self._map, HftEvents) else batches
+        if isinstance(self._map, HftEvents):
+            return with_ends(batches, ("ts_recv",), HftEvents.flags.last)
+        return with_ends(batches, self._event, self._masks.last) if self._event else batches
 
     def batches_from(self, position: int) -> Iterator[TickBatch]:
         """See ``BaseFeed``. Where each record of an array is a tick that lies as it is, those before are not read."""
-        if self.count() is None or not self._place.stored:
+        if self.count() is None or not self._place.stored or self._event:
             return super().batches_from(position)
         return self._batches(min(position, self._place.length))
 

@@ -56,6 +56,9 @@ def arrow_column(column: Any, zone: str | None = None) -> Column:
             except pa.ArrowInvalid as error:
                 return made("other", none, problem=f"has decimals too wide to be read ({error})")
         return made("decimal", none, units=lambda power: _from_decimals(narrow, power))
+    if getattr(kinds, "is_string_view", lambda _: False)(kind):
+        column = column.cast(pa.string())
+        kind = column.type
     if any(is_kind(kind) for is_kind in (kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_dictionary)):
         return made("text", none, words=lambda: _words(column))
     return made("other", none)

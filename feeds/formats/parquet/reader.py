@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, FormatError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
+from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch, TicksAre
 from strand.feeds.formats.dbn.parquet import DatabentoSource, is_databento
 from strand.feeds.formats.nautilus import NautilusSource, is_nautilus
 from strand.feeds.formats.own_metadata import OWN_KEY, Own, own_from
@@ -34,6 +34,7 @@ from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.prefetch_batches import PrefetchedBatches, may_prefetch
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.columns import BadRow, Columns
+from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import MEND, Options, check_options
 from strand.feeds.mapping.rolls import Rolls
 from strand.feeds.mapping.units import unit_power
@@ -92,6 +93,8 @@ class ParquetFeed(BaseFeed):
             unless the file says it.
         flags: Masks of the ticks' flags by meaning, the names of ``strand.feeds.Flags``: ``{"unprinted": 1}``. None: as
             the file says; else bits of a column have no meaning.
+        event: What rows of one message of the venue have in common: ``"ts_recv"``, or several fields. Books change at
+            the last of these rows. None: each row is an event, or the flags say where one ends.
         nulls: ``"raise"``: a null is a bad row; ``"undefined"``: it is the field's undefined value, except in times and
             symbols.
         max_symbols: The greatest number of symbols; None: 65,536.
@@ -122,6 +125,7 @@ class ParquetFeed(BaseFeed):
         time_zone: str | None = None,
         ticks: TicksAre | None = None,
         flags: Mapping[str, int] | None = None,
+        event: str | Sequence[str] | None = None,
         nulls: Literal["raise", "undefined"] = "raise",
         max_symbols: int | None = None,
         on_bad_record: Literal["raise", "skip"] = "raise",
@@ -138,6 +142,7 @@ class ParquetFeed(BaseFeed):
             time_zone=time_zone,
             ticks=ticks,
             flags=flags,
+            event=event,
             nulls=nulls,
             on_bad_record=on_bad_record,
         )
@@ -202,7 +207,9 @@ class ParquetFeed(BaseFeed):
         if self._keys.text is not None:
             self._texts.append(self._keys.text)
         unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))
-        self._info = self._info_of(own, dialect, unit, said)
+        info = self._info_of(own, dialect, unit, said)
+        self._event, masks = said.ends_of(info.flags or Flags(), own is not None or dialect is not None)
+        self._info = replace(info, flags=masks)
 
     def _dialect(self, said: Options) -> Dialect | None:
         """The source as one of a program that writes such columns. Who names columns knows them."""
@@ -265,6 +272,11 @@ class ParquetFeed(BaseFeed):
         Raises:
             FormatError: If a row is bad, after every tick before it; it names the row (from 1) and the column.
         """
+        flags = self._info.flags
+        rows = self._batches()
+        return with_ends(rows, self._event, flags.last) if self._event and flags is not None else rows
+
+    def _batches(self) -> Iterator[TickBatch]:
         counts = self._counts
         counts.update(dict.fromkeys(counts, 0))
         self.skipped.counts.clear()

@@ -180,7 +180,7 @@ def test_a_constant_time_has_a_unit_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "keys"),
     [
-        ("size", {"running": True}), ("size", {"signed": True}), ("ts_recv", {"format": "%H%M"}),
+        ("size", {"running": True}), ("size", {"signed": True}), ("ts_recv", {"digits": 3}),
         ("price", {"undefined": "x"}),
     ],
 )  # fmt: skip

@@ -237,7 +237,7 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
         ({"columns": {**MAP, "order_id": "when"}}, "for order_id is not a number"),
         ({"columns": {**MAP, "side": "px"}}, "is neither text nor a letter's code"),
         ({"columns": {**MAP, "size": "when"}}, "for size is not a number"),
-        ({"columns": {**MAP, "ts_event": "px"}}, "is neither a timestamp nor a whole number"),
+        ({"columns": {**MAP, "ts_event": "px"}}, "is neither a timestamp nor text nor a whole number"),
         ({"columns": {"instrument_id": "id"}}, "say which column holds times by columns="),
         ({"columns": {**MAP, "symbol": "id"}}, "give columns.instrument_id"),
         ({"columns": {"ts_recv": "when"}}, "name the one symbol"),

@@ -306,7 +306,7 @@ def main(  # noqa: PLR0917
         given = json.loads(task)
         click.echo(json.dumps({"memory": in_memory, "file": from_file}[given["part"]](given)))
         return
-    from strand.handlers.spans import span_ns
+    from strand.spans import span_ns
 
     found = []
     with tempfile.TemporaryDirectory() as folder:

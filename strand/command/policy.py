@@ -19,12 +19,12 @@ from strand.command.reading import Reads, reading
 from strand.command.sections import SectionedCommand
 from strand.errors import ConfigurationError
 from strand.handlers import Handler
-from strand.handlers.spans import span_ns
 from strand.planning.erlang import Target
 from strand.planning.measured import measure_arrivals, measure_service
 from strand.planning.plan import Choice, Load, Plan, plan
 from strand.report.quantities import duration
 from strand.report.tables import numbers_table
+from strand.spans import span_ns
 
 __all__ = ["policy"]
 

@@ -11,7 +11,7 @@ import msgspec
 from strand.config.reading import Key, key_text
 from strand.config.tables import TABLES, RetryPolicy, Span
 from strand.errors import ConfigurationError
-from strand.handlers.spans import span_ns
+from strand.spans import span_ns
 from strand.validate import is_between, is_whole, nearest
 
 __all__ = ["SYMBOLS", "check_span", "check_table", "keys_of", "shown", "unknown"]

@@ -29,10 +29,10 @@ from strand.config.tables import TABLES, ResourceLimits, RetryPolicy, WorkerPool
 from strand.dispatch.configuration import worker_cores
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError
-from strand.handlers.spans import span_text
 from strand.options import named_fields
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Fifo, Policy
+from strand.spans import span_text
 
 __all__ = ["DEFAULT", "FOLLOWS", "Config", "Entry", "check_file", "has_monitoring", "plain"]
 

@@ -15,9 +15,9 @@ from strand.config.checking import SYMBOLS
 from strand.config.configuration import plain
 from strand.config.ordering import TIMEOUTS, options, usual_timeouts
 from strand.config.tables import TABLES
-from strand.handlers.spans import span_text
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import LEVELS
+from strand.spans import span_text
 
 __all__ = ["template"]
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.options import named_fields
 from strand.policies.marks import mark_bits
 from strand.policies.policy import Levels, Policy
+from strand.spans import SpanLike, span_ns, span_text
 from strand.symbols import SymbolTable
 from strand.validate import is_number, whole
 

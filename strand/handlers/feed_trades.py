@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from strand.binding.trades import TradeRules, TradeSource
 from strand.errors import ConfigurationError
-from strand.handlers.spans import span_text
+from strand.spans import span_text
 from strand.validate import one_of
 
 if TYPE_CHECKING:

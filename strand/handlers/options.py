@@ -20,7 +20,7 @@ import numpy as np
 from strand.errors import ConfigurationError
 from strand.handlers.contracts import Contracts, contracts_of
 from strand.handlers.sessions import Sessions
-from strand.handlers.spans import span_ns, span_text
+from strand.spans import span_ns, span_text
 
 __all__ = ["Option", "Origin", "options_of_function", "options_of_record"]
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns
 from strand.options import named_fields
+from strand.spans import SpanLike, span_ns
 from strand.zones import ZoneInfoNotFoundError, zone_named
 
 __all__ = ["Sessions", "SessionsLike", "session_table"]

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from strand.binding.engine_config import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USUAL
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns
 from strand.options import named_fields
 from strand.policies.policy import LEVELS, Policy
+from strand.spans import SpanLike, span_ns
 from strand.validate import Faults, did_you_mean, is_between, is_whole, whole
 
 __all__ = ["CLASSES", "CLASS_SHIFT", "RULES", "Aging"]

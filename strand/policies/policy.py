@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.handlers.spans import Nanoseconds, SpanLike, span_ns, span_text
 from strand.options import named_fields
+from strand.spans import Nanoseconds, SpanLike, span_ns, span_text
 from strand.validate import Faults, did_you_mean, one_of
 
 __all__ = ["LEVELS", "Fifo", "Levels", "Policy", "level_of"]

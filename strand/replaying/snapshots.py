@@ -13,9 +13,9 @@ from strand.brief import brief, listed
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
 from strand.handlers.sessions import Sessions, SessionsLike
-from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.options import named_options
 from strand.replaying.snapshot_tables import Fields, Snapshots, Taken
+from strand.spans import SpanLike, span_ns, span_text
 
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from strand.binding.tasks import NO_KEY, TASK_BYTES
 from strand.errors import ConfigurationError, StoppedError
-from strand.handlers.spans import SpanLike
+from strand.spans import SpanLike
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.native import NativeTask
 from strand.tasks.options import options_of

@@ -11,7 +11,7 @@ from typing import Any
 from strand.brief import brief
 from strand.clock import Deadline
 from strand.errors import StoppedError, WouldDeadlockError
-from strand.handlers.spans import SpanLike, span_ns
+from strand.spans import SpanLike, span_ns
 from strand.tasks.core import Core
 from strand.tasks.future import TaskFuture
 from strand.tasks.options import TaskOptions

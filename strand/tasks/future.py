@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol, cast
 
 from strand.errors import StoppedError
-from strand.handlers.spans import SpanLike
+from strand.spans import SpanLike
 from strand.tasks.awaiting import InLoop, awaited
 from strand.tasks.current import CURRENT_TASK, wait_as, waiter_here
 from strand.tasks.groups import TaskGroup

@@ -11,8 +11,8 @@ import numpy as np
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.policies.marks import mark_bits
+from strand.spans import SpanLike, span_ns, span_text
 from strand.tasks.groups import TaskGroup
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy

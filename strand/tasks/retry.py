@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.options import named_fields
+from strand.spans import SpanLike, span_ns, span_text
 from strand.validate import is_between, whole
 
 __all__ = ["BUSINESS", "SYSTEM", "TRANSIENT", "RetryPolicy"]

@@ -10,8 +10,8 @@ from typing import Any
 from strand.brief import brief
 from strand.clock import Clock
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike
 from strand.policies.policy import LEVELS, level_of
+from strand.spans import SpanLike
 from strand.stats import TaskStatistics
 from strand.tasks.core import Core
 from strand.tasks.dead_letters import DeadLetters

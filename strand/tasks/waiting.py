@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from strand.errors import ConfigurationError, StrandError, TaskDropped, TaskExpired
-from strand.handlers.spans import SpanLike
+from strand.spans import SpanLike
 from strand.tasks.counts import Counts
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import TaskGroup

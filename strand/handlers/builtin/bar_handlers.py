@@ -17,7 +17,7 @@ from strand.handlers.contracts import ContractsLike, contracts_of
 from strand.handlers.feed_trades import Fills
 from strand.handlers.native_handlers import NativeHandler, SymbolMemory
 from strand.handlers.sessions import SessionsLike, session_table
-from strand.handlers.spans import SpanLike, span_ns
+from strand.spans import SpanLike, span_ns
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 from strand.units import COUNT, INNER, NO_SIZE_UNIT, NOTIONAL, PRICE, SIZE, TIME, declare, prefixed
 from strand.validate import is_whole, one_of, whole

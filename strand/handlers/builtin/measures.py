@@ -33,7 +33,7 @@ from strand.handlers.builtin.tape import tape_handler
 from strand.handlers.contracts import ContractsLike, contracts_of
 from strand.handlers.feed_trades import Fills
 from strand.handlers.sessions import SessionsLike, session_table
-from strand.handlers.spans import SpanLike, span_ns
+from strand.spans import SpanLike, span_ns
 from strand.validate import one_of, whole
 
 __all__ = ["imbalance", "spread", "trade_stats", "volatility", "vwap"]

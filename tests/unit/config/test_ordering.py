@@ -13,9 +13,9 @@ from strand.config import ordering
 from strand.config.by_symbol import check_priorities
 from strand.config.ordering import check_policy, options, takes_spans
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Fifo, Levels, Policy
+from strand.spans import SpanLike, span_ns
 from strand.validate import Faults, one_of
 
 pytestmark = pytest.mark.python

@@ -10,7 +10,7 @@ import pytest
 import strand
 from strand.config.tables import TABLES, ResourceLimits, RetryPolicy, WorkerPool
 from strand.dispatch.pool import MAX_CAPACITY
-from strand.handlers.spans import span_ns
+from strand.spans import span_ns
 
 pytestmark = pytest.mark.python
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import strand
 from strand.errors import ConfigurationError
-from strand.handlers.spans import span_ns, span_text
+from strand.spans import span_ns, span_text
 
 pytestmark = pytest.mark.python
 

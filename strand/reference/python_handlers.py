@@ -119,9 +119,8 @@ class SerialPython:
     def _put_back(self, rows: Sequence[Any], before: Sequence[bytes], mark: Sequence[int]) -> None:
         """Rows, and what was emitted, are what they were."""
         for row, data in zip(rows, before, strict=True):
-            old = np.frombuffer(data, row.dtype)[0]
-            for name in row.dtype.names:
-                row[name] = old[name]
+            for name in row.dtype.names:  # a row of no fields has no bytes, of which numpy makes no record
+                row[name] = np.frombuffer(data, row.dtype)[0][name]
         self._emitted.forget(mark)
 
     def wake(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:

@@ -1,4 +1,4 @@
-strand-websocket 1 b806fc14 {"profile": {"message": [{"kind": "trade", "symbol": "s", "fields": {"price": "p"}}], "size_unit": 1}, "url": "ws://127.0.0.1:1/", "on_error": "raise", "symbols": [], "max_symbols": 16, "max_message_bytes": 4096}
+strand-websocket 1 37ee0621 {"profile": {"message": [{"kind": "trade", "symbol": "s", "fields": {"price": "p"}}], "size_unit": 1}, "url": "ws://127.0.0.1:1/", "on_bad_record": "raise", "symbols": [], "max_symbols": 16, "max_message_bytes": 4096}
 f5b70f5b 1580394600000000000 connected "to ws://127.0.0.1:1/"
 24c0c178 1580394600000000000 binary64 eyJzIjoiUzAiLAoicCI6OTMwMC4yNX0=
 ff1a380d 1580394600000000001 text {"s":"S1","p":9301.25}

@@ -1,4 +1,7 @@
-"""``tools/prose.py`` finds long sentences, broken lines and long paragraphs, and nothing in tables and code."""
+"""``tools/prose.py`` finds long sentences, broken lines and long paragraphs, and nothing in tables and code.
+
+It finds docstrings that begin with a question, and shows sentences of many pronouns.
+"""
 
 from __future__ import annotations
 
@@ -63,3 +66,43 @@ def test_the_documents_of_all_folders_are_looked_at(prose: ModuleType) -> None:
     found = {str(path.relative_to(ROOT)) for path in prose.documents(ROOT)}
     assert {"README.md", "CHANGELOG.md", "docs/design.md", "docs/howto/pairs.md", "csrc/engine/README.md"} <= found
     assert "docs/proof.md" not in found
+
+
+MODULE = '''"""What a module is."""
+
+
+class Rows:
+    """Rows of a run. What they hold is theirs."""
+
+    def at(self, key):
+        """
+        Whether a row is there.
+        """
+
+    async def wait(self):
+        """Waits for ``it, its, them``, how long it takes."""
+
+
+def whole(value):
+    """Howard's rule."""
+    """What comes second is no docstring."""
+'''
+
+
+def test_a_docstring_that_begins_with_a_question_is_a_fault(prose: ModuleType) -> None:
+    found = [(line, fault.partition(":")[0]) for line, fault in prose.docstring_faults(MODULE)]
+    assert found == [(1, "the docstring begins with What"), (8, "the docstring begins with Whether")]
+
+
+@pytest.mark.parametrize("word", ["What", "Which", "How", "Where", "When", "Whether", "Who"])
+def test_no_question_begins_a_docstring(prose: ModuleType, word: str) -> None:
+    assert len([*prose.docstring_faults(f'"""{word} it is."""')]) == 1
+
+
+def test_sentences_with_three_pronouns_are_shown_and_code_is_none(prose: ModuleType) -> None:
+    assert [*prose.many_pronouns(MODULE)] == [(5, "What they hold is theirs.")]
+
+
+def test_docstrings_of_the_whole_library_are_looked_at(prose: ModuleType) -> None:
+    found = {str(path.relative_to(ROOT)) for path in prose.modules(ROOT)}
+    assert {"strand/__init__.py", "strand/handlers/base.py", "feeds/base.py", "feeds/formats/csv/reader.py"} <= found

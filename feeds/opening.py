@@ -1,4 +1,4 @@
-"""One way in: files, folders and pipes as one feed, by what is in them, whatever they are called."""
+"""Opening of files, folders and pipes as one feed, by their content, whatever they are called."""
 
 from __future__ import annotations
 

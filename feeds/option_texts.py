@@ -62,7 +62,7 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _kinds() -> dict[str, str]:
-    """By option: how the readers that have it annotate it."""
+    """Annotations of the readers' options, by name."""
     found: dict[str, str] = {}
     for known in formats():
         for parameter in inspect.signature(known.feed_class().__init__).parameters.values():

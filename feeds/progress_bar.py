@@ -114,7 +114,7 @@ class Told:
         self.tell = self._bar if progress is None or isinstance(progress, bool) else progress
 
     def opened(self, feed: Feed) -> None:
-        """Before anything is read of the feed."""
+        """Begins the progress, before the feed is read."""
         if self._bar is not None:
             self._bar.__enter__()
         if (opened := getattr(self.tell, "opened", None)) is not None:

@@ -42,7 +42,7 @@ class Skipped:
         return brief(self, several(self.total, "record"), *(f"{n:,} {reason}" for reason, n in self.counts.items()))
 
     def clear(self) -> None:
-        """As at the start: for a feed that is read again."""
+        """Clears all counts and samples, for a feed that is read again."""
         self.counts.clear()
         self.samples.clear()
 

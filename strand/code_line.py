@@ -12,7 +12,7 @@ OURS: Final = str(Path(__file__).resolve().parent)
 
 
 class CodeLine(NamedTuple):
-    """Its file, its number from 1, and its text without the spaces around it."""
+    """Line of code: its file, its number from 1, and its text without the spaces around it."""
 
     file: str
     number: int

@@ -343,7 +343,7 @@ class HandlerError(StrandError):
         return text if line is None else f"{text}, at {line}"
 
     def __reduce__(self) -> Any:
-        """For another process: with the line that failed, which only this one can find."""
+        """Pickles it for another process: with the line that failed, which only this one can find."""
         _ = self.line
         return super().__reduce__()
 

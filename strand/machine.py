@@ -24,13 +24,13 @@ class Cores(NamedTuple):
 
     @property
     def pinned_workers(self) -> list[int] | None:
-        """As the dispatcher takes them."""
+        """Cores of the workers, as the dispatcher takes them."""
         found = [core for core in self.workers if core is not None]
         return found if len(found) == len(self.workers) else None
 
 
 def choose_cores(workers: int, cores: Sequence[int] | None = None) -> Cores:
-    """One core a thread, the publisher's first: of ``cores``, or of all this process may use.
+    """Chooses a core per thread, the publisher's first: of ``cores``, or of all this process may use.
 
     With fewer cores than threads nothing is pinned, so that no way of routing gains by where its threads happen to lie.
     Raises ConfigurationError for cores that cannot be used.

@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatistics:
-    """One worker, or the publishers together.
+    """Counters of one worker, or of the publishers together.
 
     Attributes:
         name: The worker's name; ``"publishers"`` for the publishers.
@@ -90,7 +90,7 @@ class OverloadStatistics:
 
     @property
     def said(self) -> str:
-        """These figures in words."""
+        """Text of these figures."""
         came, left = self.accepted / self.seconds, self.handled / self.seconds
         after = f"{self.wait_s:,.1f} s of work" if self.handled > 0 else "and none was handled"
         return (

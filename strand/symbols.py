@@ -100,8 +100,8 @@ class SymbolTable(Sequence[str]):
 
     @classmethod
     def with_capacity(cls, names: Sequence[str], size: int) -> SymbolTable:
-        """Of ``size`` indexes, the first of which have ``names``: a feed tells its symbols as it goes, and has room for
-        many more than a file has."""
+        """Table of ``size`` indexes, the first of which have ``names``: a feed learns its symbols as it goes, and has
+        room for many more than a file has."""
         table = cls(size)
         table._take(names[:size])
         return table
@@ -181,7 +181,7 @@ class SymbolTable(Sequence[str]):
         return found
 
     def find(self, symbol: str | int) -> int | None:
-        """The same; None where there is no such symbol."""
+        """Index of a symbol; None where there is no such symbol."""
         if isinstance(symbol, str):
             found = self._index.get(symbol)
             if found is None and symbol.startswith("#") and symbol[1:].isdecimal():

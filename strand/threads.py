@@ -79,7 +79,7 @@ class Bell(RLock):  # type: ignore[misc]  # it is final in the stubs alone
         self._sleepers: list[Any] = []
 
     def ring(self) -> None:
-        """Has all sleepers look again. One that an interrupt cuts short can be repeated."""
+        """Makes all sleepers look again. A call that an interrupt cuts short can be repeated."""
         for sleeper in tuple(self._sleepers):
             with suppress(RuntimeError):  # it is awake
                 sleeper.release()
@@ -187,7 +187,7 @@ def sleep_exactly() -> None:
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """In the main thread, run handlers of signals after the block and not in it: nothing in it is done by half."""
+    """Runs handlers of signals after the block, in the main thread, and not in it: nothing in it is done by half."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

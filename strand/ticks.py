@@ -96,7 +96,7 @@ def _halves(sequence: Any) -> tuple[Any, Any]:
 
 
 class TickRecord(np.void):  # type: ignore[misc]
-    """One tick of an array: its fields, and what ``BY_NAME`` names, by ``tick["sequence"]``."""
+    """Tick of an array: its fields, and those that ``BY_NAME`` names, by ``tick["sequence"]``."""
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str) and key in BY_NAME:
@@ -336,8 +336,8 @@ def is_clear(ticks: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """One new array of all records of ``arrays``, in order: one array or more, of shape (n,) each and of one structured
-    dtype. numpy would copy record by record and field by field: here each record is copied as one field."""
+    """Joins all records of ``arrays`` in order: one array or more, of shape (n,) each and of one structured dtype.
+    numpy would copy record by record and field by field: here each record is copied as one field."""
     dtype = arrays[0].dtype
     found: npt.NDArray[Any] = np.concatenate([array.view(f"V{dtype.itemsize}") for array in arrays]).view(dtype)
     return found

@@ -169,7 +169,8 @@ def meaning_of(dtype: np.dtype[Any]) -> Meaning:
 
 
 def undeclared(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The same layout without what it declares, which numpy's files have no room for; itself, where that is nothing."""
+    """Same layout without its declarations, which numpy's files have no room for; the dtype itself, where it declares
+    nothing."""
     if not _declares(dtype):
         return dtype
     if dtype.subdtype is not None:

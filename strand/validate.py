@@ -31,7 +31,7 @@ MAXIMUM: Final = 2**63 - 1
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The one of the words that is most like a misspelt one, whatever their case; None where none is like it."""
+    """Word of ``words`` that is most like a misspelt one, whatever their case; None where none is like it."""
     from difflib import get_close_matches  # which a run without errors does not wait for
 
     by_folded: dict[str, str] = {}

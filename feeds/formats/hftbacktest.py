@@ -61,7 +61,7 @@ def is_hft_events(dtype: np.dtype[Any]) -> bool:
 
 
 def symbol_of(path: Path) -> str:
-    """The one symbol of such a file, which does not say it: the file's name up to the first dot."""
+    """Symbol of a file that names none: the file's name up to the first dot."""
     return path.name.split(".", 1)[0]
 
 

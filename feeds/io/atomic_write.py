@@ -21,7 +21,7 @@ _being_written: weakref.WeakSet[BinaryIO] = weakref.WeakSet()
 
 
 def _leave_to_the_parent() -> None:
-    """In the child of a fork: what its copies of buffers still hold would be written a second time."""
+    """Points the files of a forked child at nothing: the content of its buffers would be written a second time."""
     for file in list(_being_written):
         if not file.closed:
             nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
@@ -140,7 +140,7 @@ def atomic_write(path: str | os.PathLike[str], partial: Path | None = None) -> I
 
 
 def _sync_folder(folder: Path) -> None:
-    """Without it the new name could be lost in a crash, though the bytes are there."""
+    """Syncs a folder. Without it the new name could be lost in a crash, though the bytes are there."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

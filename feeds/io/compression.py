@@ -193,7 +193,7 @@ class MemberStream(Inflating):
         self._input_ended = got == 0
 
     def _next_member(self) -> bool:
-        """After a member's end: begins the next one, if there is one. Zeros may fill up the file's end."""
+        """Begins the next member after a member's end, if there is one. Zeros may fill up the file's end."""
         rest = self._rest = bytes(self._rest).lstrip(b"\0")
         if len(rest) < _LONGEST_MAGIC and not self._input_ended:
             self._read_on()

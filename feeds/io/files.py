@@ -79,7 +79,7 @@ class PieceReader:
         return self._stream.bytes_in
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes; fewer before a fault, or at the end: the checksum has been verified then."""
+        """Reads up to ``size`` bytes; fewer before a fault, or at the end: the checksum has been verified then."""
         found = bytearray()
         while len(found) < size:  # in pieces: the size may be a bound far above what there is
             buffer = bytearray(min(size - len(found), _PIECE_BYTES))

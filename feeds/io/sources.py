@@ -128,7 +128,7 @@ class RawStream(Source):
 
     @property
     def size(self) -> int:
-        """Of the file when it was opened, in bytes."""
+        """Size of the file when it was opened, in bytes."""
         return self._size
 
     def close(self) -> None:
@@ -160,7 +160,8 @@ class _Pipe:
         self.waited_for = False
 
     def read(self, size: int, stop: int) -> bytes:
-        """Up to ``size`` bytes, none at the end; waits for them, and no longer once ``stop`` (a descriptor) is set."""
+        """Reads up to ``size`` bytes, none at the end; waits for them, and no longer once ``stop`` (a descriptor) is
+        set."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         poll.register(stop, select.POLLIN)

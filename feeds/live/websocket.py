@@ -315,5 +315,5 @@ class WebSocketFeed(BaseFeed):
         self._stop.set()
 
     def close(self) -> None:
-        """As :meth:`stop`. May be repeated."""
+        """Closes as :meth:`stop` does. May be repeated."""
         self.stop()

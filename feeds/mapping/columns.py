@@ -169,7 +169,7 @@ class Columns:
         self._blank = blank
 
     def _check_alike(self, names: Sequence[str], chosen: Mapping[str, str | None]) -> None:
-        """Of columns whose names differ by case alone, one that is recognised has to be chosen."""
+        """Checks that of columns whose names differ by case alone, one that is recognised is chosen."""
         for field, column in self.of.items():
             alike = [name for name in names if name.lower() == column.lower()]
             if field not in chosen and len(alike) > 1:

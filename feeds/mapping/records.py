@@ -95,11 +95,11 @@ class RecordColumns:
 
     @property
     def has_sizes(self) -> bool:
-        """As ``Columns.has_sizes``."""
+        """True as for ``Columns.has_sizes``."""
         return self._columns.has_sizes
 
     def flags_of(self, ticks: TicksAre | None) -> Flags:
-        """As ``Columns.flags_of``."""
+        """Flags as ``Columns.flags_of`` has them."""
         return self._columns.flags_of(ticks)
 
     def ticks(self, records: Array, position: int) -> Array:

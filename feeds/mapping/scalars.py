@@ -1,4 +1,5 @@
-"""One value at a time as a field of a tick, exactly or rounded on request: JSON's values, and what profiles name."""
+"""Conversion of single values to fields of a tick, exactly or rounded on request: JSON's values, and those that
+profiles name."""
 
 from __future__ import annotations
 

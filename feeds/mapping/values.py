@@ -105,7 +105,7 @@ class Values:
     inexact: Mask | None = None
 
     def losing(self, rows: Mask, cure: str) -> Values:
-        """The same values with ``rows`` bad too; their explanation ends with ``cure``."""
+        """Same values with ``rows`` bad too; their explanation ends with ``cure``."""
 
         def explain(row: int) -> str:
             return f"{self.explain(row)}: {cure}" if rows[row] else self.explain(row)

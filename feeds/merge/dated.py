@@ -48,7 +48,7 @@ class DatedFeed(SelectedFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """The other feed's; the zone is its own, or else the one whose dates count."""
+        """Description of the other feed; the zone is that feed's, or else the zone whose dates count."""
         info = super().info
         return info if info.zone is not None or self._zone.key == "UTC" else replace(info, zone=self._zone.key)
 
@@ -64,7 +64,7 @@ class DatedFeed(SelectedFeed):
         return theirs if theirs is None or not self._clears else np.full(self._clears, -1, np.int32)
 
     def batches(self) -> Iterator[TickBatch]:
-        """As the other feed gives them, cut where a day begins; clear records come as batches of their own."""
+        """Yields the other feed's batches, cut where a day begins; clear records come as batches of their own."""
         self._cleared = 0
         touched = np.zeros(self.max_symbols, np.bool_)
         midnight: int | None = None
@@ -91,7 +91,7 @@ class DatedFeed(SelectedFeed):
                 yield clear_records(symbols, time)
 
     def statistics(self) -> dict[str, int]:
-        """The other feed's counts, and ``days_cleared``: clear records."""
+        """Counts of the other feed, and ``days_cleared``: clear records."""
         return dict(self._feed.statistics()) | {"days_cleared": self._cleared}
 
     def _after(self, time: int) -> int:

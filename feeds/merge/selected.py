@@ -87,8 +87,8 @@ def is_live(feed: Feed) -> bool:
 
 
 def are_wanted(feed: Feed, wanted: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """By ``instrument_id``: whether a symbol is of the names and globs that were asked for. Call it at the feed's end,
-    when all symbols are known."""
+    """Mask, by ``instrument_id``, of the symbols among the names and globs that were asked for. Call it at the feed's
+    end, when all symbols are known."""
     names = plain_symbols(feed)
     return Selection(tuple(wanted)).keys(names) & np.fromiter(map(bool, names), np.bool_, len(names))
 
@@ -189,7 +189,7 @@ class SelectedFeed(BaseFeed):
         return feeds_of_batch(self._feed, self._given)[self._chosen]
 
     def batches(self) -> Iterator[TickBatch]:
-        """As the other feed gives them, without what is not wanted; a batch that holds nothing else is left out."""
+        """Yields the other feed's batches without unwanted ticks; a batch without wanted ticks is left out."""
         self._passed_over = 0
         self._known = -1
         for batch in self._feed.batches():
@@ -206,7 +206,7 @@ class SelectedFeed(BaseFeed):
                 yield chosen
 
     def statistics(self) -> dict[str, int]:
-        """The other feed's counts, and ``not_selected``: ticks made and passed over."""
+        """Counts of the other feed, and ``not_selected``: ticks made and passed over."""
         return dict(self._feed.statistics()) | {"not_selected": self._passed_over}
 
     def close(self) -> None:
@@ -218,7 +218,7 @@ class SelectedFeed(BaseFeed):
         return self._select.mask(batch, self._wanted)
 
     def _keys(self) -> npt.NDArray[np.bool_]:
-        """By index, those without a name yet included."""
+        """Mask by index, symbols without a name yet included."""
         keys = np.full(self._feed.max_symbols, self._select.keeps(""), np.bool_)
         named = self._select.keys(self._feed.symbols)
         keys[: len(named)] = named[: len(keys)]
@@ -242,7 +242,7 @@ class ZonedFeed(SelectedFeed):
         return found
 
     def batches(self) -> Iterator[TickBatch]:
-        """As the other feed gives them."""
+        """Yields the other feed's batches."""
         for batch in self._feed.batches():
             self._given, self._chosen = len(batch), slice(0, len(batch))
             yield batch

@@ -1,4 +1,4 @@
-"""One symbol table for several feeds: a name is one symbol, whatever number a feed has for it."""
+"""Symbol table for several feeds: a name is one symbol, whatever number a feed has for it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SymbolRemap:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By number, as far as they are known; "" where an index has none."""
+        """Names by number, as far as they are known; "" for an index without a name."""
         if self._as_tuple is None:
             self._as_tuple = tuple(self._names)
         return self._as_tuple

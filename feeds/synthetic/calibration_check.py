@@ -28,7 +28,7 @@ _OCTAVES: Final = 48
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One figure of a day. ``low`` and ``high`` bound ``found / target`` for a generated day of 8,172 symbols and ten
+    """Figure of a day. ``low`` and ``high`` bound ``found / target`` for a generated day of 8,172 symbols and ten
     million messages or more, at burst 1 and calibrated skew."""
 
     name: str
@@ -77,7 +77,7 @@ class _Counts:
         self.gaps += np.bincount(buckets, minlength=len(self.gaps))
 
     def gap_quantile(self, part: float) -> float:
-        """In ns: the middle of the bucket that has it."""
+        """Quantile of the gaps in ns: the middle of the bucket that has it."""
         summed = np.cumsum(self.gaps)
         bucket = int(np.searchsorted(summed, part * summed[-1]))
         return float(2 ** ((bucket + 0.5) / _BUCKETS_AN_OCTAVE))

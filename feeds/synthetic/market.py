@@ -168,7 +168,7 @@ class SyntheticFeed(BaseFeed):
 
     @property
     def max_symbols(self) -> int:
-        """One above the highest stock locate."""
+        """Highest stock locate, plus one."""
         return self._symbol_count + 1
 
     @property
@@ -241,7 +241,7 @@ class SyntheticFeed(BaseFeed):
             yield ticks[:filled]
 
     def statistics(self) -> dict[str, int]:
-        """Of the latest iteration: ``ticks`` made, ``messages`` that a file of them would hold until then, and
+        """Counts of the latest iteration: ``ticks`` made, ``messages`` that a file of them would hold until then, and
         ``skipped``, always 0."""
         return {"messages": self._messages_made, "ticks": self._ticks_made, "skipped": 0}
 

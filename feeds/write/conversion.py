@@ -1,4 +1,4 @@
-"""From any feed to a file: Parquet, Arrow, numpy, ITCH 5.0 or DBN, whole or not at all."""
+"""Conversion of any feed to a file: Parquet, Arrow, numpy, ITCH 5.0 or DBN, whole or not at all."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Converted(Tabular):
             return feed.to_numpy()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The same as a stream of Arrow's C interface, with one batch of 65,536 ticks at a time in memory."""
+        """Stream of Arrow's C interface, with one batch of 65,536 ticks at a time in memory."""
         return open_feed(self.path).__arrow_c_stream__(requested_schema)
 
 

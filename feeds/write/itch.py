@@ -165,7 +165,7 @@ class ItchTicks:
         )
 
     def _read_back(self, ticks: TickBatch) -> tuple[TickBatch, bool]:
-        """As a file of its own, since a decoder goes on from message to message."""
+        """Reads ticks back as a file of its own, since a decoder goes on from message to message."""
         data, _ = self._encode(ticks, _types_of(ticks))
         again, sound = _decoded(self._new_decoder(), len(ticks), data)
         again["instrument_id"] -= np.uint32(self._shift or 0)

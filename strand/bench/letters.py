@@ -213,7 +213,7 @@ def _peak(spans: Sequence[tuple[float, float]], workers: int) -> float:
 
 
 def _since(moments: Array, times: Array) -> Array:
-    """For each time, how long ago the moments before it were, together. The moments are sorted."""
+    """Sum, for each time, of the time passed since each earlier moment. The moments are sorted."""
     before = np.searchsorted(moments, times)
     ago: Array = before * times - np.append(0.0, np.cumsum(moments))[before]
     return ago

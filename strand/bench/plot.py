@@ -28,8 +28,8 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def check_plot_path(path: Path) -> None:
-    """Before an hour of measuring: raises MissingExtraError without matplotlib, ConfigurationError for a path that
-    cannot be written."""
+    """Checks the plot's path before an hour of measuring. Raises MissingExtraError without matplotlib,
+    ConfigurationError for a path that cannot be written."""
     matplotlib("figure")
     if path.suffix not in SUFFIXES:
         raise ConfigurationError(f"plot: {path} does not end in {', '.join(SUFFIXES)}")
@@ -123,7 +123,7 @@ def _log_times(axis: Any, times_ns: Sequence[float]) -> None:
 def plot_policies(
     about: Mapping[str, Any], outcomes: Sequence[PolicyOutcome], machine: Mapping[str, Any], path: Path
 ) -> None:
-    """By policy and level: the 99th percentile of the wait, and the ticks dropped of those that arrived."""
+    """Plots by policy and level: the 99th percentile of the wait, and the ticks dropped of those that arrived."""
     levels = [level for level in LEVEL_COLOURS if any(level in outcome.levels for outcome in outcomes)]
     figure = matplotlib("figure").Figure(figsize=(9.5, 1.6 + 0.9 * len(outcomes)), layout="constrained")
     waits, drops = figure.subplots(1, 2, sharey=True)

@@ -116,7 +116,7 @@ class LevelOutcome:
 
 @dataclass(frozen=True, slots=True)
 class PolicyOutcome:
-    """One policy: the round whose throughput is the median, the lower one of an even number.
+    """Outcome of a policy: the round whose throughput is the median, the lower one of an even number.
 
     ``promoted`` and ``starved`` are empty where the policy counts neither."""
 

@@ -93,7 +93,7 @@ def _marked(text: str, wins: bool) -> str:
 
 
 def print_latency(console: Console, results: Sequence[LatencyResult], machine: Mapping[str, Any]) -> None:
-    """One line a way of waiting."""
+    """Prints one line per way of waiting."""
     heads = ("worker", "ticks", "p50", "p99", "max", "CPU/tick", "CPU at rest")
     title = "One tick, publisher to a handler on another core"
     table = numbers_table(*heads, no_wrap=True, title=title, title_justify="left")

@@ -117,7 +117,8 @@ class ScenarioOptions:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """In ns, from when a tick was due to when its handler was done: medians of the rounds, ``maximum`` of all."""
+    """Percentiles in ns of the time from a tick's due time to its handler's end: medians of the rounds, ``maximum`` of
+    all."""
 
     p50: float
     p99: float

@@ -45,7 +45,7 @@ MAX_PUBLISHERS: Final = 8
 
 @dataclass(frozen=True)
 class Job:
-    """One stream to route. ``counts`` has shape (symbols,), its ticks by symbol.
+    """Stream to route. ``counts`` has shape (symbols,), its ticks by symbol.
 
     ``counts_known``: whether strands are grouped by them, as static-lpt always is; else by a first look at the stream's
     start. Either way that is done before the clock runs.
@@ -84,10 +84,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run. ``seconds``: from the first tick published to the last one handled; starting and ending threads is
-    excluded in every way. ``publish_ns``: a tick, without waiting for room and without handling. ``inline_share``: of
-    the ticks, by the publisher where they lay. ``latency_counts``: ticks by bucket when paced.
-    """
+    """Result of one run. ``seconds``: from the first tick published to the last one handled; starting and ending
+    threads is excluded in every way. ``publish_ns``: per tick, without waiting for room and without handling.
+    ``inline_share``: share of the ticks that the publisher handled where they lay. ``latency_counts``: ticks by bucket
+    when paced."""
 
     seconds: float
     publish_ns: float
@@ -95,7 +95,7 @@ class Outcome:
     latency_counts: npt.NDArray[np.uint64] | None = None
 
     def latency(self) -> Latency:
-        """By intended send time."""
+        """Latency from the intended send time."""
         if self.latency_counts is None:
             raise ValueError("latency is measured in paced runs only")
         return Latency.from_histogram(self.latency_counts, histogram_floors_ns(), clock_resolution_ns())

@@ -81,7 +81,7 @@ class BookMemory:
         return found[: int(got)]
 
     def order(self, symbol: int, order_id: int, place: int = 0) -> npt.NDArray[Any] | None:
-        """One resting order as an array of ORDER with one row; None: there is no such order."""
+        """Resting order as an array of ORDER with one row; None: there is no such order."""
         found = np.empty(1, ORDER)
         at = ffi.cast("sd_book_order *", ffi.from_buffer(found.view(np.uint8)))
         return found if lib.sd_books_order(self._books, symbol, place, order_id, at) else None
@@ -103,5 +103,5 @@ class BookMemory:
 
     @property
     def order_bytes(self) -> int:
-        """Of it, what orders and their indexes take."""
+        """Bytes of the memory that orders and their indexes take."""
         return int(lib.sd_books_order_bytes(self._books))

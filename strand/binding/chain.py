@@ -21,7 +21,7 @@ _LINE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One handler of a chain, where its row begins in the chain's, and how many outputs it has."""
+    """Part of a chain: its handler's function, the offset of its row in the chain's, and the number of its outputs."""
 
     function: NativeFunction
     row_offset: int
@@ -37,9 +37,11 @@ class Chained:
 
 
 def chained(parts: Sequence[Part], n_symbols: int, space: Space) -> Chained:
-    """One function that runs all of them on each tick, and the timers of each, for symbols 0 to ``n_symbols`` - 1.
+    """Makes one function that runs all parts on each tick, and the timers of each, for symbols 0 to ``n_symbols`` -
+    1.
 
-    When those are due lies in the space. Raises MemoryError where there is none for that."""
+        The timers' due times lie in the space. Raises MemoryError where there is no room for them.
+    """
     chain = ffi.new("sd_chain *")
     chain.n = len(parts)
     kept: list[Any] = [chain]

@@ -29,9 +29,15 @@ def _group(g: Any) -> tuple[int, int, int, int]:
 
 
 class GroupCounts(NamedTuple):
-    """By group the on-CPU time in ns, how often it used up its slice, stretches beyond its slice, and the longest of
-    these in ns; times that the cap held the pool; the stretches of all groups, and of some strands with such ones: the
-    strand, how many, and the longest in ns."""
+    """Counts of Fair.
+
+    Attributes:
+        groups: By group the on-CPU time in ns, how often it used up its slice, stretches beyond its slice, and the
+            longest stretch in ns.
+        holds: Times that the cap held the pool.
+        long_stretches: The long stretches of all groups.
+        longest: Some strands with long stretches: the strand, how many, and the longest in ns.
+    """
 
     groups: list[tuple[int, int, int, int]]
     holds: int
@@ -121,7 +127,8 @@ class Counters:
         return [(int(numbers[i]), _group(counts[i])) for i in range(found)]
 
     def counters(self, participant: int) -> dict[str, int]:
-        """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""
+        """Counters of one participant by name; a worker's participant is its number, publishers' participants
+        follow."""
         values = ffi.new("uint64_t[]", lib.SD_COUNTER_FIELDS)
         self._lib.sd_participant_counters(self._d, participant, values)
         counters = dict(zip(COUNTERS, map(int, values), strict=True))

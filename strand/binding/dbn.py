@@ -58,7 +58,7 @@ class Question:
 
 
 class DbnDecoder(Decoder):
-    """One stream's decoder. Not for two threads at once."""
+    """Decoder of one stream. Not for two threads at once."""
 
     function: ClassVar = ffi.addressof(lib, "sd_dbn_decode")
     max_per_record: ClassVar = lib.SD_DBN_MAX_TICKS
@@ -123,7 +123,7 @@ class DbnDecoder(Decoder):
         _checked(lib.sd_dbn_instruments_add(self._instruments, instrument, first_ns, last_ns, key))
 
     def replace(self, instrument: int, key: int) -> None:
-        """From now on the instrument has this key."""
+        """Gives the instrument this key from now on."""
         _checked(lib.sd_dbn_instruments_replace(self._instruments, instrument, key))
 
     def answer(self, passed: memoryview) -> bool:
@@ -183,7 +183,7 @@ class DbnDecoder(Decoder):
         return fault_error(texts, state.fault, cut=cut, path=path, offset=self._base + state.fault_offset)
 
     def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
-        """As ``Decoder.skip_samples``, the first record of each reason."""
+        """Samples as ``Decoder.skip_samples`` has them, the first record of each reason."""
         state = self._state
         state.sampled = 0
         new = [(fault, why) for fault, why in self.reasons.items() if state.skips[fault] and why not in self._sampled]

@@ -29,7 +29,7 @@ _FOREVER: Final = (1 << 64) - 1
 
 
 class Decoder(ABC):
-    """One stream's decoder. Not for two threads at once."""
+    """Decoder of one stream. Not for two threads at once."""
 
     #: The ``sd_decode`` of the format, a pointer to C's function.
     function: ClassVar[Any]

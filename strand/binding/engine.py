@@ -55,7 +55,7 @@ class HeldParticipant:
 
 
 class Engine(Counters):
-    """One arena and what this process needs to use it. Freed when neither it nor a view of its rows is left.
+    """Engine: one arena and its views in this process. Freed when neither it nor a view of its rows is left.
 
     ``core``: the module in C whose engine it is."""
 
@@ -87,7 +87,7 @@ class Engine(Counters):
         checked(code, "a symbol was routed to a strand that does not exist")
 
     def set_outputs(self, record_bytes: Sequence[int]) -> None:
-        """Before the handlers: what they emit, records of so many bytes an output. Raises ConfigurationError."""
+        """Declares, before the handlers, the outputs with their records' sizes in bytes. Raises ConfigurationError."""
         memory = self.config.output_memory
         if code := self._lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory):
             minimum = int(self._lib.sd_outputs_minimum(self._d, len(record_bytes)))
@@ -123,12 +123,12 @@ class Engine(Counters):
     # ---- to those who look from outside
 
     def show(self, description: bytes) -> None:
-        """From now on another process may attach, and finds this text. Once."""
+        """Lets other processes attach from now on, and shows them this text. Once."""
         checked(self._lib.sd_dispatcher_describe(self._d, description, len(description)), "no memory", MemoryError)
         self._lib.sd_dispatcher_show(self._d)
 
     def hide(self) -> None:
-        """Another process can no longer attach. One that has attached reads on."""
+        """Lets no more processes attach. One that has attached reads on."""
         self._lib.sd_dispatcher_hide(self._d)
 
     def set_names(self, names: Mapping[int, str]) -> None:
@@ -224,7 +224,7 @@ class Engine(Counters):
     # ---- outputs
 
     def count_beside(self, tick_bytes: int) -> None:
-        """Before the start: for each tick so many bytes are kept until it is final, and count toward the memory of
+        """Reserves, before the start, so many bytes for each tick until it is final; they count toward the memory of
         outputs."""
         self._lib.sd_outputs_tick_bytes(self._d, tick_bytes)
 
@@ -244,7 +244,8 @@ class Engine(Counters):
 
     @property
     def outputs_below(self) -> int:
-        """Of the latest ``settle_outputs``: all records of lower numbers are out when all outputs have been taken."""
+        """Bound of the latest ``settle_outputs``: all records of lower numbers are out when all outputs have been
+        taken."""
         return int(self._lib.sd_outputs_below(self._d))
 
     @property
@@ -267,7 +268,7 @@ class Engine(Counters):
         return int(self._lib.sd_publish_more(self._d, participant, slice_ns))
 
     def publish_nested(self, participant: int, records: npt.NDArray[Any]) -> int:
-        """From inside a handler that participant ``participant`` runs."""
+        """Publishes from inside a handler that participant ``participant`` runs."""
         return int(self._lib.sd_publish_nested(self._d, participant, bytes_of(records), len(records)))
 
     def rejected(self, participant: int, *, nested: bool = False) -> npt.NDArray[np.int64]:
@@ -321,7 +322,7 @@ class Engine(Counters):
         return self.config.n_groups
 
     def set_groups(self, n: int, weights: Mapping[int, int]) -> None:
-        """Under Fair, before the start: how many groups there are, and the weights of some, in thousandths."""
+        """Sets, under Fair and before the start, the number of groups, and the weights of some, in thousandths."""
         if n > self.max_groups:
             raise ConfigurationError(
                 f"groups: {n:,} are too many; with these strands, give at most {self.max_groups:,}"
@@ -330,7 +331,7 @@ class Engine(Counters):
             checked(self._lib.sd_dispatcher_weigh(self._d, group, weight), f"group {group} cannot weigh {weight}")
 
     def activate(self, n: int) -> None:
-        """Only the first n workers take strands from here on."""
+        """Lets only the first n workers take strands from here on."""
         checked(self._lib.sd_dispatcher_activate(self._d, n), f"there are no {n} workers")
 
     def prioritise(self, strand: int, priority: int, *, for_backlog: bool) -> None:
@@ -350,7 +351,7 @@ class Engine(Counters):
         return int(waiting[0])
 
     def finish(self) -> bool:
-        """At rest, after the workers' end: calls what native handlers have for it. False: one failed, see failures."""
+        """Calls the ends of native handlers, at rest after the workers' end. False: one failed, see failures."""
         return bool(self._lib.sd_dispatcher_finish(self._d) == lib.SD_OK)
 
     def to_finish(self, key: int) -> EndBatch | None:
@@ -392,12 +393,13 @@ class Engine(Counters):
         return inspection(k)
 
     def time_strands(self) -> None:
-        """Before workers run: keeps what handlers take by strand. Raises MemoryError."""
+        """Measures, from before workers run, the handlers' times by strand. Raises MemoryError."""
         lacking = f"no memory for the times of {self.config.n_strands:,} strands"
         checked(self._lib.sd_dispatcher_time_strands(self._d), lacking, MemoryError)
 
     def strand_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """By strand: ns that handlers took, and the records that this was for; 0 where it was not kept."""
+        """Times by strand: ns that handlers took, and the number of records in them; 0 for a strand that was not
+        measured."""
         times = np.zeros((2, self.config.n_strands), np.uint64)
         ns, records = (ffi.cast("uint64_t *", ffi.from_buffer(row)) for row in times)
         self._lib.sd_strand_times(self._d, ns, records)

@@ -48,7 +48,7 @@ HISTOGRAMS: Final = {"wait": lib.SD_WAIT, "handler": lib.SD_HANDLER_TIME, "end_t
 
 
 class Until(IntEnum):
-    """Up to where what handlers emitted is final, see csrc/merge/rounds.h."""
+    """Bound up to which emitted records are final, see csrc/merge/rounds.h."""
 
     WATERMARK = lib.SD_FINAL_LIVE
     FIRST_PENDING = lib.SD_FINAL_ABANDONED
@@ -88,13 +88,13 @@ class Failure(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """In words, whatever the handler said."""
+        """Reason of the failure in words: the handler's message, or its code."""
         return self.message or f"code {self.code}"
 
 
 @dataclass(frozen=True, slots=True)
 class StrandInspection:
-    """One strand's books, read without stopping it: accepted = handled + failed + lost + dropped + pending at rest.
+    """Counts of one strand, read without stopping it: accepted = handled + failed + lost + dropped + pending at rest.
     ``calls`` that wait or run are not in ``pending``."""
 
     pending: int

@@ -75,7 +75,7 @@ class Feeder:
         self._go_on(self, True)
 
     def step(self, dispatcher: Any, participant: int, *, flush: bool, slice_ns: int) -> int:
-        """One call into the engine; returns its code."""
+        """Calls the engine once; returns its code."""
         return int(lib.sd_feeder_step(self._feeder, dispatcher, participant, int(flush), slice_ns))
 
     @property

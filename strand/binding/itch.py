@@ -111,7 +111,7 @@ new_state: Final = ffi.new_allocator(
 
 
 class ItchDecoder(Decoder):
-    """One stream's decoder. Not for two threads at once."""
+    """Decoder of one stream. Not for two threads at once."""
 
     function: ClassVar = ffi.addressof(lib, "sd_itch_decode")
     reasons: ClassVar = {
@@ -165,7 +165,7 @@ class ItchDecoder(Decoder):
             state.undecided = state.symbol_names
 
     def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]:
-        """As ``Decoder.decode``. Ticks of stripes that were adopted come first, and ``data`` is what follows those."""
+        """Decodes as ``Decoder.decode``. Ticks of adopted stripes come first, and ``data`` follows those stripes."""
         if len(self._adopted):
             given = min(len(self._adopted), len(out))
             out[:given].view(_WHOLE)[:] = self._adopted[:given].view(_WHOLE)
@@ -196,7 +196,7 @@ class ItchDecoder(Decoder):
         return bool(self._state.prefixed) and not self._state.lost
 
     def decided(self) -> npt.NDArray[np.uint8]:
-        """By locate, whether it is wanted, with every locate judged that has a name. Of a selection's decoder."""
+        """Mask of the wanted locates, with every locate judged that has a name. For a selection's decoder."""
         assert self._wanted is not None
         if self._state.undecided:
             self._decide_all()
@@ -239,7 +239,7 @@ class ItchDecoder(Decoder):
 
     @property
     def attributes(self) -> npt.NDArray[np.void] | None:
-        """By locate, of dtype ``ATTRIBUTES``; None unless asked for."""
+        """Attributes by locate, of dtype ``ATTRIBUTES``; None unless asked for."""
         return self._attributes
 
     def fault(self, path: str | Path, *, offset: int | None = None, place: str = "") -> FeedError:

@@ -48,7 +48,7 @@ class Events:
         self.count = 0
 
     def pointers(self, start: int = 0) -> tuple[Any, Any, Any, int]:
-        """Those from ``start`` on as the writers in C take them."""
+        """Pointers to the messages from ``start`` on as the writers in C take them."""
         return (
             ffi.from_buffer("sd_tick[]", self.ticks[start : self.count]),
             ffi.from_buffer("char[]", self.types[start : self.count]),

@@ -51,7 +51,7 @@ class Merger:
         self._sources[source].ended = 1
 
     def number_by(self, source: int, table: npt.NDArray[np.uint32]) -> None:
-        """From now on, a source's ids are looked up in ``table``, contiguous, which may be changed in place."""
+        """Looks a source's ids up in ``table`` from now on; it is contiguous and may be changed in place."""
         held = ffi.from_buffer("uint32_t[]", table)
         self._ids[source] = held
         self._sources[source].ids = held

@@ -24,7 +24,7 @@ _LONGEST_DESCRIPTION: Final = 1 << 26
 
 
 class NotRunningError(AttachError):
-    """There is nothing to look at yet, or any more."""
+    """Absence of a run to look at: it has not begun, or has ended."""
 
 
 class OutsideView(Counters):
@@ -62,7 +62,7 @@ class OutsideView(Counters):
         self._row_bytes = int(lib.sd_outside_row_bytes(self._o))
 
     def histogram_floors_ns(self) -> npt.NDArray[np.float64]:
-        """By the clock of the process that counts."""
+        """Floors of the histograms' buckets in ns, by the clock of the process that counts."""
         return histogram_floors_ns(float(lib.sd_outside_ns_per_count(self._o)))
 
     def handler_of(self, strand: int) -> int:

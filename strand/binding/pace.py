@@ -27,12 +27,12 @@ def resolution_ns() -> float:
 
 
 def wait_until(until_ns: int, spin_ns: int) -> bool:
-    """Without the GIL, until it is ``until_ns`` (True) or a signal has come (False)."""
+    """Waits without the GIL, until it is ``until_ns`` (True) or a signal has come (False)."""
     return bool(lib.sd_pace_wait(until_ns, spin_ns))
 
 
 class Book:
-    """By how much ticks were late: counts by bucket of the engine's histograms, but of ns."""
+    """Lateness of ticks: counts by bucket of the engine's histograms, but of ns."""
 
     def __init__(self) -> None:
         self._book: Any = ffi.new("sd_pace_book *")

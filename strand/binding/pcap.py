@@ -39,7 +39,7 @@ _COUNTS: Final = (
 
 
 class PcapDecoder(Decoder):
-    """One capture's decoder, over an ITCH decoder that is told the messages. Not for two threads at once."""
+    """Decoder of one capture, over an ITCH decoder of its messages. Not for two threads at once."""
 
     function: ClassVar = ffi.addressof(lib, "sd_pcap_decode")
     reasons: ClassVar = {
@@ -148,7 +148,8 @@ class PcapDecoder(Decoder):
         return super().has_samples or self.itch.has_samples
 
     def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
-        """As ``Decoder.skip_samples``, with the offset of the record, and of what is missing too."""
+        """Samples as ``Decoder.skip_samples`` has them, with the offset of the record, and samples of missing
+        messages."""
         gap = "{0.value} from message {0.sequence} on"
         other = "message {0.sequence}, value {0.value}"
         samples = [

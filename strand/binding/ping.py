@@ -1,4 +1,4 @@
-"""One tick to another core (csrc/lab/bench/latency.h)."""
+"""Ping of one tick to another core (csrc/lab/bench/latency.h)."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def message_length(type_byte: int) -> int:
 
 
 class PitchDecoder(Decoder):
-    """One stream's decoder. Not for two threads at once."""
+    """Decoder of one stream. Not for two threads at once."""
 
     function: ClassVar = ffi.addressof(lib, "sd_pitch_decode")
     reasons: ClassVar = {

@@ -48,7 +48,7 @@ def _said(failure: Failure | None) -> tuple[int, bytes]:
 
 
 def _whole(memory: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """As many records as fit into it, from its start on."""
+    """View of the memory as records, as many as fit into it."""
     records: npt.NDArray[Any] = memory[: len(memory) // dtype.itemsize * dtype.itemsize].view(dtype)
     return records
 
@@ -179,7 +179,7 @@ class PyBatches:
         return int(self._batch.task | self._batch.rose << ROSE_AT)
 
     def task_done(self) -> int:
-        """It has run: the next strand, as ``more``."""
+        """Ends the task, which has run. Returns the next strand, as ``more`` does."""
         self._lib.sd_worker_task_done(self._d, self._participant, self._batch)
         return self.more()
 
@@ -197,14 +197,14 @@ class PyBatches:
         return self._suspend(away) == Code.OK
 
     def come_back(self, entry: int) -> bool:
-        """By the thread of a task that went away from this worker: the task waits for any worker. False: a stop has
-        ended the task."""
+        """Lets the task wait for any worker; called by the thread of a task that went away from this worker. False: a
+        stop has ended the task."""
         if entry < self._n_strands:
             return bool(self._lib.sd_task_return(self._d, self._participant, entry) == Code.OK)
         return self._return(entry) == Code.OK
 
     def resumed(self) -> None:
-        """By the thread of the suspended task in hand: it goes on as this worker."""
+        """Continues the suspended task in hand as this worker; called by the task's thread."""
         self._lib.sd_task_resumed(self._d, self._participant)
 
     def wake(self) -> tuple[int, int]:
@@ -244,7 +244,7 @@ class EndBatch:
         _check(self._lib.sd_py_emit_timer(self._d, 0, self._key, self._time, 1, output, *given), message)
 
     def done(self, failure: Failure | None = None) -> bool:
-        """It is over, or failed. False: nothing more is to be finished."""
+        """Notes that the symbol's end is over, or has failed. False: nothing more is to be finished."""
         return bool(self._lib.sd_dispatcher_finished(self._d, self._key, *_said(failure)) == lib.SD_OK)
 
     def close(self) -> None:

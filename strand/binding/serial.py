@@ -79,10 +79,11 @@ class RecordLayout(Protocol):
 
 
 class SerialRun:
-    """One native handler, called for records as ``reader`` has them, over the rows; it emits to ``outputs``.
+    """Runner of one native handler for records as ``reader`` has them, over the rows; it emits to ``outputs``.
 
-    ``alarms``: when each symbol's timer is due, 0: never, shape (n_symbols,): it fires those of its symbols before
-    their records, and asks for them there. Without, ``wake`` alone does."""
+    ``alarms``: the due time of each symbol's timer, 0: never, shape (n_symbols,). The runner fires due timers before
+    their symbols' records, and sets new ones. Without ``alarms``, only ``wake`` fires timers.
+    """
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class Space:
         return int(self._ffi.cast("uintptr_t", pointer))
 
     def keep_books(self, adopt: Callable[[Any, Any], int], books: Any) -> None:
-        """There are books in it. ``adopt``: the function in C for those that another process saved."""
+        """Notes that books lie in the space. ``adopt``: the function in C for books that another process saved."""
         self._books.append((adopt, books))
 
     def adopt_books(self) -> None:

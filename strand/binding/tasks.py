@@ -80,13 +80,13 @@ class Tasks:
         )
 
     def next_of(self, hand: Any) -> Callable[[], int]:
-        """By the worker whose ``PyBatches.hand`` it is: a call that ends the task in hand and takes the next free one
-        of Python's. It returns the tag; 0: there is none, or something else comes next: ask ``PyBatches.more``."""
+        """Returns a call for the worker that owns ``hand``: it ends the current task and takes the next free task of
+        Python's. The call returns the tag; 0: there is none, or other work comes next: ask ``PyBatches.more``."""
         call = self._keeping_gil("sd_py_task_next", ctypes.c_uint64, ctypes.c_void_p)
         return partial(call, int(self._ffi.cast("uintptr_t", hand)))
 
     def question_of(self, hand: Any) -> Callable[[], int]:
-        """By the worker whose ``PyBatches.hand`` it is: a call that says whether the task in hand should let others go,
+        """Returns a call for the worker that owns ``hand``: it tells whether the current task should let others go,
         because the policy would take another one first now."""
         call = self._keeping_gil("sd_py_should_yield", ctypes.c_int, ctypes.c_void_p)
         return partial(call, int(self._ffi.cast("uintptr_t", hand)))
@@ -144,11 +144,11 @@ class Tasks:
         return bool(self._give_up(handle) == Code.OK)
 
     def rose(self, handle: int) -> int:
-        """One more than the level to which a task that waits has risen; 0: it has not risen, or waits no longer."""
+        """Level to which a waiting task has risen, plus one; 0: it has not risen, or waits no longer."""
         return self._rose(handle)
 
     def risen(self) -> list[int]:
-        """By level, how many tasks that wait have risen to it, less those that have risen from it."""
+        """Number of waiting tasks, by level, that have risen to it, less those that have risen from it."""
         more = (ctypes.c_int64 * 5)()
         self._risen(ctypes.addressof(more))
         return list(more)
@@ -163,7 +163,7 @@ class Tasks:
         return True
 
     def totals(self, *, on_strands: bool) -> TaskTotals:
-        """Of those on strands, or of free tasks."""
+        """Totals of the tasks on strands, or of free tasks."""
         totals = self._ffi.new("sd_task_totals *")
         self._lib.sd_tasks_total(self._d, on_strands, totals)
         words = (totals.submitted, totals.ended, totals.cancelled, totals.expired, totals.suspended)

@@ -117,13 +117,13 @@ class TextColumn:
         return cells
 
     def text(self, row: int) -> bytes:
-        """One field, as it lies in the file."""
+        """Text of one field, as it lies in the file."""
         at, end = self._offsets[self._first + row], self._offsets[self._first + row + 1]
         return bytes(ffi.buffer(self._data + at, end - at))
 
 
 def _aim(target: Any, out: npt.NDArray[Any]) -> None:
-    """At a one-dimensional array, contiguous or a field of records."""
+    """Points a target at a one-dimensional array, contiguous or a field of records."""
     target.out = ffi.cast("uint8_t *", out.ctypes.data)
     target.stride = out.strides[0]
     target.width = out.dtype.itemsize
@@ -220,7 +220,7 @@ class Letters:
         faults: Faults,
         chosen: npt.NDArray[np.uint32] | None = None,
     ) -> int:
-        """As ``Numbers.read``, for each table into the array at its place."""
+        """Reads as ``Numbers.read``, for each table into the array at its place."""
         cells = column.cells(chosen)
         targets = ffi.new("sd_target[]", self._tables)
         for target, out in zip(targets, outs, strict=True):

@@ -79,8 +79,8 @@ class TradeMaker:
 
     @property
     def unpriced(self) -> npt.NDArray[np.int64]:
-        """By symbol, trades that no handler was called with, as they have no price: executions of orders that were
-        never added."""
+        """Trades by symbol that no handler was called with, as they have no price: executions of orders that were never
+        added."""
         return self._unpriced
 
     def around(self, function: NativeFunction) -> NativeFunction:

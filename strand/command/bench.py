@@ -72,7 +72,7 @@ def _print_json(result: Any) -> None:
 
 
 def _default_workers() -> int:
-    """As many as have a core each beside the publisher's, up to three."""
+    """Number of workers that have a core each beside the publisher's, up to three."""
     return max(1, min(3, len(os.sched_getaffinity(0)) - 1))
 
 
@@ -317,7 +317,7 @@ def policies(
 
 
 def _letters(context: click.Context, as_json: bool) -> None:
-    """With what is given on the command line; the defaults are those of the scenario."""
+    """Runs the scenario with the options of the command line; the defaults are those of the scenario."""
     from strand.bench.letters import LettersOptions, run_letters
     from strand.bench.report import print_letters
     from strand.machine import describe

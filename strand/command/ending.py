@@ -35,7 +35,8 @@ class _Terminated(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def _requests_to_terminate() -> Iterator[None]:
-    """They are raised where nothing else was arranged for them: nohup ignores one, listen and serve end by them."""
+    """Raises requests to terminate, unless other handlers were set for them: nohup ignores one, listen and serve end by
+    them."""
 
     def end(number: int, _: object) -> None:
         raise _Terminated(number)
@@ -52,7 +53,7 @@ def _requests_to_terminate() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ended_by(end: Callable[[], object]) -> Iterator[None]:
-    """In the block an interrupt, or a request to terminate, calls ``end``, and does not end the command."""
+    """Calls ``end`` on an interrupt, or a request to terminate, in the block, and does not end the command."""
     before = {number: signal.signal(number, lambda *_: end()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -133,5 +134,5 @@ def _explained(error: OSError) -> str:
 
 
 def _forget_standard_output() -> None:
-    """So that Python does not try to write the rest of it when it ends."""
+    """Drops standard output, so that Python does not try to write the rest of it when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -57,7 +57,7 @@ def _text_of(like: Makes) -> str:
 
 
 def _summary(like: Makes) -> str:
-    """Its first sentences: the first paragraph on one line."""
+    """Summary of a handler: the first paragraph of its text, on one line."""
     return " ".join(_text_of(like).partition("\n\n")[0].split()).replace("``", "")
 
 

@@ -56,7 +56,7 @@ class StrandCount(click.ParamType[str | int]):
 
 
 def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:
-    """One JSON object, or what ``human`` prints."""
+    """Prints one JSON object, or the output of ``human``."""
     if as_json:
         import json
 

@@ -29,7 +29,7 @@ class ReportOptions(NamedTuple):
 
     @classmethod
     def of(cls, path: Path | None, symbols: str | None, handler: Handler) -> ReportOptions:
-        """From the options. Raises what says that no page can be written, before anything has run."""
+        """Reads the options. Raises the errors of a page that cannot be written, before anything has run."""
         names = None if symbols is None else [name for name in symbols.split(",") if name]
         if path is None and symbols is not None:
             raise click.UsageError("--report-symbols needs --report")

@@ -99,7 +99,7 @@ class ServeOptions:
 
     @property
     def lines(self) -> list[Address]:
-        """One or two."""
+        """Addresses of the lines, one or two."""
         given = [self.line] if isinstance(self.line, str | Address) else self.line
         return [parse_address(each, "line") for each in given]
 

@@ -24,7 +24,7 @@ def _leave(_: int, __: FrameType | None) -> None:
 
 
 def begin() -> None:
-    """From now on an interrupt ends the process at once, unless something else was arranged for it.
+    """Lets an interrupt end the process at once from now on, unless another handler was set for it.
 
     What is imported stays until the end: looking through it for what could be freed takes a tenth of a short run, and
     so do the threads that numpy's linear algebra starts beside the workers.
@@ -36,7 +36,7 @@ def begin() -> None:
 
 
 def done() -> None:
-    """From now on an interrupt raises KeyboardInterrupt, if ``begin`` changed that, and garbage is collected."""
+    """Lets an interrupt raise KeyboardInterrupt from now on, if ``begin`` changed that, and garbage be collected."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

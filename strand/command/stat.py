@@ -121,7 +121,7 @@ def _defined(value: Any) -> Any:
 
 
 def _text(value: Any, *, is_time: bool) -> str:
-    """For people, of what ``_defined`` gives."""
+    """Text for people of a value from ``_defined``."""
     if isinstance(value, list):
         return f"[{', '.join(_text(one, is_time=is_time) for one in value)}]"
     if value is None:

@@ -180,7 +180,7 @@ def _shown_name(name: Any) -> str:
 
 
 def unknown(name: Any, what: str, known: Collection[str]) -> str:
-    """That a name is none of those that are known, with the nearest one."""
+    """Message that a name is unknown, with the nearest known one."""
     near = nearest(name, known) if isinstance(name, str) else None
     cure = f"did you mean {near}? It is " if near else "it is "
     return f"{cure}no {what}; there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"

@@ -133,7 +133,7 @@ def _numbers(value: Any) -> Iterator[int | float]:
 
 
 def _timeouts(kind: type[Policy], name: str, given: Mapping[Key, Any], problems: list[str]) -> dict[str, str]:
-    """By level, but for those that are added to ``problems``."""
+    """Timeouts by level; wrong ones are added to ``problems`` instead."""
     found = {}
     for key, value in given.items():
         if key[0] != "priorities" or len(key) > 2:

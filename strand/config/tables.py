@@ -82,7 +82,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=
 
 
 class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """From where on the guard holds symbols back, docs/guard.md; for the policy levels."""
+    """Thresholds above which the guard holds symbols back, docs/guard.md; for the policy levels."""
 
     cpu_threshold: (
         Annotated[float, Meta(gt=0, le=1, examples=[0.8], description="Share of the CPU time, from 0 to 1.")] | None

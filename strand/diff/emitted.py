@@ -1,4 +1,4 @@
-"""From the interval in which outputs of two runs part to the record, by running both again."""
+"""Search for the first record in which outputs of two runs differ, within a known interval, by running both again."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def narrow_outputs(
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One run again: by output how many records there were and their digest, and those since both were the same."""
+    """Second run of one side: by output the number of records and their digest, and the records since both were the
+    same."""
 
     states: Mapping[str, OutputState]
     tables: Mapping[str, _Emitted]

@@ -1,4 +1,5 @@
-"""From the interval in which two runs part to the tick, by reading their input and running their handlers again."""
+"""Search for the first tick at which two runs differ, within a known interval, by running their handlers again over the
+input."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class RecordDifference:
     columns: tuple[str, ...] = ()
 
     def moved(self, before: int) -> RecordDifference:
-        """The same of files that begin so many records later."""
+        """Same difference for files that begin so many records later."""
         return self if self.record is None else replace(self, record=self.record + before)
 
 
@@ -73,7 +73,7 @@ def diff_records(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> tuple[
 
 
 def diff_tables(a: Table, b: Table) -> tuple[RecordDifference | None, int]:
-    """The same of tables, wherever they are."""
+    """Compares two tables as ``diff_records`` compares files."""
     columns = tuple(_columns(a.types, b.types))
     if columns:
         return RecordDifference(None, columns=columns), 0

@@ -80,7 +80,8 @@ class Parting:
 
 
 class _Side:
-    """One file, read so far: every symbol's state, and the states that symbols had when both were last the same."""
+    """File of one side, read so far: every symbol's state, and the states at the last point where both files were the
+    same."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.file = read_fingerprints(path)
@@ -106,7 +107,7 @@ class _Side:
             self.state[name] = state
 
     def agree(self) -> None:
-        """Here both are the same."""
+        """Notes that both files are the same here."""
         assert self.at is not None
         self.changed.clear()
         self.outputs = self.at.outputs

@@ -53,7 +53,7 @@ def least_of(min_workers: Any, workers: int) -> int | None:
 
 
 class Activating(Regular):
-    """While its thread runs, the load says how many workers are active. However it ends, all of them are."""
+    """Thread that sets the number of active workers by the load. However it ends, all workers are active then."""
 
     def __init__(self, engine: Engine, least: int, *, allowed: Sequence[int], inside: Inside) -> None:
         super().__init__(engine, EVERY_NS, "strand-workers", allowed=allowed, inside=inside)

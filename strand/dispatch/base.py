@@ -167,7 +167,7 @@ class RunBase:
         raise NotImplementedError
 
     def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
-        """Of a batch that an interrupt cut short, the ``n`` that were published."""
+        """First ``n`` ticks of a batch that an interrupt cut short: those that were published."""
         return batch[:n]
 
     def _publishing(self, records: npt.NDArray[Any] | np.void) -> None:
@@ -185,8 +185,8 @@ class RunBase:
         )
 
     def _take_unpriced(self) -> npt.NDArray[np.int64]:
-        """By symbol, trades without a price that handlers which ask for trades were not called with. Whoever takes
-        them says so: no RuntimeWarning does at the end."""
+        """Number of trades by symbol without a price, which handlers that ask for trades were not called with. The
+        caller has to report them: no RuntimeWarning follows at the end."""
         found = np.zeros(len(self._table), np.int64)
         for maker in self._makers:
             np.maximum(found, maker.unpriced, out=found)  # two parts of a chain count the same trades

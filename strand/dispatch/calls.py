@@ -129,8 +129,8 @@ class CallFuture(Future[R]):
         return bell.wait_for(self.done, timeout)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """In asyncio ``await`` gives what ``result`` does. Where the await is cancelled, so is the call, unless it
-        has begun. Raises WouldDeadlockError in a coroutine of a scheduler for which this call waits."""
+        """Awaits the result in asyncio. If the await is cancelled, so is the call, unless it has begun. Raises
+        WouldDeadlockError in a coroutine of a scheduler for which this call waits."""
         from strand.tasks.awaiting import awaited  # whose asyncio is there where somebody awaits
 
         return awaited(self)
@@ -269,8 +269,8 @@ class Calls:
         return seat, waiter
 
     def run(self, tag: int) -> None:
-        """By a worker: runs a task, or a call of the strand that it holds, unless it was given up, or nobody holds the
-        dispatcher."""
+        """Runs a task, or a call of the strand that the calling worker holds, unless it was given up, or nobody holds
+        the dispatcher."""
         if tag < _FIRST:
             self.tasks.run(tag)
             return

@@ -94,7 +94,7 @@ class WorkerCores(NamedTuple):
 
 
 def worker_cores(cores: Sequence[int] | str | None, workers: int | None) -> WorkerCores:
-    """From a dispatcher's arguments ``cores`` and ``workers``."""
+    """Reads a dispatcher's arguments ``cores`` and ``workers``."""
     allowed = sorted(os.sched_getaffinity(0))
     n = whole("workers", max(1, len(allowed) - 1) if workers is None else workers, 1, 1024)
     return WorkerCores(n, _pinned(cores, allowed, n), allowed, not isinstance(cores, str))
@@ -139,7 +139,7 @@ def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any
 
 
 def _info_of(feed: TicksAre | FeedInfo) -> FeedInfo:
-    """Of ticks that are published from memory. Raises ConfigurationError."""
+    """Description of ticks that are published from memory. Raises ConfigurationError."""
     from strand.feeds.base import FeedInfo, TicksAre
 
     if isinstance(feed, FeedInfo):
@@ -249,7 +249,7 @@ def _check_conflate(
 
 
 def _python_workers(given: Any, workers: int, handlers: Sequence[Handler]) -> int:
-    """As the engine takes it: by default ticks that C handles keep a worker, where threads share a GIL."""
+    """Number as the engine takes it: by default ticks that C handles keep a worker, where threads share a GIL."""
     if given is None:
         return ALL_BUT_ONE if workers > 1 and has_gil() and any(handler.is_native for handler in handlers) else 0
     n = whole("python_workers", given, 1, workers)

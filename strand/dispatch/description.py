@@ -61,7 +61,7 @@ class Description:
 
     @classmethod
     def of(cls, text: bytes) -> Description:
-        """From the text. Raises AttachError where it is none."""
+        """Reads the text. Raises AttachError where it is no description."""
         try:
             about = json.loads(text)
             handlers = tuple(

@@ -159,7 +159,7 @@ class EngineRun(RunBase):
             self._routing.by_counts(expected)
 
     def _keys_of_strand(self, strand: int) -> npt.NDArray[np.bool_] | None:
-        """By key: whether the symbol belongs to the strand; None where ticks of it were dropped."""
+        """Mask by key of the symbols that belong to the strand; None where ticks of the strand were dropped."""
         return self._routing.by_counts(None) == strand if self._engine.counts_all(strand) else None
 
     def _leave_ends_out(self) -> None:

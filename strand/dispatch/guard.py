@@ -130,7 +130,7 @@ class Hold(NamedTuple):
         return self.held_ns + (0 if self.since_ns is None else now_ns - self.since_ns)
 
     def ended(self, now_ns: int) -> Hold:
-        """With the hold over, if there is one."""
+        """Same state with the hold over, if there is one."""
         return self._replace(since_ns=None, held_ns=self.held_until(now_ns))
 
 

@@ -28,8 +28,8 @@ _WAITS: Final = {
 
 
 class Guarding(Regular):
-    """While the thread runs, and only then, strands are held back; however it ends, it lets them go. Raises
-    MissingExtraError without psutil, where it is needed."""
+    """Thread that holds strands back while it runs. However it ends, it releases them. Raises MissingExtraError without
+    psutil, where it is needed."""
 
     def __init__(self, engine: Engine, guard: Guard, *, allowed: Sequence[int], inside: Inside) -> None:
         super().__init__(engine, guard.every_ns, "strand-guard", allowed=allowed, inside=inside)
@@ -45,7 +45,7 @@ class Guarding(Regular):
         super().start()
 
     def statistics(self) -> Mapping[str, GuardStatistics]:
-        """By resource, what was decided so far."""
+        """Decisions so far, by resource."""
         holds = self._holds
         now = time.monotonic_ns()  # after that: a hold that begins meanwhile would have lasted for less than nothing
         return FrozenDict(

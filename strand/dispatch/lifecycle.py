@@ -27,7 +27,7 @@ _live: weakref.WeakSet[Lifecycle] = weakref.WeakSet()
 
 
 class Lifecycle:
-    """Nobody but the dispatcher holds it: when it goes before a stop, the workers and outputs are ended."""
+    """Life of a dispatcher, which alone holds it: when it goes before a stop, the workers and outputs are ended."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Lifecycle:
             regular.end()
 
     def forget(self) -> None:
-        """In the child of a fork: threads stay behind, and a wait for one would have no end."""
+        """Forgets the threads in the child of a fork: they stay behind, and a wait for one would have no end."""
         self._state.forked = self._state.closing = True
         if self._dropped is not None:
             self._dropped.detach()

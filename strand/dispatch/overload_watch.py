@@ -48,7 +48,8 @@ class OverloadWatch:
         self._looks = 0
 
     def look(self, *, stacklevel: int) -> None:
-        """By a thread that is about to publish. ``stacklevel``: as warnings.warn has it, from the caller on."""
+        """Looks at the load, in a thread that is about to publish. ``stacklevel``: as warnings.warn has it, from the
+        caller on."""
         now_ns = time.monotonic_ns()
         if now_ns < self._due_ns or not self._lock.acquire(blocking=False):
             return

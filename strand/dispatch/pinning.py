@@ -52,7 +52,7 @@ def pin_here(state: RunState, place: Place, allowed: Sequence[int]) -> None:
 
 
 def unpin_here(state: RunState, allowed: Sequence[int]) -> None:
-    """This thread has no place, or one without a core: it may run on all of ``allowed``."""
+    """Lets this thread run on all of ``allowed``: it has no place, or a place without a core."""
     if state.cores is None:
         return
     try:

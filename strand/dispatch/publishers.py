@@ -107,7 +107,7 @@ class Publishers:
             self.drain_inside(None)
 
     def _publish_nested(self, array: npt.NDArray[Any]) -> int:
-        """By a handler, task or call."""
+        """Publishes from a handler, task or call."""
         site = self._python.site
         participant = site.participant
         if participant is None:
@@ -158,7 +158,7 @@ class Publishers:
         return self.drain_inside(timeout_s)
 
     def drain_inside(self, timeout_s: float | None) -> bool:
-        """The same for a thread that has been found to be outside, and may be marked as inside since."""
+        """Drains in a thread that was found to be outside, and may be marked as inside since."""
         if self._state.closing:
             raise self._state.stopped_error()
         deadline = Deadline(seconds("timeout_s", timeout_s))
@@ -197,7 +197,7 @@ class Publishers:
         return self._held.setdefault(me, self._engine.held_participant()) if participant is None else participant
 
     def wait_for_others(self) -> None:
-        """Until no other thread holds a participant. This one may, where an interrupt came as it left."""
+        """Waits until no other thread holds a participant. This thread may, where an interrupt came as it left."""
         me = threading.get_ident()
         while any(held.number is not None for ident, held in list(self._held.items()) if ident != me):
             time.sleep(0.0001)

@@ -70,7 +70,7 @@ class PythonHandlers:
         self.causes: list[list[BaseException]] = [[] for _ in range(engine.config.n_workers)]
 
     def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
-        """Before anything is published."""
+        """Sets the strands of the symbols, before anything is published."""
         self._strand_of_key = strand_of_symbol
         # Of use where a strand has one symbol, as those of Python handlers do, or one set of functions, as baskets do.
         self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
@@ -186,7 +186,7 @@ def _named_objects(python: KeepsObjects) -> Iterator[tuple[Context, str, Any]]:
 
 
 def _each_object(python: KeepsObjects) -> Iterator[tuple[Context, OneSet | None, str, Any]]:
-    """The same, and the set of parameters that an object has where there are several."""
+    """Objects with their contexts and names, and the set of parameters that an object has where there are several."""
     for context, name, thing in _named_objects(python):
         if isinstance(thing, SetObjects):
             yield from ((context, each.of_set, name, one) for each, one in thing.by_context.items())

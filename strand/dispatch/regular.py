@@ -35,7 +35,7 @@ class Regular:
         self._over.put(None)
 
     def end(self) -> None:
-        """The same, and waits for that."""
+        """Ends the thread, and waits for its end."""
         self.tell_to_end()
         self._background.join()
 

@@ -84,7 +84,7 @@ class Routing:
         return self._take(strand_of, handler_of[found.kind_of_strand])
 
     def restore(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
-        """The same as in another process, before anything else is asked for."""
+        """Restores the strands of another process, before anything else is asked for."""
         handler_of_strand = np.zeros(self._engine.config.n_strands, np.uint16)
         handler_of_strand[strand_of_symbol] = self._handler_of_symbol
         self._strand_of = self._take(strand_of_symbol, handler_of_strand)
@@ -99,6 +99,6 @@ class Routing:
         return strand_of_symbol
 
     def by_keys(self, keys: npt.NDArray[Any]) -> None:
-        """The same by the first keys that are published. They are copied: another thread may change them meanwhile."""
+        """Routes by the first keys that are published. They are copied: another thread may change them meanwhile."""
         keys, symbols = keys[:FIRST_LOOK].copy(), len(self._handler_of_symbol)
         self.by_counts(np.bincount(keys[keys < symbols], minlength=symbols))

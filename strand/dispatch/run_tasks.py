@@ -79,7 +79,7 @@ class RunTasks:
             return self._tasks
 
     def run(self, tag: int) -> None:
-        """By a worker. A tag that nobody knows is let go, as that of a cancelled task is."""
+        """Runs a task in a worker. An unknown tag is ignored, as that of a cancelled task is."""
         if self._tasks is not None:
             self._tasks.run(tag)
 

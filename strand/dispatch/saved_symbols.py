@@ -40,8 +40,8 @@ def check_objects(python: PythonHandlers) -> None:
 
 
 def saved_symbols(python: PythonHandlers) -> list[SavedSymbol]:
-    """Of those that have had ticks, by key. Raises SavedStateError for a ``save`` that returns no bytes; what it raises
-    passes through."""
+    """State of the symbols that have had ticks, by key. Raises SavedStateError for a ``save`` that returns no bytes,
+    and the exceptions of ``save``."""
     found = []
     for key, host in sorted(python.hosts_by_key().items()):
         thing, data = python.objects.get(key), None

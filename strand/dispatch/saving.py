@@ -210,7 +210,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _difference(before: Sequence[Any], now: Sequence[Any]) -> str:
-    """Of the parts of one handler, each with its options: the first option that differs, or the parts."""
+    """Difference between the parts of one handler, each with its options: the first option that differs, or the
+    parts."""
     if [name for name, _ in before] != [name for name, _ in now]:
         return f"consisted of {', '.join(name for name, _ in before)}, and here of {', '.join(name for name, _ in now)}"
     part, option, were, are = next(
@@ -225,5 +226,5 @@ def _difference(before: Sequence[Any], now: Sequence[Any]) -> str:
 
 
 def _options(handler: Handler) -> dict[str, str]:
-    """As text, as far as they are known."""
+    """Options of a handler as text, as far as they are known."""
     return {**(handler.origin.options if handler.origin else {}), **handler.described_params}

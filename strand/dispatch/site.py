@@ -20,7 +20,7 @@ __all__ = ["EmittedBatch", "EngineSite"]
 
 
 class EmittedBatch:
-    """In the place of a batch: what is emitted on its behalf has been emitted."""
+    """Stand-in for a batch whose records have been emitted."""
 
     n = 1
     at_timer = False
@@ -37,11 +37,11 @@ class EngineSite:
         self._here = threading.local()
 
     def enter(self, participant: int, batches: PyBatches) -> None:
-        """This thread is a worker, and perhaps was another one before."""
+        """Notes that this thread is a worker, and perhaps was another one before."""
         self._here.participant, self._here.batches, self._here.is_away = participant, batches, False
 
     def leave(self) -> None:
-        """This thread is a worker no more: a task that it runs is in a block, or was told of the end."""
+        """Notes that this thread is a worker no more: a task that it runs is in a block, or was told of the end."""
         self._here.participant, self._here.batches, self._here.is_away = None, None, True
 
     @property
@@ -50,7 +50,7 @@ class EngineSite:
         return getattr(self._here, "is_away", False)
 
     def hold(self, batch: EndBatch | EmittedBatch | None) -> None:
-        """This thread, which is no worker, has it in hand from now on; None: nothing."""
+        """Gives this thread, which is no worker, a batch from now on; None: none."""
         self._here.batches = batch
 
     @property
@@ -92,11 +92,11 @@ class EngineSite:
         batches.arm(handled, alarm)
 
     def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
-        """For chains that end in Python: runs their native part over ticks that this worker holds."""
+        """Runs the native part of a chain that ends in Python over ticks that this worker holds."""
         participant = self.participant
         assert participant is not None
         return self._engine.track(participant, native.function, ticks, after)
 
     def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
-        """The same at timers, and at the end."""
+        """Runs such a native part at timers, and at the end."""
         return self._engine.act(self.participant or 0, native.function, key, time, at_end)

@@ -70,8 +70,8 @@ class RunState:
         self.paced = True
 
     def replays(self, *, paced: bool) -> None:
-        """It is a replay's, which has warnings of its own. It raises the first failure in the order of ticks: so
-        strands go on after that of another one. ``paced``: ticks come at a pace, or live."""
+        """Prepares for a replay, which has warnings of its own. A replay raises the first failure in the order of
+        ticks, so strands go on after a failure of another strand. ``paced``: ticks come at a pace, or live."""
         if self.engine.config.on_error == "stop":
             self.engine.go_on_after_failures()
         self.paced = paced

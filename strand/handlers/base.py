@@ -61,7 +61,7 @@ class Handler(ABC):
 
     @property
     def described(self) -> str:
-        """Its name, and the options it was made with as far as they are known."""
+        """Name of the handler, and the options it was made with as far as they are known."""
         options = ", ".join(f"{name}={text}" for name, text in (self.origin.options if self.origin else {}).items())
         return f"{self.name} ({options})" if options else self.name
 
@@ -130,7 +130,7 @@ class Handler(ABC):
 
     @abstractmethod
     def with_params(self, values: Any) -> Self:
-        """The same handler with parameters by symbol.
+        """Same handler with parameters by symbol.
 
         A symbol takes a value that it is not given from ``"*"``, else from the defaults of the class that declares the
         parameters.
@@ -146,7 +146,7 @@ class Handler(ABC):
 
     @abstractmethod
     def with_options(self, values: Mapping[str, Any]) -> Self:
-        """The same handler with other parameters for all symbols that are given none of their own.
+        """Same handler with other parameters for all symbols that have none of their own.
 
         Args:
             values: The parameters, by their names as options.
@@ -245,13 +245,13 @@ class SingleHandler(Handler):
 
     @abstractmethod
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundHandler:
-        """As ``bind``, for rows of a dtype."""
+        """Binds as ``bind``, for rows of a dtype."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TradesHandler(SingleHandler):
-    """One that may be called with trades. ``trades``: where those come from that it is called with, instead of ticks or
-    beside them; None: with ticks alone."""
+    """Handler that may be called with trades. ``trades``: the source of the trades that it is called with, instead of
+    ticks or beside them; None: it is called with ticks alone."""
 
     trades: TradeSource | None = None
 

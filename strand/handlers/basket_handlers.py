@@ -64,7 +64,7 @@ class BasketHandler(TradesHandler):
 
 
 def basket_parts(handler: Handler) -> tuple[BasketHandler, ...]:
-    """Those with baskets among the single handlers that one consists of."""
+    """Parts of a handler that have baskets."""
     return tuple(part for _, part in handler.parts_as("") if isinstance(part, BasketHandler))
 
 
@@ -73,7 +73,7 @@ def basket_parts(handler: Handler) -> tuple[BasketHandler, ...]:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CompiledBasketHandler(BasketHandler):
-    """One of a function in Python that numba compiles when a dispatcher is made."""
+    """Basket handler of a function in Python that numba compiles when a dispatcher is made."""
 
     on_tick: Callable[..., None]
     cache: bool = True

@@ -88,14 +88,14 @@ class Baskets:
 
     @property
     def described(self) -> dict[str, str]:
-        """As text: how many there are, and a digest of which."""
+        """Number of baskets as text, and a digest of their names and members."""
         if not isinstance(self.given, Mapping):
             return {"baskets": "a function"}
         digest = blake2b(repr(list(self.given.items())).encode())
         return {"baskets": f"{len(self.given):,}, {digest.hexdigest()[:16]}"}
 
     def members(self, handler: str, table: SymbolTable) -> Members:
-        """Those of a table's symbols; a function is asked once for each. ``handler``: its name.
+        """Members of the baskets among a table's symbols; a function is called once for each. ``handler``: its name.
 
         Raises UnknownSymbolError for a symbol that the table does not have, and ConfigurationError for what a function
         may not return."""

@@ -161,7 +161,7 @@ def batch_handler(
 
 
 def _emits_nothing(records: Any, at: Any, output: str | None) -> None:
-    """In the place of what emits."""
+    """Stand-in for ``emit`` that drops the records."""
 
 
 def _plain(on_ticks: Callable[..., Any], context: Context) -> Call:

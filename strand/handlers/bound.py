@@ -75,7 +75,7 @@ class BindContext:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundHandler(ABC):
-    """One handler bound to a table of symbols.
+    """Handler bound to a table of symbols.
 
     ``memory``: what it, or a part of it, keeps beside its row (order books), ``path``: the names that lead to that
     part's row.
@@ -97,7 +97,7 @@ class BoundHandler(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundNative(BoundHandler):
-    """One that the engine calls."""
+    """Bound handler that the engine calls."""
 
     function: NativeFunction
 
@@ -132,7 +132,7 @@ class Emitting(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundPython(BoundHandler):
-    """One that Python runs, a symbol at a time.
+    """Bound handler that Python runs, a symbol at a time.
 
     ``name``, ``timers`` and ``ends``: its own, or those of the chain that ``emitting`` ends. ``first_output``: the
     engine's number of the first output of ``emitting``. ``params``: by key. ``states``: the rows of those before it in

@@ -49,7 +49,7 @@ class Before(Protocol):
         """The row that another handler has right after that tick, shape (1,)."""
 
     def row_before(self, handler: Any) -> Any:
-        """The same right before it."""
+        """Row of the symbol right before the failed tick."""
 
 
 class FailedCall(NamedTuple):
@@ -137,7 +137,7 @@ class PlainRow(PlainFields):
 
 
 class PlainOutputs:
-    """In the place of ``emit``: a method by output, which takes the fields of a record."""
+    """Stand-in for ``emit``: a method by output, which takes the fields of a record."""
 
     def __init__(self, emit: Callable[..., None], outputs: Mapping[str, np.dtype[Any]]) -> None:
         self._emit, self._outputs = emit, outputs
@@ -161,7 +161,7 @@ class PlainOutputs:
 
 
 class PlainClock:
-    """In the place of ``ctx``: tells the time, and asks for no timer."""
+    """Stand-in for ``ctx``: it tells the time, and sets no timer."""
 
     def __init__(self, time: int) -> None:
         self.time = time

@@ -93,7 +93,7 @@ class CompiledHandler(TradesHandler):
         return BoundNative(function=function if maker is None else maker.around(function))
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process: machine code stays here."""
+        """State for another process: machine code stays here."""
         return {**self.__dict__, "_compiled": {}}
 
     @property
@@ -307,9 +307,9 @@ def compile_function(
     cache: bool = True,
     shared: bool | None = None,
 ) -> Any:
-    """One of a handler's functions, as C calls it. ``known``: the records that it may take, by its names for them, None
-    being a whole number; ``make``: puts what C calls around it; ``shared``: whether sets of parameters are the same for
-    all symbols, None where there are no sets."""
+    """Compiles a handler's function, as C calls it. ``known``: the records that it may take, by its names for them,
+    None being a whole number. ``make``: makes the code around it that C calls. ``shared``: whether sets of parameters
+    are the same for all symbols, None where there are no sets."""
     numba = numba_module()
     from strand.handlers.compiled_clock import clock_type
     from strand.handlers.compiled_emit import emit_type

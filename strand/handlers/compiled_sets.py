@@ -118,7 +118,7 @@ def timer_of(row: SetRow) -> Any:
 
 
 def _address(builder: Any, record: Any, offset: int, i: Any, size: int) -> Any:
-    """Of element i, of ``size`` bytes each, of an array in a record."""
+    """Address of element i, of ``size`` bytes each, of an array in a record."""
     word = ir.IntType(64)
     first = builder.add(builder.ptrtoint(record, word), ir.Constant(word, offset))
     return builder.add(first, builder.mul(i, ir.Constant(word, size)))

@@ -20,13 +20,13 @@ _BEYOND = "a total is beyond 2**63 - 1: read its sizes in a coarser unit (size_u
 
 
 class Total(types.Type):
-    """Such a number."""
+    """Type of a total in compiled code."""
 
     def __init__(self) -> None:
         super().__init__(name="total")
 
     def unify(self, typingctx: Any, other: Any) -> Any:
-        """With a number, as two branches may give: a number."""
+        """Unifies with a number, as two branches may give: a number."""
         return typingctx.unify_pairs(types.int64, other)
 
 

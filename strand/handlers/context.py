@@ -56,11 +56,11 @@ class FailedOnTick(Exception):  # noqa: N818 - it says where an error, its __cau
 
 
 class EarlierPartError(Exception):
-    """In a chain that Python's handler ends, one of the native ones before it failed."""
+    """Failure of a native handler before the Python handler in a chain."""
 
     @classmethod
     def of(cls, failure: Failure) -> EarlierPartError:
-        """With what it said; machine code of numba's says nothing, with code 0."""
+        """Error with the failure's message; machine code of numba's has none, with code 0."""
         return cls(failure.reason if failure.code else failure.message)
 
 
@@ -74,7 +74,7 @@ class _Logger(logging.LoggerAdapter[logging.Logger]):
 
 
 class Context:
-    """One symbol's place in a Python handler, the same object at every call for that symbol.
+    """Context of one symbol in a Python handler, the same object at every call for that symbol.
 
     Attributes:
         symbol: The symbol's name.
@@ -234,8 +234,8 @@ class Context:
 
     @contextmanager
     def rehearsing(self, time: int, row: Any, after: Mapping[str, npt.NDArray[Any]]) -> Iterator[None]:
-        """In the block the handler is called once more for a tick it failed on, with copies of its row, and of those
-        before it in a chain: what it emits and asks for is not done."""
+        """Lets the block call the handler once more for a tick it failed on. The handler gets copies of its row, and of
+        earlier rows in a chain. Its records and timers have no effect."""
         before = self._emit, self.timer, self.at, self.tick, self.now, self.row, self.after
         self._emit, self.at, self.now, self.row, self.after = lambda *_: None, 0, None, row, after
         if self.timer is not None:

@@ -47,7 +47,7 @@ class Emit:
         return name
 
     def dtype_of(self, name: str) -> np.dtype[Any]:
-        """Of an output's records."""
+        """Dtype of an output's records."""
         return self._outputs[name][1]
 
     def __call__(self, records: Any, at: Any, output: str | None) -> None:

@@ -130,8 +130,8 @@ def failures_of(
     raised: Sequence[Sequence[BaseException]],
     kept: Kept,
 ) -> list[HandlerError]:
-    """Those that the engine keeps, in the order they happened. ``raised``: each worker's exceptions, in that of its
-    failures."""
+    """Failures that the engine keeps, in the order they happened. ``raised``: each worker's exceptions, in the order of
+    its failures."""
     found = []
     causes: list[Iterator[BaseException]] = [iter(list(errors)) for errors in raised]
     for failure in engine.failures():

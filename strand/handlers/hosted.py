@@ -30,7 +30,7 @@ class HostedHandler(TradesHandler):
 
     @property
     def needs_states(self) -> tuple[str, ...]:
-        """Its methods that are called after another handler's row has changed."""
+        """Methods that are called after another handler's row has changed."""
         return ()
 
     @property
@@ -50,7 +50,7 @@ class HostedHandler(TradesHandler):
     def bind_functions(
         self, context: BindContext, maker: TradeMaker | None
     ) -> Callable[[Context, TradesSite], SymbolFunctions]:
-        """The same where they run, with trades of a maker for them if they ask for any."""
+        """Binds the functions to the place where they run, with trades of a maker if they ask for any."""
         functions_of = self.functions_in(context)
         return lambda of_symbol, site: with_trades(functions_of(of_symbol), of_symbol, site, maker)
 

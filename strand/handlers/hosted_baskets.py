@@ -80,7 +80,7 @@ class BasketContext:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _HostedBasketHandler(BasketHandler, HostedHandler):
-    """One that Python runs. A strand has one set of functions, whatever symbols it has."""
+    """Basket handler that Python runs. A strand has one set of functions, whatever symbols it has."""
 
     def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:
         memory = self.memory_in(context)
@@ -144,7 +144,7 @@ class _Strand:
 
     @cached_property
     def _lookup(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """By symbol, its basket, or whether it has none or several; and its place there."""
+        """Basket of each symbol, or a mark that it has none or several, and the symbol's place in it."""
         spans = self._memory.members.spans
         n = spans["end"].astype(np.int64) - spans["first"]
         basket = np.where(n == 1, spans["basket"].astype(np.int64), np.where(n == 0, _NONE, _SEVERAL))
@@ -174,7 +174,7 @@ class _Strand:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BasketBatchHandler(_HostedBasketHandler):
-    """One of a function that Python calls with a batch of ticks, or trades."""
+    """Basket handler of a function that Python calls with a batch of ticks, or trades."""
 
     on_ticks: Callable[..., Any]
 
@@ -220,7 +220,7 @@ class BasketBatchHandler(_HostedBasketHandler):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BasketObjectHandler(_HostedBasketHandler):
-    """One of objects, one for each basket from its first tick on."""
+    """Basket handler of objects, one for each basket from its first tick on."""
 
     factory: Callable[..., Any]
 

@@ -83,7 +83,8 @@ class HostedSets(HostedHandler):
             yield OneSet(place, number, {**shared, **own} if own else shared)
 
     def _rows_of(self, row: Any) -> Sequence[Any]:
-        """Of each set. What only has its ticks counted has the same row with all sets, and cannot write to it."""
+        """Rows of the sets. A handler that only has its ticks counted has one row for all sets, and cannot write to
+        it."""
         if SETS in row.dtype.names:
             return [row[SETS][place] for place in range(len(self.sets))]
         shared = np.asarray(row)
@@ -142,7 +143,7 @@ class _Objects(SetObjects):
 
 
 class _TimedObjects(_Objects):
-    """Those that have timers."""
+    """Objects of sets that have timers."""
 
     _alarms: Alarms
 
@@ -151,7 +152,7 @@ class _TimedObjects(_Objects):
         self._wakes = [(context, thing, thing.on_wake) for context, thing in self.by_context.items()]
 
     def on_wake(self, time: int) -> None:
-        """Those whose timer is due."""
+        """Wakes the objects whose timers are due."""
         for context, thing, wake in self._wakes:
             if self._alarms.take(context.of_set.place, time):
                 with blaming(context, thing):

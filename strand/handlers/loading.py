@@ -46,8 +46,8 @@ def load_handler(name: str, options: Mapping[str, str] | None = None) -> Handler
 
 
 def _by_name(handler: NativeHandler) -> tuple[Any, ...]:
-    """For another process, which has functions in C elsewhere. Raises ConfigurationError where nobody can say how the
-    handler was made."""
+    """Pickles a handler for another process, which has functions in C elsewhere. Raises ConfigurationError where it is
+    unknown how the handler was made."""
     if handler.origin is None or handler.origin.load is None:
         return handler.__reduce__()
     return load_handler, (handler.origin.load, dict(handler.origin.options))
@@ -121,7 +121,7 @@ def _lacking(module: ModuleType, attribute: str) -> str:
 
 @contextmanager
 def _working_directory_first() -> Iterator[None]:
-    """It is the first place where modules are looked for; what they do to sys.path themselves stays as they did it."""
+    """Puts the working directory first among the places for modules. Changes that modules make to sys.path stay."""
     ours = str(Path.cwd())
     sys.path.insert(0, ours)
     try:

@@ -36,7 +36,7 @@ class NativeFunctions:
         return self.address("symbol", symbol)
 
     def address(self, field: str, given: Any) -> int:
-        """Of the function that the option ``field`` was given, by name or likewise; 0 for None. Raises
+        """Address of the function that the option ``field`` was given, by name or directly; 0 for None. Raises
         ConfigurationError."""
         if given is None:
             return 0
@@ -53,7 +53,7 @@ class NativeFunctions:
 
 
 def _address(field: str, given: Any) -> int:
-    """Of a function that is given itself."""
+    """Address of a function that is given itself."""
     if isinstance(given, _FUNCTION):
         found = ctypes.cast(given, ctypes.c_void_p).value
     else:

@@ -63,8 +63,8 @@ class NativeHandler(TradesHandler):
         return True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which has functions in C elsewhere, and makes the handler again. Raises
-        ConfigurationError where nobody can say how it was made."""
+        """Pickles the handler for another process, which has functions in C elsewhere, and makes it again. Raises
+        ConfigurationError where it is unknown how the handler was made."""
         if self.origin is not None and self.origin.call is not None:
             return _called, self.origin.call
         raise ConfigurationError(

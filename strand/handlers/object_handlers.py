@@ -257,7 +257,7 @@ def functions_of(thing: Any, name: str, counts: bool, context: Context) -> Symbo
 
 
 def _kinds_of(thing: object) -> list[int]:
-    """Of the ticks that have a method of their own."""
+    """Kinds of the ticks that have a method of their own."""
     return [
         *(kind for method, kind in BY_KIND.items() if hasattr(thing, method)),
         *[KIND_STATUS] * hasattr(thing, "on_day"),
@@ -296,5 +296,5 @@ def _chosen(
 
 
 def _mask_of(kinds: Iterable[int]) -> npt.NDArray[np.bool_]:
-    """By kind of a tick, whether it is wanted."""
+    """Mask of the wanted kinds of ticks."""
     return np.isin(np.arange(1 << 8), list(kinds))

@@ -141,7 +141,7 @@ def _kind_of_field(dtype: np.dtype[Any]) -> Kind | None:
 
 
 class Option(NamedTuple):
-    """One option: its name, what it takes, its default as text (None: nothing), and what it is about."""
+    """Option of a handler: its name, its kind, its default as text (None: no default), and its subject."""
 
     name: str
     kind: Kind

@@ -31,11 +31,11 @@ class Parameters:
 
     @classmethod
     def declared(cls, params: Any) -> Self | None:
-        """As a user declares them; None for nothing. Raises ConfigurationError."""
+        """Parameters as a user declares them; None for nothing. Raises ConfigurationError."""
         return None if params is None else cls(row_dtype(params, "params"), defaults_of(params), {})
 
     def given(self, values: Any) -> Self:
-        """Those same with what symbols are given. Raises ConfigurationError."""
+        """Same parameters with values for symbols. Raises ConfigurationError."""
         return replace(self, values=_by_symbol(values, self.dtype.names or ()))
 
     @property
@@ -59,7 +59,7 @@ class Parameters:
         return described
 
     def records(self, name: str, table: SymbolTable) -> npt.NDArray[Any]:
-        """One record a symbol of the table, shape (n_symbols,), read-only. ``name``: the handler's.
+        """Records of the table's symbols, shape (n_symbols,), read-only. ``name``: the handler's.
 
         A symbol takes a value that it is not given from ``"*"``, else from the defaults. Raises UnknownSymbolError for
         a name that is not in the table, ConfigurationError for a parameter that is nowhere or does not fit its field.

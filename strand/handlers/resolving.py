@@ -32,7 +32,8 @@ def resolve(like: HandlerLike) -> Handler:
 
 
 def not_built_in(name: str, otherwise: str = "") -> str:
-    """That no built-in handler has a name, with the nearest one. ``otherwise``: what else it might have been."""
+    """Message that no built-in handler has a name, with the nearest one. ``otherwise``: what else it might have
+    been."""
     cure = did_you_mean(name, BUILTIN, before="; ")
     return f"{name!r} is not one of {', '.join(sorted(BUILTIN))}{otherwise}{cure}"
 

@@ -102,7 +102,7 @@ class SetContext(Context):
 
 @contextmanager
 def blaming(context: SetContext, thing: Any = None) -> Iterator[None]:
-    """In the block a set is called, and the object that it has. What that raises is known as the set's."""
+    """Notes on exceptions of the block that the set of this context, with its object, raised them."""
     try:
         yield
     except BaseException as error:
@@ -173,7 +173,7 @@ class Alarms:
 
 
 class ObjectSetContext(SetContext):
-    """Of a set's object, which is called with a tick before that goes to the next set's. ``alarms``: of all sets."""
+    """Context of a set's object, which gets a tick before the next set's object does. ``alarms``: of all sets."""
 
     alarms: Alarms
 
@@ -186,7 +186,7 @@ class ObjectSetContext(SetContext):
         return self._of_symbol.times
 
     def wake_at(self, ns: int, at: int | None = None) -> int:
-        """As the symbol's context has it. An object asks in the name of the tick in hand: it leaves ``at`` out."""
+        """Sets a timer as the symbol's context does. An object asks for the tick in hand, so it leaves ``at`` out."""
         if at is not None and at != self.at:
             raise ConfigurationError(
                 f"handler {self.handler!r}: wake_at: with several sets of parameters an object leaves at= out"

@@ -116,7 +116,7 @@ def check_attributes(called: str, dtype: np.dtype[Any]) -> None:
 
 
 def _from_dict(fields: Mapping[Any, Any]) -> np.dtype[Any]:
-    """From dtypes by name, or what numpy takes as a dict of its own."""
+    """Dtype from dtypes by name, or from a dict that numpy takes itself."""
     if {"names", "formats"} <= fields.keys():
         return np.dtype(dict(fields))  # type: ignore[call-overload, no-any-return]
     return np.dtype([(name, *_form(form, f"state: {name}")) for name, form in fields.items()], align=True)
@@ -195,7 +195,7 @@ def defaults_of(state: Any) -> dict[str, Any]:
 
 
 def padded(dtype: np.dtype[Any], itemsize: int) -> np.dtype[Any]:
-    """The same fields in records as far apart as rows are."""
+    """Same fields in records as far apart as rows are."""
     assert dtype.fields is not None
     names = list(dtype.names or ())
     return np.dtype(

@@ -142,6 +142,6 @@ def as_trades(trades: npt.NDArray[Any]) -> Iterator[Trade]:
 
 
 def trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
-    """Those of a batch by the place of their tick, of records that each tick has."""
+    """Trades of a batch by the position of their tick, from records that each tick has."""
     places = np.flatnonzero(trades["size"] >= 0)
     return dict(zip(places.tolist(), as_trades(trades[places]), strict=True))

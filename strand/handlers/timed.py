@@ -30,7 +30,7 @@ class Host(Protocol):
 
     @property
     def call(self) -> Call:
-        """With its next ticks."""
+        """Function to call with the symbol's next ticks."""
 
     @property
     def plain(self) -> Callable[..., Any] | None:
@@ -45,10 +45,10 @@ class Host(Protocol):
         """The object whose methods are called; None: it has none."""
 
     def wake(self, time: int) -> int:
-        """At its timer; returns when the next one is due, 0: never."""
+        """Runs the symbol's timer. Returns the due time of the next one, 0: never."""
 
     def finish(self, time: int) -> None:
-        """At the run's end, and the feed's time there."""
+        """Runs the end, at the feed's time there."""
 
     @property
     def alarm(self) -> int:

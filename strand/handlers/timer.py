@@ -62,7 +62,7 @@ class Timer:
             self.ask(self._early, 0)
 
     def ask(self, ns: Any, at: Any) -> int:
-        """By the tick at a place of those in hand; returns ``end``."""
+        """Sets a timer for the tick at a position of the ticks in hand; returns ``end``."""
         ns, n = _ns(ns), len(self.times)
         who = f"handler {self.handler!r}: wake_at"
         if not n:
@@ -85,7 +85,7 @@ class Timer:
         return self.end
 
     def ask_again(self, ns: Any, now: int) -> int:
-        """By the timer that runs, at its time; returns 0, as no ticks are in hand."""
+        """Sets a timer from the timer that runs, at its time; returns 0, as no ticks are in hand."""
         ns = _ns(ns)
         if self._ended:
             raise ConfigurationError(f"handler {self.handler!r}: wake_at: the run has ended, and its timers with it")
@@ -93,7 +93,7 @@ class Timer:
         return 0
 
     def ask_early(self, ns: Any) -> int:
-        """Before the symbol's first tick, in its name; returns 0, as no ticks are in hand."""
+        """Sets a timer before the symbol's first tick, in its name; returns 0, as no ticks are in hand."""
         self._early = self.latest = _ns(ns)
         return 0
 
@@ -109,7 +109,8 @@ class Timer:
         return bool(alarms)
 
     def resume(self, alarm: int) -> None:
-        """In another process, where it was due then; what was asked for before the first tick was asked for there."""
+        """Resumes in another process, with the due time that the timer had. Requests before the first tick were met
+        there."""
         self.alarm = alarm
         self._early = None
 

@@ -24,11 +24,11 @@ class BatchTimes:
         self.now = np.empty(0, np.int64)
 
     def times(self) -> npt.NDArray[np.int64]:
-        """Of the ticks that it is given."""
+        """Times of the part's ticks."""
         return self.now
 
     def arm(self, handled: int, alarm: int) -> None:
-        """Told together with the native part's."""
+        """Does nothing: the timer is set together with the native part's."""
 
 
 class Tracked:
@@ -144,8 +144,8 @@ class Tracked:
         return len(ticks) if handled is None else handled
 
     def _seen(self, after: npt.NDArray[Any], n: int, failure: Failure | None) -> None:
-        """So many of the ticks that the native part has handled will not come again. ``failure``: how it failed behind
-        them, where that is still to be told."""
+        """Notes that ``n`` ticks of the native part will not come again. ``failure``: its failure behind them, where
+        that is still to be reported."""
         if self._site.brings_rest:
             self._failure = failure or self._failure
             self._ahead = after[n:] if n < len(after) else None

@@ -21,7 +21,7 @@ _NONE: Final = np.empty(0, TRADE)
 
 
 def _joined(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """One after the other, in the same layout: numpy's concatenate would leave out what lies between fields."""
+    """Joins trades in the same layout: numpy's concatenate would leave out the bytes between fields."""
     if not len(first) or not len(second):
         return first if len(first) else second
     both = np.empty(len(first) + len(second), TRADE)
@@ -56,7 +56,7 @@ def with_trades(
 
 
 def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:
-    """At the end of a run: says how many trades no handler was called with."""
+    """Warns, at the end of a run, of the trades that no handler was called with."""
     unpriced = sum(int(maker.unpriced.sum()) for maker in makers)
     if unpriced:
         warnings.warn(

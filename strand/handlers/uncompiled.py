@@ -14,7 +14,7 @@ __all__ = ["uncompiled"]
 
 
 def uncompiled(handler: CompiledHandler) -> ObjectHandler:
-    """The same handler, which Python runs. A function of its own may be stopped at by a debugger."""
+    """Same handler, but run by Python. A debugger can stop in its function."""
     methods: dict[str, Any] = {"on_tick" if handler.trades is None else "on_trade": _Plain.run}
     if handler.on_wake is not None:
         methods["on_wake"] = _Plain.wake

@@ -31,7 +31,7 @@ class _UncompiledBasketHandler(BasketObjectHandler):
 
 
 def uncompiled_basket(handler: CompiledBasketHandler) -> BasketObjectHandler:
-    """The same handler, which Python runs. Its function may be stopped at by a debugger."""
+    """Same handler, but run by Python. A debugger can stop in its function."""
     method = "on_tick" if handler.trades is None else "on_trade"
     return _UncompiledBasketHandler(
         name=handler.name,

@@ -156,7 +156,7 @@ def watches_of(thing: object, handler: str, states: Mapping[str, np.dtype[Any]])
 
 
 def tell_changes(watches: Sequence[Watch], context: Context) -> None:
-    """At a timer or the end, where ``after`` has one row."""
+    """Calls the watches at a timer or the end, where ``after`` has one row."""
     events: Events = {}
     for watch in watches:
         watch.look(context.after, events)

@@ -76,7 +76,7 @@ class BasketRows(TableByName, Tabular):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the baskets, as handlers number them."""
+        """Names of the baskets, as handlers number them."""
         return tuple(self._at)
 
     def members(self, name: str) -> tuple[int, ...]:

@@ -66,7 +66,7 @@ class _Levels:
 
 
 class Book(_Levels):
-    """One symbol's book of orders. Prices are in 1e-9, sizes in shares or contracts.
+    """Order book of one symbol. Prices are in 1e-9, sizes in shares or contracts.
 
     It is as the last tick left it; the row's prices, sizes and counts are those of the last event's end (Databento). If
     there are several publishers (Databento's ``publisher_id``), it has the levels of all; sizes and orders of one price
@@ -168,7 +168,7 @@ def merged_levels(found: Sequence[npt.NDArray[Any]], letter: str) -> npt.NDArray
 
 
 class DepthBook(_Levels):
-    """One symbol's book of price levels. Prices are in 1e-9, sizes in the feed's units (docs/handlers/depth.md)."""
+    """Book of one symbol's price levels. Prices are in 1e-9, sizes in the feed's units (docs/handlers/depth.md)."""
 
     def __len__(self) -> int:
         """Levels of both sides."""

@@ -44,7 +44,7 @@ class Collected:
             self._changed.notify_all()
 
     def abort(self) -> None:
-        """The same: what was written stays, and the run raises what went wrong."""
+        """Closes likewise: the records written stay, and the run raises its error."""
         self.close()
 
     def next(self) -> Batch | None:

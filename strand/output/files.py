@@ -135,12 +135,12 @@ _MODULES: Mapping[str, tuple[str, str]] = {
 
 
 def _packed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The same fields without gaps between them. numpy's own function for it imports its masked arrays."""
+    """Dtype with the same fields without gaps between them. numpy's own function for it imports its masked arrays."""
     return np.dtype([(name, dtype[name]) for name in dtype.names or ()])
 
 
 class _Npy:
-    """One structured array. Its header has the number of records, so it is written again at the end."""
+    """File of one structured array. Its header has the number of records, so it is written again at the end."""
 
     def __init__(self, file: BinaryIO, table: Table, names: SymbolTable) -> None:  # noqa: ARG002
         self._file = file
@@ -223,7 +223,8 @@ class _Arrow:
         self._writer.close()
 
     def abort(self) -> None:
-        """Without this a Parquet writer would write the end of the file when it is garbage collected."""
+        """Closes the writer: otherwise a Parquet writer would write the end of the file when it is garbage
+        collected."""
         if hasattr(self._writer, "is_open"):
             self._writer.is_open = False
 

@@ -125,7 +125,7 @@ class OutputDigest:
         self._part = np.zeros(PART_RECORDS, [*([("name", "<u8")] if len(names) else []), ("record", layout)])
 
     def beside(self) -> OutputDigest:
-        """One of other records of the same kind, fed by the same thread: they share their working memory."""
+        """Digest of other records of the same kind, fed by the same thread: the two share their working memory."""
         made = copy.copy(self)
         made.records, made._hash = 0, self._first.copy()
         return made
@@ -161,7 +161,7 @@ class OutputDigest:
         return ids
 
     def digest(self) -> bytes:
-        """Of all records so far."""
+        """Digest of all records so far."""
         return self._hash.digest()
 
 
@@ -188,7 +188,8 @@ class RowBytes:
     def changed(
         self, names: Names, counts: npt.NDArray[np.int64], touched: npt.NDArray[np.bool_] | None = None
     ) -> Iterator[tuple[list[int], Digests]]:
-        """For each handler, the indices of its symbols that differ from the last call, and their digests now.
+        """Yields, for each handler, the indices of its symbols that differ from the last call, and their digests
+        now.
 
         ``counts``: ticks by symbol. ``touched``: symbols to give although their row is the same; None, for the first
         call: all that had a tick.
@@ -262,7 +263,7 @@ class Running:
             hashes[key].update(data[start:end])
 
     def digests(self, names: Names, at: Iterable[int]) -> Digests:
-        """Of the symbols at some indices and their names, shape (n, 2); zero for those without ticks."""
+        """Digests of the symbols at some indices and their names, shape (n, 2); zero for symbols without ticks."""
         self._take_in()
         found = []
         for i in at:

@@ -96,7 +96,8 @@ class _Stretch:
 
 
 def as_one(batches: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """One or more batches of one dtype as one array. Where they lie after each other in one stretch, it is no copy."""
+    """Joins one or more batches of one dtype into one array. Batches that follow each other in memory are not
+    copied."""
     first, whole = batches[0], batches[0].base
     begin = end = _address(first)
     for batch in batches:

@@ -1,4 +1,4 @@
-"""One output: where the records go that handlers emit to it, and what users see of them."""
+"""Output of a run: the destination of the records that handlers emit to it, and its interface for users."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class Output(Tabular):
         self._refresh: Callable[[], None] | None = None
 
     def _set_table(self, *, merge: bool) -> None:
-        """Before the start: whether its records have a column for the feed they came from."""
+        """Decides, before the start, whether the records have a column for the feed they came from."""
         self._table = Table(merged_dtype(self.declared, merge=merge), self._size_unit)
         self.dtype = self._table.plain
 
     def _new_digest(self) -> OutputDigest:
-        """Of the records alone: the same ticks from one file or from several give the same digest."""
+        """Digest of the records alone: the same ticks from one file or from several give the same digest."""
         return OutputDigest(undeclared(merged_dtype(self.declared)), self._names)
 
     @property

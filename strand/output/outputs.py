@@ -146,7 +146,7 @@ class Outputs(Mapping[str, Output]):
 
     @property
     def record_bytes(self) -> list[int]:
-        """Of the declared records, in the order of the engine's numbers."""
+        """Sizes of the declared records in bytes, in the order of the engine's numbers."""
         return [output.declared.itemsize for output in self._outputs.values()]
 
     def numbers(self, handler: Handler) -> list[int]:
@@ -157,12 +157,13 @@ class Outputs(Mapping[str, Output]):
     # ---- life
 
     def digest_all(self) -> None:
-        """Before the start: records that are collected are digested too, as they are merged."""
+        """Has records that are collected digested too, as they are merged. Called before the start."""
         assert self._engine is None
         self._digesting = True
 
     def add_feed_column(self, tick_feeds: TickFeeds) -> None:
-        """Before the start: ticks come from several feeds, and records have a column for the feed of their tick."""
+        """Gives records a column for the feed of their tick, as ticks come from several feeds. Called before the
+        start."""
         assert self._engine is None
         self._tick_feeds = tick_feeds
         self._narrow = np.empty(PIECE_BYTES, np.uint8)
@@ -264,7 +265,8 @@ class Outputs(Mapping[str, Output]):
         self._sinks.abort(self._fail)
 
     def forget(self) -> None:
-        """In the child of a fork, which has none of the threads: nothing more is merged, and no sink has its end."""
+        """Forgets the engine in the child of a fork, which has none of the threads: no more is merged, and no sink has
+        its end."""
         self._engine = None
         self._sinks.forget()
 
@@ -285,8 +287,8 @@ class Outputs(Mapping[str, Output]):
             raise self.failure
 
     def settled_digests(self) -> Mapping[str, OutputDigest]:
-        """Of a quiescent dispatcher: the digests of what was emitted so far, by name. They grow with the run.
-        Raises what went wrong with merging or writing."""
+        """Digests of the records emitted so far, by name, of a quiescent dispatcher. They grow with the run. Raises the
+        error of merging or writing."""
         if self._engine is not None:
             self._merge(self._engine, Until.WATERMARK)
         self._sinks.settle()

@@ -65,7 +65,7 @@ class Sinks:
         self._open: list[Sink] = []
 
     def own(self, sink: Sink) -> None:
-        """From now on the sink will be closed or aborted."""
+        """Takes over a sink, which will be closed or aborted from now on."""
         self._open.append(sink)
 
     def connect(
@@ -76,8 +76,9 @@ class Sinks:
         write: Callable[[Batch], None],
         cores: Sequence[int],
     ) -> None:
-        """Before the first batch: ``write`` gets all batches of an output, in a thread of that name on these cores,
-        where ``failed`` is called with what it raises. Without cores the thread that merges calls it."""
+        """Connects an output, before its first batch: ``write`` gets all its batches, in a thread called ``name`` on
+        these cores. ``failed`` is called there with the exception of ``write``. Without cores the thread that merges
+        calls it."""
         if cores:
             writer = BackgroundWriter(write, failed, name, cores, self._inside)
             self._writers.append(writer)  # before it starts: an interrupt may come while it does
@@ -101,7 +102,7 @@ class Sinks:
             writer.settle()
 
     def end_threads(self) -> None:
-        """The same, and ends the threads: nothing may be written any more."""
+        """Settles, and ends the threads: nothing may be written any more."""
         for writer in self._writers:
             writer.close()
 
@@ -128,5 +129,5 @@ class Sinks:
                 yield self._open.pop()
 
     def forget(self) -> None:
-        """In the child of a fork: the threads are not there, and the sinks belong to the parent."""
+        """Forgets the writers in the child of a fork: the threads are not there, and the sinks belong to the parent."""
         self._writers.clear()

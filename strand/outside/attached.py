@@ -249,7 +249,7 @@ class Attached:
         return self._index[symbol]
 
     def _name(self, key: int) -> str:
-        """Of a symbol; its number, where it has no name yet."""
+        """Name of a symbol; its number, where it has no name yet."""
         if key not in self._names:
             name = self._view.name(key)
             if not name:

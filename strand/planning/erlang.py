@@ -113,7 +113,7 @@ class Queue:
 
     @property
     def mean_wait_ns(self) -> float:
-        """Of all arrivals, those that do not wait among them: C / (workers / service - rate)."""
+        """Mean wait of all arrivals, those that do not wait among them: C / (workers / service - rate)."""
         return self.wait_probability * self.service_ns / self._spare
 
     def wait_ns(self, quantile: float) -> float:

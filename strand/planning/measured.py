@@ -32,10 +32,11 @@ class Arrivals:
 
 
 def measure_arrivals(feed: Feed, *, limit: int | None = None) -> Arrivals:
-    """Of the ticks of a feed, by their receive times; one that runs back counts as no later than the one before it.
+    """Measures the arrivals of a feed's ticks by their receive times. A time that runs back counts as the one before
+    it.
 
-    ``limit``: ticks to read. Closes the feed. Raises ConfigurationError where no time passes between two ticks, so
-    that there is no rate, and what the feed raises.
+    ``limit``: ticks to read. Closes the feed. Raises ConfigurationError where no time passes between two ticks, so that
+    there is no rate, and the errors of the feed.
     """
     counts = np.zeros(feed.max_symbols, np.int64)
     by_second: dict[int, int] = {}

@@ -13,7 +13,7 @@ __all__ = ["mark_bits"]
 
 
 def mark_bits(name: str, given: Any) -> int:
-    """One mark, or several, that the argument ``name`` was given, as a set of bits. Raises ConfigurationError for an
+    """Set of bits for the mark, or marks, that the argument ``name`` was given. Raises ConfigurationError for an
     unknown one."""
     bits = 0
     for mark in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:

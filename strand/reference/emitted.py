@@ -73,7 +73,7 @@ class SerialEmitted:
         self._first, self.n, self.at_timer = 0, len(positions), False
 
     def place(self, at: int) -> None:
-        """One of the ticks that ``hold`` was given is in hand."""
+        """Puts one of the ticks that ``hold`` was given in hand."""
         self._first, self.n = at, 1
 
     def hold_timer(self, key: int, time: int, numbers: Sequence[int], *, at_end: bool = False) -> None:

@@ -140,8 +140,8 @@ class SerialLoop(RunBase):
         self._by_python = self._accepted = self._busy_ns = 0
 
     def _groups(self) -> npt.NDArray[np.unsignedinteger[Any]]:
-        """By symbol: what goes to a handler in one call has the same number. For a handler that takes batches that is
-        what shares a strand of a dispatcher; for any other all of its symbols' records."""
+        """Group of each symbol: records of one group go to a handler in one call. For a handler that takes batches, the
+        symbols of a strand are a group; for any other, all its symbols."""
         n = len(self._table)
         groups = np.arange(n) if self._units is None else self._units.copy()
         for number, bound in enumerate(self._bound):

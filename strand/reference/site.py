@@ -53,12 +53,12 @@ class SerialSite:
         self._alarms[self.key] = alarm
 
     def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
-        """For chains that end in Python: runs their native part tick by tick, and copies the row as it is after."""
+        """Runs the native part of a chain that ends in Python tick by tick, and copies the row as it is after each."""
         positions = self._emitted.positions[len(self._emitted.positions) - len(ticks) :]
         return self._run_of(native.function).track(ticks, positions, after)
 
     def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
-        """The same at timers, and at the end."""
+        """Runs such a native part at timers, and at the end."""
         run = self._run_of(native.function)
         return run.finish(key, time) if at_end else run.wake(key, time)
 

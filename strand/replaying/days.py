@@ -27,7 +27,7 @@ __all__ = ["Day", "DayRecorder", "NoDays"]
 
 @dataclass(frozen=True, repr=False)
 class Day:
-    """One day of the symbols whose venue ended it.
+    """Day of the symbols whose venue ended it.
 
     Attributes:
         start_ns: The receive time of the day's first tick, ns since the epoch.

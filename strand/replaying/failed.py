@@ -79,7 +79,7 @@ class Before:
         return self._row(handler, self.number)
 
     def row_before(self, handler: Handler) -> Any:
-        """The same right before the tick."""
+        """Row of a handler right before the tick, shape (1,)."""
         return self._row(handler, self.number - 1) if self.number > 1 else np.zeros(1, handler.state)
 
     def _row(self, handler: Handler, number: int) -> npt.NDArray[Any]:

@@ -69,8 +69,8 @@ def describe_source(source: Any, feed_options: Mapping[str, Any]) -> list[dict[s
 
 
 def describe_handlers(handlers: Mapping[str, HandlerLike | None]) -> dict[str, dict[str, Any]]:
-    """By symbol (``*``: the others): the handler's ``name``, where to ``load`` it from (None: cannot be said) and with
-    which ``options`` as text, and a digest of its ``code`` (None for what is not Python)."""
+    """Describes the handlers by symbol (``*``: the others). ``name``: the handler's. ``load``: the name to load it by
+    (None: unknown). ``options``: as text. ``code``: a digest of its code (None for a handler that is not Python)."""
     return {symbol: _describe(like) for symbol, like in handlers.items() if like is not None}
 
 

@@ -93,7 +93,7 @@ class Recorder(NoRecorder):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        """After the dispatcher has stopped: what handlers do at the end of a run is part of it."""
+        """Ends the recording after the dispatcher has stopped: handlers' work at the end of a run is part of it."""
         try:
             if kind is None and self._counts is not None:
                 self._end(self._counts)

@@ -95,8 +95,8 @@ class RowSampler:
         self._look(feed_ns)
 
     def timelines(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> dict[str, SymbolTimeline]:
-        """By name: the busiest first, or in the order that was asked for. A symbol whose strand was set aside has what
-        was answered before."""
+        """Timelines by name: the busiest first, or in the order that was asked for. A symbol whose strand was set aside
+        has only earlier samples."""
         found = {}
         for index in self._choose(by_symbol, names):
             answered = [

@@ -34,7 +34,7 @@ __all__ = ["RunWarning", "warnings_of"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunWarning:
-    """One kind of thing that happened to the data.
+    """Warning about one kind of thing that happened to the data.
 
     ``kind``: a short name (``"unknown orders"``). ``count``: how often it happened. ``example``: one place where, as
     exactly as is known. ``cure``: what to do about it.

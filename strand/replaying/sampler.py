@@ -104,11 +104,11 @@ class Sampler:
         return self._rows is not None
 
     def follow(self, feed_ns: Callable[[], int]) -> None:
-        """From now on this tells the feed's time, for there are no batches to tell it."""
+        """Takes the feed's time from this function from now on, for there are no batches to tell it."""
         self._feed_now = feed_ns
 
     def drained(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> None:
-        """To be called when all has been handled: the last moment."""
+        """Samples the last moment, when all has been handled."""
         if self._on:
             self._end()
             self._sample()

@@ -44,7 +44,8 @@ class SavedReplay:
         position: int,
         save: str | os.PathLike[str] | None,
     ) -> Self:
-        """From the arguments of a replay; ``given``: others, with ``workers``, ``per_day`` and ``fingerprints``.
+        """Makes the state from the arguments of a replay. ``given``: others, with ``workers``, ``per_day`` and
+        ``fingerprints``.
 
         Raises ConfigurationError for those that do not go together, SavedStateError for a file that does not fit them,
         FeedError for a source that cannot be read."""
@@ -76,7 +77,7 @@ class SavedReplay:
             return cls(int(saved["position"]), about, chosen, state)
 
     def ticks_by_symbol(self, n: int) -> npt.NDArray[np.int64]:
-        """Of the ticks that were replayed before, shape (n,)."""
+        """Number of ticks by symbol that were replayed before, shape (n,)."""
         return np.zeros(n, np.int64) if self.state is None else self.state.array("ticks_by_symbol")
 
     def save(

@@ -55,7 +55,7 @@ class Fields:
             self.declared[name] = np.dtype([(each, record[each]) for each in (last, *given)])
 
     def values(self, keys: npt.NDArray[np.intp]) -> Values:
-        """Of some symbols' rows as they are: columns by their whole names."""
+        """Values of some symbols' rows as they are: columns by their whole names."""
         found: dict[str, npt.NDArray[Any]] = {}
         for name, dtype in self.declared.items():
             for column in self.columns(name, dtype):
@@ -113,7 +113,7 @@ class Snapshots(Tabular):
         return len(self.times)
 
     def shown(self, field: str, prices: Prices) -> Shown:
-        """One field's values in natural units, shape (n_times * n_symbols,). Raises ConfigurationError as ``to_arrow``,
+        """Values of a field in natural units, shape (n_times * n_symbols,). Raises ConfigurationError as ``to_arrow``,
         and for a field that no table shows."""
         dtype = self._fields.declared[field]
         names = self._fields.columns(field, dtype)
@@ -128,12 +128,12 @@ class Snapshots(Tabular):
         return Shown(found.values, undefined if found.none is None else undefined | found.none, found.is_decimal)
 
     def _undefined(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Of values with a row per time and symbol, which are from before the symbol's first tick."""
+        """Mask of values, with a row per time and symbol, from before the symbol's first tick."""
         before = ~self._defined.reshape(-1, *[1] * (values.ndim - 1))
         return np.ascontiguousarray(np.broadcast_to(before, values.shape))
 
     def integers(self, field: str) -> npt.NDArray[Any]:
-        """One field's exact numbers, shape (n_times, n_symbols), masked before a symbol's first tick."""
+        """Exact numbers of a field, shape (n_times, n_symbols), masked before a symbol's first tick."""
         values = self._values[field]
         flat = values.reshape(-1, *values.shape[2:])
         return np.ma.MaskedArray(values, self._undefined(flat).reshape(values.shape))
@@ -155,7 +155,7 @@ class Snapshots(Tabular):
 
 
 class SnapshotTable(Tabular):
-    """One field of all symbols: a row per time, a column per symbol."""
+    """Table of one field of all symbols: a row per time, a column per symbol."""
 
     def __init__(self, of: Snapshots, field: str) -> None:
         self._of = of

@@ -93,7 +93,7 @@ class NoSnapshots:
         return batches
 
     def published(self, ticks: TickBatch) -> None:
-        """These were handed to the dispatcher."""
+        """Notes ticks that were handed to the dispatcher."""
 
     def end(self, counts: npt.NDArray[np.int64]) -> None:
         """All has been handled."""

@@ -16,7 +16,7 @@ __all__ = ["SymbolTimeline", "Timeline"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SymbolTimeline:
-    """One symbol's state at moments of the run.
+    """State of one symbol at moments of the run.
 
     Attributes:
         symbol: Its name.
@@ -89,7 +89,7 @@ class Timeline:
         return edges, np.clip(np.diff(at_edges, axis=0) / np.diff(edges)[:, np.newaxis], 0.0, 1.0)
 
     def _edges(self, bins: int) -> npt.NDArray[np.float64]:
-        """As many spans as there are moments to tell them apart."""
+        """Edges of spans, as many as there are moments to tell them apart."""
         if len(self) < 2 or self.at_s[-1] <= self.at_s[0]:
             return np.zeros(1)
         return np.linspace(self.at_s[0], self.at_s[-1], max(1, min(bins, len(self) - 1)) + 1)

@@ -161,11 +161,11 @@ class Prompt:
         self.has_begun = False
 
     def arm(self) -> None:
-        """From now on."""
+        """Starts to look."""
         sys.settrace(self._look)
 
     def disarm(self) -> None:
-        """Also where pdb is at work."""
+        """Stops to look, also where pdb is at work."""
         sys.settrace(None)
 
     def _look(self, frame: FrameType, event: str, _: Any) -> Any:

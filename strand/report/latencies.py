@@ -53,8 +53,8 @@ class QueueDepth(NamedTuple):
 
 
 def queue_depth(result: RunResult) -> QueueDepth | None:
-    """Of a replay as fast as it goes, whose ticks wait only because others came before them. None of a run that was
-    paced or live, where waits say more, and of one that was not sampled while ticks came."""
+    """Queue depth of a replay as fast as it goes, whose ticks wait only because others came before them. None for a run
+    that was paced or live, where waits say more, and for a run that was not sampled while ticks came."""
     timeline = result.timeline
     if result.statistics.paced or timeline is None:
         return None

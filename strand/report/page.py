@@ -24,8 +24,8 @@ ENDINGS = (".html", ".htm")
 
 
 def check_page_path(path: Path) -> None:
-    """Before anything has run: raises ConfigurationError for a path no page can be written to, MissingExtraError
-    without what makes it."""
+    """Checks the page's path before anything runs. Raises ConfigurationError for a path no page can be written to,
+    MissingExtraError without the packages that make it."""
     if path.suffix not in ENDINGS:
         raise ConfigurationError(f"report: {path.name!r} must end in one of {', '.join(ENDINGS)}")
     check_folder("report", path)

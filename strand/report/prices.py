@@ -58,7 +58,7 @@ def draw_prices(
 
 
 def _priced_span(symbols: Iterable[npt.NDArray[Any]]) -> tuple[Any, Any]:
-    """From the first moment at which a symbol has a price to the last of all."""
+    """Span from the first moment at which a symbol has a price to the last of all."""
     first, last = [], []
     for rows in symbols:
         priced = np.logical_or.reduce([np.isfinite(values) for values in _prices(rows).values()])
@@ -104,7 +104,7 @@ def _draw(axis: Any, rows: npt.NDArray[Any], palette: Palette) -> None:
 
 
 def _span(prices: list[npt.NDArray[np.float64]]) -> tuple[float, float]:
-    """From low to high, without the stub quotes that stand far away while there is no market."""
+    """Lowest and highest price, without the stub quotes that stand far away while there is no market."""
     middle = np.nanmedian(np.concatenate(prices))
     near = [values[(values > middle / 2) & (values < middle * 2)] for values in prices]
     kept = np.concatenate([values for values in near if len(values)])
@@ -112,8 +112,8 @@ def _span(prices: list[npt.NDArray[np.float64]]) -> tuple[float, float]:
 
 
 def _draw_volume(axis: Any, rows: npt.NDArray[Any], palette: Palette, size_unit: float | None) -> list[np.datetime64]:
-    """In equal steps of time: what was traded from one moment to the next would look large where moments are far
-    apart. Returns from when to when there are columns; empty: there are none."""
+    """Draws volume in equal steps of time: the volume between two moments would look large where moments are far apart.
+    Returns the first and last time of the columns; empty: there are none."""
     step = step_ns(rows["feed_ns"])
     axis.set_ylabel(f"volume in\n{_span_text(step)}")
     if "volume" not in (rows.dtype.names or ()) or size_unit is None:

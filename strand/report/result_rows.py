@@ -198,7 +198,7 @@ def _shown(name: str, column: npt.NDArray[Any], unit: Unit | None, *, is_exact: 
 
 
 def _times(name: str, values: Sequence[int | None], clock: FeedClock) -> ShownField:
-    """Of one day they are times of day, and the day stands below the name."""
+    """Shows times. Times of one day are times of day, and the day stands below the name."""
     texts = [None if ns is None else clock.moment(ns) for ns in values]
     days = {text[:10] for text in texts if text is not None}
     if len(days) == 1:

@@ -61,8 +61,7 @@ def _named(rows: npt.NDArray[Any], names: Sequence[str], day: int | None = None)
 
 
 def _shown(result: RunResult) -> dict[str, Column]:
-    """The same as ``rows_with_names``, in natural units, by column; a field of several values gives ``bid_sizes_1`` and
-    so on."""
+    """Columns of ``rows_with_names``, in natural units; a field of several values gives ``bid_sizes_1`` and so on."""
     if result.days:
         tables = [day.rows.table(symbols=np.arange(len(day.symbols))) for day in result.days]
         number = np.repeat(np.arange(1, len(tables) + 1), [len(table["symbol"]) for table in tables])

@@ -49,7 +49,8 @@ def backend_for(name: str) -> Runs:
 
 
 def _is_installed(package: str) -> bool:
-    """Without importing it, which for Ray takes longer than a sweep that has nothing to run."""
+    """Tells whether a package is installed, without importing it: for Ray that takes longer than a sweep that has
+    nothing to run."""
     return sys.modules.get(package) is not None or find_spec(package) is not None
 
 
@@ -62,14 +63,14 @@ def _library(name: str, extra: str, what: str) -> Any:
 
 @cache
 def _handler_of(sent: bytes) -> Handler:
-    """One handler for all jobs of a process: what it has compiled is kept with it."""
+    """Handler for all jobs of a process: its compiled code is kept with it."""
     found: Handler = pickle.loads(sent)
     return found
 
 
 @cache
 def _digest_of(sent: bytes) -> str:
-    """Of the code of a handler, as this process has it."""
+    """Digest of a handler's code, as this process has it."""
     return code_digest(_handler_of(sent), {})
 
 
@@ -132,8 +133,8 @@ def _told(said: Done | Exception) -> Done:
 
 
 def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
-    """One job at a time in each of so many processes. This one is the first of them: it is at work while the others
-    start, which takes each of them about a second of its core."""
+    """Runs jobs in so many processes, one at a time in each. This process is the first of them: it works while the
+    others start, which takes each of them about a second of its core."""
     if workers == 1:
         for job in jobs:
             yield job, run_job(job)
@@ -191,7 +192,7 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done
 
 
 def _on_ray(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
-    """One job is one task, which Ray runs again where its worker or its node dies."""
+    """Runs each job as a Ray task, which Ray runs again where its worker or its node dies."""
     ray = _library("ray", "ray", "a sweep on Ray")
     ours = not ray.is_initialized()
     if ours:

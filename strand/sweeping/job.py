@@ -1,4 +1,4 @@
-"""One file of a sweep: a pass over its ticks with sets of parameters, and the files that its results go to."""
+"""Job of one file of a sweep: a pass over its ticks with sets of parameters, and the files for its results."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _sinks(job: Job, swept: Handler, files: Mapping[str, Path]) -> dict[str, Set
 def _write_rows(
     job: Job, swept: Handler, result: ReplayResult, path: Path, emitted: Mapping[str, Mapping[int, OutputDigest]]
 ) -> dict[int, Left]:
-    """One table of all sets' rows, set by set."""
+    """Writes one table of all sets' rows, set by set."""
     assert job.handler is not None
     called, part = part_with_sets(job.handler)
     table = Table(part.state, result.info.size_unit)
@@ -220,8 +220,8 @@ def _fingerprint(
     result: ReplayResult,
     outputs: Mapping[str, OutputDigest],
 ) -> str:
-    """Of a replay with one set alone. ``bits``: its packed rows, of the symbols that are kept. ``outputs``: the set's,
-    beside which those of the handlers before are as the run has them."""
+    """Fingerprint of a replay with one set alone. ``bits``: its packed rows, of the symbols that are kept. ``outputs``:
+    the set's; the outputs of earlier handlers are those of the run."""
     counts = result.ticks_by_symbol[kept]
     there = np.flatnonzero(bits.any(axis=1) | (counts > 0))
     digests = row_digests(result.symbols, kept[there].tolist(), counts[there].tolist(), bits[there], layout)

@@ -135,19 +135,21 @@ class Manifest:
         return {code: (name, made) for code, name, made in self._sql.execute(_CODES)}
 
     def known_digest(self, path: Path, stamp: Stamp) -> str | None:
-        """Of a file whose bytes and time of last change are still those; None: it has to be read."""
+        """Digest of a file whose bytes and time of last change are still those of ``stamp``; None: the file has to be
+        read."""
         row = self._sql.execute(
             "SELECT digest FROM inputs WHERE path = ? AND bytes = ? AND changed_ns = ?", (str(path), *stamp)
         ).fetchone()
         return None if row is None else str(row[0])
 
     def note_input(self, path: Path, stamp: Stamp, digest: str) -> None:
-        """So that the file need not be read for its digest again; left out where the manifest cannot be written."""
+        """Stores a file's digest, so that the file need not be read for it again; does nothing where the manifest
+        cannot be written."""
         with suppress(FeedError), self._change() as sql:
             sql.execute("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?, ?)", (str(path), *stamp, digest))
 
     def runs(self, code: str | None = None) -> list[SweepRun]:
-        """Those of one code, or all, in the order of code, label and number."""
+        """Runs of one code, or all, in the order of code, label and number."""
         rows = self._sql.execute(
             "SELECT * FROM runs WHERE ?1 IS NULL OR code = ?1 ORDER BY code, label, number", (code,)
         ).fetchall()
@@ -164,7 +166,7 @@ class Manifest:
             sql.executemany(f"INSERT OR REPLACE INTO runs VALUES ({places})", [_line(run) for run in runs])
 
     def files(self) -> set[str]:
-        """Of all runs' tables, within the folder."""
+        """Files of all runs' tables, within the folder."""
         found: set[str] = set()
         for (text,) in self._sql.execute("SELECT DISTINCT files FROM runs"):
             found.update(json.loads(text).values())

@@ -30,10 +30,10 @@ class Dropped:
         """Takes them."""
 
     def close(self) -> None:
-        """There is nothing to complete."""
+        """Does nothing: there is nothing to complete."""
 
     def abort(self) -> None:
-        """There is nothing to discard."""
+        """Does nothing: there is nothing to discard."""
 
 
 class SetRecords:

@@ -57,7 +57,7 @@ class Scores:
 
     @property
     def total(self) -> npt.NDArray[np.float64]:
-        """Over all files, shape (sets,): NaN where none has a value."""
+        """Scores over all files, shape (sets,): NaN where no file has a value."""
         found: npt.NDArray[np.float64] = np.nansum(self.by_file, axis=1)
         found[np.isnan(self.by_file).all(axis=1)] = np.nan
         return found

@@ -120,7 +120,7 @@ class PythonDigest:
             self._add_object(value, kind)
 
     def _add_array(self, array: Any) -> None:
-        """Without what lies between the fields of records: nobody has set it."""
+        """Adds an array without the gaps between the fields of records, which nobody has set."""
         self._text("array", array.dtype, array.shape)
         self._digest.update((array if array.dtype.names is None else packed(array.reshape(-1))).tobytes())
 
@@ -157,7 +157,7 @@ class PythonDigest:
             self.add(values[name])
 
     def _add_object(self, value: Any, kind: type) -> None:
-        """By the functions that it holds, or else as pickle would take it."""
+        """Adds an object by the functions that it holds, or else as pickle would take it."""
         # Pickle takes those by name.
         if kind is functools._lru_cache_wrapper:
             self.add(value.__wrapped__)

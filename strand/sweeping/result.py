@@ -42,7 +42,7 @@ class Place:
 
 
 class SweepTable:
-    """One table of a sweep over all its files and sets: the rows, or one output. It lies in Parquet files.
+    """Table of a sweep over all its files and sets: the rows, or one output. It lies in Parquet files.
 
     Columns are ``set`` (u4, the number of the set), ``file`` (a category: the file's name), and those that the rows and
     outputs of a replay have. Prices are floats. Files follow one another in the order of the call. Rows are in the

@@ -37,7 +37,7 @@ _DATE: Final = "{date"
 
 @dataclass(frozen=True)
 class _Input:
-    """One file of the sweep: what it is called, and the digest of its bytes, where that is known or asked for."""
+    """File of the sweep: its label, and the digest of its bytes, where that is known or asked for."""
 
     label: str
     path: Path
@@ -154,7 +154,7 @@ def _check_names(handler: Handler) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One sweep writes to a folder at a time."""
+    """Locks a folder: one sweep writes to it at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -107,7 +107,7 @@ def _letters(arrow: Any, values: npt.NDArray[np.str_], valid: Any) -> Any:
 
 
 def _numbers(arrow: Any, values: npt.NDArray[Any], valid: Any) -> Any:
-    """Over the same memory, where it is in one piece and in the machine's order of bytes."""
+    """Arrow array over the same memory, where it is in one piece and in the machine's order of bytes."""
     values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     kind = arrow.timestamp("ns", "UTC") if values.dtype.kind == "M" else arrow.from_numpy_dtype(values.dtype)
     return arrow.Array.from_buffers(kind, len(values), [valid, arrow.py_buffer(values)])

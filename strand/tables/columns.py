@@ -114,7 +114,7 @@ class Table:
         return {path: word for path, word in words.items() if word}
 
     def as_known(self) -> Table:
-        """The same, with sizes as the feeds count them where nobody knows their unit."""
+        """Same table, with sizes as the feeds count them where their unit is unknown."""
         return self if self.size_unit is not None else Table(self.declared, 1.0)
 
     def columns(self, records: Records, prices: NumpyPrices = "float") -> dict[str, Column]:
@@ -126,8 +126,8 @@ class Table:
         return {name: _masked(column) for name, column in self.shown(records, prices).items()}
 
     def shown(self, records: Records, prices: Prices = "float") -> dict[str, Shown]:
-        """The same, for ``strand.tables.arrow``. Raises ConfigurationError for a size whose unit nobody knows, and for
-        ``prices`` of another name."""
+        """Columns to show, for ``strand.tables.arrow``. Raises ConfigurationError for a size whose unit is unknown, and
+        for ``prices`` of another name."""
         _check_prices(prices, get_args(Prices))
         found: dict[str, Shown] = {}
         self._flatten(self.declared, records, "", found, prices)

@@ -42,9 +42,9 @@ def awaited(future: Future[Any]) -> Generator[Any, None, Any]:
 
 @contextmanager
 def noted_wait(target: Waiter) -> Iterator[None]:
-    """In the block a coroutine of a scheduler waits for another task or call, and circles of waits are found. Raises
-    WouldDeadlockError where this one would close one. An asyncio task that such a coroutine has started is not looked
-    at: the coroutine may not need it to end."""
+    """Notes, in the block, that a coroutine of a scheduler waits for another task or call, so that circles of waits are
+    found. Raises WouldDeadlockError where this wait would close one. An asyncio task that such a coroutine has started
+    is not looked at: the coroutine may not need it to end."""
     me = CURRENT_TASK.get()
     if me is None or me._runner is None or me._runner is not asyncio.current_task():
         yield

@@ -52,7 +52,7 @@ class Workers(Protocol):
         """The end waits for no task in C that has not begun."""
 
     def wait(self, wait_s: float) -> bool:
-        """After ``end``: waits so many seconds at most; whether no task is left."""
+        """Waits, after ``end``, so many seconds at most. True if no task is left."""
         ...
 
     def left(self) -> int:
@@ -211,8 +211,8 @@ class Core:
     # -- the end
 
     def waits_for_here(self) -> RunningTask | None:
-        """The one of these tasks that has not ended and runs here, or whose callbacks do: a wait for the end of all
-        would be one for itself."""
+        """Task that has not ended and runs in this thread, or whose callbacks do: a wait for the end of all tasks would
+        be a wait for itself."""
         for me in (CURRENT_TASK.get(), ENDING_TASK.get()):
             if me is not None and self.table.alive.get(me.id) is me:
                 return me
@@ -232,7 +232,7 @@ class Core:
             self._end_threads()
 
     def _end_threads(self) -> None:
-        """In a thread that no signal interrupts."""
+        """Ends the threads, in a thread that no signal interrupts."""
         self.timers.end()
         self.running.coroutines.end()
         if self.workers is not None:
@@ -253,7 +253,7 @@ class Core:
                 self.workers.give_up()
 
     def wait_until_over(self, wait_s: float) -> bool:
-        """After ``refuse``: waits about so many seconds at most; whether no task is left."""
+        """Waits, after ``refuse``, about so many seconds at most. True if no task is left."""
         if not self.table.wait_until_idle(wait_s):
             return False
         if not self._told_to_end:
@@ -269,7 +269,7 @@ class Core:
             self.workers.join()
 
     def retire(self) -> None:
-        """Nobody can submit any more."""
+        """Refuses further tasks, since nobody refers to the scheduler any more."""
         if not self.table.is_fork:
             mended(self.refuse, self.refuse, "nobody refers to the scheduler any more")
 

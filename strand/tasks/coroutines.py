@@ -80,13 +80,14 @@ class Coroutines:
             loop.call_soon_threadsafe(begin)
 
     def _let_go(self) -> None:
-        """By the thread. Each worker that this wakes wants the GIL, so turns that are over are given back together."""
+        """Gives back the turns that are over, in the loop's thread. Each worker that this wakes wants the GIL, so they
+        go together."""
         over, self._over = self._over, []
         for turn in over:
             turn.over()
 
     def cancel(self) -> None:
-        """Has CancelledError raised in all that have not ended, once in each."""
+        """Raises CancelledError in all coroutines that have not ended, once in each."""
         with self._lock:
             tasks, self._tasks = self._tasks, set()
         for task in tasks:

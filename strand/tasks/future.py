@@ -322,8 +322,8 @@ class TaskFuture(LazyFuture):
         return self._exception
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """In asyncio ``await`` gives what ``result`` does. Where the await is cancelled, so is the task, unless it
-        has begun. Raises WouldDeadlockError in a coroutine of a scheduler for which this task waits."""
+        """Awaits the result in asyncio. If the await is cancelled, so is the task, unless it has begun. Raises
+        WouldDeadlockError in a coroutine of a scheduler for which this task waits."""
         return awaited(self)
 
     def wait_for_end(self, timeout: float | None = None) -> None:

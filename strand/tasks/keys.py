@@ -108,8 +108,8 @@ class Keys:
         return task._following
 
     def next_alike(self, task: TaskFuture) -> TaskFuture | None:
-        """The one that is behind the head of an order, if all of the order have one priority and the guard does not
-        tell them apart."""
+        """Task behind the head of an order, if all tasks of the order have one priority and the guard treats them
+        alike."""
         order: _Order | None = task._order
         if order is None or order.head is not task or not order.rest or len(order.numbers) > 1:
             return None

@@ -63,7 +63,7 @@ class _Event:
 
 
 class _Waiters(list[Any]):
-    """Those of ``wait`` and ``as_completed``, which enter here before they wait for their events."""
+    """Waiters of ``wait`` and ``as_completed``, which enter here before they wait for their events."""
 
     def append(self, waiter: Any) -> None:
         if isinstance(waiter.event, threading.Event):

@@ -75,16 +75,17 @@ class Seat:
         self._ask_ns = self._gil_ns = 0
 
     def give(self, place: Place | None) -> None:
-        """By another thread: wakes this one, with a place, or without one at the end."""
+        """Wakes this thread, with a place, or without one at the end. Called by another thread."""
         self.place = place
         self._wake.release()
 
     def sleep(self) -> None:
-        """Until a place is given, or the end has come."""
+        """Sleeps until a place is given, or the end has come."""
         self._wake.acquire()
 
     def forget_wake(self) -> None:
-        """By the thread, which has a place: takes the lock if an exception came before the sleep that takes it."""
+        """Takes the lock if an exception came before the sleep that takes it. Called by the thread, which has a
+        place."""
         self._wake.acquire(False)
 
     def live(self) -> None:
@@ -93,8 +94,8 @@ class Seat:
         self._places.live(self)
 
     def checkpoint(self) -> None:
-        """In a task. Lets others go, where it should. Raises StoppedError where the workers have stopped, or do so: a
-        task that goes on until somebody tells it to end must hear of that, whether it has a place or waits for one."""
+        """Lets other tasks go, where it should. Raises StoppedError where the workers have stopped, or do so: a task
+        that goes on until it is told to end must notice a stop, with a place or without one."""
         if self.depth:
             return
         place = self.place
@@ -164,7 +165,7 @@ class Seat:
 
 
 def seat_here() -> Seat | None:
-    """That of this thread, if it is one that runs tasks."""
+    """Seat of this thread, if the thread runs tasks."""
     found: Seat | None = getattr(_here, "seat", None)
     return found
 
@@ -388,7 +389,7 @@ class Places:
     # -- the end
 
     def _give_up(self) -> None:
-        """By a thread with a place, which it gives to nobody any more."""
+        """Gives up the thread's place, which no other thread gets."""
         self.end()
         with self._lock:
             self._in_use -= 1

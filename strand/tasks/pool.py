@@ -38,13 +38,13 @@ class Pool(Protocol):
         ...
 
     def may_go_on(self, elapsed_ns: int) -> bool:
-        """By ``Tasks.run``, in its thread: whether it may run another task with the same priority before it returns,
+        """Tells ``Tasks.run``, in its thread, whether it may run another task with the same priority before it returns,
         ``elapsed_ns`` after it began."""
         ...
 
     def hold(self) -> Turn:
-        """By ``Tasks.run``, in its thread: the task goes on elsewhere, and its turn lasts until that says it is over.
-        The thread may run other tasks when ``run`` has returned."""
+        """Lets the task go on elsewhere; called by ``Tasks.run``, in its thread. The task's turn lasts until ``over``
+        is called. The thread may run other tasks when ``run`` has returned."""
         ...
 
     def prioritise(self, entry: int, priority: int, own: int) -> None:
@@ -60,6 +60,5 @@ class Pool(Protocol):
         ...
 
     def risen(self) -> Sequence[int]:
-        """By level, how many listed tasks have risen to it, less those whose own level it is and that have risen from
-        it."""
+        """Number of listed tasks, by level, that have risen to it, less its own tasks that have risen from it."""
         ...

@@ -59,7 +59,7 @@ class Ranks:
 
     @property
     def n_places(self) -> int:
-        """By how many places tasks are counted."""
+        """Number of places by which tasks are counted."""
         return max(1, len(self.names))
 
     def number_of(self, name: str, priority: Any) -> int:

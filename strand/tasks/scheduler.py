@@ -195,7 +195,7 @@ def _chosen(said: Mapping[str, Any], name: str, given: Any) -> Any:
 
 
 def _config(workers: int, policy: Policy) -> EngineConfig:
-    """Of an engine that has tasks, and no ticks."""
+    """Configuration of an engine that has tasks, and no ticks."""
     return EngineConfig(
         n_symbols=1,
         n_strands=1,
@@ -224,7 +224,7 @@ def _config(workers: int, policy: Policy) -> EngineConfig:
 
 
 def _no_symbols(strand: int) -> tuple[str, ...]:
-    """Those of the one strand of an engine without ticks."""
+    """Symbols of the one strand of an engine without ticks."""
     del strand
     return ()
 

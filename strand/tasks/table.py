@@ -119,7 +119,7 @@ class Table:
             )
 
     def unqueue(self, task: TaskFuture) -> None:
-        """By who has claimed a task: it waits no longer. Again and again does no harm."""
+        """Takes a claimed task off the queue. Repeated calls do no harm."""
         self.queued[task._queued_at].discard(task.id)
 
     def requeue(self, task: TaskFuture) -> None:
@@ -137,7 +137,7 @@ class Table:
         return [sum(map(len, self.queued[at :: self._n])) for at in range(self._n)]
 
     def submit_is_over(self) -> None:
-        """By a thread that was among ``submitting``."""
+        """Notes that a thread among ``submitting`` is done."""
         if self.refusal is not None:
             self._look()
 
@@ -152,8 +152,8 @@ class Table:
             self._look()
 
     def refuse(self, reason: str, when_over: Callable[[], None]) -> None:
-        """From here on nothing can be submitted. ``when_over``: what is called when no task is left, here or where the
-        last one ends, and perhaps more than once."""
+        """Refuses further tasks. ``when_over``: called when no task is left, here or where the last one ends, and
+        perhaps more than once."""
         self.refusal = self.refusal or reason
         self._when_over = when_over
         self._look()

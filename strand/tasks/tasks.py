@@ -182,7 +182,7 @@ class Tasks(TaskExecutor):
         return task is not None and self._core.waiting.drop(task, reason)
 
     def fire(self) -> int | None:
-        """With a clock that is not the system's, does what is due.
+        """Runs all that is due, with a clock that is not the system's.
 
         Returns:
             When something is due next, in ns of the clock; None if nothing is.

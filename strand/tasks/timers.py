@@ -92,7 +92,7 @@ class Timers:
                 self._cancelled = 0
 
     def wake(self) -> None:
-        """Has the thread look again at what is due."""
+        """Makes the thread look again for due actions."""
         self._bell.ring()
 
     def next_due_ns(self) -> int | None:
@@ -190,7 +190,7 @@ class Deadlines:
         self._most = max(_MANY, 2 * len(left))
 
     def _set_timer(self) -> None:
-        """For the first entry. The lock is held."""
+        """Sets the timer for the first entry. The lock is held."""
         before, timer = self._timer, None
         if self._heap:
             timer = Timer(self._heap[0][0], self._fire)

@@ -23,7 +23,7 @@ class Turn(Protocol):
 
 
 class EngineTurn:
-    """That of the task in hand, which is away from now on. ``entry``: what the engine knows it by."""
+    """Turn of the current task, which is away from now on. ``entry``: the engine's name for it."""
 
     __slots__ = ("_batches", "charge", "entry")
 
@@ -45,7 +45,8 @@ class Held:
         self._entries: set[int] = set()
 
     def take(self, place: Place) -> EngineTurn:
-        """By the thread of the place, which has nothing in hand afterwards."""
+        """Takes the turn of the task in hand; called by the thread of the place, which has no task in hand
+        afterwards."""
         turn = EngineTurn(place)
         self._entries.add(turn.entry)
         if not place.batches.suspend(away=True):

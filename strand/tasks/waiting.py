@@ -78,7 +78,7 @@ class Waiting:
         self.timers.add(timer)
 
     def _come_due(self, task: TaskFuture, timer: Timer) -> None:
-        """By a timer: the delay, hold or backoff of a task is over."""
+        """Lists a task whose delay, hold or backoff is over; called by a timer."""
         with self.lock:
             if task._timer is not timer:
                 return  # another timer took the place of this one while it was about to come
@@ -131,8 +131,8 @@ class Waiting:
             self.pool.prioritise(task._entry, number, task._number)
 
     def wait_again(self, task: TaskFuture, place: str, number: int, priority: Any, due_ns: int) -> None:
-        """By the worker that has the claim: the task waits, with another priority, and anybody may cancel it.
-        ``due_ns``: when it goes to the pool; 0: now."""
+        """Lets a task wait again, with another priority, so that anybody may cancel it; called by the worker that has
+        the claim. ``due_ns``: the time when it goes to the pool; 0: now."""
         with self.lock:
             task._priority = self.ranks.name_of(number, priority)
             task._rose = None
@@ -175,8 +175,8 @@ class Waiting:
             self.pool.give_up(task._entry)
 
     def end(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
-        """By who has the claim: the task has ended, and the next one of its key goes to the pool. If an exception cuts
-        it short, it is called again, here or in another thread, and does what is left."""
+        """Ends a task, and passes the next one of its key to the pool; called by the thread that has the claim. If an
+        exception cuts it short, it is called again, here or in another thread, and does the rest."""
         self._conclude(task, end, value, error)
         if task._options.key is not None:
             self._advance(task)
@@ -276,7 +276,7 @@ class Waiting:
     # -- what futures ask for
 
     def expire(self, tag: int, due_ns: int) -> None:
-        """By a timer: a deadline is over, and the task expires if it waits and has no other one by now."""
+        """Expires a task whose deadline is over, if it waits and has no other deadline by now; called by a timer."""
         task = self._table.alive.get(tag)
         if task is not None and task._deadline_ns == due_ns:
             over = TaskExpired(f"the deadline of task {task.id} is over", "deadline")

@@ -41,8 +41,8 @@ class Waiter(Protocol):
     def done(self) -> bool: ...
 
     def ahead(self) -> Waiter | None:
-        """The one that has to end before this one begins, as far as that is known: the head of its key's order, or the
-        one that waits while it holds the strand."""
+        """Task or call that has to end before this one begins, as far as it is known. It is the head of its key's
+        order, or the one that waits while it holds the strand."""
 
     def holds(self) -> tuple[dict[int, Waiter], int] | None:
         """Table of waits while a strand is held, and the strand that this one holds; None: it holds none."""

@@ -63,14 +63,14 @@ class Work(Protocol):
         """A thread's life: calls ``seat.live()``."""
 
     def moved(self, place: Place | None) -> None:
-        """By a thread that goes on with another place, or without one, perhaps in the middle of a task."""
+        """Notes that the calling thread goes on with another place, or without one, perhaps in the middle of a task."""
 
     def serve(self, seat: Sitting, place: Place) -> int:
         """Ends the task that is in hand, and runs what comes. Returns what stops that, as ``PyBatches.what``: RESUME, a
         stop, or TASK where the thread came out of a task with another place, or without one."""
 
     def over(self) -> None:
-        """By the last thread that gives its place up, because the workers have stopped."""
+        """Notes the end; called by the last thread that gives its place up, because the workers have stopped."""
 
 
 class TasksAlone:

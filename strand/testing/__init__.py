@@ -1,4 +1,5 @@
-"""For tests of handlers and feeds: ticks from a list, the plain loop, runs that a seed decides, a clock to move."""
+"""Tools for tests of handlers and feeds: ticks from a list, the plain loop, runs that a seed decides, a clock to
+move."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def _fields(at: int, given: TickLike) -> dict[str, Any]:
 
 
 def _price(at: int, name: str, given: Any) -> int:
-    """In units of 1e-9; UNDEF_PRICE for None."""
+    """Price in units of 1e-9; UNDEF_PRICE for None."""
     if given is None:
         return UNDEF_PRICE
     try:

@@ -46,7 +46,7 @@ _under_way = threading.Lock()
 
 
 class SeededDispatcher(EngineRun):
-    """It has a dispatcher's face, as far as ``strand.replay`` looks at it. All of it runs on the calling thread."""
+    """Dispatcher for ``strand.replay`` whose order a seed decides. All of it runs on the calling thread."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class SeededDispatcher(EngineRun):
         return self
 
     def _start(self) -> None:
-        """With the first ticks: handlers are set by then."""
+        """Starts with the first ticks: handlers are set by then."""
         if not _under_way.acquire(blocking=False):
             raise ConfigurationError("seeded: another seeded run is under way: this one can begin when that has ended")
         self._started = True
@@ -157,7 +157,7 @@ class SeededDispatcher(EngineRun):
     # ---- publishing
 
     def publish(self, records: npt.NDArray[Any] | np.void) -> int:
-        """As ``Dispatcher.publish``."""
+        """Publishes as ``Dispatcher.publish`` does."""
         if self._wants_names:
             self._publishing(records)
         array = self._reader.read(records)
@@ -192,7 +192,7 @@ class SeededDispatcher(EngineRun):
         return len(array)
 
     def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
-        """As ``Dispatcher.drain``."""
+        """Drains as ``Dispatcher.drain`` does."""
         if self._closed:
             raise self._state.stopped_error()
         held = self._engine.held_participant()
@@ -213,7 +213,7 @@ class SeededDispatcher(EngineRun):
         return self._fibers.now_ns()
 
     def take(self, ns: int) -> None:
-        """In a handler its worker is busy for so long; elsewhere the workers go on for so long."""
+        """Passes time: in a handler its worker is busy for so long; elsewhere the workers go on for so long."""
         if self._fibers.take(ns):
             return
         until = self._fibers.now_ns() + ns

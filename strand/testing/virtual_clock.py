@@ -19,7 +19,7 @@ class Run(Protocol):
     def now_ns(self) -> int: ...
 
     def take(self, ns: int) -> None:
-        """In a handler its worker is busy for so long; elsewhere the workers go on for so long."""
+        """Passes time: in a handler its worker is busy for so long; elsewhere the workers go on for so long."""
         ...
 
 

@@ -58,7 +58,7 @@ class Block:
     ends_value: bool = False
 
     def places(self) -> npt.NDArray[np.int64]:
-        """Of each row, its place among the block's lines that are not empty."""
+        """Position of each row among the block's lines that are not empty."""
         if self.at is None:
             return np.arange(self.rows, dtype=np.int64)
         return self.at - np.searchsorted(np.array(self.empty, np.int64), self.at)
@@ -208,7 +208,7 @@ class _Parser:
         return Block(rows, rows, len(text), columns, keep=keep)
 
     def _sifted(self, text: bytes) -> Block:
-        """The same without the lines that are no rows, which are looked at one by one."""
+        """Block without the lines that are no rows, which are looked at one by one."""
         lines = _LINE_END.split(text)
         if not lines[-1]:
             lines.pop()

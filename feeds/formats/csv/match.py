@@ -41,9 +41,9 @@ class Match:
         return min((places[name][0] for name in map(normal, names) if name in places), default=None)
 
     def read_column(self, names: Sequence[str]) -> int:
-        """The same of a column that is there, and that is read.
+        """Position of a column that exists and is read.
 
-        Raises FormatError where others have its name, so that nobody knows which one is meant, and where it lies
+        Raises FormatError where other columns have its name, so that the name is ambiguous. Raises it too for a column
         further to the right than columns are read.
         """
         at = self.column(names)
@@ -88,7 +88,7 @@ class _Head:
         self._rows: dict[tuple[tuple[str, ...], str], list[list[str]]] = {}
 
     def below(self, lines: int) -> _Head:
-        """The same without so many lines at its start."""
+        """Head without so many lines at its start."""
         return _Head(self._head, lines) if lines else self
 
     def texts(self, encodings: tuple[str, ...]) -> tuple[list[str], str]:
@@ -113,10 +113,10 @@ def matches(head: bytes) -> Iterator[Match]:
 
 
 def choose(head: bytes, path: str | Path, names: Sequence[str] = ()) -> Match:
-    """The one built-in profile that a file which starts with ``head`` is for.
+    """Chooses the built-in profile for a file that begins with ``head``.
 
-    Of several, it is the one whose pattern of a file's name fits one of ``names``, of the file and of its archive.
-    Raises UnknownFormatError where there is none, or more than one.
+    Of several profiles, it takes the one whose pattern of a file's name fits one of ``names``, of the file and of its
+    archive. Raises UnknownFormatError where there is no such profile, or more than one.
     """
     found = list(matches(head))
     if len(found) > 1:

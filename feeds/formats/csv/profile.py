@@ -116,10 +116,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the ticks that a row becomes.
+    """Tick of the several that a row becomes.
 
-    ``fields`` come beside those of the profile. Only rows whose column ``where`` holds ``text`` have it, and where
-    ``filled`` only those in which it has a price or a size. ``level``: the part is that level of a book.
+    ``fields`` come beside those of the profile. ``where``, ``text``: only rows whose column ``where`` holds ``text``
+    have the part. ``filled``: only rows in which the part has a price or a size have it. ``level``: the part is that
+    level of a book.
     """
 
     fields: tuple[FieldRule, ...]
@@ -268,7 +269,7 @@ def _event(keys: _ProfileKeys, parts: tuple[Part, ...], where: str) -> tuple[str
 
 
 def _parts(given: Any, where: str, size_power: int, of_all: tuple[FieldRule, ...]) -> list[Part]:
-    """One part, or one for each level where it has ``levels``. ``of_all``: the fields that all parts have."""
+    """Returns one part, or one for each level of ``levels``. ``of_all``: the fields that all parts have."""
     keys = checked(_PartKeys, given, where)
     names: tuple[str, ...] = ()
     text = ""

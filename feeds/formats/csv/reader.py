@@ -279,7 +279,7 @@ class CsvFeed(BaseFeed):
 
 
 def _sample(found: Match, head: bytes) -> dict[int, str]:
-    """By position, the first field that is not empty, of the lines of data that ``head`` has."""
+    """Sample of each column: by position, the first field that is not empty, of the lines of data in ``head``."""
     sample: dict[int, str] = {}
     lines = re.split(rb"\r\n|\n|\r", head[found.skip :])
     whole = lines if len(head) < _HEAD_BYTES else lines[:-1] or lines
@@ -294,7 +294,7 @@ def _sample(found: Match, head: bytes) -> dict[int, str]:
 
 
 def _date_of(names: list[str]) -> dt.date | None:
-    """From a file's names, or from that of a folder that is called as a day."""
+    """Date from a file's names, or from that of a folder that is called as a day."""
     if date := date_in_names(names):
         return date
     folder = (split_member(Path(names[0]))[0] if not Path(names[0]).exists() else Path(names[0])).parent.name

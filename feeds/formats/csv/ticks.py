@@ -428,7 +428,7 @@ class _RunningTotals:
         return found, np.zeros(len(totals), np.bool_)
 
     def _one_by_one(self, keys: list[int], totals: list[int], days: list[int]) -> tuple[list[int], list[bool]]:
-        """The same of rows of which one falls: the next one is compared with the last one that is a total."""
+        """Differences of rows of which one falls: the next row is compared with the last one that is a total."""
         found, falls = [], []
         for key, total, day in zip(keys, totals, days, strict=True):
             before, fallen = int(self._totals[key]), total < int(self._totals[key])

@@ -218,7 +218,7 @@ class TimeReader:
         return f'; for stamps and clocks give unit = "stamp" or "clock": {STAMPS}'
 
     def unresolved(self) -> int | None:
-        """At the file's end: the column whose last rows lie in an hour that comes twice, with no second pass."""
+        """Column whose last rows, at the file's end, lie in an hour that comes twice, with no second pass."""
         return next((time.column for time in self._columns if time.local and time.clocks.is_open), None)
 
 

@@ -181,7 +181,7 @@ class SymbolTable:
         return any(ids.setdefault(name, number) != number for number, _, _, name in self._rows)
 
     def unmapped(self, instrument: int, time_ns: int) -> tuple[int, int, int]:
-        """For an id that has no name at a time: the first and last ns of that UTC day, and its key."""
+        """Mapping of an id that has no name at a time: the first and last ns of that UTC day, and its key."""
         first = time_ns - time_ns % DAY_NS
         self.unnamed.add(instrument)
         return first, min(first + DAY_NS - 1, _LAST_NS), self.key(f"id:{instrument}")

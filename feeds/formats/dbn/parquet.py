@@ -211,7 +211,7 @@ class DatabentoSource(Dialect):
         return np.array(batch.column(name).cast(pa.binary()).to_pylist(), "S1")
 
     def _prices(self, batch: Any, name: str) -> Array:
-        """In units of 1e-9. A float stands for the shortest decimal that rounds to it."""
+        """Prices in units of 1e-9. A float stands for the shortest decimal that rounds to it."""
         import pyarrow.types as kinds
 
         column = batch.column(name)

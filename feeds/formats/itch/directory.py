@@ -69,7 +69,7 @@ class ItchSymbols(Sequence[str]):
         return tuple(market_event(message, midnight_ns) for message in self._decoder.market_events())
 
     def attributes(self) -> Mapping[str, StockAttributes]:
-        """By name; stocks that share one cannot be: the directory gives each locate its own."""
+        """Attributes by name; no two stocks share a name: the directory gives each locate its own."""
         kept = self._decoder.attributes
         if kept is None:
             return {}

@@ -98,7 +98,7 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class Chain:
-    """One symbol's numbers. ``drops``: whether messages that run back are left out.
+    """Numbers of one symbol. ``drops``: whether messages that run back are left out.
 
     Attributes:
         last: The latest number; None: there was none.

@@ -161,7 +161,7 @@ class JsonTicks:
         line: int | None = None,
         size: int = 1_024,
     ) -> None:
-        """The same of a message that has been parsed. ``size``: bytes of its text, as far as they are known."""
+        """Takes a message that has been parsed. ``size``: bytes of its text, as far as they are known."""
         self.counts["messages"] += 1
         try:
             self._follow_connection(message, now_ns)

@@ -1,4 +1,4 @@
-"""One LEAN tick archive: what its names say, and its rows as ticks."""
+"""Reader of one LEAN tick archive: the facts in its names, and its rows as ticks."""
 
 from __future__ import annotations
 

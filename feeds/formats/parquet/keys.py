@@ -197,7 +197,8 @@ class Keys:
         self._of_small[values[small].astype(np.intp)] = small + first
 
     def _by_place(self, column: Any, bad: Mask | None) -> tuple[ByRow, Rows]:
-        """As ``_by_value``. Only values that occur get keys: a dictionary may also hold the symbols of other files."""
+        """Keys as ``_by_value`` has them. Only values that occur get keys: a dictionary may also hold the symbols of
+        other files."""
         if self._dictionary is None or not self._dictionary.equals(column.dictionary):
             self._take(column)
         places = numbers(column.indices)

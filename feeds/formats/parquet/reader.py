@@ -401,8 +401,8 @@ class ParquetFeed(BaseFeed):
         return None if kept.all() else kept
 
     def statistics(self) -> dict[str, int]:
-        """Of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,
-        ``rows_rounded`` (those of the ticks in which a number was rounded), ``row_groups_passed_over``,
+        """Counts of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,
+        ``rows_rounded`` (rows of ticks in which a number was rounded), ``row_groups_passed_over``,
         ``rolled_instruments`` (names that went over to another instrument, in Databento's tables)."""
         return dict(self._counts)
 

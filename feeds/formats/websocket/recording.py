@@ -92,7 +92,7 @@ class MessageRecorder:
         self._write(message_line(data, now_ns))
 
     def event(self, kind: Literal["connected", "disconnected"], text: str, now_ns: int) -> None:
-        """That a connection was made, or lost. Raises as ``message`` does."""
+        """Records that a connection was made, or lost. Raises as ``message`` does."""
         self._latest_ns = now_ns
         self._write(entry_line(now_ns, kind.encode(), json.dumps(text[:_MAX_EVENT_TEXT]).encode()))
 
@@ -176,7 +176,7 @@ class RecordedMessages(JsonFileFeed):
         return self._ticks.events
 
     def statistics(self) -> dict[str, int]:
-        """As ``WebSocketFeed.statistics`` has them."""
+        """Counts as ``WebSocketFeed.statistics`` has them."""
         return self._ticks.statistics()
 
     def _take(self, line: Line | None) -> bool:

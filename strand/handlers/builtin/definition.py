@@ -37,7 +37,7 @@ class Builtin:
 
     @property
     def options(self) -> dict[str, Option]:
-        """Its options, by name in their order."""
+        """Options of the handler, by name in their order."""
         found = {}
         for name, option in options_of_function(self.make).items():
             about = ABOUT.get(f"{self.make.__name__}.{name}", ABOUT.get(name, ""))

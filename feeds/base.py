@@ -27,8 +27,8 @@ _PATH: Final = 80
 #: A one-dimensional array of ``strand.TICK`` records, in replay order, valid until the next batch is asked for.
 TickBatch = npt.NDArray[np.void]
 
-#: What a feed's ticks mean where formats differ. Handlers decide by this alone what is a trade and whether they need
-#: order books, and it is kept in files that are converted.
+#: Meaning of a feed's ticks, in which formats differ. Handlers decide by it alone which ticks are trades, and whether
+#: they need order books. Converted files keep it.
 #:
 #: - ``"plain"``: trades and quotes that say all themselves. The side of action T is the aggressor's, the side of
 #:   action F the resting order's.

@@ -13,7 +13,7 @@ from strand.feeds.io.bytestream import InflateLimits
 
 __all__ = ["option_values"]
 
-#: What a command has an option of its own for.
+#: Reader options for which a command has an option of its own.
 _ELSEWHERE: Final = ("symbols", "date", "profile", "on_bad_record")
 _TRUTHS: Final = {"true": True, "false": False}
 #: The keys of a column that may be a list.

@@ -126,7 +126,7 @@ __all__ = [
     "vwap",
 ]
 
-# Where a name comes from when it is first asked for; all others are of strand.handlers.
+# Module of a name that is imported on first use; all others are of strand.handlers.
 _MODULES = {
     "Aging": "strand.policies.aging",
     "Attached": "strand.outside.attached",
@@ -164,7 +164,7 @@ _MODULES = {
     "task": "strand.tasks.registry",
 }
 
-# What a user asks for by its name, as ``strand.feeds.open``.
+# Subpackages that users reach by name, as ``strand.feeds.open``.
 _PACKAGES = ("errors", "feeds", "handlers", "testing", "ticks", "units")
 
 

@@ -81,7 +81,7 @@ class Background(Generic[T]):
         self._allowed = allowed
         self._inside = inside or Inside()
         self._waiting = queue.SimpleQueue() if waiting is None else waiting
-        #: Whether the thread is to end before the items that wait.
+        #: True if the thread is to end before the items that wait.
         self.stopping = False
         # Daemonic: an iteration that was not finished must not keep the interpreter from exiting.
         self.thread = _Thread(target=self._run, name=name, daemon=True)
@@ -254,7 +254,7 @@ class BackgroundReader(Generic[Buffer, T]):
 
         self._made = made
         self._interrupt = interrupt
-        #: Whether ``get`` has come to the end, or raised.
+        #: True once ``get`` has come to the end, or raised.
         self.is_over = False
         waiting: _LastFirst[Buffer] | None = _LastFirst() if last_first else None
         background: Background[Buffer] = Background(work, ended, name, waiting=waiting)

@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["HEADERS", "get_include"]
 
-#: What is installed: the handler's contract, the tick, result codes, and the row of order books for chains.
+#: Installed headers: the handler's contract, the tick, result codes, and the row of order books for chains.
 HEADERS: Final = (
     "sd_handler.h", "sd_task.h", "sd_tick.h", "sd_error.h", "handlers/book.h", "handlers/book_questions.h",
     "handlers/book_row.h", "handlers/trade.h",

@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 _PR_SET_TIMERSLACK: Final = 29
-#: How long the main thread waits for the end of a thread at one go.
+#: Longest single wait of the main thread for the end of a thread.
 _JOIN_S: Final = 0.05
 
-#: What is wrong where a thread that is inside would wait.
+#: Error text for a thread that is inside and would wait.
 WAITS_FOR_ITSELF: Final = (
     "this thread is inside the dispatcher and would wait for itself (in a handler, on_stop or on_finish, "
     "or in a signal handler or __del__ that interrupts a call of the dispatcher)"

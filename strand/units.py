@@ -50,7 +50,7 @@ NO_SIZE_UNIT: Final = (
 )
 _NEVER: Final = (UNDEF_PRICE, -1 - UNDEF_PRICE)
 
-#: What a number needs to be one: fields beside it, with the least they have to be. None: the field has to be defined.
+#: Conditions for a number to be defined: fields beside it, with their least values. None: the field has to be defined.
 Given: TypeAlias = Mapping[str, int | None]
 
 
@@ -117,15 +117,15 @@ NOTIONAL: Final = _dtype("<f8", Meaning("notional"))
 TIME: Final = _dtype("<i8", Meaning("time", none=_NEVER))
 #: A length of time: i8, ns.
 SPAN: Final = _dtype("<i8", Meaning("span"))
-#: How many: i8.
+#: Count: i8.
 COUNT: Final = _dtype("<i8", Meaning("count"))
 #: A number without a unit: f8.
 RATIO: Final = _dtype("<f8", Meaning("ratio"))
 #: The number of a letter: u4.
 LETTER: Final = _dtype("<u4", Meaning("letter", none=(0,)))
-#: What a handler needs to go on and no table shows, as half of a sum of 128 bits: i8.
+#: Working state of a handler that no table shows, such as half of a sum of 128 bits: i8.
 INNER: Final = _dtype("<i8", Meaning("inner"))
-#: What users declare in annotations, by the name of its quantity.
+#: Declarations for users' annotations, by the name of the quantity.
 BY_NAME: Final[Mapping[str, np.dtype[Any]]] = {
     "price": PRICE, "size": SIZE, "total": TOTAL, "notional": NOTIONAL, "time": TIME, "span": SPAN, "count": COUNT,
     "ratio": RATIO,

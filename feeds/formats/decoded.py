@@ -40,7 +40,7 @@ class DecodedFeed(BaseFeed):
     options that come from the selection and ``on_bad_record``; the format adds its own.
     """
 
-    #: What ``batch_ticks`` is a multiple of.
+    #: Divisor of ``batch_ticks``.
     batch_step: ClassVar = BATCH_STEP
     _decoder: Decoder
     _info: FeedInfo

@@ -95,7 +95,7 @@ def _never(found: Input) -> bool:
     return False
 
 
-# What is told by a magic comes before what is told by how its first records look.
+# Formats known by a magic come before those known by the look of their first records.
 _FORMATS: Final = (
     Format("npy", "numpy arrays (.npy, .npz)", "npy.reader", "NpyFeed", (".npy", ".npz"), _is_numpy),
     Format("dbn", "Databento DBN", "dbn.reader", "DbnFeed", (".dbn",), begins=(b"DBN",)),

@@ -21,9 +21,9 @@ __all__ = ["KEPT_BYTES", "STANDARD_INPUT", "PipeStream", "RawStream", "Source", 
 
 #: The name that stands for standard input.
 STANDARD_INPUT: Final = "-"
-#: How much of a pipe may be read before it can no longer be read from its start.
+#: Bytes of a pipe that may be read before it can no longer be read from its start.
 KEPT_BYTES: Final = 1 << 20
-#: How long a named pipe may have no writer before it is given up.
+#: Time for which a named pipe may have no writer before it is given up.
 WRITER_WAIT_S = 10.0
 
 

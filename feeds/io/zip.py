@@ -36,7 +36,7 @@ def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
             end = path.stat().st_size
             raise TruncatedFeedError("the zip archive ends before its directory", path=path, offset=end) from error
         raise FormatError(f"is not a zip archive: {error}", path=path, offset=0) from error
-    # Which exception zipfile raises for a damaged directory depends on the damage.
+    # The exception of zipfile for a damaged directory depends on the damage.
     except (OSError, NotImplementedError, ValueError, OverflowError) as error:
         raise FeedError(f"cannot be read: {error}", path=path) from error
     with archive:

@@ -17,7 +17,7 @@ from strand.feeds.io.sources import Source
 __all__ = ["MAX_WINDOW_BYTES", "ZSTD_MAGIC", "ZstdStream", "is_zstd"]
 
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-#: What a frame may ask to be kept in memory.
+#: Bound on the memory that a frame may ask for.
 MAX_WINDOW_BYTES: Final = 1 << 27
 _SKIPPABLE: Final = b"\x2a\x4d\x18"  # after a first byte of 0x50 to 0x5f
 _BLOCK_BYTES: Final = 128 << 10

@@ -32,7 +32,7 @@ from strand.zones import zone_named
 
 __all__ = ["MoldFeed"]
 
-# How long a call into the core may last: Python handles signals between calls.
+# Longest call into the core: Python handles signals between calls.
 _SLICE_NS: Final = 100_000_000
 # As many as one call can deliver: no ITCH message is shorter than 12 bytes.
 _BATCH_TICKS: Final = OUT_BYTES // (2 + 12) + 1

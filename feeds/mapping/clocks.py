@@ -27,7 +27,7 @@ from strand.zones import zone_named
 __all__ = ["CLOCKS", "STAMPS", "Ambiguous", "LocalTimes", "Pattern", "TextTimes", "TwiceError", "pattern_of"]
 
 Times = npt.NDArray[np.int64]
-#: What is done with a local time that comes twice: see ``LocalTimes``.
+#: Treatment of a local time that comes twice: see ``LocalTimes``.
 Ambiguous = Literal["infer", "earliest", "latest", "raise"]
 
 #: The forms that need no pattern, and patterns for others, as errors list them.

@@ -14,7 +14,7 @@ from strand.feeds.mapping.rules import names_of, told
 
 __all__ = ["MEND", "Options", "check_options"]
 
-#: What an error about a row ends with.
+#: End of an error about a row.
 MEND: Final = (
     "mend it or its mapping; on_bad_record='skip' leaves such rows out, and a book that lacks an order is wrong"
 )

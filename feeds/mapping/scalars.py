@@ -17,7 +17,7 @@ __all__ = [
     "converter", "id_of", "kind_of", "shown",
 ]  # fmt: skip
 
-#: What a profile calls the kinds of ticks, and the letters that it may name.
+#: Names of the kinds of ticks in a profile, and the letters that it may name.
 KINDS: Final = {
     "none": KIND_NONE, "order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS,
 }  # fmt: skip
@@ -27,7 +27,7 @@ IDS: Final = ("order_id", "ref_id", "sequence")
 PRICES: Final = ("price", "bid_price", "ask_price")
 SIZES: Final = ("size", "bid_size", "ask_size")
 SMALL: Final = ("publisher_id", "flags", "depth")
-#: Where both sides of a quote are kept.
+#: Fields for both sides of a quote.
 PLACES: Final = {"bid_price": "price", "bid_size": "size", "ask_price": "order_id", "ask_size": "ref_id"}
 _POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 #: Letters of a value in an error.

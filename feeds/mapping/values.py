@@ -46,7 +46,7 @@ _POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 ONLY_NS: Final = -(-(1 << 63) // 1000)
 #: Years in which the times of recorded markets lie: in them a number has one unit at most.
 _OUR_NS: Final = (631_152_000 * 10**9, 4_102_444_800 * 10**9)
-#: What sides and actions may be called, in any case.
+#: Names of sides and actions, in any case.
 SIDES: Final = {"b": b"B", "buy": b"B", "bid": b"B", "a": b"A", "s": b"A", "sell": b"A", "ask": b"A", "offer": b"A",
                 "n": b"N", "none": b"N", "": b"N"}  # fmt: skip
 ACTIONS: Final = {"a": b"A", "add": b"A", "c": b"C", "cancel": b"C", "d": b"C", "delete": b"C", "m": b"M",

@@ -43,7 +43,7 @@ class DatedFeed(SelectedFeed):
         super().__init__(feed, Selection())
         self._zone = zone
         self._cleared = 0
-        #: How many clear records the latest batch has; 0 for a batch of ticks.
+        #: Number of clear records in the latest batch; 0 for a batch of ticks.
         self._clears = 0
 
     @property

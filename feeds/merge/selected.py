@@ -147,7 +147,7 @@ class SelectedFeed(BaseFeed):
         self.skipped = skipped_of(feed)
         self._passed_over = 0
         self._known, self._wanted = -1, np.zeros(0, np.bool_)
-        #: How many ticks the other feed's latest batch had, and which of them this feed yields.
+        #: Number of ticks in the other feed's latest batch, and those of them that this feed yields.
         self._given: int | None = None
         self._chosen: npt.NDArray[np.bool_] | slice = slice(None)
 

@@ -34,7 +34,7 @@ __all__ = [
     "symbol_weights",
 ]
 
-#: How messages spread over symbols: as on the calibrated day, or by rank to the power of minus this.
+#: Spread of messages over symbols: as on the calibrated day, or by rank to the power of minus this.
 Skew = Literal["calibrated"] | float
 
 CALIBRATED_SYMBOLS: Final = 8172

@@ -54,7 +54,7 @@ _ENDINGS: Final = {
 }
 #: The formats that cannot hold every tick, in the words of errors.
 _NAMES: Final = {"parquet": "Parquet", "arrow": "Arrow", "itch": ItchTicks.TARGET, "dbn": DbnTicks.TARGET}
-#: What can be written, by name.
+#: Formats that can be written, by name.
 TARGETS: Final = tuple(dict.fromkeys(_ENDINGS.values()))
 _PACKED: Final = (".gz", ".zst")
 _COPY_BYTES: Final = 1 << 20

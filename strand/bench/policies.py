@@ -40,10 +40,10 @@ from strand.validate import is_number, whole
 
 __all__ = ["LevelOutcome", "PoliciesOptions", "PolicyOutcome", "run_policies"]
 
-#: How long the measurement of what the workers can do may take, about.
+#: Approximate time for measuring the workers' capacity.
 CAPACITY_S: Final = 0.5
 CAPACITY_ROUNDS: Final = 3
-#: What arrivals may take in memory.
+#: Bound on the memory of arrivals.
 MAX_BYTES: Final = 4 << 30
 
 Ticks = npt.NDArray[Any]

@@ -34,7 +34,7 @@ FLAT_OUT: Final[tuple[WayName, ...]] = ("serial", "static", "static_lpt", "stran
 PACED: Final[tuple[WayName, ...]] = ("static", "static_lpt", "strand")
 #: Rounds that settle what static routing can carry.
 CAPACITY_ROUNDS: Final = 3
-#: What a busy neighbour may take at most, should nothing stop it.
+#: Longest run of a busy neighbour that nothing stops, in seconds.
 NEIGHBOUR_S: Final = 60.0
 
 Ticks = npt.NDArray[Any]

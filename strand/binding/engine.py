@@ -73,7 +73,7 @@ class Engine(Counters):
         d = owned(out[0], core.lib.sd_dispatcher_destroy)
         super().__init__(d, config.n_workers, participants, config.counters_start, core)
         self.tasks = Tasks(d, core)
-        #: Whether strands go on after the failure of another one; see ``go_on_after_failures``.
+        #: True if strands go on after the failure of another one; see ``go_on_after_failures``.
         self.goes_on = False
         self._keep: list[Any] = []
         self._tracked: dict[int, Any] = {}
@@ -299,7 +299,7 @@ class Engine(Counters):
         """Tells whether the position of a strand's failure counts every tick published before it, because none was
         dropped."""
         books = self.inspect(strand)
-        # Where strands go on, those of a strand that has failed come after its failure.
+        # If strands go on, the drops of a failed strand come after its failure.
         after = books.dropped[_QUARANTINED] if self.goes_on else 0
         return sum(books.dropped) == after and not books.lost
 

@@ -45,7 +45,7 @@ AGING_BY_LOAD: Final[int] = lib.SD_AGING_BY_LOAD
 ALL_BUT_ONE: Final[int] = lib.SD_ALL_BUT_ONE
 #: Addresses that a task takes at most, with what a policy keeps of it on all lists.
 TASK_ADDRESSES: Final = 1024
-#: What weighs a group of weight 1 in the core.
+#: The core's weight of a group of weight 1.
 UNIT_WEIGHT: Final[int] = lib.SD_FAIR_UNIT_WEIGHT
 #: Segments that can lie in one participant's cache.
 CACHED_SEGMENTS: Final[int] = 2 * lib.SD_FREE_RUN

@@ -66,7 +66,7 @@ RETAIL_INTEREST: Final[int] = lib.SD_ITCH_RETAIL_INTEREST
 DIRECT_LISTING: Final[int] = lib.SD_ITCH_DIRECT_LISTING
 DIRECT_LISTING_OPEN: Final[int] = lib.SD_ITCH_DIRECT_LISTING_OPEN
 BROKEN_TRADE: Final[int] = lib.SD_ITCH_BROKEN_TRADE
-#: What the bits of orders and trades mean.
+#: Meaning of the bits of orders and trades.
 FLAGS: Final = Flags(unprinted=NON_PRINTABLE, cross=CROSS, other=ATTRIBUTED | CROSS_MASK)
 
 #: The length field that leads each message.
@@ -77,7 +77,7 @@ assert NAME_BYTES == lib.SD_ITCH_SYMBOL_BYTES
 _WHOLE: Final = f"V{TICK.itemsize}"
 _NO_TICKS: Final = empty(0)
 
-#: What a directory message says of a stock beside its name, as it says it: text, and big-endian numbers.
+#: Attributes of a stock in a directory message, as they lie there: text, and big-endian numbers.
 ATTRIBUTES: Final = np.dtype(
     [
         ("market_category", "S1"),

@@ -15,7 +15,7 @@ from strand.binding import ffi
 
 __all__ = ["Memory", "bytes_of", "filled", "held", "owned"]
 
-#: What frees each pointer, by a reference to the pointer.
+#: Finalizer of each pointer, by a reference to the pointer.
 _freed_by: dict[weakref.ref[Any], Any] = {}
 
 

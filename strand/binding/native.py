@@ -22,7 +22,7 @@ __all__ = [
     "wake_pointer",
 ]
 
-#: Where compiled code finds what it needs to emit and to ask for timers: bytes into sd_context and sd_output_writer.
+#: Offsets that compiled code needs to emit and to set timers: bytes into sd_context and sd_output_writer.
 CONTEXT_OFFSETS: Final = {
     name: int(ffi.offsetof("sd_context", name))
     for name in (

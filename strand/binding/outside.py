@@ -53,7 +53,7 @@ class OutsideView(Counters):
         text = lib.sd_outside_description(self._o, size)
         if size[0] > _LONGEST_DESCRIPTION:
             raise AttachError("it is damaged: its description cannot be read")
-        #: What the dispatcher says of itself, JSON.
+        #: The dispatcher's description, JSON.
         self.description = bytes(ffi.buffer(text, size[0]))
         address = int(ffi.cast("uintptr_t", lib.sd_outside_map(self._o)))
         #: The strand of each symbol, shape (n_symbols,), as it is now: it may change until the first tick comes.

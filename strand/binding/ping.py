@@ -15,7 +15,7 @@ from strand.binding.gate import checked
 __all__ = ["PingResult", "ping"]
 
 
-#: How long a worker is watched while nothing comes.
+#: Time for which an idle worker is watched.
 QUIET_NS: Final = 200_000_000
 
 

@@ -81,7 +81,7 @@ class PyBatches:
         self._participant = participant
         #: The words of the structure, for reading one of an array takes half the time of a field of a structure.
         self.words = array("q", bytes(ffi.sizeof("sd_py_worker")))
-        #: What ``go_on`` takes.
+        #: Argument of ``go_on``.
         self.hand = core.ffi.from_buffer("sd_py_worker *", self.words)
         self.hand.d, self.hand.participant = d, participant
         self._batch = core.ffi.addressof(self.hand, "batch")

@@ -36,7 +36,7 @@ class PlainRows:
 
 #: A record's place: its number in the order of publishing, and the feed's time there.
 POSITION: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
-#: What precedes a record that was emitted.
+#: Head before an emitted record.
 HEAD: Final = np.dtype([("number", "<u8"), ("sequence", "<i8"), ("time", "<i8"), ("key", "<u4"), ("link", "<u4")])
 
 

@@ -37,7 +37,7 @@ class Space:
             MemoryError,
         )
         self.pointer: Final[Any] = owned(out[0], lib.sd_space_destroy)
-        #: What makes books that were read back this process's, and the books.
+        #: Functions that adopt books which were read back, and the books.
         self._books: list[tuple[Callable[[Any, Any], int], Any]] = []
 
     def offset_of(self, pointer: Any) -> int:

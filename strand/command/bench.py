@@ -198,7 +198,7 @@ def latency(as_json: bool, spinning: int, parked: int) -> None:
         print_latency(Console(), results, machine)
 
 
-#: What ``--scenario letters`` takes.
+#: Options of ``--scenario letters``.
 _OF_LETTERS: Final = ("seconds", "load", "workers", "seed")
 
 

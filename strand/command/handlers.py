@@ -21,7 +21,7 @@ from strand.handlers.loading import Makes, configured, find, needs, options_of
 
 __all__ = ["handlers"]
 
-#: What stands for options that are not given, where that is not nothing.
+#: Text for options that are not given, if it is not empty.
 UNSAID: Final = {"book": "by the feed", "fills": "by the feed"}
 
 
@@ -63,7 +63,7 @@ def _summary(like: Makes) -> str:
 
 def _describe(name: str, like: Makes, given: dict[str, str]) -> dict[str, Any]:
     options, lacking = options_of(like), needs(like)
-    # What it keeps may depend on options that have to be given.
+    # Its state may depend on options that have to be given.
     waits = not given and lacking and options.keys() >= set(lacking)
     made = None if waits else configured(like, given, name)
     return {

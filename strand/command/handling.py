@@ -13,7 +13,7 @@ from strand.handlers.loading import load_handler
 
 __all__ = ["NAME", "given_options", "handling"]
 
-#: How a handler is named.
+#: Forms of a handler's name.
 NAME = "NAME|MODULE:FUNCTION"
 
 

@@ -144,7 +144,7 @@ def replay(
         ended_early(error.partial, error)
         raise
     except (FeedError, StrictError, UnknownSymbolError) as error:
-        # What was handled before the fault is reported; only then is the fault, by main.
+        # The ticks handled before the fault are reported first; main reports the fault after them.
         ended_early(error.partial, error)
         raise
     if out is not None:

@@ -29,7 +29,7 @@ _OF_SIZES: Final = frozenset(("size", "total", "size squared", "notional"))
 _OWN_UNITS: Final = "[yellow]sizes are in the units of each feed, which differ[/]"
 #: Columns of tables that are no numbers.
 _OF_TEXT: Final = frozenset(("worker", "symbols", "state", "field", "value"))
-#: What JSON has.
+#: Types that JSON has.
 _PLAIN: Final = (int, float, str)
 
 

@@ -23,7 +23,7 @@ __all__ = ["check_groups", "check_marks", "check_priorities", "in_a_file"]
 
 _NAMES: Final = {kind.__name__: name for name, kind in POLICIES.items()}
 _MADE: Final = re.compile(rf"\b({'|'.join(_NAMES)})\(\)")
-#: What the dispatcher's errors tell to give, and what that is in a file.
+#: Arguments named in the dispatcher's errors, and their names in a file.
 _IN_A_FILE: Final = {
     "policy=": "policy.name = ",
     "groups=, or regroup() a symbol": "the table groups",

@@ -36,7 +36,7 @@ def shown(value: Any) -> str:
 #: A table that holds those of a scheduler, and one beside them that says when to alert.
 WRAPPER: Final = "napoleon_scheduler"
 MONITORING: Final = "monitoring"
-#: What is said of that one.
+#: Message about that table.
 NOT_EVALUATED: Final = "monitoring: its values are checked, but nothing evaluates them: there are no alerts yet"
 _LEVELS_OF_ALERT: Final = ("warning", "critical")
 #: Its tables: of shares from 0 to 1, or of counts. Those of resources have ``collection_interval``, too.

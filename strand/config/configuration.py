@@ -36,9 +36,9 @@ from strand.spans import span_text
 
 __all__ = ["DEFAULT", "FOLLOWS", "Config", "Entry", "check_file", "has_monitoring", "plain"]
 
-#: Where a value comes from that nobody has given.
+#: Origin of a default value.
 DEFAULT: Final = "default"
-#: Where the timeout of a level comes from that has to keep between its neighbours.
+#: Origin of a level's timeout that has to keep between its neighbours.
 FOLLOWS: Final = "follows from the others"
 #: The tables that another policy takes the place of.
 _ORDERING: Final = ("policy", "priorities", "groups")

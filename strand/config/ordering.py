@@ -90,7 +90,7 @@ def check_policy(given: Mapping[Key, Any], problems: list[str]) -> Policy | None
     found = None
     if needed <= arguments.keys():
         found, faulty = _make(kind, arguments | ({"timeouts": timeouts} if timeouts else {}), wrong)
-        # What priorities there are depends on the classes.
+        # The priorities depend on the classes.
         if found is None and not faulty & (needed | {"classes"}):
             right = {option: value for option, value in arguments.items() if option not in faulty}
             found, _ = _make(kind, right, [])

@@ -14,7 +14,7 @@ from strand.feeds.io.files import small_text
 
 __all__ = ["Key", "format_of", "key_text", "read_file"]
 
-#: Where a value stands: ``("worker_pool", "max_workers")``, ``("priorities", "symbols", "AAPL")``.
+#: Key of a value: ``("worker_pool", "max_workers")``, ``("priorities", "symbols", "AAPL")``.
 Key = tuple[str, ...]
 
 _BARE: Final = re.compile(r"[\w*-]+")

@@ -120,7 +120,7 @@ def _run_again(parting: Parting, side: int, source: Sequence[str] | None, load: 
             _publish(dispatcher, ticks, by, kept)
             dispatcher.drain()
             states = _states(dispatcher)
-            # What handlers emit at the end of a run is no part of a rest.
+            # Records emitted at the end of a run are no part of a rest.
             rest = end is None or end.ticks != by or all(states.get(n) == state for n, state in recorded.items())
             if rest:
                 _take(dispatcher, kept)

@@ -171,7 +171,7 @@ def _difference(at: int, one: _Reader, two: _Reader) -> RecordDifference:
         only = "b" if a is None else "a"
     else:
         next_a, next_b = one.record(), two.record()
-        # Where one file goes on with what the other has now, the record between was left out of it.
+        # If one file goes on with the other's present record, it left out the record between.
         if next_a is not None and _same(next_a, b) and not (next_b is not None and _same(a, next_b)):
             only = "a"
         elif next_b is not None and _same(a, next_b) and not (next_a is not None and _same(next_a, b)):

@@ -92,7 +92,7 @@ class _Side:
         self.at: Interval | None = None
         #: Outputs where both were last the same.
         self.outputs: Mapping[str, OutputState] = {}
-        #: Whether ``at`` is how the run ended, and not a rest on the way: handlers may act at the end of a run.
+        #: True if ``at`` is the run's end, and not a rest on the way: handlers may act at the end of a run.
         self.ended = False
 
     def advance(self) -> None:

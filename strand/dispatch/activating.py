@@ -16,7 +16,7 @@ from strand.validate import whole
 __all__ = ["Activating", "Load", "decide", "least_of"]
 
 _log: Final = logging.getLogger("strand.workers")
-#: How often is looked, in ns.
+#: Interval of looks, in ns.
 EVERY_NS: Final = 20_000_000
 #: One more after so many looks in a row at which more strands waited than the active workers can be in.
 LOOKS_TO_MORE: Final = 2

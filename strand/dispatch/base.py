@@ -64,7 +64,7 @@ class RunBase:
         self._handlers, self._handler_of_symbol = assign_handlers(
             self._table, handler, handlers, self._reader.dtype, feed
         )
-        #: Which symbols have to share a strand, by symbol; None: all may be apart.
+        #: Units of symbols that have to share a strand, by symbol; None: all may be apart.
         self._units = basket_units(self._table, self._handlers, self._handler_of_symbol)
         self._orders = OrderWatch(self._handlers, self._handler_of_symbol)
         self._inside = Inside()
@@ -79,7 +79,7 @@ class RunBase:
         self._bound = [h.bind(context) for h in self._handlers]
         self._makers = context.makers
         self._contracts = context.contracts
-        #: Whether a symbol has to have its name before its first tick, since its contract goes by that.
+        #: True if a symbol has to have its name before its first tick, since its contract goes by that.
         self._wants_names = any(contracts.address for contracts in context.contracts)
         self._baskets = BasketRows(context.baskets, self._units)
         self._rows = Rows(self._table, memory, self._handlers, self._handler_of_symbol)

@@ -39,11 +39,11 @@ __all__ = ["CallFuture", "Calls", "SymbolView"]
 
 R = TypeVar("R")
 
-#: How long a caller waits before it looks whether the run still goes on.
+#: Longest single wait of a caller before it checks that the run still goes on.
 SLICE_NS = 20_000_000
 #: The first tag of a call. Tasks have those below.
 _FIRST: Final = 1 << 62
-#: Where Future says what an Exception of a callback was.
+#: Logger in which Future reports a callback's exception.
 _log = logging.getLogger("concurrent.futures")
 
 
@@ -95,7 +95,7 @@ class CallFuture(Future[R]):
         self._condition = Bell()  # type: ignore[assignment]  # of which CPython's code takes the lock and notify_all
         self.symbol = symbol
         self._strand = strand
-        #: What the engine knows it by, once it is enqueued.
+        #: The engine's tag for it, once it is enqueued.
         self.handle = 0
         self._calls = calls
         self._tag = tag

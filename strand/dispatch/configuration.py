@@ -50,7 +50,7 @@ __all__ = [
 #: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
 AHEAD_TICKS = 1 << 15
 _MAX_BATCH: Final = 65_536
-#: What is written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand).
+#: Bytes written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand).
 _SYMBOL_BYTES, _STRAND_BYTES = 16, 128
 #: Strands that may stand at their bound, paused or slow, before the default pool of segments is used up.
 FULL_STRANDS = 64

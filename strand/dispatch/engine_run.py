@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 __all__ = ["EngineRun", "RunEnd"]
 
-#: What has become of a record, by counter.
+#: Fate of a record, by counter.
 _FINISHED: Final = slice(COUNTERS.index("handled"), COUNTERS.index("lost") + 1)
-#: How many failures a user sees.
+#: Number of failures that a user sees.
 _FAILURES: Final = 64
-#: How often books that do not balance are read again, and after how long each time.
+#: Number of repeated readings of books that do not balance, and the pause before each.
 _VERIFICATIONS: Final = 100
 _VERIFY_AGAIN_S: Final = 0.01
 

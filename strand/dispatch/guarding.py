@@ -19,7 +19,7 @@ from strand.threads import Inside
 __all__ = ["Guarding"]
 
 _log: Final = logging.getLogger("strand.guard")
-#: What waits, for the log.
+#: Work that waits per resource, for the log.
 _WAITS: Final = {
     "cpu": "strands of level low wait",
     "memory": "only levels immediate and high go on, and what frees memory",

@@ -16,7 +16,7 @@ from strand.errors import MissingExtraError
 __all__ = ["Meter", "Meters", "cpu_meter", "io_meter", "memory_meter"]
 
 ROOT: Final = Path("/")
-#: Where a limit stands, what is used of it, and the count in memory.stat of what the kernel gives back by itself.
+#: Files of a limit and of its use, and the count in memory.stat of memory that the kernel can reclaim by itself.
 _MEMORY: Final = {
     2: ("memory.max", "memory.current", "inactive_file"),
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -46,7 +46,7 @@ class Meters:
         }
         self._meters = [meter for meter in made.values() if meter is not None]
         self.sources = {resource: "not watched" if meter is None else meter.source for resource, meter in made.items()}
-        #: Whether I/O is to be watched, and cannot be.
+        #: True if I/O is to be watched, and cannot be.
         self.lacks_io = guard.io_pressure is not None and made["io"] is None
         if self.lacks_io:
             self.sources["io"] = "not watched: there is neither /proc/pressure/io nor /proc/diskstats"

@@ -14,7 +14,7 @@ from strand.stats import OverloadStatistics
 
 __all__ = ["OverloadWatch"]
 
-#: How far looks are apart at least, in ns.
+#: Least interval of looks, in ns.
 EVERY_NS: Final = 1_000_000_000
 #: An overload lasts if at so many looks in a row more ticks waited than at the look before.
 LASTING_LOOKS: Final = 10

@@ -27,7 +27,7 @@ from strand.validate import seconds
 
 __all__ = ["Publishers"]
 
-#: How long C waits before it lets Python look for signals.
+#: Longest wait in C before Python looks for signals.
 SLICE_NS = 20_000_000
 #: No positions of records.
 NONE = np.empty(0, dtype=np.int64)
@@ -81,7 +81,7 @@ class Publishers:
         deadline = Deadline(seconds("timeout_s", timeout_s))
         me, held = threading.get_ident(), self._participant()
         try:
-            # What is half published counts as accepted meanwhile: no stop may end before this does.
+            # A half-published batch counts as accepted meanwhile: no stop may end before this does.
             self._inside.threads.append(me)
             participant = _enter(held, deadline)
             if participant is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunTasks"]
 
-#: How long a stop waits at one go for tasks to end.
+#: Longest single wait of a stop for tasks to end.
 _SLICE_NS = 20_000_000
 
 

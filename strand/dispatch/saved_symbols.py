@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_objects", "restore_symbols", "saved_symbols"]
 
-#: What a context has of its own.
+#: Attributes of a context itself.
 _OWN: Final = frozenset(vars(Context("", "", 0, None))) | {"log"}
 
 

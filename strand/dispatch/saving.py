@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Saving"]
 
-#: How far stretches of zeros are told apart.
+#: Piece in bytes: stretches of zeros are found piece by piece.
 PIECE_BYTES: Final = 1 << 20
-#: What decides where things lie in the memory, and the arguments it comes from.
+#: Settings that decide the layout of the memory, and the arguments they come from.
 LAYOUT: Final = {
     "n_symbols": "symbols",
     "n_strands": "strands",

@@ -145,7 +145,7 @@ def work(
     ``keeps_place``: whether this thread is still the worker, which it need not be behind a task. Returns what it leaves
     in hand, as ``Work.serve``."""
     calls, bind = python.calls, python.bind
-    # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
+    # This loop lies between two calls of handlers: it has all it needs at hand, and crosses to C once.
     records, words, first, end = batches.records, batches.words, FIRST, END
     cut = np.ndarray.__getitem__  # past what Ticks adds, which slices do not need
     go_on, hand = batches.go_on, batches.hand
@@ -159,7 +159,7 @@ def work(
                 asked.run(batches.tag)
                 if not keeps_place():
                     return TASK
-                # Where the task goes on elsewhere there is nothing in hand.
+                # If the task goes on elsewhere there is nothing in hand.
                 strand = batches.task_done() if batches.task else batches.more()
                 continue
             if what == WAKE:
@@ -196,7 +196,7 @@ def _wake(python: PythonHandlers, batches: PyBatches) -> int:
     return batches.wake_done(alarm)
 
 
-#: What is on a worker's stack below a handler.
+#: Functions on a worker's stack below a handler.
 _BODIES: Final = {
     _Work.live.__code__,
     Seat.live.__code__,

@@ -21,7 +21,7 @@ SPAN: Final = np.dtype([("first", "<u4"), ("end", "<u4"), ("basket", "<u4"), ("m
 #: A basket of a symbol, and the symbol's place in it.
 MEMBER: Final = np.dtype([("basket", "<u4"), ("member", "<u4")])
 
-#: What a function returns for a symbol.
+#: Result of a function for a symbol.
 BasketNames = str | Iterable[str] | None
 
 

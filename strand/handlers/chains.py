@@ -186,7 +186,7 @@ class ChainHandler(Handler):
             row = self._seen_by(index, context.row_stride) if part.sees_chain else part.state
             bound = part.bind_row(context, row)
             assert isinstance(bound, BoundNative)
-            # What sees the chain's row finds its own in it; others are given theirs.
+            # A part that sees the chain's row finds its own row in it; other parts are given theirs.
             offset = 0 if part.sees_chain else _offset(self.state, called)
             natives.append(Part(bound.function, offset, len(part.emitted)))
             if bound.memory is not None and memory is None:

@@ -19,7 +19,7 @@ __all__ = ["explain", "reason_of_compiled"]
 _NOISE = re.compile(r"^(Failed in \w+ mode pipeline|During:|There are \d+ candidate|File \"|\s*<source elided>)")
 _PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:at|from) (?P<path>\S+) \((?P<at>\d+)\)')
 
-#: What numba complains of (a pattern), and what to do about it.
+#: Complaints of numba (patterns), with the cure of each.
 _HINTS = (
     (r"name '\w+' is not defined", "define it at the top of the module, before the handler"),
     (
@@ -151,7 +151,7 @@ def _use_of(code: CodeType, field: str) -> tuple[str | None, int | None]:
 def _place(error: BaseException, text: str) -> tuple[str, int] | None:
     """The innermost place in the source; numba names files in a message by their last part only."""
     loc = getattr(error, "loc", None)
-    # What is made for a handler, as a method of emit, has no file.
+    # Code made for a handler, as a method of emit, has no file.
     found = next((place for place in _PLACE.finditer(text) if "<string>" not in place.groups()), None)
     if found is None:
         return (loc.filename, loc.line) if loc is not None else None

@@ -16,7 +16,7 @@ from strand.handlers.compiled_names import intrinsic, types
 
 __all__ = ["make_basket_loop", "tables_of"]
 
-#: How many tables ``sd_context.params`` points to: those of ``tables_of``.
+#: Number of tables that ``sd_context.params`` points to: those of ``tables_of``.
 _TABLES: Final = 4
 
 
@@ -54,7 +54,7 @@ def _table(record: Any) -> Any:
     return entry
 
 
-#: How each argument is made.
+#: Code that makes each argument.
 _ARGUMENTS: Final = {
     "row": "row",
     "tick": "tick",

@@ -30,12 +30,12 @@ __all__ = ["CompiledHandler", "arguments_of", "compile_function", "handler", "nu
 
 #: Of a row and a tick, and what else it takes.
 OnTick = Callable[..., None]
-#: What a function is called at.
+#: Occasion on which a function is called.
 At = Literal["tick", "timer", "end"]
 #: Puts what C calls around a function: of it, numba's types of its arguments, and their names. It and its signature.
 Make = Callable[..., tuple[Callable[..., int], Any]]
 
-#: What comes after the first arguments, by name and in any order.
+#: Arguments after the first ones, by name and in any order.
 FURTHER = ("params", "emit", "ctx")
 
 

@@ -74,7 +74,7 @@ def _params_at(record: Any) -> Any:
     return params_at
 
 
-#: What a handler's functions may take behind their first arguments, by name, and how each is made.
+#: Arguments of a handler's functions behind the first ones, by name, with the code that makes each.
 _FURTHER = {
     "params": "params_at(context, whose)",
     "emit": "emit_at(context, i, number)",

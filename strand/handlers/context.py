@@ -24,7 +24,7 @@ __all__ = ["Call", "Context", "EarlierPartError", "FailedOnTick", "SymbolFunctio
 
 _NO_TRADES: Final = np.empty(0, TRADE)
 
-#: What a worker calls with a symbol's next ticks: it returns how many it handled, None for all of them.
+#: Function that a worker calls with a symbol's next ticks: it returns the number handled, None for all.
 Call = Callable[[npt.NDArray[Any]], int | None]
 
 

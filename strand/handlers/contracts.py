@@ -163,7 +163,7 @@ class ContractMemory:
         if "*" in self._names and table.n_named < len(table):
             self._by_key[table.n_named :] = self._records[self._names.index("*")]
         if self._names:
-            # What another process saved has the contracts of the names that it knew.
+            # State saved by another process has the contracts of the names that it knew.
             memory = ref(self)
             space.keep_books(lambda _books, _space: _again(memory), None)
         self.learn()

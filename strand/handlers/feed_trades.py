@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Fills", "On", "check_intervals", "fills_of", "flags_of", "source_for", "ticks_of", "trades_of", "usual_for"]
 
-#: What a handler is called with.
+#: Input of a handler.
 On = Literal["tick", "trade"]
-#: What a fill (action F) does to its order.
+#: Effect of a fill (action F) on its order.
 Fills = Literal["reduce", "report"]
 
 

@@ -205,7 +205,7 @@ class _Batches:
                     self._ahead[place] = first + self._handled(place, ticks[first:end], first)
                     end = min(end, self._ahead[place])
         except BaseException:
-            # Where the ticks come again, it is with the rows of before.
+            # If the ticks come again, they come with the rows of before.
             for place, (alarm, ahead) in enumerate(before):
                 self._ahead[place] = ahead
                 if (timer := self._contexts[place].timer) is not None:

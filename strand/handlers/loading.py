@@ -27,7 +27,7 @@ from strand.validate import did_you_mean
 
 __all__ = ["Makes", "configured", "find", "load_handler", "needs", "options_of"]
 
-#: What can have options.
+#: Things that can have options.
 Makes: TypeAlias = Handler | Builtin | Callable[..., Handler]
 
 

@@ -36,12 +36,12 @@ __all__ = [
     "object_handler",
 ]
 
-#: What is called for ticks of one kind.
+#: Methods for ticks of one kind.
 BY_KIND: Final = {"on_order": KIND_ORDER, "on_quote": KIND_QUOTE, "on_status": KIND_STATUS}
 #: All methods that are called where they are defined.
 METHODS: Final = (*BY_KIND, *STATES, "on_trade", "on_day", "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
 
-#: What an object handler has where it declares no state.
+#: State of an object handler that declares none.
 OBJECT_ROW = np.dtype([("ticks", "<i8")])
 
 

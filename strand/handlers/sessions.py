@@ -196,7 +196,7 @@ def _utc(wall: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
     # On the clocks, the old offset holds until both would agree that it is over.
     until = moments[1:] + np.maximum(offsets[:-1], offsets[1:])
     at = np.searchsorted(until, wall, side="right")
-    # What the clocks skip is the moment of the change.
+    # A time that the clocks skip is the moment of the change.
     found: npt.NDArray[np.int64] = np.minimum(wall - offsets[at], np.append(moments[1:], np.iinfo(np.int64).max)[at])
     return found
 

@@ -133,7 +133,7 @@ class Alarms:
     def __init__(self, of_symbol: Context, n_sets: int) -> None:
         self._of_symbol = of_symbol
         self._at = [0] * n_sets
-        #: What was asked for before the first tick is not known to be after that yet.
+        #: A timer set before the first tick counts from that tick's time, which is unknown yet.
         self._early = True
         #: A set has asked since ``ask``.
         self.changed = False

@@ -25,7 +25,7 @@ __all__ = ["part_with_sets", "with_sets"]
 MOST: Final = 4096
 
 
-#: What may be called with many sets.
+#: Handlers that may be called with many sets.
 Swept = CompiledHandler | ObjectHandler | PythonHandler
 
 

@@ -33,7 +33,7 @@ TIMERS: Final = "timers"
 SET: Final = "set"
 #: Of a row with sets: the place of the one that is called, from 1; 0 while none is.
 TURN: Final = "turn"
-#: What Python's own types stand for.
+#: Dtypes of Python's own types.
 _PLAIN = {bool: np.dtype("?"), int: np.dtype("<i8"), float: np.dtype("<f8")}
 
 

@@ -114,7 +114,7 @@ class Timed:
         try:
             handled = self._took(self._functions.ticks(ticks), n)
         except FailedOnTick as error:
-            # What the ticks before it asked for stands. It counts as done with: it will not come again.
+            # Timers set by the ticks before it stand. The failed tick counts as done: it will not come again.
             if timer.over(error.handled):
                 self._clock.arm(error.handled + 1, timer.alarm)
             raise

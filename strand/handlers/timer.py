@@ -49,7 +49,7 @@ class Timer:
         self.end = 0
         #: The places of ticks that have asked, and for when.
         self._asked: list[tuple[int, int]] = []
-        #: What was asked for before the first tick, and is asked by it then.
+        #: A timer set before the first tick, which counts from that tick's time.
         self._early: int | None = None
         self._ended = False
 

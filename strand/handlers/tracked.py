@@ -65,7 +65,7 @@ class Tracked:
         self._last = self._rows_now()
         #: Its rows after each tick that Python has still to handle.
         self._ahead: npt.NDArray[Any] | None = None
-        #: How the native part failed on the tick that follows its kept rows; None: it has not failed.
+        #: Failure of the native part on the tick that follows its kept rows; None: it has not failed.
         self._failure: Failure | None = None
         #: Its rows after the last of those ticks, shape (1,); None: it is not ahead.
         self._farthest: npt.NDArray[Any] | None = None

@@ -92,7 +92,7 @@ class Traded:
         try:
             handled = self._handle(ticks[:done], made)
         except FailedOnTick as error:
-            # What an interrupt came upon comes again.
+            # Ticks that an interrupt came upon come again.
             failed = error.handled + (not interrupts(error.__cause__ or error))
             handled = 0 if self._site.failed_come_again else failed
             raise

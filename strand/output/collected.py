@@ -29,7 +29,7 @@ class Collected:
         self._batches: list[Batch] = []
         self._over = False
         self._changed = threading.Condition()
-        #: Whether a user consumes batches while the run goes on. Their memory is then used again.
+        #: True if a user consumes batches while the run goes on. Their memory is then used again.
         self.is_consumed = False
 
     def write(self, batch: Batch) -> None:

@@ -45,7 +45,7 @@ __all__ = ["Outputs"]
 #: ``TIMES`` is a minimum too, in units of what it takes to find the frontier: that takes cache lines from the workers.
 #: Records that are merged soon are still in caches, and so are the chunks that are filled next.
 MINIMUM_S, IDLE_S, MAXIMUM_S, TIMES = 0.0003, 0.001, 0.05, 8
-#: Where nothing is handled the pause doubles up to this, until ``wake``.
+#: Longest pause: while nothing is handled the pause doubles up to this, until ``wake``.
 ASLEEP_S = 0.25
 
 
@@ -312,7 +312,7 @@ class Outputs(Mapping[str, Output]):
 
     def _run(self, engine: Source, allowed: Sequence[int]) -> None:
         """The merger's thread."""
-        # Where the publisher is pinned, this thread would be so too.
+        # If the publisher is pinned, this thread would be so too.
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, allowed)
         pause_s, done, me = IDLE_S, (0, 0), threading.get_ident()

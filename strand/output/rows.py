@@ -48,7 +48,7 @@ def near_filled(rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
         return np.empty(0, np.intp)
     whole = max(len(rows) - 1, 0) // _BLOCK_ROWS
     block = _BLOCK_ROWS * rows.strides[0]
-    # What lies between two rows counts too, but nothing behind the last one, which may be no memory.
+    # Bytes between two rows count too, but none behind the last row, where memory may end.
     data = np.lib.stride_tricks.as_strided(rows.getfield(np.uint8), (whole, block), (block, 1), writeable=False)
     blocks = np.append(np.flatnonzero(data.max(axis=1)), whole)
     places: npt.NDArray[np.intp] = (blocks[:, None] * _BLOCK_ROWS + np.arange(_BLOCK_ROWS)).ravel()
@@ -75,10 +75,10 @@ class Rows(TableByName, Tabular):
         self._tables = [Table(h.state, h.size_unit) for h in handlers]
         self._views = [engine.rows(table.plain) for table in self._tables]
         self._names = [h.name for h in handlers]
-        #: Whether a handler of the user's own is called with trades: its rows do not show it.
+        #: True if a handler of the user's own is called with trades: its rows do not show it.
         self.asks_for_trades = any(h.asks_for_trades for h in handlers)
         self._asking = [h.asks_for_trades for h in handlers]
-        #: Whether prices of trades of size 0 count for some handler, as its options say.
+        #: True if prices of trades of size 0 count for some handler, as its options say.
         self.takes_zero_sizes = any(
             h.origin is not None and h.origin.options.get("zero_sizes") == "price" for h in handlers
         )

@@ -56,7 +56,7 @@ class Sink(Protocol):
         """
 
 
-#: Where an output's records go: a file or a sink.
+#: Destination of an output's records: a file or a sink.
 Destination: TypeAlias = str | os.PathLike[str] | Sink
 
 

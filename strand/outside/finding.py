@@ -13,7 +13,7 @@ from strand.errors import AttachError
 
 __all__ = ["view_at", "view_of"]
 
-#: What the links of such files say.
+#: Text of such files' links.
 _LINK: Final = "/memfd:strand (deleted)"
 
 

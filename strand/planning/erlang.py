@@ -20,7 +20,7 @@ __all__ = ["MAX_WORKERS", "OVERFLOW", "Queue", "Target", "blocking", "least_work
 
 #: As many workers as a dispatcher may have.
 MAX_WORKERS: Final = 1024
-#: How often an arrival may find a queue full that has the capacity of a plan.
+#: Share of arrivals that may find a queue of a plan's capacity full.
 OVERFLOW: Final = 1e-6
 
 

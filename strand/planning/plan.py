@@ -15,7 +15,7 @@ __all__ = ["Burstiness", "Choice", "Load", "Plan", "plan"]
 
 #: The rule of thumb: so many times the load.
 _THUMB: Final = 2.5
-#: Where arrivals spread as widely as this, or as little, they are said not to be Poisson's.
+#: Bounds of the spread of arrivals, above and below: beyond them a note says that they are not Poisson's.
 _WIDE, _NARROW = 1.5, 0.67
 
 

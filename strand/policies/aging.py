@@ -22,7 +22,7 @@ __all__ = ["CLASSES", "CLASS_SHIFT", "RULES", "Aging"]
 
 #: Classes, the highest first.
 CLASSES: Final = ("urgent", "high", "normal")
-#: What a strand may be taken for other than its priority, in the core's order.
+#: Rules other than priority by which a strand may be taken, in the core's order.
 RULES: Final = ("low_every", "max_wait")
 #: Bounds of a coefficient, in points per second. The core's resolution is 2e-7 of the least one at 5 GHz.
 _LEAST, _MOST = 0.001, 1_000_000.0

@@ -42,7 +42,7 @@ class SerialEmitted:
         self.at_timer = False
         self._number = TIMER
         self._time = 0
-        #: What belongs to ticks below this number has been handed out after the next sort.
+        #: Bound: after the next sort, records of ticks below this number have been handed out.
         self.outputs_below = 0
 
     @staticmethod

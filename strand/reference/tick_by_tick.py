@@ -16,7 +16,7 @@ from strand.ticks import TRADE
 
 __all__ = ["TicksInTurn"]
 
-#: What is called for a symbol: with each tick, and with each trade; and what it is told of the tick in hand.
+#: Functions of a symbol, for each tick and for each trade, and the context that learns the current tick.
 _Functions = tuple[Callable[[Tick], Any] | None, Callable[[Trade], Any] | None, Context]
 
 

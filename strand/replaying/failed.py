@@ -111,7 +111,7 @@ def telling_more(
         line_in = error._line_in
         error.partial = result()  # whose text of this failure asks for its line, before the input can be read again
         if error is not raised or len(error.partial.failures) > 1:
-            # Which others failed after it is a matter of time.
+            # The other failures after it depend on timing.
             error.partial = replace(error.partial, failures=(str(error),))
         if error.number is None and error.tick is not None and again is not None:
             error.number = _number(error, dispatcher, again.batches())

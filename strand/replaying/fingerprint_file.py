@@ -32,7 +32,7 @@ __all__ = [
 
 #: Of the format. Version 1 had no outputs in its intervals.
 VERSION: Final = 2
-#: How a fingerprint file's first line begins.
+#: Start of a fingerprint file's first line.
 _MAGIC: Final = '{"strand_fingerprints": '
 
 
@@ -46,7 +46,7 @@ class SymbolState(NamedTuple):
     sequence: int
 
 
-#: How many records an output has, and their digest, 32 hexadecimal digits.
+#: Number of an output's records, and their digest, 32 hexadecimal digits.
 OutputState = tuple[int, str]
 
 

@@ -20,7 +20,7 @@ from strand.machine import strand_version
 
 __all__ = ["describe_handlers", "describe_source", "run_header"]
 
-#: How much of a file's start stands for it, beside its name and size.
+#: Bytes of a file's start that identify it, beside its name and size.
 HEAD_BYTES: Final = 1 << 20
 
 

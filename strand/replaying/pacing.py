@@ -20,7 +20,7 @@ from strand.validate import is_number, whole
 
 __all__ = ["Pacer", "Pacing", "SystemClock"]
 
-#: How long a wait goes on before it looks whether the pace has been changed, or a signal has come.
+#: Length of a wait before it checks whether the pace has been changed, or a signal has come.
 _SLICE_NS: Final = 20_000_000
 #: A sleeper wakes some tens of us late: so much earlier it is woken, and watches the clock.
 _SPIN_NS: Final = 100_000
@@ -119,7 +119,7 @@ class Pacer:
         self._waited_ns = 0
         self._ticks = 0
         self._time_ns: int | None = None
-        # Where the schedule is held on to: this receive time is due at this time of the clock.
+        # The schedule's anchor: this receive time is due at this time of the clock.
         self._anchor: tuple[int, int] | None = None
         self._schedules = 0
 

@@ -30,7 +30,7 @@ FIRST_STEP: Final = 1024
 #: The most symbols to be watched as the busiest; what were among them for a while are kept for long.
 MOST: Final = 16
 
-#: How long to wait where calls wait already that are as many as there may be.
+#: Wait while as many calls wait as there may be.
 WAIT_S: Final = 0.05
 
 _Values = list[Any]
@@ -74,7 +74,7 @@ class RowSampler:
 
         ``by_symbol``: ticks a symbol before the batch, ``names`` of symbols by index, as far as they are known."""
         if self._position >= self._choose_at and len(batch):
-            # Who is busiest changes less and less.
+            # The busiest symbols change less and less.
             counts = by_symbol.copy()
             count_by_symbol(batch, counts)
             self._choose(counts, names)

@@ -76,7 +76,7 @@ class Run:
         self.ended_by: FeedError | KeyboardInterrupt | None = None
         self._wanted = wanted
         self._tick_feeds = add_feed_column(feed, dispatcher.outputs)
-        #: Whether the next batch's beginning may have been passed over.
+        #: True if the next batch's beginning may have been passed over.
         self._cut = position > 0
 
     def pieces(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:

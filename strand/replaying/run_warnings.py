@@ -423,7 +423,7 @@ def _of_rows(result: RunFacts) -> Iterator[RunWarning]:
                 counts = zip(symbols[at].tolist(), values[at].tolist(), strict=True)
                 found.setdefault(counter, Counter()).update({rows.symbols[i]: count for i, count in counts})
     for i in np.flatnonzero(result.unpriced).tolist():
-        # What handlers of one's own were not called with; a built-in one beside them counts the same trades.
+        # Trades that the user's own handlers were not called with; a built-in one beside them counts the same trades.
         name, mine = result.symbols[i], found.setdefault(_UNPRICED_TRADES, Counter())
         mine[name] = max(mine[name], int(result.unpriced[i]))
     for counter, by_symbol in found.items():
@@ -437,7 +437,7 @@ def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.ND
     found: dict[_Counter, npt.NDArray[Any]] = {}
     for part in _parts(table):
         for row, counters in _OF_ROWS.items():
-            # What a book took for orders that it does not know were quotes.
+            # A book took quotes for orders that it does not know.
             if _is(part, row) and not (row is _BOOK and result.seen.quotes and not result.seen.orders):
                 # Rows of handlers without sessions leave nothing out.
                 for counter in (one for one in counters if one.field in (part.dtype.names or ())):

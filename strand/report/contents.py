@@ -155,7 +155,7 @@ def _speed(result: RunResult) -> str:
 def _figure(result: RunResult, kind: str, description: str, symbols: Sequence[str] | None = None) -> Any:
     from markupsafe import Markup
 
-    # What matplotlib wrote, which escapes what it is given.
+    # Output of matplotlib, which escapes its input.
     return Markup(inline_svg(figures.draw(result, [kind], PLACEHOLDERS, symbols), description))
 
 

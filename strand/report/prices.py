@@ -16,7 +16,7 @@ from strand.report.volumes import draw_volume, step_ns, volume_by_time
 
 __all__ = ["draw_prices", "has_prices"]
 
-#: What is drawn, and the fields that have it, the first one that there is: books and tapes call theirs differently.
+#: Lines to draw, and their possible fields, the first that exists: books and tapes name theirs differently.
 _DRAWN: Final = {
     "bid": ("bid_price", "bid"),
     "ask": ("ask_price", "ask"),

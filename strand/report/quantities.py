@@ -19,7 +19,7 @@ def duration(ns: float) -> str:
     """A time span as three digits and a unit: 850 ns, 41.8 us, 1.2 s; from 1,000 s on in whole seconds."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         number = ns / size
-        # What rounds to 1,000 of a unit is 1 of the next.
+        # A value that rounds to 1,000 of a unit is 1 of the next.
         if number >= 0.9995:
             return f"{number:,.3g} {unit}" if number < 999.5 else f"{number:,.0f} {unit}"
     return f"{ns:.3g} ns"

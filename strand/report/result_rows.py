@@ -29,10 +29,10 @@ PREFERRED: Final = (
     "bid_price", "bid_size", "ask_price", "ask_size", "last_price", "volume", "trades", "orders", "vwap",
     "last_open", "last_high", "last_low", "last_close", "last_volume", "last_vwap", "bars",
 )  # fmt: skip
-#: How many rows are shown where nobody says.
+#: Default number of rows shown.
 TOP: Final = 10
 UNDEFINED: Final = "-"
-#: What stands below a field's name; a span has its unit in each cell.
+#: Words below a field's name; a span has its unit in each cell.
 _UNITS: Final = {"price": "currency", "notional": "currency", "size": "units", "size squared": "units²"}
 #: Digits that a computed number has at least, and decimals of one in units of currency.
 _DIGITS: Final = 5

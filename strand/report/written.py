@@ -17,7 +17,7 @@ from strand.errors import FeedError, MissingExtraError
 
 __all__ = ["columns_of", "written_records"]
 
-#: How pyarrow calls what an ending stands for; npy is numpy's own.
+#: pyarrow's name of an ending's format; npy is numpy's own.
 _FORMATS = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".csv": "csv"}
 
 

@@ -27,12 +27,12 @@ __all__ = ["Backend", "backend_for"]
 Backend = Literal["processes", "ray"]
 #: Gives each job that has ended, with what it did, as they end.
 Runs = Callable[[Sequence[Job], int], Iterator[tuple[Job, Done]]]
-#: What a sweep is called, the extra that has all it takes, and the packages that every one of this kind takes.
+#: Name of a sweep, the extra with all its packages, and the packages that every sweep of this kind takes.
 _NEEDS: Final = {
     "processes": ("a sweep", "sweep", ("pyarrow", "numba")),
     "ray": ("a sweep on Ray", "ray", ("pyarrow", "numba", "cloudpickle", "ray")),
 }
-#: How often Ray starts a job again whose worker or node died.
+#: Number of times that Ray restarts a job whose worker or node died.
 _TRIES: Final = 5
 
 

@@ -22,7 +22,7 @@ from strand.sweeping.python_digests import add_written
 __all__ = ["DIGEST_BYTES", "Stamp", "code_digest", "file_digest", "stamp_of"]
 
 DIGEST_BYTES: Final = 16
-#: What says, without reading a file, that it is the same: bytes, and the time of its last change in ns.
+#: Stamp that shows without reading that a file is the same: bytes, and the time of its last change in ns.
 Stamp = tuple[int, int]
 
 

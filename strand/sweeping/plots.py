@@ -20,7 +20,7 @@ __all__ = ["Scores", "plot", "scores_of"]
 
 #: Parameters that are drawn; the others are in the legend.
 PANELS: Final = 4
-#: How many sets are drawn apart and named in the legend, at most.
+#: Largest number of sets that are drawn apart and named in the legend.
 LINES: Final = 10
 
 

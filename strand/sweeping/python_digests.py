@@ -25,15 +25,15 @@ __all__ = ["PythonDigest", "add_written"]
 
 #: Say all that they are.
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
-#: What every class has, or what says nothing of what it does.
+#: Attributes that every class has, or that have no part in its behaviour.
 _LEFT_OUT: Final = {
     "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__", "__dict__",
     "__doc__", "__firstlineno__", "__module__", "__qualname__", "__slotnames__", "__static_attributes__", "__weakref__",
     "_abc_impl",
 }  # fmt: skip
-#: What ``functools.singledispatch`` has looked up.
+#: Cache of ``functools.singledispatch``.
 _LEFT_OUT_OF_FUNCTIONS: Final = {"_clear_cache"}
-#: What functions of a class are put into, and the attributes that have them.
+#: Wrappers of a class's functions, and the attributes that hold them.
 _HOLDERS: Final = (property, staticmethod, classmethod, functools.cached_property)
 _HELD: Final = ("__func__", "func", "fget", "fset", "fdel")
 #: Packages whose version stands for them: Python's has other code, and Strand's is in the digest.

@@ -31,7 +31,7 @@ from strand.validate import whole
 
 __all__ = ["sweep"]
 
-#: What is replaced by a day's date in a file's name.
+#: Part of a file's name that a day's date replaces.
 _DATE: Final = "{date"
 
 
@@ -124,7 +124,7 @@ def sweep(
                 selection=selection,
             )
         )
-        # Where nothing is to be run this is but a note of the last sweep, and the folder may be read-only.
+        # Without jobs this is only a note of the last sweep, and the folder may be read-only.
         with nullcontext() if jobs else suppress(FeedError):
             manifest.add_code(code, given.described, Table(part_with_sets(given)[1].state, None).unit_words)
         for done, (job, did) in enumerate(run(jobs, min(n_workers, max(len(jobs), 1))), 1):

@@ -86,7 +86,7 @@ class SymbolNames(NamedTuple):
         return places.astype(np.int32), [self.names[key] for key in keys.tolist()]
 
 
-#: What a table is made of.
+#: Column of a shown table.
 ShownColumn: TypeAlias = Shown | SymbolNames
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Core", "Workers"]
 
-#: How long the end of the program waits at one go.
+#: Longest single wait at the end of the program.
 _SLICE_S: Final = 0.05
 #: The shortest wait for the threads' end, which needs no more time than that from a machine with nothing else to do.
 _LOOK_S: Final = 0.001
@@ -88,7 +88,7 @@ class Core:
         self.n_workers = 1
         self._pool = pool
         self._ranks = ranks
-        #: Whether a task without group and wait has nothing to be seen to but its key.
+        #: True if a task without group and wait needs no care but for its key.
         self._takes_plain = not bounds and ranks.groups is None
         self._queued = self.table.queued
         self._tags = self.counts.submitted.numbers

@@ -17,7 +17,7 @@ from strand.threads import join
 
 __all__ = ["Coroutines"]
 
-#: How long the end waits for asyncio tasks that coroutines have started, and that have not ended.
+#: Time for which the end waits for asyncio tasks that coroutines have started, and that have not ended.
 _LEFT_S: Final = 1.0
 
 

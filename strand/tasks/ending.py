@@ -13,7 +13,7 @@ from strand.threads import Bell, join, start
 
 __all__ = ["Ending"]
 
-#: How often the thread looks whether tasks in C are left.
+#: Interval at which the thread checks whether tasks in C are left.
 _LOOK_S: Final = 0.001
 
 

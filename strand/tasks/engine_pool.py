@@ -21,7 +21,7 @@ from strand.tasks.turns import Turn
 
 __all__ = ["EnginePool"]
 
-#: How long a visit goes on to the next task of a key, as that of a strand does to its next ticks.
+#: Time for which a visit goes on to a key's next task, as a strand's visit does to its next ticks.
 _VISIT_NS: Final = 1_000_000
 
 

@@ -21,7 +21,7 @@ from strand.validate import seconds
 
 __all__ = ["TaskExecutor"]
 
-#: How long ``shutdown`` waits before it looks at its time limit.
+#: Longest single wait of ``shutdown`` before it checks its time limit.
 _SLICE_NS = 50_000_000
 
 

@@ -22,7 +22,7 @@ from strand.validate import seconds
 
 __all__ = ["ENDS", "TaskFuture", "current_task"]
 
-#: How a task ends, each in exactly one of these ways.
+#: Ends of a task: each task has exactly one of them.
 ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
 
 
@@ -62,8 +62,8 @@ class TaskFuture(LazyFuture):
         attempts: How often the function was called.
     """
 
-    # What every task writes has a slot: as entries of the dict they would make it grow twice, which is a quarter of
-    # what a worker spends on a task. What few tasks have is in the dict when it is set.
+    # Attributes that every task writes have slots. As entries of the dict they would make it grow twice: a quarter of
+    # a worker's time for a task. Attributes that few tasks have lie in the dict, once they are set.
     __slots__ = (
         "_attempt_ns",
         "_begun_ns",

@@ -22,7 +22,7 @@ __all__ = ["CURRENT_GROUP", "TaskGroup"]
 CURRENT_GROUP: Final[ContextVar[TaskGroup | None]] = ContextVar("strand_group", default=None)
 
 
-#: What a block raises as it is, when its tasks have ended: it ends more than the block.
+#: Exceptions that a block raises unwrapped, after its tasks have ended: they end more than the block.
 _COMES_OUT: Final = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
 
 

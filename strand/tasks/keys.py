@@ -19,7 +19,7 @@ class _Order:
     def __init__(self, head: TaskFuture) -> None:
         self.head: TaskFuture | None = head
         self.rest: OrderedDict[int, TaskFuture] = OrderedDict()
-        #: How many tasks have each priority, with the head.
+        #: Number of tasks of each priority, with the head.
         self.numbers = {head._number: 1}
 
 

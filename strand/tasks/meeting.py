@@ -37,7 +37,7 @@ __all__ = ["OVER", "LazyFuture"]
 
 #: The states of a future that has ended.
 OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
-#: How long a thread that ends a task waits for the lock of a waiter before it looks whether that is still there.
+#: Longest single wait for a waiter's lock by a thread that ends a task; then it checks that the waiter still exists.
 _LOOK_S: Final = 0.1
 
 

@@ -42,9 +42,9 @@ class TaskOptions:
     marks: int = 0
     #: The place of ``Table.queued`` where such a task is counted.
     counted_at: int = 0
-    #: Whether such a task goes to the pool or its key's order at once, with nothing else to see to.
+    #: True if such a task goes to the pool or its key's order at once, with nothing else to see to.
     goes_at_once: bool = True
-    #: Whether something is to be looked at before the function is called.
+    #: True if a check is needed before the function is called.
     is_checked: bool = False
 
     @property

@@ -36,10 +36,10 @@ from strand.ticks import TICK
 
 __all__ = ["MAX_THREADS", "Guarding", "Places", "Seat", "seat_here"]
 
-#: How many threads there may be, where nothing else is said.
+#: Default of the largest number of threads.
 MAX_THREADS: Final = 256
 _STOPPED: Final = "the workers have stopped, and the task cannot go on"
-#: How often a thread asks whether it should let others go, and how often it gives up the GIL.
+#: Intervals at which a thread asks whether it should let others go, and gives up the GIL.
 _ASK_NS: Final = 100_000
 _GIL_NS: Final = 1_000_000
 
@@ -64,9 +64,9 @@ class Seat:
     def __init__(self, places: Places, place: Place | None) -> None:
         self.place = place
         self.call: Waiter | None = None
-        #: How many blocks the thread is in, one within another.
+        #: Number of blocks that the thread is in, one within another.
         self.depth = 0
-        #: Whether it has taken its lock for the first time.
+        #: True once it has taken its lock for the first time.
         self.has_begun = False
         self._places = places
         self._wake = threading.Lock()
@@ -193,7 +193,7 @@ class Places:
         self._spares: list[Seat] = []
         #: By the tags of their tasks.
         self._suspended: dict[int, Seat] = {}
-        #: Where those that are in a block came from, and their tasks' tags and entries.
+        #: Places that threads in a block came from, and their tasks' tags and entries.
         self._blocked: dict[Seat, tuple[Place, int, int]] = {}
         self.held = Held()
         self._suspensions = self._refused = 0

@@ -45,9 +45,9 @@ class Ranks:
         self.groups = groups
         #: Tasks whose numbers differ only in so many of the lowest bits are counted together.
         self.class_shift = CLASS_SHIFT if isinstance(policy, Aging) else 0
-        #: Whether priorities are levels, out of which tasks rise.
+        #: True if priorities are levels, out of which tasks rise.
         self.has_levels = isinstance(policy, Levels)
-        #: What tasks are counted by, the highest first; nothing under a policy that has neither levels nor classes.
+        #: Names by which tasks are counted, the highest first; empty under a policy without levels and classes.
         self.names: tuple[str, ...] = ()
         if self.has_levels:
             self.names = LEVELS

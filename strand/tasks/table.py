@@ -68,7 +68,7 @@ class Table:
         #: Why nothing can be submitted; None: it can.
         self.refusal: str | None = None
         self.is_fork = False
-        #: Whether what does not run is to be cancelled.
+        #: True if tasks that do not run are to be cancelled.
         self.cancels_all = False
         self.lock = Bell()
         self._when_over: Callable[[], None] | None = None

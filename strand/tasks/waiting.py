@@ -26,7 +26,7 @@ __all__ = ["WITHDRAWN", "Claim", "Waiting", "dropped"]
 
 #: The end of a task that its submit gives up: it counts as never submitted.
 WITHDRAWN: Final = "withdrawn"
-#: How a task is to end: the end, the value, and the error.
+#: End that a task is to have: its name, the value, and the error.
 Claim: TypeAlias = tuple[str, Any, BaseException | None]
 
 

@@ -35,7 +35,7 @@ from strand.validate import whole
 
 __all__ = ["SeededDispatcher"]
 
-#: How long a call waits, in steps of the scheduler times three, before Python's handlers have their turn.
+#: Wait of a call, in steps of the scheduler times three, before Python's handlers have their turn.
 SLICE: Final = 300
 #: Options of a Dispatcher about what is not here: cores, several publishers, other processes, a busy machine.
 _NOT_HERE: Final = ("cores", "attachable", "name", "guard", "marks")

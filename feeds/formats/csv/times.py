@@ -74,7 +74,7 @@ class TimeReader:
         self._columns = [self._column(rule, sample) for rule in rules]
         days = found.profile.date_columns
         self._day_column = place(days) if days else None
-        #: Whether times are of a day that only ``date`` could say.
+        #: True if times are of a day that only ``date`` could give.
         self.needs_date = self._day_column is None and any(time.of_day for time in self._columns)
 
     def read(self, block: Block, faults: Faults, chosen: Chosen | None) -> dict[str, npt.NDArray[np.int64]]:

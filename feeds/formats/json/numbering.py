@@ -22,7 +22,7 @@ from strand.feeds.mapping.scalars import BadRecord, shown
 
 __all__ = ["Chain", "Numbering", "Numbers", "SnapshotOf", "Step", "whole_number"]
 
-#: Where a snapshot comes from: the stream itself, or an answer to a request, which may be older than the stream.
+#: Source of a snapshot: the stream itself, or an answer to a request, which may be older than the stream.
 SnapshotOf = Literal["stream", "rest"]
 #: Bytes of text of the messages that wait for the answer to a request, of one symbol.
 _KEPT_BYTES: Final = 1 << 18
@@ -156,7 +156,7 @@ class Chain:
             self._on(numbers)
             return step
         if numbers.last > last:
-            # What a snapshot has of it is no repetition.
+            # The part of it in a snapshot is no repetition.
             return self._on(numbers)._replace(back=base is None)
         if self._back is not None and numbers.follows(self._back):
             self.whole = False

@@ -428,7 +428,7 @@ def read_profile(
         _rule(message, power, rounding, place, (texts, dated))
         for message, (_, place) in zip(messages, places, strict=True)
     )
-    # What is compared as text is written down as text.
+    # Values that are compared as text are written as text.
     told = [
         {**source, **({"where": {name: text_of(value) for name, value in keys.where.items()}} if keys.where else {})}
         for keys, (source, _) in zip(messages, places, strict=True)
@@ -478,7 +478,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-#: What makes readers of texts of times, and where the dates of clocks are.
+#: Makers of readers for texts of times, and the places of the clocks' dates.
 _Times = tuple[Callable[[FieldRule], TextTimes], tuple[Path_, ...]]
 
 

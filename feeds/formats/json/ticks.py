@@ -104,7 +104,7 @@ class JsonTicks:
         self._with_books: dict[str, None] = {}
         self._doubtful: dict[str, str] = {}
         self._stale: dict[str, str] = {}
-        #: What an error about the next messages ends with.
+        #: End of an error about the next messages.
         self.hint = ""
 
     @property

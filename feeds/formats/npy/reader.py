@@ -153,7 +153,7 @@ class NpyFeed(BaseFeed):
             self._map = None
         own = read_own(self._path) if self._place.member is not None and self._map is None else None
         self._source = None if own is None else own.info
-        #: What the source said of each stock, by name, where strand wrote the file and the source did.
+        #: Attributes of each stock from the source, by name, if strand wrote the file and the source had them.
         self.directory = {} if own is None else own.directory
         self._event, self._masks = said.ends_of(
             Flags() if own is not None else self._flags(), own is not None or isinstance(self._map, HftEvents)

@@ -16,7 +16,7 @@ __all__ = ["Chunk", "check_row_group", "chunks_of"]
 # A page's header is rarely longer: statistics and their names.
 _HEADER_BYTES: Final = 512
 _LONGEST_HEADER: Final = 1 << 20
-# What a page of these can hold is in proportion to its bytes in the file.
+# The content of such a page is in proportion to its bytes in the file.
 _HARDLY_EXPANDS: Final = (0, 1)  # uncompressed, Snappy
 # Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData, and types of Thrift's compact protocol.
 _ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3

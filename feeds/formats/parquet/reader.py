@@ -172,7 +172,7 @@ class ParquetFeed(BaseFeed):
         self._is_file = isinstance(self._path, Path) and self._path.is_file()
         text = self._source.metadata.get(OWN_KEY)
         own = None if text is None else own_from(text, self._path)
-        #: What the source said of each stock, by name, where strand wrote the file and the source did.
+        #: Attributes of each stock from the source, by name, if strand wrote the file and the source had them.
         self.directory = {} if own is None else own.directory
         own_unit = 1.0 if own is None else own.info.size_unit
         self._reading = Reading(

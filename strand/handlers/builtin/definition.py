@@ -68,7 +68,7 @@ def built_in(make: Callable[P, H]) -> Callable[P, H]:
     return made
 
 
-#: What options of built-in handlers are about, by name; where that differs, by handler and name.
+#: Subjects of built-in handlers' options, by name; if they differ, by handler and name.
 ABOUT: Final[Mapping[str, str]] = {
     "every": "emit a record for each stretch of so much time",
     "bars.every": "the time of a bar",

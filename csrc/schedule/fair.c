@@ -343,12 +343,15 @@ static void fair_over(const sd_ready *ready, uint32_t task) {
 }
 
 static int fair_close(const sd_ready *ready, uint32_t group) {
-  if (group >= fair_of(ready)->n_groups || group_of(ready, group)->closed) return 0;
+  if (group >= fair_of(ready)->n_groups) return 0;
   sd_lock(&ready->lists[0].lock);
-  group_of(ready, group)->closed = 1;
-  end_if_over(ready, group);
+  const int open = !group_of(ready, group)->closed;
+  if (open) {
+    group_of(ready, group)->closed = 1;
+    end_if_over(ready, group);
+  }
   sd_unlock(&ready->lists[0].lock);
-  return 1;
+  return open;
 }
 
 /* Looks at twice as many groups as it may return, those that have waited longest first: one with a debt waits for another turn. */
@@ -387,7 +390,8 @@ static int fair_leave(const sd_ready *ready, uint32_t strand) {
   return side >= OPEN;
 }
 
-/* Moves a strand into another group, at once if it is listed. What is charged for a visit under way stays with the old group. */
+/* Moves a strand into another group, at once if it is listed. What is charged for a visit under way stays with the old group. A task is not
+ * moved while it runs, so its next turn is charged to the new group: the old one may be returned when its last task has left it. */
 static int fair_prioritise(const sd_ready *ready, uint32_t strand, uint32_t group, int for_backlog, uint64_t now) {
   (void)now;
   if (for_backlog || !fair_accepts(ready, group)) return 0;
@@ -398,6 +402,7 @@ static int fair_prioritise(const sd_ready *ready, uint32_t strand, uint32_t grou
   if (strand >= ready->n_strands) {
     group_of(ready, group)->tasks++;
     leave_tasks(ready, s->group);
+    s->of = group;
   }
   s->group = group;
   if (moves) {

@@ -166,7 +166,7 @@ static inline void sd_guest_leaves(sd_task_pool *pool) {
   sd_fetch_sub(&pool->list->guests, 1u, release, J6);
 }
 
-/* A guest gives an entry back that was not used, or that was used again; any thread that of a turn for overdue alarms. */
+/* A guest gives the entry of a task that has ended back; any thread that of a turn for overdue alarms. */
 static inline void sd_guest_gives(sd_task_pool *pool, uint32_t index, int kind, int overdue) {
   sd_task_list *list = pool->list;
   sd_lock(&list->lock);
@@ -177,14 +177,14 @@ static inline void sd_guest_gives(sd_task_pool *pool, uint32_t index, int kind, 
   sd_unlock(&list->lock);
 }
 
-/* By any thread: an entry whose task was given up before it began. */
-static inline void sd_guest_gives_up(sd_task_pool *pool, uint32_t index) {
+/* By any thread: a task was given up, and its entry, or one in its place, is free before a worker reached it. */
+static inline void sd_guest_gives_up(sd_task_pool *pool, uint32_t index, int kind) {
   sd_task_list *list = pool->list;
   sd_lock(&list->lock);
   pool->stack[list->free] = index;
   list->free = list->free + 1;
   sd_store(&list->counts.cancelled, sd_load(&list->counts.cancelled, relaxed, J4) + 1, relaxed, J4);
-  sd_tasks_count_ended(&list->counts, SD_FREE_TASKS);
+  sd_tasks_count_ended(&list->counts, kind);
   sd_unlock(&list->lock);
 }
 

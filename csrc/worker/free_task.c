@@ -149,6 +149,7 @@ void sd_tasks_stop(sd_dispatcher *d) {
       call_function(d, 0, t, d->ready.n_strands + i, state == SD_TASK_GIVEN_UP ? SD_TASK_CANCELLED : SD_TASK_STOPPED);
     sd_task_end(t);
     sd_lock(&d->tasks.list->lock);
+    if (state == SD_TASK_GIVEN_UP) sd_bump(&d->tasks.list->counts.cancelled, 1);
     sd_tasks_count_ended(&d->tasks.list->counts, word & SD_TASK_ON_STRAND ? SD_STRAND_TASKS : SD_FREE_TASKS);
     sd_unlock(&d->tasks.list->lock);
   }

@@ -133,7 +133,7 @@ static int enqueue_one(sd_dispatcher *d, uint32_t strand, const sd_task_spec *sp
     if (revived) {
       *handle = revived;
       sd_task_end(&d->tasks.tasks[index]);
-      sd_guest_gives(&d->tasks, index, SD_STRAND_TASKS, 0);
+      sd_guest_gives_up(&d->tasks, index, SD_STRAND_TASKS);
     }
   }
   sd_guest_leaves(&d->tasks);
@@ -214,7 +214,7 @@ int sd_task_give_up(sd_dispatcher *d, uint64_t handle) {
   }
   if (d->policy->over) d->policy->over(&d->ready, entry);
   sd_task_end(t);
-  sd_guest_gives_up(&d->tasks, index);
+  sd_guest_gives_up(&d->tasks, index, SD_FREE_TASKS);
   return SD_OK;
 }
 

@@ -1656,6 +1656,12 @@ static void taken_script(void *unused, unsigned fiber) {
   expect(sd_take_task(W.d, 0, strand, &batch, &ahead) == TASK_GONE && n->why == SD_TASK_CANCELLED, "it is not told");
   sd_tasks_total(W.d, 0, &t);
   expect(t.submitted == 4 && t.ended == 4 && t.cancelled == 4, "a task that was given up is not counted");
+  uint64_t again;
+  expect(sd_task_enqueue(W.d, 1, 8, &W.handle) == SD_OK && sd_task_give_up(W.d, W.handle) == SD_OK, "no place");
+  expect(sd_task_enqueue(W.d, 1, 9, &again) == SD_OK && (uint32_t)again == (uint32_t)W.handle, "it is not used again");
+  sd_tasks_total(W.d, 1, &t);
+  expect(t.submitted == 3 && t.ended == 2 && t.cancelled == 5,
+         "a task in whose place another one comes is not counted");
   expect_verified();
 }
 
@@ -1977,6 +1983,270 @@ static const char *sleeps_beside_deferred_tasks(void) {
   return run();
 }
 
+/* ---- tasks and groups under a policy: each task ends once, and each group that was closed is returned once */
+
+enum { MAX_LIVES = 32, NUMBERS = 3, USERS = 3, LIFE_WORKERS = 2 };
+
+/* A free task, from its submission to its end. `to`: one more than the group to which a call is moving it, in levels and aging 1. */
+typedef struct life {
+  uint64_t handle;
+  int submitted, in_c, turns, begun, ended, given_up, giving_up;
+  uint32_t group, time, to; /* time: which of the groups that had this number */
+  uint32_t own;             /* one more than the level by which it is counted; 0: none */
+} life;
+
+/* A number of a group. `maybe`: turns of tasks that were being moved when the turn began. */
+typedef struct numbered {
+  int closed;
+  uint32_t time, entering, closings, closed_once;
+  uint32_t calls, seconds; /* to close it, that are under way; seconds: those that came when it was closed */
+  uint64_t turns, maybe;
+} numbered;
+
+static struct {
+  life lives[MAX_LIVES];
+  numbered groups[NUMBERS];
+  uint32_t n, given_up, returned, users, collecting, closing_twice;
+} L;
+
+static int32_t policy_number(void) { return W.config.policy.number; }
+
+/* A turn takes longer than a slice, so that each is counted as a long stretch of its group. */
+static void take_turn(life *t) {
+  numbered *its = &L.groups[t->group];
+  t->begun = 1;
+  if (t->to) {
+    L.groups[t->to - 1].maybe++;
+    if (its->time == t->time) its->maybe++;
+  } else {
+    expect(policy_number() != SD_FAIR || its->time == t->time, "a group was returned before its tasks were over");
+    its->turns++;
+  }
+  for (int i = 0; i <= SHORT_SLICE_NS + 1; i++) sd_schedule_point("turn");
+}
+
+static void end_life(life *t) {
+  expect(t->submitted && !t->ended, "a task ends that was not submitted, or twice");
+  t->ended = 1;
+}
+
+static void life_in_c(sd_task_context *ctx, void *argument, int why) {
+  life *t = argument;
+  expect(why == SD_TASK_CANCELLED ? t->given_up || t->giving_up : !t->given_up, "a task was given up, and not told so");
+  take_turn(t);
+  if (why == SD_TASK_RUN && t->turns-- > 0) ctx->again = 1;
+  else end_life(t);
+}
+
+static void life_worker(void *participant, unsigned fiber) {
+  sd_py_batch batch;
+  int code;
+  while ((code = sd_worker_next(W.d, (uint32_t)(uintptr_t)participant, &batch)) == SD_PY_TASK) {
+    life *t = &L.lives[batch.task - 1];
+    expect(!t->begun && !t->given_up, "a task of Python's begins twice, or although it was given up");
+    take_turn(t);
+    end_life(t);
+    sd_worker_task_done(W.d, (uint32_t)(uintptr_t)participant, &batch);
+  }
+  expect(code == SD_E_STOPPED, "a worker ended otherwise than by a stop");
+  W.working--;
+}
+
+/* Draws what a task gets: a level and one by which it is counted, a priority, or a group that is open, which stays so meanwhile. */
+static uint32_t draw_priority(life *t, uint32_t *own, uint32_t *to) {
+  const uint32_t group = sd_scheduler_random(NUMBERS), level = sd_scheduler_random(SD_LEVEL_COUNT);
+  *own = !t->in_c && sd_scheduler_random(4) ? 1 + level : 0;
+  *to = 0;
+  if (policy_number() == SD_LEVELS) return level | *own << SD_OWN_LEVEL;
+  if (policy_number() == SD_AGING) return SD_AGING_USUAL - 4 + sd_scheduler_random(9);
+  if (L.groups[group].closed) return SD_USUAL_PRIORITY;
+  L.groups[group].entering++;
+  return *to = group;
+}
+
+static void submit_life(void) {
+  if (L.n == MAX_LIVES) return;
+  life *t = &L.lives[L.n++];
+  sd_task_spec spec = {.key = SD_NO_KEY, .marks = sd_scheduler_random(SD_ALL_MARKS + 1), .tag = L.n};
+  t->in_c = (int)sd_scheduler_random(2);
+  t->turns = (int)sd_scheduler_random(2);
+  spec.priority = draw_priority(t, &t->own, &t->group);
+  if (spec.priority == SD_USUAL_PRIORITY) return;
+  if (t->in_c) spec.fn = life_in_c, spec.argument = t;
+  t->time = L.groups[t->group].time;
+  t->submitted = 1;
+  const int64_t done = sd_tasks_submit(W.d, &spec, 1);
+  expect(done == 1 || (done == 0 && !t->begun), "a task is refused for no reason, or runs although it was refused");
+  if (done) t->handle = spec.handle;
+  else t->submitted = 0;
+  if (policy_number() == SD_FAIR) L.groups[t->group].entering--;
+}
+
+static void move_life(life *t) {
+  uint32_t own, to;
+  if (!t->handle || t->to) return;
+  const uint32_t priority = draw_priority(t, &own, &to);
+  if (priority == SD_USUAL_PRIORITY) return;
+  t->to = to + 1;
+  const int code = sd_task_prioritise(W.d, t->handle, priority);
+  expect(code == SD_OK || code == SD_AGAIN, "a task cannot be changed");
+  if (code == SD_OK) {
+    t->group = to;
+    t->time = L.groups[to].time;
+    if (own) t->own = own;
+  }
+  t->to = 0;
+  if (policy_number() == SD_FAIR) L.groups[to].entering--;
+}
+
+static void give_up_life(life *t) {
+  if (!t->handle) return;
+  const int over = t->ended || t->given_up || (t->begun && !t->in_c);
+  t->giving_up++;
+  if (sd_task_give_up(W.d, t->handle) == SD_OK) {
+    expect(!over && !t->given_up, "a task is given up that is over, or was given up before");
+    t->given_up = 1;
+    L.given_up++;
+  }
+  t->giving_up--;
+}
+
+/* Two threads may close a group. Nobody takes returned groups meanwhile, as the second one would close a group that is as new. */
+static void close_group(uint32_t number) {
+  numbered *g = &L.groups[number];
+  const int second = g->closed;
+  if (second ? L.collecting : g->entering) return;
+  g->closings += !second;
+  L.closing_twice += (uint32_t)second;
+  g->seconds += (uint32_t)second;
+  g->closed = 1;
+  g->calls++;
+  g->closed_once += sd_group_close(W.d, number) == SD_OK;
+  if (--g->calls) return;
+  expect(g->closed_once == g->closings, "of two threads that close a group not one is told so");
+  L.closing_twice -= g->seconds;
+  g->seconds = 0;
+}
+
+static void take_back(uint32_t number, const sd_group_counts *counts) {
+  numbered *g = &L.groups[number];
+  expect(g->closed, "a group is returned twice, or was not closed");
+  for (uint32_t i = 0; i < L.n; i++) {
+    const life *t = &L.lives[i];
+    if (!t->submitted || t->group != number || t->time != g->time || t->to) continue;
+    expect(t->ended || t->given_up || t->giving_up, "a group is returned before its tasks are over");
+  }
+  expect(g->turns <= counts->long_stretches && counts->long_stretches <= g->turns + g->maybe,
+         "a group is returned with counts that are not its own");
+  expect(counts->long_stretches ? counts->on_cpu_ns > SHORT_SLICE_NS * counts->long_stretches : !counts->on_cpu_ns,
+         "a group is returned with a time that is not its own");
+  L.returned++;
+  g->time++;
+  g->closed = 0;
+  g->turns = g->maybe = 0;
+}
+
+static uint32_t collect(int everything) {
+  uint32_t found, numbers[2];
+  sd_group_counts counts[2];
+  if (L.closing_twice) return 0;
+  L.collecting++;
+  found = sd_groups_returned(W.d, 2, everything, numbers, counts);
+  for (uint32_t i = 0; i < found; i++) take_back(numbers[i], &counts[i]);
+  L.collecting--;
+  return found;
+}
+
+static void look_at_risen(void) {
+  int64_t more[SD_LEVEL_COUNT] = {0}, sum = 0;
+  sd_tasks_risen(W.d, more);
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) sum += more[level];
+  expect(sum == 0, "a task has risen to a level and from none");
+}
+
+/* Nobody else is there: what is counted as risen are the tasks that have risen. */
+static void compare_risen(void) {
+  int64_t more[SD_LEVEL_COUNT] = {0};
+  sd_tasks_risen(W.d, more);
+  for (uint32_t i = 0; i < L.n; i++) {
+    const life *t = &L.lives[i];
+    const uint32_t level = t->handle && t->own ? sd_task_rose(W.d, t->handle) : 0;
+    if (level) more[level - 1]--, more[t->own - 1]++;
+  }
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++)
+    expect(!more[level], "what is counted as risen is not what has risen");
+}
+
+/* A user of tasks. The first one holds strands back too, which one thread does at a time. */
+static void life_user(void *first, unsigned fiber) {
+  for (int i = 0; i < 16; i++) {
+    life *t = L.n ? &L.lives[sd_scheduler_random(L.n)] : NULL;
+    const uint32_t what = sd_scheduler_random(8);
+    if (!t || what < 3) submit_life();
+    else if (what < 5) give_up_life(t);
+    else if (what < 6) move_life(t);
+    else if (policy_number() == SD_FAIR && sd_scheduler_random(2)) close_group(sd_scheduler_random(NUMBERS));
+    else if (policy_number() == SD_FAIR) collect((int)sd_scheduler_random(2));
+    else if (policy_number() == SD_LEVELS && first) hold_back(sd_scheduler_random(1u << SD_RESOURCE_COUNT));
+    else if (policy_number() == SD_LEVELS) look_at_risen();
+    else sd_pause();
+  }
+  L.users--;
+}
+
+/* Everything ends: after a drain, or by giving up what still waits when the workers have gone. */
+static void end_lives(void *unused, unsigned fiber) {
+  const int drains = policy_number() == SD_FAIR || sd_scheduler_random(2);
+  sd_task_totals t;
+  uint64_t submitted = 0;
+  while (L.users) sd_pause();
+  if (policy_number() == SD_LEVELS) hold_back(0);
+  while (drains && sd_dispatcher_drain(W.d, SD_NONE, 300) == SD_AGAIN) sd_pause();
+  stop();
+  if (policy_number() == SD_LEVELS) hold_back(0), compare_risen();
+  for (uint32_t i = 0; i < L.n; i++) give_up_life(&L.lives[i]);
+  if (policy_number() == SD_LEVELS) compare_risen();
+  for (uint32_t i = 0; i < NUMBERS && policy_number() == SD_FAIR; i++)
+    if (!L.groups[i].closed) close_group(i);
+  while (policy_number() == SD_FAIR && collect(1)) continue;
+  for (uint32_t i = 0; i < NUMBERS; i++) submitted += L.groups[i].closings;
+  expect(L.returned == submitted, "a group that was closed is not returned");
+  expect_verified();
+  sd_tasks_stop(W.d);
+  expect_verified();
+  submitted = 0;
+  for (uint32_t i = 0; i < L.n; i++) {
+    const life *its = &L.lives[i];
+    submitted += (uint64_t)its->submitted;
+    expect(!its->submitted || its->ended + (its->in_c ? 0 : its->given_up) == 1, "a task has no end, or two");
+  }
+  sd_tasks_total(W.d, 0, &t);
+  expect(t.submitted == submitted && t.ended == submitted, "more or fewer tasks are counted than were submitted");
+  expect(t.cancelled == L.given_up, "more or fewer tasks are counted as cancelled than were given up");
+}
+
+static const char *tasks_end_once(int32_t policy) {
+  sd_config c = usual_of(policy, 1, LIFE_WORKERS);
+  memset(&L, 0, sizeof L);
+  for (uint32_t level = SD_HIGH; level < SD_LEVEL_COUNT; level++) c.policy.levels.timeout_ns[level] = one_of(1, 400);
+  c.policy.levels.since_listed = (int32_t)sd_scheduler_random(2);
+  if (sd_scheduler_random(2)) c.policy.aging.max_wait_ns = one_of(1, 400);
+  c.policy.fair = (sd_fair_config){SHORT_SLICE_NS, one_of(1, 400), 0, NUMBERS};
+  if (sd_scheduler_random(2)) c.policy.fair.cpu_share = one_of(5, 10) / 10.0;
+  c.python_workers = sd_scheduler_random(2);
+  make(&c, NATIVE, 0, 0);
+  W.working = LIFE_WORKERS;
+  L.users = USERS;
+  for (uint32_t i = 0; i < LIFE_WORKERS; i++) sd_scheduler_add(life_worker, (void *)(uintptr_t)i);
+  for (uint32_t i = 0; i < USERS; i++) sd_scheduler_add(life_user, (void *)(uintptr_t)(i == 0));
+  sd_scheduler_add(end_lives, NULL);
+  return run();
+}
+
+static const char *tasks_end_once_by_level(void) { return tasks_end_once(SD_LEVELS); }
+static const char *tasks_end_once_by_age(void) { return tasks_end_once(SD_AGING); }
+static const char *groups_are_returned_once(void) { return tasks_end_once(SD_FAIR); }
+
 /* ---- all of them */
 
 static const struct check {
@@ -2036,6 +2306,9 @@ static const struct check {
     {"sleeps-beside-deferred-tasks", sleeps_beside_deferred_tasks, 200},
     {"helpers-leave-pythons-their-place", helpers_leave_pythons_their_place, 2000},
     {"wakes-for-another-turn", wakes_for_another_turn, 200},
+    {"tasks-end-once-by-level", tasks_end_once_by_level, 4000},
+    {"tasks-end-once-by-age", tasks_end_once_by_age, 2000},
+    {"groups-are-returned-once", groups_are_returned_once, 4000},
 };
 
 static const char *with_seed(const struct check *check, uint64_t seed) {

@@ -8,6 +8,7 @@
 #   make lint types asan tsan aarch64 model mutants spin fuzz wheel    the rest of what continuous integration runs
 #   make proof    all that continuous integration tries a sample of: every mutant, every damaged input, longer runs (a day)
 #   make jobs     twenty jobs as users of polars, databento and nautilus_trader write them, beside ours
+#   make contract    every combination of formats, codes, shapes and workers, of which the test suite tries pairs
 #   make bad-input hostile book-day bench bench-books bench-feeds bench-peers    every bit flipped; every order accounted for; speed
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64 and fuzz, PYTEST=... adds options.
@@ -40,7 +41,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial docs lint format types asan tsan aarch64 model mutants spin fuzz proof ray bad-input hostile book-day \
+.PHONY: help install dev demo test live-trial docs lint format types asan tsan aarch64 model mutants spin fuzz proof ray contract bad-input hostile book-day \
   bench bench-books bench-feeds bench-peers jobs wheel clean
 
 help:
@@ -86,6 +87,10 @@ live-trial: install
 # Ten million messages of 8,172 symbols, and every order accounted for.
 book-day: install
 	@$(BIN)/python tests/support/book_day.py
+
+# Every combination of tests/contract, where the test suite tries each pair of two factors' values.
+contract: install
+	$(BIN)/pytest -n auto --dist worksteal tests/contract --exhaustive $(PYTEST)
 
 # Every bit of every sample flipped, and each cut, where the test suite tries some of them.
 bad-input: install

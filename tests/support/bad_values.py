@@ -30,6 +30,7 @@ from strand.errors import StrandError
 
 PATH = Path(__file__).resolve().parents[1] / "contract" / "refusals.json"
 TAKEN = "taken"
+DEFAULT = "default"
 #: Seconds that a value may take: it is refused, or the run is over.
 LIMIT_S = 20
 
@@ -57,6 +58,16 @@ class Call:
     base: Mapping[str, Any] = field(default_factory=dict)
     but: tuple[str, ...] = ()
     signature: Callable[..., Any] | None = None
+
+    def defaults(self) -> dict[str, str]:
+        """The defaults that are plain values, by option."""
+        plain = (bool, int, float, str, type(None))
+        parameters = inspect.signature(self.signature or self.call).parameters
+        return {
+            name: repr(parameters[name].default)
+            for name in self.options()
+            if isinstance(parameters[name].default, plain)
+        }
 
     def options(self) -> list[str]:
         """The names of the options."""
@@ -227,12 +238,14 @@ def ended(call: Call, option: str, value: Any) -> str:
 
 def of_call(call: Call) -> dict[str, dict[str, str]]:
     """For each option, how each value ended: values by ending."""
-    found = {}
+    found, defaults = {}, call.defaults()
     for option in call.options():
         ends: dict[str, list[str]] = {}
         for label, value in VALUES.items():
             ends.setdefault(ended(call, option, value), []).append(label)
         found[option] = {end: ", ".join(labels) for end, labels in sorted(ends.items())}
+        if option in defaults:
+            found[option][DEFAULT] = defaults[option]
     return found
 
 

@@ -206,7 +206,7 @@ def takes_option(path: str | Path, name: str, options: Mapping[str, Any]) -> boo
 
 def options_with_date(feed_options: FeedOptions | None, date: dt.date | str | None) -> FeedOptions:
     """The options of ``open`` that a function takes as ``feed_options``, and as ``date`` beside it. Raises
-    ConfigurationError for what is no dict of options, and for one that is an argument of its own."""
+    ConfigurationError for a value that is no dict of options, and for an option that is an argument of the function."""
     if feed_options is None:
         feed_options = {}
     if not isinstance(feed_options, Mapping):

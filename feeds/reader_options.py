@@ -18,7 +18,7 @@ __all__ = ["FeedOptions", "ReaderOptions"]
 
 
 class ReaderOptions(ColumnOptions, total=False):
-    """Options of files' readers. Each reader has some of them, and its class says which and what they mean."""
+    """Options of files' readers. The class of each reader lists its own options and their meaning."""
 
     on_bad_record: Literal["raise", "skip"]
     batch_ticks: int

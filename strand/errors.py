@@ -1,4 +1,4 @@
-"""Every exception the library raises on its own account, each saying what to do about it."""
+"""Exceptions that the library raises on its own account. Each one names its cure."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ K = TypeVar("K", bound=type[Any])
 
 @functools.cache
 def options_of(taker: Callable[..., Any]) -> frozenset[str]:
-    """The names of what a function or class takes by keyword alone, without those of its own use."""
+    """Names of the arguments that a function or class takes by keyword alone, without those for internal use."""
     return frozenset(
         parameter.name
         for parameter in _parameters(taker).values()

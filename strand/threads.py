@@ -144,7 +144,7 @@ def has_gil() -> bool:
 
 
 def start(thread: threading.Thread) -> None:
-    """Starts a thread, and raises what keeps it from that. The main thread has another one do it: ``Thread.start``
+    """Starts a thread, or raises the reason if that fails. The main thread lets another thread do it: ``Thread.start``
     waits for an event, which an interrupt would leave in disorder."""
     if not in_main_thread():
         thread.start()

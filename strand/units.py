@@ -190,7 +190,8 @@ def undeclared(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def layout_to_json(dtype: np.dtype[Any]) -> dict[str, Any]:
-    """A dtype with what its fields declare, as JSON has it; ``layout_from_json`` makes the dtype of it again."""
+    """Layout of a dtype with its fields' declarations, as JSON has it; ``layout_from_json`` makes the dtype of it
+    again."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return {"of": layout_to_json(base), "shape": list(shape)}

@@ -94,8 +94,8 @@ class DecodedFeed(BaseFeed):
     def _dated(
         self, date: dt.date | str | None, names: list[str], otherwise: Callable[[], dt.date | None] = lambda: None
     ) -> dt.date | None:
-        """The trading day: what is given, else what one of the names says, else ``otherwise``. Times count from its
-        midnight in New York, or from 1970 where there is none."""
+        """The trading day: the given one, else the one in a name, else ``otherwise``. Times count from the day's
+        midnight in New York, or from 1970 without a day."""
         day = as_date(date) if date is not None else date_in_names(names) or otherwise()
         self._options["midnight_ns"] = midnight_ns(day) if day is not None else 0
         return day

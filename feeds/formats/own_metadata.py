@@ -53,7 +53,7 @@ class Source(msgspec.Struct, frozen=True):
         said: Options,
     ) -> FeedInfo:
         """The ``FeedInfo`` of a file of format ``name`` that keeps this source. ``details["source"]``: the source's
-        format and profile. ``said``: its ``ticks`` and ``flags`` replace what the source says of them."""
+        format and profile. ``said``: the file's own ``ticks`` and ``flags``, which replace those of the source."""
         source = {"format": self.format} | ({"profile": self.profile} if self.profile is not None else {})
         details = {**details, "source": source} | ({"feeds": self.feeds} if self.feeds else {})
         return FeedInfo(

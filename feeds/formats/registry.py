@@ -130,7 +130,7 @@ def format_named(name: str) -> Format:
 
 
 def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:
-    """A file's first bytes and what it is packed in.
+    """A file's first bytes, and its compression.
 
     Raises TruncatedFeedError where it is empty, or holds not one byte before a fault, and FeedError where it cannot be
     read.

@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are whole, and those that grow for hours meanwhile."""
+"""Files that appear under their name only when they are whole, and files that grow for hours until then."""
 
 from __future__ import annotations
 

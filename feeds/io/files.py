@@ -20,7 +20,7 @@ __all__ = ["MemberReader", "PieceReader", "read_head", "regular_file", "small_te
 
 
 def regular_file(path: str | Path) -> Path:
-    """The path, when it is a file that can be read from its start again and has something in it."""
+    """The path of a file that has content and can be read from its start again. Raises FeedError for any other."""
     path = Path(path)
     try:
         status = path.stat()

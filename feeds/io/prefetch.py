@@ -74,7 +74,7 @@ class Chunks:
         return self._buffer[start : self._headroom + got]
 
     def keep_to(self, cores: Collection[int]) -> None:
-        """Lets the thread that reads run on these cores only, if it is another than the caller's."""
+        """Keeps the reading thread on these cores, if it is not the caller's thread."""
 
     def close(self) -> None:
         """Closes the stream. May be called again."""

@@ -96,7 +96,7 @@ def end_views(ticks: TickBatch, row: npt.NDArray[Any], last: int) -> None:
 
 
 def _first_last(ticks: TickBatch) -> int:
-    """The place of the first tick that may be its symbol's last one, those of kind status left out."""
+    """Position of the first tick that may be the last one of its symbol; ticks of kind status are left out."""
     places = np.flatnonzero(ticks["kind"] != KIND_STATUS)
     if not len(places):
         return len(ticks)

@@ -212,8 +212,8 @@ def checked(kind: type[T], given: Any, where: str, *, but: Collection[str] = ())
 
 
 def told(kind: type[Any], given: Mapping[str, Any], error: str, where: str) -> str:
-    """msgspec's error in this project's words: the key, the values that it may have, and the one that it has.
-    ``where``: what ``given`` is called."""
+    """The error of msgspec in this project's words: the key, its allowed values, and its value. ``where``: the name of
+    ``given``."""
     steps = re.findall(r"\.(\w+)|\[(\d+)\]", error.rpartition("`$")[2])
     value: Any = given
     for name, index in steps:
@@ -268,8 +268,8 @@ def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[
 
 
 def completed(rules: tuple[FieldRule, ...]) -> tuple[FieldRule, ...]:
-    """The rules, with one for the kind where only the action has one, or for the action where only the kind has one.
-    Fields of a quote make the kind quote."""
+    """The rules, completed by a rule for the kind or for the action, if only one of the two has a rule. Fields of a
+    quote make the kind quote."""
     given = {rule.field for rule in rules}
     if "kind" not in given and "ask_price" in given:
         rules = (*rules, FieldRule("kind", constant=KINDS["quote"]))

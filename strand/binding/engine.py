@@ -195,9 +195,9 @@ class Engine(Counters):
     def track(
         self, participant: int, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
     ) -> tuple[int, Failure | None]:
-        """Runs a chain of native handlers over records in hand, and copies the start of the row after each
-        into ``after``. Returns how many it handled: short of all of them it stopped before a timer of its own, or
-        failed on the next one as is said then."""
+        """Runs a chain of native handlers over records in hand, and copies the start of the row after each into
+        ``after``. Returns the number of records handled. If some are left, the chain stopped before its own timer, or
+        failed on the next record; the failure says so."""
         failed, failure = ffi.new("int32_t *"), self._ffi.new("sd_failure *")
         handler, n = self._tracked_handler(function), len(records)
         done = self._lib.sd_chain_track(

@@ -79,8 +79,8 @@ class Merger:
 
 
 def ordered(ticks: Ticks, latest: int) -> tuple[int, int]:
-    """Number of ticks before the first one whose receive time runs back, and the latest receive time of those.
-    ``latest`` counts as the time of a tick before the first."""
+    """Number of ticks before the first whose receive time runs back, and the latest receive time among them. ``latest``
+    counts as the time of a tick before the first."""
     reached: Any = ffi.new("uint64_t *")
     count = lib.sd_merge_ordered(ffi.from_buffer("sd_tick[]", ticks), len(ticks), latest, reached)
     return count, reached[0]

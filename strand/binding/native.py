@@ -1,4 +1,5 @@
-"""Handlers in C, or compiled to it, as the core takes them; and what their compiled callers know of its structures."""
+"""Handlers in C, or compiled to it, as the core takes them, and the core's structures that their compiled callers
+use."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ SEQUENCE_OFFSETS: Final = {
 
 
 class NativeFunction(NamedTuple):
-    """A C function of type ``sd_handler_fn``, what goes with it, its parameters, and what keeps all of it alive.
+    """A C function of type ``sd_handler_fn``, its parameters and further functions, and the objects that keep them alive.
 
     ``never_publishes``: a publisher may run it. ``wake``: an ``sd_wake_fn``, ``finish``: an ``sd_finish_fn``; None
     where it has none. ``yields``: it returns where ``ctx->yield`` says so.

@@ -208,7 +208,7 @@ class PyBatches:
         self._lib.sd_task_resumed(self._d, self._participant)
 
     def wake(self) -> tuple[int, int]:
-        """The strand whose timer it is, and its time. What is emitted from here to ``wake_done`` is the timer's."""
+        """The strand whose timer is due, and its time. Records emitted from here to ``wake_done`` are the timer's."""
         self.at_timer = True
         return int(self._batch.strand), int(self._batch.wake_time)
 

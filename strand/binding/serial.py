@@ -131,9 +131,9 @@ class SerialRun:
     def track(
         self, records: npt.NDArray[Any], positions: npt.NDArray[Any], after: npt.NDArray[Any]
     ) -> tuple[int, Failure | None]:
-        """Runs a chain over records, as a call does, and copies the beginning of the row after each of them into
-        ``after``, shape (n,). Returns how many it handled: short of all, it failed on the next one, or stopped before
-        an alarm of its own."""
+        """Runs a chain over records, as a call does, and copies the beginning of the row after each into ``after``,
+        shape (n,). Returns the number of records handled. If some are left, the chain failed on the next record, or
+        stopped before its own alarm."""
         failed = ffi.new("int32_t *")
         at = ffi.cast("sd_position *", ffi.from_buffer(positions.view(np.uint8)))
         into = ffi.from_buffer(after.view(np.uint8), require_writable=True)

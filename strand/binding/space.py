@@ -66,7 +66,7 @@ class Space:
         return self._view(self._address(at), n, form)
 
     def part(self, start: int, end: int) -> npt.NDArray[np.uint8]:
-        """The memory from one offset to another, which is filled where it is not. The array holds it.
+        """The memory from one offset to another, filled first if it is not. The array holds the memory.
 
         Raises MemoryError where there is none."""
         checked(

@@ -1,4 +1,4 @@
-"""Handlers that read trades and quotes: where they take them from, and the books some of them keep."""
+"""Handlers that read trades and quotes, their sources, and the books that some of them keep."""
 
 from __future__ import annotations
 

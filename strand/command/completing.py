@@ -21,7 +21,7 @@ def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def complete_handlers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of built-in handlers, each with the first line of what it says of itself."""
+    """Names of built-in handlers, each with the first line of its description."""
     from click.shell_completion import CompletionItem
 
     from strand.handlers import BUILTIN

@@ -65,7 +65,7 @@ def ordering(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _bounding(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the bounds and ``--min-workers``: what is given of them, and of the workers, is one argument ``pool``."""
+    """Adds the bounds and ``--min-workers``. Together with the number of workers they become the argument ``pool``."""
 
     @click.option(
         "--min-workers",

@@ -15,7 +15,7 @@ __all__ = ["stopping"]
 
 def stopping(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options: they become the arguments ``until`` and ``pdb`` of ``strand.replay`` in ``run``, and ``--only``
-    the symbols of ``reads``. It stands above those that make these."""
+    the symbols of ``reads``. This decorator stands above the ones that make ``run`` and ``reads``."""
 
     @click.option("--only", metavar="SYMBOL", help="Replay only this symbol.")
     @click.option(

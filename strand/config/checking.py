@@ -1,4 +1,5 @@
-"""The tables of a configuration file and their keys held against those that there are, and their values checked."""
+"""Check of a configuration file: its tables and keys against the known ones, and its values against their types and
+bounds."""
 
 from __future__ import annotations
 

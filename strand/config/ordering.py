@@ -1,4 +1,4 @@
-"""The tables ``policy`` and ``priorities`` of a configuration file, from what the policies themselves take.
+"""The tables ``policy`` and ``priorities`` of a configuration file, by the classes of the policies.
 
 A policy's name is that which it has in the core, and its options are its class's fields: a new policy in
 ``strand.policies`` needs nothing here. Its field ``timeouts`` stands in ``priorities``, with a key for each level.

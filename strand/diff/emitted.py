@@ -61,7 +61,7 @@ class _Emitted(Table):
 def narrow_outputs(
     parting: Parting, sources: Sequence[Sequence[str] | None], loads: Sequence[Load | None]
 ) -> tuple[list[RecordParting], list[str]]:
-    """The first other record of each output that differs, and what running again showed, in words.
+    """The first differing record of each output that differs, and remarks on the second run, in words.
 
     Each run's handlers are run again over its own input. Raises ConfigurationError where one of them cannot be loaded
     or its input is not there, FeedError, HandlerError.

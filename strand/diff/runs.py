@@ -15,7 +15,7 @@ __all__ = ["OutputParting", "Parting", "SymbolParting", "diff_runs"]
 
 @dataclass(frozen=True, slots=True)
 class SymbolParting:
-    """A symbol that differs: what either run had of it then, None where that run had not met it."""
+    """A symbol that differs, with the state that each run recorded for it; None for a run that had not met it."""
 
     symbol: str
     a: SymbolState | None
@@ -34,8 +34,8 @@ class SymbolParting:
 
 @dataclass(frozen=True, slots=True)
 class OutputParting:
-    """An output that differs: how many records both had of it ``before``, which are the same, and what either run had
-    then, None where it has no such output."""
+    """An output that differs: the number of equal records ``before``, and the state in each run; None for a run without
+    such an output."""
 
     name: str
     before: int

@@ -73,8 +73,8 @@ class RunBase:
         self._output_numbers = [self._outputs.numbers(h) for h in self._handlers]
 
     def _open(self, memory: RowMemory, row_stride: int, space: Space) -> None:
-        """Puts the handlers to work on rows that lie in ``memory``, so many bytes apart; what they keep beside them
-        lies in ``space``."""
+        """Puts the handlers to work on rows that lie in ``memory``, so many bytes apart. The handlers' state beside the
+        rows lies in ``space``."""
         context = BindContext(self._table, self._reader.dtype, self._reader.key, row_stride, space)
         self._bound = [h.bind(context) for h in self._handlers]
         self._makers = context.makers

@@ -205,7 +205,8 @@ def _pool_segments(
     record: int,
     has_positions: bool,
 ) -> int:
-    """Segments for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
+    """Number of segments: for records in flight, for FULL_STRANDS at their bound, one or two per strand, and those that
+    rest in caches.
 
     Segments take memory once they are used, the first ones (csrc/state/arena.c) at once.
     """

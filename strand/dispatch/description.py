@@ -30,7 +30,8 @@ __all__ = ["Description", "HandlerDescription", "ShownNames", "described"]
 
 @dataclass(frozen=True)
 class HandlerDescription:
-    """A handler's name, its row with what its fields declare, and what 1 in a size is worth (None: nobody knows).
+    """Description of a handler: its name, its row with the fields' declarations, and the worth of 1 in a size (None:
+    unknown).
 
     ``books``: where its books lie, ``of_levels``: whether they are of levels and not of orders; None: it keeps none."""
 

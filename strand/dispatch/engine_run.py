@@ -100,8 +100,8 @@ class RunEnd:
 
 
 class EngineRun(RunBase):
-    """Puts the parts together that look at an engine, and shows what it counts. One that runs it calls
-    ``_put_together`` when it has an engine."""
+    """Puts the parts together that look at an engine, and shows its counts. A subclass calls ``_put_together`` when it
+    has an engine."""
 
     def _put_together(
         self,

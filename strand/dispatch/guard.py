@@ -1,4 +1,4 @@
-"""The guard of resources: what it holds back when, decided from what was measured and the time alone."""
+"""The guard of resources: it decides from measurements and the time alone which strands to hold back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of a run by name and type: what ``strand.replay`` and what is called like it hand on to a Dispatcher."""
+"""The options of a run by name and type: those that ``strand.replay`` and similar calls hand on to a Dispatcher."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class QueueOptions(TypedDict, total=False):
 
 
 class RunOptions(QueueOptions, total=False):
-    """All that ``strand.Dispatcher`` takes, without what a feed decides and what its callers have of their own."""
+    """All options of ``strand.Dispatcher``, without those that a feed decides and those that its callers have
+    themselves."""
 
     policy: Policy
     priorities: Mapping[str, Any] | None
@@ -60,8 +61,8 @@ def workers_of(options: RunOptions) -> int | None:
 
 
 def grouped(**given: Any) -> dict[str, Any]:
-    """A dispatcher's options from the fields of ``Pool`` and ``Limits`` among them: those that are options of their own
-    stay so, unless others of their group, or the group itself, are given too. Raises ConfigurationError."""
+    """A dispatcher's options, with the fields of ``Pool`` and ``Limits`` among them. A field that is an option itself
+    stays so, unless others of its group, or the group itself, are given too. Raises ConfigurationError."""
     found = dict(given)
     for group, kind in GROUPS.items():
         names = {one.name for one in fields(kind)} & given.keys()

@@ -96,7 +96,8 @@ class Priorities:
             self._engine.mark(strand, int(marks[strand]))
 
     def change(self, index: int, priority: Any, strand_of_symbol: npt.NDArray[np.uint32], *, for_backlog: bool) -> None:
-        """Gives a symbol another priority, and its strand the one that its symbols have now; or raises its strand."""
+        """Gives a symbol another priority, and its strand the highest of its symbols' priorities; or raises its
+        strand."""
         number, strand = self.policy.priority_of("priority", priority), int(strand_of_symbol[index])
         for_backlog = yes_or_no("for_backlog", for_backlog)
         with self._lock:

@@ -26,8 +26,9 @@ FIRST_LOOK = 1 << 18
 
 
 class Routing:
-    """``handler_of_symbol``: the number of each symbol's handler; ``functions`` and ``outputs``: what those are, as the
-    engine takes them; ``units``: what has to share a strand, by symbol."""
+    """Routing of symbols to strands. ``handler_of_symbol``: the number of each symbol's handler. ``functions``,
+    ``outputs``: those of each handler, as the engine takes them. ``units``: by symbol, the unit that has to share a
+    strand."""
 
     def __init__(
         self,

@@ -20,7 +20,8 @@ _OWN: Final = frozenset(vars(Context("", "", 0, None))) | {"log"}
 
 
 def check_objects(python: PythonHandlers) -> None:
-    """Raises SavedStateError, naming the handler, where one keeps what only Python knows of and cannot save it."""
+    """Raises SavedStateError, naming the handler, for a handler whose state only Python knows and that cannot save
+    it."""
     for key, context in python.contexts.copy().items():
         thing = python.objects.get(key)
         if isinstance(thing, BasketObjects):

@@ -110,7 +110,7 @@ class Saving:
             packed.writestr("state.json", json.dumps(about))
 
     def _handlers(self) -> list[list[Any]]:
-        """Each one's name, its options as text, the layout of its row, and those of its outputs."""
+        """The parts of a handler: the name of each, its options as text, and the layouts of its row and outputs."""
         return [
             [
                 handler.name,

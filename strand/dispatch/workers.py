@@ -74,8 +74,9 @@ class Workers:
         return self._places.counts()
 
     def join(self) -> None:
-        """Waits for their end. An exception of a handler keeps the frames it came through, and those that called them:
-        what the workers' own frames refer to is let go of, or the run would keep itself through its failures."""
+        """Waits for the workers' end. An exception of a handler keeps the frames that it came through, and their
+        callers' frames. So the workers' frames drop their references, or the run would keep itself alive through its
+        failures."""
         if self._places is not None:
             self._places.end()
             self._places.join()

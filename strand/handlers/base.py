@@ -167,8 +167,8 @@ class Handler(ABC):
         """
 
     def call_again(self, call: FailedCall) -> None:  # noqa: ARG002 - as those have it that Python can call
-        """Calls it in Python for a tick that it failed on. Raises what it raises, and ConfigurationError where Python
-        cannot call it."""
+        """Calls the handler in Python for a tick that it failed on. Raises the handler's exceptions, and
+        ConfigurationError where Python cannot call it."""
         raise ConfigurationError(
             f"replay: handler {self.name!r} is not a single Python function or object: stop before the tick, with "
             "strand.replay(until=...)"

@@ -21,7 +21,8 @@ def check_arguments(
     undeclared: Collection[tuple[str, str]] = (),
     skip: int = 0,
 ) -> None:
-    """Raises ConfigurationError where a function takes what is not ``given`` to it, or leaves out what it ``declared``.
+    """Checks a function's arguments. Raises ConfigurationError for an argument that is not ``given`` to it, or that it
+    ``declared`` and leaves out.
 
     ``undeclared``: an argument, and the keyword that would declare it; ``skip``: arguments before those by name.
     """

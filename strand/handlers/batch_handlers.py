@@ -191,7 +191,7 @@ def _with_context(on_ticks: Callable[..., Any], context: Context) -> Call:
 
 
 def _with_trades(on_trades: Call, context: Context) -> Call:
-    """Calls with those ticks alone that are trades, and tells of ticks what it says of trades."""
+    """Calls with only the ticks that are trades, and converts the answer about trades to one about ticks."""
 
     def call(ticks: npt.NDArray[Any]) -> Any:
         places = np.flatnonzero(context.trades["size"] >= 0)

@@ -1,4 +1,4 @@
-"""Handlers bound to one table of symbols, by a dispatcher or a plain loop: what it runs of each of them."""
+"""Handlers bound to one table of symbols, by a dispatcher or a plain loop: the functions that run each of them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Site(Clock, TradesSite, Protocol):
         """The ticks, or the timer, in this thread's hands."""
 
     def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
-        """Runs a chain tick by tick, and copies the row as it is after each. Returns how many it handled: short of all
-        of them it stopped before a timer of its own, or failed on the next one."""
+        """Runs a chain tick by tick, and copies the row as it is after each. Returns the number of ticks handled. If
+        some are left, the chain stopped before its own timer, or failed on the next tick."""
 
     def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
         """Runs the timers of such a chain that are due for a symbol, or its end."""
@@ -92,7 +92,8 @@ class BoundHandler(ABC):
     @property
     @abstractmethod
     def for_engine(self) -> NativeFunction | RunByPython:
-        """The function that the engine calls, or that Python runs it, with its timers and its end."""
+        """The function that the engine calls, with its timers and its end; for a Python handler, a marker that Python
+        runs it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +161,8 @@ class BoundPython(BoundHandler):
         return RunByPython(self.timers, self.ends)
 
     def bind_symbol(self, key: int, *, symbol: str, row_of: Callable[[int], Any], site: Site) -> tuple[Context, Host]:
-        """Binds it to one symbol, from its first tick on; one with baskets to all that share the symbol's strand.
-        ``row_of``: the row of the symbol with a key."""
+        """Binds the handler to one symbol, from the symbol's first tick on. A handler with baskets is bound to all
+        symbols that share the strand. ``row_of``: the row of the symbol with a key."""
         emitting = self.emitting
         context = Context(
             self.name,

@@ -1,5 +1,5 @@
-"""Chains: several handlers over each tick, one after the other, where the later ones see what the earlier ones made
-of it.
+"""Chains: several handlers over each tick, one after the other. Later handlers see the rows of earlier ones after that
+tick.
 
 A chain's row has a field for each handler, its row; they lie in their order, each at a multiple of 8 bytes. All of them
 but the last have to be native: a Python one at the end gets its ticks a batch at a time, and beside each tick the
@@ -178,7 +178,7 @@ class ChainHandler(Handler):
     def _bind_natives(
         self, context: BindContext, parts: Sequence[tuple[str, SingleHandler]]
     ) -> tuple[Chained, object | None, tuple[str, ...]]:
-        """The native parts as one, the first memory that one of them has, and the path to that one's row."""
+        """The native parts as one handler, the first memory that a part has, and the path to that part's row."""
         natives: list[Part] = []
         memory: object | None = None
         path: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ class ChainHandler(Handler):
         called: str,
         last: HostedHandler,
     ) -> BoundPython:
-        """The last one, which Python runs, with those before it as one that it has run for it."""
+        """The last handler, which Python runs, with the earlier handlers as one native part that it runs."""
         native, memory, path = self._bind_natives(context, before)
         if isinstance(last, BasketHandler) and any(part.timers or part.ends for _, part in before):
             raise ConfigurationError(
@@ -232,8 +232,8 @@ class ChainHandler(Handler):
         )
 
     def _seen_by(self, index: int, stride: int) -> np.dtype[Any]:
-        """The chain's row as one of its compiled parts sees it: its own fields, and the rows of itself and those
-        before."""
+        """The chain's row as one of its compiled parts sees it: that part's own fields, its row, and the rows of
+        earlier parts."""
         called, part = self.parts[index]
         own = part.state.fields
         assert own is not None

@@ -76,7 +76,7 @@ def _with_attributes(code: CodeType) -> Iterator[tuple[dis.Instruction, list[str
 
 
 def _instructions(code: CodeType) -> list[dis.Instruction]:
-    """Instructions without those that only extend another one's argument."""
+    """Instructions, without those that only extend the argument of the next one."""
     return [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
 
 

@@ -73,7 +73,7 @@ def explain(
     records: Mapping[str, np.dtype[Any]],
     outputs: Mapping[str, np.dtype[Any]],
 ) -> ConfigurationError:
-    """The error to raise: the handler, where in its source, why, and what can be done.
+    """The error to raise: the handler, the line of its source, the reason, and the cure.
 
     ``records``: the dtypes of the handler's arguments, by their names; ``outputs``: those of what it emits.
     """

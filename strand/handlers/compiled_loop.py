@@ -83,9 +83,9 @@ _FURTHER = {
 
 
 def _step(one: Any, arguments: Sequence[str], records: Mapping[str, Any], at: str) -> Any:
-    """A function of (symbol's row, tick or time, context, key, place in the batch) that calls one of a handler's,
-    ``one``, with all its arguments. ``at``: a "tick", a "timer", or the "end". Where a row has sets, it calls it for
-    each of them; at a timer, for those whose timer is due. The handler's timer is the first of theirs."""
+    """A function of (symbol's row, tick or time, context, key, place in the batch) that calls ``one``, a function of
+    the handler, with all its arguments. ``at``: a "tick", a "timer", or the "end". If a row has sets, it calls ``one``
+    for each set; at a timer, for the sets whose timer is due. The handler's timer is the first of the sets' timers."""
     first = ["row"] if at == "end" else ["row", "what"]
     row, names = records[arguments[0]], arguments[len(first) :]
     space: dict[str, Any] = {"one": one}
@@ -267,8 +267,8 @@ class FunctionCache(NumbaCache):
 
     @classmethod
     def of(cls, function: Any, layout: object) -> Self | None:
-        """A cache for the loop around a function; None where nothing would be found again: it has no file, as at a
-        prompt, or refers to what is another thing in each process."""
+        """A cache for the loop around a function; None for a function whose code could not be found again. Such a
+        function has no file, as at a prompt, or names an object that differs between processes."""
         try:
             cache = cls(function)
         except RuntimeError:
@@ -312,8 +312,8 @@ def _codegen() -> Any:
 
 
 def add_function(digest: Any, function: Any, seen: set[int]) -> bool:
-    """Adds what a function does: its code, and what that refers to by name, however deep. False: it refers to something
-    whose text another process would not have the same of, so that no code is found again by it."""
+    """Adds a function's behaviour to the key: its code, and the objects that the code names, however deep. False: the
+    function names an object whose text differs between processes, so its code could not be found again."""
     function = getattr(function, "py_func", function)
     if id(function) in seen:
         return True

@@ -48,7 +48,7 @@ class SymbolFunctions(NamedTuple):
 
 
 class FailedOnTick(Exception):  # noqa: N818 - it says where an error, its __cause__, happened
-    """A handler failed on one tick of a batch, and had handled those before it."""
+    """Failure of a handler on one tick of a batch, after it had handled the ticks before."""
 
     def __init__(self, handled: int) -> None:
         super().__init__(handled)

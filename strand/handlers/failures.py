@@ -1,4 +1,4 @@
-"""Handlers' failures: what comes out of Python as one, and one as the error that is raised."""
+"""Handlers' failures: Python exceptions become failure records, and records become HandlerError."""
 
 from __future__ import annotations
 

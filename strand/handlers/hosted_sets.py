@@ -83,8 +83,8 @@ class HostedSets(HostedHandler):
             yield OneSet(place, number, {**shared, **own} if own else shared)
 
     def _rows_of(self, row: Any) -> Sequence[Any]:
-        """Rows of the sets. A handler that only has its ticks counted has one row for all sets, and cannot write to
-        it."""
+        """Rows of the sets. A handler without a state has one row for all sets, in which ticks are counted, and cannot
+        write to it."""
         if SETS in row.dtype.names:
             return [row[SETS][place] for place in range(len(self.sets))]
         shared = np.asarray(row)

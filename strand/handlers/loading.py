@@ -100,7 +100,8 @@ def _of_file(module: str) -> str:
 
 
 def _lacking(module: ModuleType, attribute: str) -> str:
-    """Error text for a module without such a name: its handlers, and its file, which may be another than meant."""
+    """Error text for a module without such a name: its handlers, and its file, since another module may have been
+    meant."""
     name = module.__name__
     from strand.handlers.object_handlers import is_object_class
 

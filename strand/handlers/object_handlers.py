@@ -47,8 +47,8 @@ OBJECT_ROW = np.dtype([("ticks", "<i8")])
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ObjectHandler(HostedHandler):
-    """A handler of objects, one a symbol. ``factory``: their class, or what makes them. ``counts``: the row is
-    ``OBJECT_ROW``, in which ticks are counted for them."""
+    """A handler of objects, one per symbol. ``factory``: their class, or a function that makes them. ``counts``: the
+    row is ``OBJECT_ROW``, in which ticks are counted for them."""
 
     factory: Callable[..., Any]
     counts: bool = False

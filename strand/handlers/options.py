@@ -1,4 +1,4 @@
-"""Options of handlers: what they are called, what they take, and how values are said as text.
+"""Options of handlers: their names, their kinds, and their values as text.
 
 The options of a built-in handler are the arguments of the function that makes it, as their annotations have them; those
 of one's own are the fields of its ``params``, or the arguments of a function that returns a handler; of a chain, those

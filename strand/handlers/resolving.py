@@ -13,9 +13,9 @@ __all__ = ["is_jit_disabled", "not_built_in", "resolve"]
 
 
 def resolve(like: HandlerLike) -> Handler:
-    """A handler from what the user gave: a handler, which is returned as it is, the name of a built-in one, or a class
-    whose objects are handlers. With ``NUMBA_DISABLE_JIT=1`` a compiled one becomes one that Python runs. Raises
-    ConfigurationError for anything else, and for a name that no built-in one has."""
+    """A handler from a user's value: a handler, which is returned unchanged, the name of a built-in one, or a class
+    whose objects are handlers. With ``NUMBA_DISABLE_JIT=1`` a compiled handler becomes one that Python runs. Raises
+    ConfigurationError for any other value, and for an unknown name."""
     if isinstance(like, Handler):
         return _as_python(like) if is_jit_disabled() else like
     if isinstance(like, str):

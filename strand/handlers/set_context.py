@@ -139,7 +139,7 @@ class Alarms:
         self.changed = False
 
     def begin(self) -> None:
-        """The symbol's next ticks are in hand. What was asked for before its first one was asked by that."""
+        """Puts the symbol's next ticks in hand. A timer set before the first tick counts from that tick's time."""
         if self._early:
             timer = self._of_symbol.timer
             assert timer is not None
@@ -216,8 +216,8 @@ class SetObjects:
 
 
 class Each:
-    """Calls the objects' methods of a name. ``objects``: of those sets whose object has it; ``alarms``: None for a
-    handler without timers."""
+    """Calls a method of the sets' objects. ``objects``: those of the sets whose object has the method. ``alarms``: None
+    for a handler without timers."""
 
     def __init__(self, name: str, objects: Mapping[ObjectSetContext, Any], alarms: Alarms | None) -> None:
         self._calls = [(getattr(thing, name), context, thing) for context, thing in objects.items()]

@@ -1,4 +1,4 @@
-"""A handler with many sets of parameters at once: its row and what it emits are there for each of them."""
+"""A handler with many sets of parameters at once: each set has its own row and its own records."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def part_with_sets(handler: Handler) -> tuple[str, Swept]:
 
 
 def with_sets(handler: Handler, sets: Sequence[Mapping[str, Any]], numbers: Sequence[int] | None = None) -> Handler:
-    """The handler with all the sets of parameters, which it is called with one after the other, tick by tick.
+    """The handler with all the sets of parameters; it is called with one set after the other, tick by tick.
 
     ``sets``: parameters by name for all symbols, or by symbol as ``Handler.with_params`` takes them. What a set lacks
     is as the handler has it. ``numbers``: what they are called, by default from 0. The row has a field ``sets``, of

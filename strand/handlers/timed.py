@@ -59,8 +59,8 @@ class Host(Protocol):
         """Due time of the timer that the Python handler itself has set; 0: never."""
 
     def resume(self, alarm: int) -> None:
-        """Goes on where another process left off, with the row, and what native handlers keep, as they were there;
-        ``alarm``: its ``own_alarm`` then."""
+        """Goes on where another process left off: the row, and the state of native handlers, are as they were there.
+        ``alarm``: the value of ``own_alarm`` then."""
 
 
 def acting(context: Context, time: int, act: Callable[[], Any] | None) -> None:
@@ -75,7 +75,7 @@ def acting(context: Context, time: int, act: Callable[[], Any] | None) -> None:
 
 
 class Timed:
-    """Calls the functions of a handler with its ticks, timers and end, and tells what timers they asked for.
+    """Calls the functions of a handler with its ticks, timers and end, and passes on the timers that they set.
 
     It is given no tick at or behind the timer that is set, and so a handler that asks for one in the middle of a batch
     handles no more than what comes before: an object is called for no more, a batch handler says how many it took.

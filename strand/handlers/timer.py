@@ -35,9 +35,9 @@ def alarm_of(ns: int, now: int) -> int:
 
 
 class Timer:
-    """``alarm``: when it is due, 0: never. While ticks are in hand: ``times``, the feed's time at each of them, and
-    ``end``, how many of them come before it. ``latest``: when what was asked for last is due; before the first
-    tick, the time that was asked for."""
+    """Timer of a symbol. ``alarm``: its due time, 0: never. While ticks are in hand, ``times`` is the feed's time at
+    each of them, and ``end`` the number of ticks before the timer. ``latest``: the due time of the latest request;
+    before the first tick, the requested time itself."""
 
     __slots__ = ("_asked", "_early", "_ended", "alarm", "end", "handler", "latest", "times")
 

@@ -1,4 +1,4 @@
-"""The Python handler at the end of a chain, at work for one symbol, and the native ones before it."""
+"""The Python handler at the end of a chain, at work for one symbol, and the native handlers before it."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class Tracked:
             self._told = alarm
 
     def wake(self, time: int) -> int:
-        """Both parts', in their order, where they are due. Raises what one of them does."""
+        """Runs the due timers of both parts, in their order. Raises the exceptions of either."""
         try:
             if 0 < self._native.alarm(self._context.key) <= time:
                 self._act(time, at_end=False)
@@ -200,7 +200,7 @@ class Tracked:
         return self._told
 
     def finish(self, time: int) -> None:
-        """Both parts', in their order. Raises what one of them does."""
+        """Runs the ends of both parts, in their order. Raises the exceptions of either."""
         if self._native.function.finish is not None:
             self._act(time, at_end=True)
         self._show()

@@ -43,7 +43,7 @@ def _view(fd: int) -> tuple[OutsideView, Description]:
 
 
 def _refused(error: PermissionError) -> str:
-    """The system does not say why: what is known, and what it may be."""
+    """Error text for a refusal that the system does not explain: the known facts, and possible causes."""
     assert error.errno is not None
     return (
         f"this process may not look at it: the system refuses ({errno.errorcode[error.errno]}). It may be another "

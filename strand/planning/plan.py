@@ -81,9 +81,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``choices``: the one by Erlang C first. ``undrainable``: symbols that come faster than one worker serves them,
-    with their rates per second. ``assumptions``: what the formula takes for granted; ``doubts``: what is known to be
-    otherwise here."""
+    """Plan for a load. ``choices``: the one by Erlang C first. ``undrainable``: symbols that arrive faster than one
+    worker serves them, with their rates per second. ``assumptions``: those of the formula. ``doubts``: assumptions that
+    do not hold for this load."""
 
     load: Load
     target: Target

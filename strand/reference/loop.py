@@ -231,8 +231,8 @@ class SerialLoop(RunBase):
         return positions
 
     def _loop(self, array: npt.NDArray[Any], keys: npt.NDArray[Any]) -> None:
-        """Records in a row that are of one group go to their handler in one call. Where one takes batches, the records
-        of a group are put in a row first, in their order."""
+        """Runs the records: neighbours of one group go to their handler in one call. For a handler that takes batches,
+        the records of a group are first put side by side, in their order."""
         self._seen[keys] = True
         groups, positions = self._group_of_symbol[keys], self._positions
         self._order = np.argsort(groups, kind="stable") if self._gathers else np.arange(len(keys))

@@ -117,7 +117,7 @@ class SerialPython:
         return None if whole is None else whole.failure
 
     def _put_back(self, rows: Sequence[Any], before: Sequence[bytes], mark: Sequence[int]) -> None:
-        """Rows, and what was emitted, are what they were."""
+        """Restores the rows, and drops the records emitted since."""
         for row, data in zip(rows, before, strict=True):
             for name in row.dtype.names:  # a row of no fields has no bytes, of which numpy makes no record
                 row[name] = np.frombuffer(data, row.dtype)[0][name]
@@ -158,8 +158,8 @@ class SerialPython:
     def _wake_until(
         self, key: int, numbers: Sequence[int], positions: npt.NDArray[Any], start: int
     ) -> tuple[int, Failure | None]:
-        """Runs the timers before tick ``start``; returns where the ticks end that come before the next one, and how one
-        of them failed."""
+        """Runs the timers before tick ``start``. Returns the end of the ticks before the next timer, and the failure of
+        a timer."""
         while alarm := int(self._alarms[key]):
             times = positions["time"]
             if alarm > times[-1]:
@@ -216,8 +216,8 @@ class _Symbols:
         return self.hosts.get(self._first(key))
 
     def rows_of(self, key: int) -> list[Any]:
-        """The rows that a call for a symbol that is bound may write to: its own, or those of all that share a strand
-        and of their baskets."""
+        """The rows that a call for a bound symbol may write to: its own row, or the rows of all symbols that share its
+        strand, and of their baskets."""
         context = self.contexts[self._first(key)]
         memory = context.baskets
         if memory is None or self._units is None:

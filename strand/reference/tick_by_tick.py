@@ -1,4 +1,4 @@
-"""Object handlers in a plain loop: each tick goes to its symbol's object, and the next one to another's."""
+"""Object handlers in a plain loop: each tick goes to the object of its symbol, in the order of ticks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaying recorded files: one call (``strand.replay``), the run under way, samples of it, its result, and what is
-recorded of it."""
+"""Replaying recorded files: the call ``strand.replay``, the run under way, its samples, its result, and its
+recordings."""
 
 from __future__ import annotations

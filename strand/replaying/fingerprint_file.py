@@ -37,8 +37,8 @@ _MAGIC: Final = '{"strand_fingerprints": '
 
 
 class SymbolState(NamedTuple):
-    """A symbol at rest: ``rows`` and ``input`` digests (16 hexadecimal digits) of its row and of its ticks so far,
-    ``ticks`` how many, ``sequence`` that of the last one."""
+    """State of a symbol at rest. ``rows``, ``input``: digests (16 hexadecimal digits) of its row and of its ticks so
+    far. ``ticks``: their number. ``sequence``: that of the last tick."""
 
     rows: str
     input: str

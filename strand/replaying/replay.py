@@ -360,7 +360,7 @@ def _feed(
 def _for_feed(
     handler: HandlerLike | None, handlers: Mapping[str, HandlerLike] | None, info: FeedInfo
 ) -> tuple[HandlerLike | None, Mapping[str, HandlerLike] | None]:
-    """Handlers as they are where the feed is known; what was one handler for several symbols stays one."""
+    """Handlers for the known feed; one handler for several symbols stays one object."""
     made: dict[int | str, Handler] = {}
 
     def of(like: HandlerLike) -> Handler:

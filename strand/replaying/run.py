@@ -80,8 +80,8 @@ class Run:
         self._cut = position > 0
 
     def pieces(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
-        """The batches as they are to be published: cut where the run comes to rest, and with names for their symbols,
-        which are written beside what their ticks emit."""
+        """The batches to publish: cut at the run's rests, and with the names of their symbols, which are written beside
+        the records of their ticks."""
         named = self._snapshots.cut(self._named(batches), self.by_symbol)
         return self._recorder.cut(self._days.cut(named, self.by_symbol))
 

@@ -336,8 +336,8 @@ _NEEDS: Final = (
 
 
 def warnings_of(result: RunFacts) -> tuple[RunWarning, ...]:
-    """The warnings of a run: of what its handlers could not use, of their rows, over all its days, of its feed, its
-    times, its symbols, its baskets and its pace."""
+    """The warnings of a run: about ticks without use for its handlers, and about its rows, days, feed, times, symbols,
+    baskets and pace."""
     parts = [*_of_meaning(result), *_of_unused(result), *_of_trades(result), *_of_rows(result), *_of_feed(result)]
     parts += [*_of_units(result), *_of_contracts(result), *_of_times(result), *_of_symbols(result)]
     return (*parts, *_of_baskets(result), *_of_pace(result))

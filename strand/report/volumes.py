@@ -37,8 +37,8 @@ def scale_top(volumes: npt.NDArray[np.float64]) -> float:
 
 
 def draw_volume(axis: Any, x: npt.NDArray[Any], width: float, volumes: npt.NDArray[Any], palette: Palette) -> None:
-    """Columns at ``x`` (days, shape (n,)), so many days wide. Those above the scale reach its end, in another colour,
-    with their volume beside them; what the scale leaves out is said above it."""
+    """Draws columns at ``x`` (days, shape (n,)), so many days wide. Columns above the scale reach its end, in another
+    colour, with their volume beside them. A note above the scale names what it leaves out."""
     volumes = np.nan_to_num(volumes)
     top = scale_top(volumes)
     tall = volumes > top

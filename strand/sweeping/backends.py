@@ -92,8 +92,8 @@ def _sent(jobs: Sequence[Job]) -> Iterator[tuple[Job, _Sent]]:
 
 
 def _pickled(cloudpickle: Any, handler: Handler | None) -> bytes:
-    """The handler for another process. Code keeps the name of its file, which cloudpickle takes away: by that name
-    numba finds what it has compiled before, and an error its line."""
+    """The handler for another process. Its code keeps the name of its file, which cloudpickle would take away. By that
+    name numba finds compiled code again, and an error its line."""
     table = ChainMap({CodeType: _code}, cloudpickle.Pickler.dispatch_table)
     into = io.BytesIO()
     type("Pickler", (cloudpickle.Pickler,), {"dispatch_table": table})(into).dump(handler)

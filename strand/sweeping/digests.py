@@ -48,9 +48,9 @@ def file_digest(path: Path) -> str:
 
 
 def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
-    """32 hexadecimal digits that stand for all that a result depends on beside the input and the set of parameters: the
-    handler's code with the functions, classes and values it refers to, the handlers before it and their options, the
-    options of the replay and its feed, and Strand's version."""
+    """Digest, 32 hexadecimal digits, of everything that a result depends on beside the input and the set of parameters.
+    It covers the handler's code with the functions, classes and values that the code names. It also covers earlier
+    handlers and their options, the options of the replay and its feed, and Strand's version."""
     numba_module()
     from strand.handlers.compiled_loop import add_function
 

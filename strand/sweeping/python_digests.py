@@ -64,11 +64,11 @@ def _package(module: object) -> str:
 
 
 class PythonDigest:
-    """Adds values to a digest: the code of functions, the methods and attributes of classes, what objects hold, and
-    what these refer to, however deep.
+    """Adds values to a digest: the code of functions, the methods and attributes of classes, the content of objects,
+    and all that these name, however deep.
 
-    ``package``: of the user's code. What other installed packages define goes by its name, their version and the bytes
-    of its file. A value that shows nothing of what it is, as an open file, is another one each time.
+    ``package``: of the user's code. Values of other installed packages go by their name, the package's version and the
+    bytes of their file. A value without visible content, such as an open file, gets a new digest on each run.
     """
 
     def __init__(self, digest: Any, package: str, seen: dict[int, tuple[int, Any]] | None = None) -> None:

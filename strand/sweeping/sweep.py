@@ -212,7 +212,7 @@ def _inputs(
 def _named(
     files: Any, days: Sequence[str] | None, options: Mapping[str, Any]
 ) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
-    """Each file, what it is called, and the options it is opened with."""
+    """The files, each with its label and the options it is opened with."""
     if days is None:
         for path in expand(files, dict(options)):
             found = Path(path)

@@ -1,4 +1,4 @@
-"""The future of a task: what it says of the task, what changes it, and how others wait for it."""
+"""The future of a task: its state, the calls that change the task, and the ways to wait for it."""
 
 from __future__ import annotations
 

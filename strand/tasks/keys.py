@@ -11,8 +11,8 @@ __all__ = ["Keys"]
 
 
 class _Order:
-    """The tasks of one key. ``head``: the one that may run, which keeps its place while it waits for a retry; None: the
-    order is over."""
+    """The tasks of one key. ``head``: the task that may run, which keeps its place while it waits for a retry; None:
+    the order is over."""
 
     __slots__ = ("head", "numbers", "rest")
 
@@ -72,8 +72,9 @@ class Keys:
             self._raise_head(order, before)
 
     def leave(self, task: TaskFuture) -> TaskFuture | None:
-        """A task has ended. Returns the one that is the head now, if that is another one; the caller gives it, and then
-        clears ``_following`` of the task. Until then ``leave`` returns it each time."""
+        """Ends a task's place in its order. Returns the new head, if there is another one. The caller gives that
+        head to the pool, and then clears ``_following`` of the task. Until then ``leave`` returns the same head each
+        time."""
         order: _Order | None = task._order
         if order is None:
             return task._following

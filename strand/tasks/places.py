@@ -124,7 +124,8 @@ class Seat:
         return place is not None and not self.depth and not place.should_yield()
 
     def hold(self) -> EngineTurn:
-        """The task in hand goes on in no thread of these, and this one may run others. Returns its turn."""
+        """Lets the current task go on outside these threads, so that this thread may run others. Returns the task's
+        turn."""
         assert self.place is not None
         return self._places.held.take(self.place)
 
@@ -340,9 +341,9 @@ class Places:
         place.batches.resumed()
 
     def _hand_over(self, me: Seat, place: Place) -> bool:
-        """The worker has a suspended task in hand: its thread gets the place, and this one waits for another. One that
-        has no thread is over, and ``serve`` ends it. False: the end has come between and told that thread, and this one
-        has the place."""
+        """Hands over a suspended task: the task's thread gets the place, and this thread waits for another place. A
+        task without a thread is over, and ``serve`` ends it. False: the end came between, the task's thread was told,
+        and this thread has the place."""
         if self.held.is_over(place):
             return True
         with self._lock:

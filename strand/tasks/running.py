@@ -75,8 +75,8 @@ class Running:
                 raise
 
     def _mend(self, visit: list[int], error: BaseException) -> None:
-        """Ends the tasks of a visit that an exception outside of their functions has cut short: one raised in this
-        thread by a debugger or another thread, or by what the library calls. It can be repeated."""
+        """Ends the tasks of a visit that an exception outside of their functions has cut short. A debugger, another
+        thread, or a call of the library raised it in this thread. It can be repeated."""
         for tag in visit:
             task = self._alive.get(tag)
             if task is None or task.__dict__.get("_claim") is not visit:
@@ -138,8 +138,8 @@ class Running:
             task._ran_ns += self._now() - task._attempt_ns
 
     def _hand_on(self, task: TaskFuture, coroutine: CoroutineType[Any, Any, Any], context: Context) -> None:
-        """A coroutine goes on in the asyncio thread, and keeps the turn of its task. Raises what keeps it from that,
-        and then it is closed."""
+        """Passes a coroutine to the asyncio thread, where it keeps the turn of its task. Raises the reason if that
+        fails, and closes the coroutine then."""
         try:
             self.coroutines.run(task, coroutine, context, self._pool.hold, self._coroutine_ended)
         except BaseException:

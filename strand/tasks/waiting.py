@@ -1,4 +1,4 @@
-"""Tasks that wait, what changes them meanwhile, and how they end."""
+"""Tasks that wait, the changes to them meanwhile, and their ends."""
 
 from __future__ import annotations
 
@@ -391,7 +391,7 @@ class Waiting:
                 other.remove(task, None)
 
     def ahead_of(self, task: TaskFuture) -> Waiter | None:
-        """The task of its key that has to end first, or the task or call that waits while it holds its strand."""
+        """The task of its key that has to end first, or the task or call that holds its strand while it waits."""
         options = task._options
         head: Waiter | None = None
         if options.strand is not None:

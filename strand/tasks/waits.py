@@ -29,7 +29,7 @@ def numbered(kind: str) -> str:
 
 
 class Waiter(Protocol):
-    """A task or call. ``waits_for``: the one whose result it waits for, while it does."""
+    """A task or call. ``waits_for``: the task or call whose result it waits for now."""
 
     waits_for: Waiter | None
 
@@ -59,10 +59,11 @@ def check_not_in_loop(target: str) -> None:
 
 
 def begin_wait(me: Waiter, target: Waiter) -> None:
-    """Notes that one waits for another. Raises WouldDeadlockError where that one waits for it.
+    """Notes that one task or call waits for another. Raises WouldDeadlockError where the other one already waits for
+    it.
 
-    One waits for one other: for the one whose result it asks, or for the one that is ahead of it. So the search follows
-    a chain, and meets every circle, since the last wait of a circle finds all others.
+    Each waits for one other at a time: for the one whose result it asks, or for the one ahead of it. So the search
+    follows a chain. It meets every circle, since the last wait of a circle finds all others.
     """
     with _WAITS:
         if (held := me.holds()) is not None:

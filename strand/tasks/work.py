@@ -88,8 +88,8 @@ class TasksAlone:
         """Nothing that it does depends on which place it is."""
 
     def serve(self, seat: Sitting, place: Place) -> int:
-        """The GIL is given up only where there is nothing to run: each time it is, other threads that run tasks wake up
-        for it, and this one waits for it again."""
+        """Gives the GIL up only if there is nothing to run. Each time it is given up, other threads that run tasks wake
+        for it, and this thread waits for it again."""
         run, take, batches = self._run, place.take, place.batches
         tag = 0
         while True:

@@ -42,7 +42,7 @@ VALUES: Mapping[str, Any] = {
 
 
 def names(error: BaseException, option: str) -> bool:
-    """Whether an error says which option it is about.
+    """Tells whether an error names the option it is about.
 
     The text says it today; ``field``, where an error has it, says more.
     """
@@ -215,7 +215,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def ended(call: Call, option: str, value: Any) -> str:
-    """How a call ended: ``taken``, or the error's class, and ``names it`` where the error says which option it is."""
+    """End of a call: ``taken``, or the error's class, and ``names it`` if the error names the option."""
 
     def late(*_: object) -> None:
         raise TimeoutError(f"took longer than {LIMIT_S} s")

@@ -1,4 +1,4 @@
-"""The lines of one CSV file as ticks: counted, and what is wrong with one said with its line."""
+"""The lines of one CSV file as ticks. The lines are counted, and a fault is reported with its line."""
 
 from __future__ import annotations
 

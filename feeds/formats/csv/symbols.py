@@ -55,7 +55,7 @@ class SymbolReader:
         return ids, faults
 
     def _join(self, block: Block, ids: npt.NDArray[np.uint32], faults: Faults, at: int) -> None:
-        """Makes ``ids``, those of names, the ones of names with their suffix, which may be empty."""
+        """Makes ``ids``: those of names, and those of names with their suffix, which may be empty."""
         assert self._suffixes is not None
         assert self._texts is not None
         assert self._column is not None

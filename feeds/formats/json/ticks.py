@@ -251,7 +251,7 @@ class JsonTicks:
 
 
 class _Message:
-    """Takes the records of one message, which are one event of each of its symbols."""
+    """Takes the records of one message. They are one event of each symbol in it."""
 
     def __init__(
         self,

@@ -284,7 +284,7 @@ class Keys:
 
 
 def _looked_up(values: npt.NDArray[Any], table: ByRow, bad: Mask | None) -> tuple[ByRow, Rows]:
-    """The keys of integers in a table of them, and the rows of those without one that hold something."""
+    """The keys of integers by a table, and the rows whose integers have no key."""
     keys, rows = look_up(values, table, _NO_KEY)
     return keys, rows if bad is None or not len(rows) else rows[~bad[rows]]
 

@@ -148,7 +148,7 @@ def entry_line(time_ns: int, word: bytes, rest: bytes) -> bytes:
 
 
 def message_line(data: str | bytes, time_ns: int) -> bytes:
-    """The line of a message, its text or its bytes as they are."""
+    """The line of a message: its text, or its bytes, unchanged."""
     word, rest = (b"text", data.encode()) if isinstance(data, str) else (b"binary", data)
     if b"\n" in rest:
         word, rest = word + b"64", base64.b64encode(rest)

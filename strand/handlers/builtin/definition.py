@@ -22,8 +22,8 @@ H = TypeVar("H", bound=Handler)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Builtin:
-    """A built-in handler by name: the function that makes it, and the options it has unless one of ``instead`` is
-    given."""
+    """A built-in handler by name: the function that makes it, and its options. The options hold unless one of
+    ``instead`` is given."""
 
     make: Callable[..., Handler]
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -47,7 +47,8 @@ class Builtin:
 
 
 def built_in(make: Callable[P, H]) -> Callable[P, H]:
-    """Decorates a function that makes a built-in handler, called as its name is: what it makes knows its origin."""
+    """Decorates a function that makes a built-in handler of the same name: the handlers that it makes know their
+    origin."""
 
     @named_options(f"{make.__name__}()")
     @functools.wraps(make)

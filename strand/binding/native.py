@@ -42,7 +42,7 @@ SEQUENCE_OFFSETS: Final = {
 
 
 class NativeFunction(NamedTuple):
-    """A C function of type ``sd_handler_fn``, its parameters and further functions, and the objects that keep them alive.
+    """A C function of type ``sd_handler_fn``, its parameters, and the objects that keep them alive.
 
     ``never_publishes``: a publisher may run it. ``wake``: an ``sd_wake_fn``, ``finish``: an ``sd_finish_fn``; None
     where it has none. ``yields``: it returns where ``ctx->yield`` says so.

@@ -106,8 +106,8 @@ class Baskets:
         return found
 
     def check_learnt(self, handler: str, table: SymbolTable, known: int) -> None:
-        """Checks symbols from the index ``known`` on, which have just got names. Raises ConfigurationError where one of these
-        symbols has a basket, since its strand is settled by then, and is another one."""
+        """Checks symbols from the index ``known`` on, which have just got names. Raises ConfigurationError where one of
+        these symbols has a basket, since its strand is settled by then, and is another one."""
         if isinstance(self.given, Mapping):
             return
         for key in range(known, table.n_named):

@@ -69,12 +69,11 @@ class HftEvents:
     """Conversion of hftbacktest's events to ticks of key 0, by the rules of columns.
 
     ``ts_event`` is exch_ts, ``ts_recv`` local_ts, ``ref_id`` ival in two's complement, ``sequence`` the record's
-    position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``, and the
-    reader adds 32 at the last event of a local_ts; fval is left out, and
-    order_id of quotes. A price stands for its shortest decimal, none is ``UNDEF_PRICE``; a price that is no whole
-    number of 1e-9, and a qty that is none of ten to the ``size_power``, is refused, or with ``rounds`` rounded to the
-    nearest; ``rounded``: in how many of the latest records. Events that are valid at the exchange only make no tick:
-    the same event comes again in the order it was received.
+    position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``, and the reader adds 32
+    at the last event of a local_ts; fval is left out, and order_id of quotes. A price stands for its shortest decimal,
+    none is ``UNDEF_PRICE``; a price has to be a whole number of 1e-9, and a qty of ten to the ``size_power``. Others
+    are refused, or with ``rounds`` rounded to the nearest; ``rounded``: in how many of the latest records. Events that
+    are valid at the exchange only make no tick: the same event comes again in the order it was received.
     """
 
     #: The number of a best bid or offer has 4, which no other event of action M and kind quote has. Events of one

@@ -48,8 +48,8 @@ _MESSAGE: Final = re.compile(rb"S?(?P<ms>\d{8})(?P<type>[sAdEXPrBHIJR])")
 def recognise(head: bytes) -> bool:
     """Tells whether an uncompressed file that starts with ``head`` looks like PITCH.
 
-    True when the first line that is neither empty nor a session's packet starts with a time within a day and a known
-    type, and is as long as that type's messages are.
+    True when the first line starts with a time within a day and a known type, and is as long as that type's messages.
+    Empty lines and packets of a session are passed over.
     """
     lines = head.split(b"\n")
     for at, line in enumerate(lines):

@@ -1,11 +1,12 @@
 """Recording of a live feed: the messages that it received, written so that a replay gives the same ticks.
 
 A recording is two files. ``FILE`` is plain ITCH 5.0: the messages in order, as they came, each behind its length; any
-reader of ITCH takes it. ``FILE.times`` says when each packet's messages were received and how the venue numbered
-them, little-endian: the eight bytes ``SDTIMES1``; the trading day as u64 YYYYMMDD, 0 where it is unknown; then for each
-run of messages of one packet the position of its first message in FILE from 1, its sequence number and the receive time
-in ns since the UNIX epoch, u64 each. ``strand.feeds.open(FILE)`` takes both where both are there. Read without it, FILE
-gives the same ticks but for ``ts_recv`` (the venue's time instead) and ``sequence`` (the position instead).
+reader of ITCH takes it. ``FILE.times`` says when each packet's messages were received and how the venue numbered them,
+little-endian: the eight bytes ``SDTIMES1``; the trading day as u64 YYYYMMDD, 0 where it is unknown; then an entry of
+three u64 for each run of messages of one packet. It has the position of the run's first message in FILE from 1, its
+sequence number, and the receive time in ns since the UNIX epoch. ``strand.feeds.open(FILE)`` takes both where both are
+there. Read without it, FILE gives the same ticks but for ``ts_recv`` (the venue's time instead) and ``sequence`` (the
+position instead).
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ class RawStream(Source):
     """A file's bytes as they are, or ``length`` of them from ``start``.
 
     Read, not mapped: a mapped file that shrinks kills the process with SIGBUS, a read one comes up short and is
-    reported as a TruncatedFeedError. What is read while the file shrinks may be zeros from its new end on, so the file
-    is asked for its size behind every read, and bytes beyond that are not handed out.
+    reported as a TruncatedFeedError. Bytes read while the file shrinks may be zeros from its new end on. So every read
+    is followed by a look at the size, and bytes beyond it are not handed out.
     """
 
     def __init__(self, path: str | Path, *, start: int = 0, length: int | None = None) -> None:

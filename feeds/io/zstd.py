@@ -1,8 +1,8 @@
 """Zstandard streams (RFC 8878), frame by frame and block by block. Extra ``[zstd]``.
 
-The library's streaming interfaces either give all a piece of input expands to, however much that is, or do not tell a
-file that was cut from a whole one. So the frames and blocks are walked here, by their headers alone: a block gives 128
-KiB at most, and where the last one ends is known.
+Some streaming interfaces of the library give all that a piece of input expands to, however much that is. The others do
+not tell a cut file from a whole one. So the frames and blocks are walked here, by their headers alone: a block gives
+128 KiB at most, and where the last one ends is known.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def _is_skippable(head: bytes) -> bool:
 class ZstdStream(Inflating):
     """The contents of a zstd file, all its frames one after the other.
 
-    Raises MissingExtraError without the package, FormatError for a frame that is corrupt, asks for a window of more
-    than ``MAX_WINDOW_BYTES`` or for a dictionary, TruncatedFeedError where the file ends inside a frame.
+    Raises MissingExtraError without the package, and TruncatedFeedError where the file ends inside a frame. Raises
+    FormatError for a frame that is corrupt, or that asks for a dictionary or for a window of more than
+    ``MAX_WINDOW_BYTES``.
     """
 
     compression = "zstd"

@@ -159,8 +159,8 @@ class ArrayColumns:
         self.rows = 0
 
     def ticks(self, array: Array) -> Array:
-        """Ticks of an array of shape (n,). Raises BadRecordError for the first bad record, and ConfigurationError for
-        a dtype that does not have the columns, or a column that no value of the field can have."""
+        """Ticks of an array of shape (n,). Raises BadRecordError for the first bad record. Raises ConfigurationError
+        for a dtype without the columns, or a column that fits no value of the field."""
         made = self._made.get(array.dtype)
         if made is None:
             made = self._made[array.dtype] = self._of(array.dtype)

@@ -20,8 +20,8 @@ _NONE: Final = -1
 class Rolls:
     """The instrument of each name in one reading of a file.
 
-    Where a name goes over to another instrument, a tick of action R and kind status comes before the first tick of the
-    new one, as in DBN. A name that goes back to an instrument on the UTC day on which it had that one stands for both
+    If a name goes over to another instrument, a clear record (action R, kind status) comes before the new instrument's
+    first tick, as in DBN. A name may go back to an instrument that it had on the same UTC day. Then it stands for both
     at a time, and that is no roll.
 
     Attributes:

@@ -71,9 +71,9 @@ class Column:
     """A column of a table, wherever it lies.
 
     ``values``: integers or floats (of ``kind`` bool: 0 and 1; of times: counts of ``ns``), with 0, or NaN of floats, at
-    ``nulls``; of text and decimals they are asked for by ``words``, which gives indices into a list of texts, and by
-    ``units``, which gives the units of ten to a power. ``type``: what the file calls it, ``show``: a row as text,
-    ``problem``: why it cannot be read at all.
+    ``nulls``; those of text and decimals come by ``words``, indices into a list of texts, and by ``units``, the units
+    of ten to a power. ``type``: what the file calls it, ``show``: a row as text, ``problem``: why it cannot be read at
+    all.
     """
 
     kind: Literal["integer", "bool", "float", "time", "decimal", "text", "other"]

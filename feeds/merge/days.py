@@ -1,8 +1,8 @@
 """End of a venue's day among merged files: one clear record for each of its symbols.
 
 A clear record is a tick of kind STATUS with action R, at the time of the new day's first tick and right before it. It
-passes through queues, selections and files as any other tick does, so timers of the day before fire first, and the
-place of a boundary is the same on any number of cores. docs/feeds/days.md says what each handler resets.
+passes through queues, selections and files as any other tick does. So timers of the day before fire first, and the
+boundary lies at the same tick on any number of cores. docs/feeds/days.md says what each handler resets.
 """
 
 from __future__ import annotations

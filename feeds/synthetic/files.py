@@ -1,8 +1,8 @@
 """A generated day in formats other than ITCH: PITCH text, LOBSTER's pair of CSV files, and numpy arrays of MBO records.
 
 Each tells the day of ``SyntheticFeed.write_itch``: the same orders with the same ids at the same times, as far as the
-format can say it (docs/feeds/generator.md). Files are written as they are made, compressed when their name ends in
-``.gz`` or ``.zst``, and appear under their name only when they are whole. ``progress`` is called with the day's events
+format can say it (docs/feeds/generator.md). Files are written as they are made, and compressed when their name ends in
+``.gz`` or ``.zst``. They appear under their name only when they are whole. ``progress`` is called with the day's events
 done and those in all; what it raises stops the writing and leaves no file.
 """
 
@@ -127,9 +127,9 @@ def write_lobster(
 
     ``path``: an existing folder, where the files get LOBSTER's names; or the file of messages, with ``message`` in its
     name where the other one's has ``orderbook``. ``symbol``: by default the busiest one. ``levels``: of the book, 1 to
-    200. Returns the file of messages and the one of the book. Raises ConfigurationError for a symbol that the day has
-    not, or no messages of, for levels out of range or a name without ``message``, FeedError when a file cannot be
-    written; it leaves no file then.
+    200. Returns the file of messages and the one of the book. Raises ConfigurationError for a symbol that the day lacks
+    or has no messages of, for levels out of range, and for a name without ``message``. Raises FeedError when a file
+    cannot be written; it leaves no file then.
     """
     levels = whole("levels", levels, 1, MAX_LEVELS)
     locate = feed.locate_of(symbol)

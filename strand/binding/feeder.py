@@ -49,9 +49,9 @@ class Feeder:
         feeder.capacity, feeder.limit = CAPACITY, MAXIMUM if limit is None else limit
 
     def run(self, decoder: Decoder, data: memoryview, *, last: bool) -> tuple[int, bool]:
-        """Decodes and publishes, until more bytes are needed (``is_dry``), the limit is reached, the decoder has a
-        fault or samples, or Python is to look for signals. Returns the bytes used, and whether all is well, as
-        ``Decoder.decode`` does."""
+        """Decodes and publishes, until more bytes are needed (``is_dry``) or the limit is reached. A fault or samples
+        of the decoder end it too, and so does a moment for Python to look for signals. Returns the bytes used, and
+        whether all is well, as ``Decoder.decode`` does."""
         feeder = self._feeder
         if self._decoder is not decoder:
             self._begin(decoder)

@@ -1,7 +1,7 @@
 """The gate from C to Python: a code comes in, an exception goes out, with what the caller knows of the call.
 
-C says by a code (csrc/sd_error.h) that it refuses something, by a null pointer that there is no memory, and by a fault
-of its own kind where an input is not what its format allows. Nothing else in strand turns these into exceptions.
+C reports a refusal by a code (csrc/sd_error.h), and a lack of memory by a null pointer. For an input that its format
+forbids, each decoder has faults of its own. Nothing else in strand turns these into exceptions.
 """
 
 from __future__ import annotations

@@ -63,8 +63,9 @@ def bytes_of(records: npt.NDArray[Any]) -> Any:
 def held(data: memoryview) -> AbstractContextManager[Any]:
     """The bytes of ``data``, as ``uint8_t[]``, in the block.
 
-    They are let go of at its end, however that comes: an error keeps the frame that it came through, and where both are
-    part of a cycle, the collector may clear a memoryview before what holds on to it, and crashes."""
+    The block's end releases them, however it comes. An error keeps the frame that it came through. If both are part of
+    a cycle, the collector may clear a memoryview before the object that holds on to it, and crash.
+    """
     buffer: AbstractContextManager[Any] = ffi.from_buffer("uint8_t[]", data)
     return buffer
 

@@ -30,8 +30,8 @@ class NotRunningError(AttachError):
 class OutsideView(Counters):
     """Maps the file with a descriptor, which may be closed afterwards; read-only.
 
-    Raises NotRunningError where its dispatcher has stopped, or is still being made, and AttachError where it is no
-    memory of a dispatcher that this build of strand can read.
+    Raises NotRunningError where its dispatcher has stopped, or is still being made. Raises AttachError for memory that
+    this build of strand cannot read as a dispatcher's.
     """
 
     def __init__(self, fd: int) -> None:

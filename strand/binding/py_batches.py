@@ -67,9 +67,9 @@ class Memories(Protocol):
 
 
 class PyBatches:
-    """The strands that one worker's Python has to run, one at a time: ``more`` waits for the first one, ``go_on``,
-    ``stopped`` or ``failed`` end it, ``task_done`` and ``wake_done`` end a task and a timer, and all of them say which
-    strand is the next one, whose records are ``records[words[FIRST]:words[END]]``; -1: ``what`` says what it is.
+    """The strands that one worker's Python has to run, one at a time: ``more`` waits for the first one. ``go_on``,
+    ``stopped`` or ``failed`` end a strand's records, ``task_done`` a task, and ``wake_done`` a timer. Each returns the
+    next strand, whose records are ``records[words[FIRST]:words[END]]``; -1: ``what`` says what it is.
 
     What a worker goes through for each call of a handler is here for it to hold, and not behind methods: a method costs
     as much as a crossing to C.

@@ -1,7 +1,7 @@
 """Ctrl-C while the command starts ends it with one line, as it does later.
 
-Imports take up to a second. An interrupt in the middle of them would show a traceback of whatever was being imported,
-and libraries in C may turn it into an error of their own. Nothing is open by then, so the process just ends.
+Imports take up to a second. An interrupt in the middle of them would show a traceback of some import, and libraries in
+C may turn it into an error of their own. Nothing is open by then, so the process just ends.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def _leave(_: int, __: FrameType | None) -> None:
 def begin() -> None:
     """Lets an interrupt end the process at once from now on, unless another handler was set for it.
 
-    What is imported stays until the end: looking through it for what could be freed takes a tenth of a short run, and
-    so do the threads that numpy's linear algebra starts beside the workers.
+    What is imported stays until the end: a search of it for garbage takes a tenth of a short run, and so do the threads
+    that numpy's linear algebra starts beside the workers.
     """
     gc.disable()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

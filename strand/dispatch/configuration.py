@@ -120,9 +120,8 @@ def _pinned(cores: Sequence[int] | str | None, allowed: list[int], workers: int)
 def merging_cores(allowed: list[int], cores: Sequence[int | None] | None) -> list[int]:
     """Cores for merging and writing. ``cores``: those of the workers.
 
-    A run goes at the pace of who publishes: the one core that is left to it is kept for it, where there are workers
-    enough to be in for the rest (bars in memory on four cores: 0.83 to 0.96 of the time; on three no gain, on two a
-    loss).
+    The publisher sets the pace of a run: so a single core without a worker is kept for it, if the workers are enough
+    for the rest (bars in memory on four cores: 0.83 to 0.96 of the time; on three no gain, on two a loss).
     """
     taken = sorted({core for core in cores or () if core is not None})
     return taken if len(taken) >= _WORKERS_ENOUGH and len(allowed) - len(taken) == 1 else allowed

@@ -187,8 +187,8 @@ def _scaled(count: Callable[[], int], scale: float) -> float:
 
 
 def _memory_limits(root: Path, machine_bytes: int) -> Iterator[tuple[Path, int, str, str]]:
-    """Folders with a limit below the machine's memory, the limit in bytes, the file of what is used, and the count of
-    what the kernel gives back."""
+    """Folders with a limit below the machine's memory: the limit in bytes, the file of the use, and the count of memory
+    that the kernel can reclaim."""
     for version, controller in ((2, ""), (1, "memory")):
         maximum, used, inactive = _MEMORY[version]
         for folder in _folders(root, controller):

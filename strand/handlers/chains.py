@@ -2,8 +2,8 @@
 tick.
 
 A chain's row has a field for each handler, its row; they lie in their order, each at a multiple of 8 bytes. All of them
-but the last have to be native: a Python one at the end gets its ticks a batch at a time, and beside each tick the
-others' rows as they were right after it (strand.handlers.tracked). Each handler has timers of its own.
+but the last have to be native: a Python handler at the end gets a batch of ticks at a time, and beside each tick the
+others' rows right after it (strand.handlers.tracked). Each handler has timers of its own.
 """
 
 from __future__ import annotations

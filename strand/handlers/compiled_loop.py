@@ -254,9 +254,8 @@ class FunctionCache(NumbaCache):
     """Keeps a loop's code where numba keeps that of the handler's function: in NUMBA_CACHE_DIR, in ``__pycache__``
     beside its source, or in the user's cache folder.
 
-    Numba knows a function by its file. Here the key is made of the code itself, of the functions and constants that
-    it refers to, and of the layouts of records and contexts; numba adds its version, the processor's and the source's
-    own state.
+    Numba knows a function by its file. Here the key is made of the code, the functions and constants that it refers to,
+    and the layouts of records and contexts; numba adds its version, the processor's and the source's own state.
 
     Each key has an index file of its own. Numba keeps all of a function's in one, and numbers the files of code by it:
     two processes that read the index at the same time give one number to two keys, and one of them finds the other's

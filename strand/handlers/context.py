@@ -29,13 +29,12 @@ Call = Callable[[npt.NDArray[Any]], int | None]
 
 
 class SymbolFunctions(NamedTuple):
-    """A Python handler's functions for one symbol: with its next ticks, at its timer, at the run's end, and after a
-    handler before it in a chain has done something at a timer or the end. ``plain``: where ``ticks`` only calls a
-    function with (symbol, ticks, row) and always handles all, that one, for who can do the same in its stead.
-    ``one``: what ``ticks`` calls with each tick, trades apart, where it needs no batch for that.
-    ``stand``: the handler has been told of the others' rows as they are in ``context.after``. ``object``: the one whose
-    methods they call. The context does not know it: most objects keep their context, and a circle would outlive the
-    run."""
+    """A Python handler's functions for one symbol: for its next ticks, its timer, the run's end, and for the moment
+    after an earlier handler of a chain acted at a timer or the end. ``plain``: if ``ticks`` only calls a function of
+    (symbol, ticks, row) and always handles all ticks, that function. ``one``: the function that ``ticks`` calls with
+    each tick, trades apart, if it needs no batch. ``stand``: notes that the handler knows the others' rows as they are
+    in ``context.after``. ``object``: the object whose methods they call. The context does not know it: most objects
+    keep their context, and a circle would outlive the run."""
 
     ticks: Call
     wake: Callable[[int], None] | None = None

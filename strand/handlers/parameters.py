@@ -109,8 +109,8 @@ def records_of_sets(sets: Sequence[Parameters], name: str, table: SymbolTable) -
 def _by_symbol(values: Any, fields: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Parameters as dicts by symbol; all columns have to be fields.
 
-    ``values``: a mapping of symbols to mappings (``"*"`` for all others), a pandas DataFrame with the symbols in its
-    index or a column ``symbol``, or a polars DataFrame with a column ``symbol``. Raises ConfigurationError.
+    ``values``: a mapping of symbols to mappings (``"*"`` for all others), or a DataFrame of pandas or polars with a
+    column ``symbol``. pandas may have the symbols in its index instead. Raises ConfigurationError.
     """
     given = _from_frame(values)
     if not isinstance(given, Mapping):

@@ -72,7 +72,7 @@ class Sessions:
     ) -> Self:
         """Makes one session per day, from 1970 to 2099.
 
-        A time that clocks skip in spring is the moment of the change, so a session in the skipped hour is left out on
+        A time that clocks skip in spring is the moment of the change. So a session in the skipped hour is left out on
         that day. If a time comes twice in autumn, the first one is meant.
 
         Args:

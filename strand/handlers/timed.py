@@ -77,8 +77,8 @@ def acting(context: Context, time: int, act: Callable[[], Any] | None) -> None:
 class Timed:
     """Calls the functions of a handler with its ticks, timers and end, and passes on the timers that they set.
 
-    It is given no tick at or behind the timer that is set, and so a handler that asks for one in the middle of a batch
-    handles no more than what comes before: an object is called for no more, a batch handler says how many it took.
+    It gets no tick at or behind the timer that is set. So a handler that sets a timer in the middle of a batch handles
+    only the ticks before it: an object is called for no more, a batch handler says how many it took.
     """
 
     def __init__(self, context: Context, functions: SymbolFunctions, clock: Clock) -> None:

@@ -34,9 +34,10 @@ class BatchTimes:
 class Tracked:
     """Runs a chain's native part over a symbol's ticks, keeps its rows after each, and gives both to the Python one.
 
-    If the Python part stops within a batch, before a timer or by a failure, the rest of the batch comes again, except
-    on a lossy strand. The native part has handled that rest, and does not handle it again. Its rows after each of those
-    ticks are kept, and so is its failure. Meanwhile the symbol's row is that of the last tick that Python has handled.
+    The Python part may stop within a batch, before a timer or by a failure. Then the rest of the batch comes again,
+    except on a lossy strand. The native part has handled that rest, and does not handle it again. Its rows after each
+    of those ticks are kept, and so is its failure. Meanwhile the symbol's row is that of the last tick that Python has
+    handled.
 
     The symbol's timer is the earlier one of both parts. So the native part's timer never comes due before the Python
     part has seen all earlier ticks.

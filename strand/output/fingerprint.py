@@ -1,8 +1,8 @@
 """Fingerprints: whether two runs left the same, in 32 characters.
 
-A symbol's digest is BLAKE2b over its name, its number of ticks, its row's layout, and the bytes of the row's declared
-fields, without the padding between them. The digests of all symbols are added as pairs of 64-bit numbers: the sum does
-not depend on how symbols are numbered, and where a few symbols changed it is brought up to date by those alone. A
+A symbol's digest is BLAKE2b over its name, its number of ticks, its row's layout, and the row's declared fields. The
+padding between fields is left out. The digests of all symbols are added as pairs of 64-bit numbers: the sum does not
+depend on how symbols are numbered, and where a few symbols changed it is brought up to date by those alone. A
 fingerprint is BLAKE2b over that sum and the outputs' digests.
 
 It tells runs apart that differ by accident. It is no signature: two runs with one fingerprint can be made on purpose.

@@ -65,8 +65,8 @@ def files_and_sinks(
 ) -> tuple[dict[str, str | os.PathLike[str]], dict[str, Sink]]:
     """The outputs that go to files, with their paths, and those that go to sinks.
 
-    Raises ConfigurationError where ``out`` is no dict, for a value that is neither a path nor a sink, and for a sink
-    that two outputs have.
+    Raises ConfigurationError where ``out`` is no dict, for a value that is no path or sink, and for a sink of two
+    outputs.
     """
     if out is None:
         out = {}

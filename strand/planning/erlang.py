@@ -45,7 +45,7 @@ def blocking(load: float) -> Iterator[float]:
     """Erlang B for 0, 1, 2, ... workers: the share of arrivals that find all of them busy, where nobody waits.
 
     ``load``: rate times service time, above 0. B(0) = 1 and B(c) = load B(c-1) / (c + load B(c-1)). Every value is
-    between 0 and 1, and no power or factorial overflows as they do in the sum that the formula is usually given as.
+    between 0 and 1. No power or factorial can overflow, unlike in the usual sum.
     """
     share = 1.0
     for workers in itertools.count(1):

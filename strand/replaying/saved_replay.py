@@ -47,8 +47,8 @@ class SavedReplay:
         """Makes the state from the arguments of a replay. ``given``: others, with ``workers``, ``per_day`` and
         ``fingerprints``.
 
-        Raises ConfigurationError for those that do not go together, SavedStateError for a file that does not fit them,
-        FeedError for a source that cannot be read."""
+        Raises ConfigurationError for arguments that do not go together, and SavedStateError for a file that does not
+        fit them. Raises FeedError for a source that cannot be read."""
         if load is None and save is None:
             return cls(position, [], {})
         if save is not None:

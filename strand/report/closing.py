@@ -34,8 +34,8 @@ def left_ticks(s: Statistics) -> str:
 
 
 def figures_line(result: RunResult) -> str:
-    """Ticks, time, rate and workers, the latency of ticks that came at a pace, and how much was passed over, dropped,
-    left, quarantined or warned of."""
+    """Ticks, time, rate and workers, and the latency of ticks that came at a pace. Then the numbers of ticks skipped,
+    dropped, left, quarantined or warned of."""
     counts = {
         "skipped": result.skipped.total,
         "dropped": sum(dropped_ticks(result.statistics).values()),

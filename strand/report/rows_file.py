@@ -112,8 +112,8 @@ def _write_table(file: BinaryIO, path: Path, result: RunResult) -> None:
 
 
 def write_rows(path: Path, result: RunResult, *, escape_formulas: bool = False) -> None:
-    """Writes the rows: exact integers as ``.npy``, natural units as CSV, with an empty cell for what is undefined, and
-    as Parquet and Arrow, with the types that ``rows.to_arrow()`` has.
+    """Writes the rows: exact integers as ``.npy``, natural units as CSV, Parquet and Arrow. An undefined value is an
+    empty cell in CSV. Parquet and Arrow have the types of ``rows.to_arrow()``.
 
     ``escape_formulas``: of CSV, as ``Dispatcher`` has it. The file appears under its name only when it is whole. Raises
     ConfigurationError for sizes whose unit nobody knows.

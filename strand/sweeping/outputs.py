@@ -37,7 +37,7 @@ class Dropped:
 
 
 class SetRecords:
-    """A sink that writes the records of an output to a file, and digests those of each set as a run with that set alone
+    """A sink that writes the records of an output to a file. It digests those of each set as a run with that set alone
     would. The file is there once ``complete`` has been called.
 
     ``declared``: the output's dtype, without the set's number. ``numbers``: of the sets.

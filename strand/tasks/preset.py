@@ -26,7 +26,7 @@ def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Unpa
     It has ``Levels(hold={"low": "30s"})``. A task rises from ``high`` after 30 s, from ``retry`` after 60 s, from
     ``normal`` after 5 min and from ``low`` after 30 min. A task of level ``low`` does not start in its first 30 s. Give
     such a task ``expire_if``, so that it is dropped if it has resolved itself meanwhile. ``retry`` is ``RetryPolicy()``
-    (three retries, after 1 s, 2 s and 4 s, less a random part), ``guard`` is ``Guard()``, and 1,000 dead letters are
+    (three retries, after 1 s, 2 s and 4 s, less a random part) and ``guard`` is ``Guard()``. 1,000 dead letters are
     kept.
 
     Args:

@@ -1,11 +1,11 @@
 """The tasks of one scheduler that have not ended, who may do what with them, and how many may wait.
 
-A task is in ``alive`` from submit to its end. The right to begin or end it is the entry ``_claim`` in its dict: who
-sets it by ``setdefault``, which is one atomic step, has it. That is the worker that begins it, or whoever cancels or
-drops it. A worker gives the claim up before a retry, and then anybody may take it again.
+A task is in ``alive`` from submit to its end. The right to begin or end it is the entry ``_claim`` in its dict: the
+thread that sets it by ``setdefault``, one atomic step, has the right. That is the worker that begins it, or whoever
+cancels or drops it. A worker gives the claim up before a retry, and then anybody may take it again.
 
-A claim is an object of its own: of a worker the list of the tasks that its visit has taken, else the end that the task
-has to come to, so that another thread can finish what an exception cuts short.
+A claim is an object of its own: for a worker, the list of the tasks that its visit has taken; else the end that the
+task is to have. So another thread can finish the work that an exception cuts short.
 """
 
 from __future__ import annotations

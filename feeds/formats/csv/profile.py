@@ -95,9 +95,9 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SymbolRule:
-    """The symbol: of a column (with a space and the text of ``suffix`` behind it, where that holds any), of the file's
-    name (the first group of a pattern), or one for all. ``instrument``: the column of the instrument's number, where
-    the file has it."""
+    """The symbol: a column (followed by a space and the text of ``suffix``, if there is any), the first group of a
+    pattern of the file's name, or a constant. ``instrument``: the column of the instrument's number, where the file has
+    it."""
 
     columns: tuple[str, ...] = ()
     suffix: tuple[str, ...] = ()

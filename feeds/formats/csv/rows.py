@@ -52,7 +52,7 @@ class CsvRows:
 
     ``skipped``: where lines that are no rows go; None: they are an error. ``keeps``: which symbols are selected, by
     index; called only where ``select`` chooses symbols. ``rounds``: whether numbers are rounded; None: the reader has
-    options neither for that nor for units. ``whole``: the file lies in an archive that says where it ends, so a last
+    options neither for that nor for units. ``whole``: the file lies in an archive that says where it ends. So a last
     line without a line end is not taken for a cut one.
     """
 

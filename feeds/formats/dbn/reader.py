@@ -161,8 +161,8 @@ class DbnFeed(DecodedFeed):
     def count(self) -> int | None:
         """The number of ticks; None if it is not cheap to know.
 
-        It is known if every record makes as many, the file is not compressed, nothing is left out, and no name goes
-        over to another instrument.
+        It is known if every record makes as many, the file is not compressed, and nothing is left out. Besides, no name
+        may go over to another instrument.
         """
         record = _RECORDS.get(str(self._metadata.decoded.schema))
         size = file_bytes(self._path)

@@ -37,8 +37,8 @@ _RECORD_BYTES: Final = 1 << 20
 class ArrayPlace:
     """A one-dimensional array in a file.
 
-    ``offset`` is where its first record lies: in the file where it is ``stored`` as it is, else in what comes out of
-    the member, or of the file, which is packed by ``compression``.
+    ``offset`` is where its first record lies: in the file, if the array is ``stored`` uncompressed; else in the
+    decompressed bytes of the member, or of the file. ``compression`` names the method.
     """
 
     dtype: np.dtype[Any]

@@ -19,8 +19,8 @@ _BUFFER: Final = 1 << 18
 
 
 class ParquetSource(ArrowSource):
-    """A Parquet file: a row group at a time, a part of it at a time, and only the columns asked for, each group after
-    its pages were held against the limits."""
+    """A Parquet file: a part of a row group at a time, and only the columns asked for. The pages of each group are held
+    against the limits first."""
 
     def __init__(self, path: Path, limits: InflateLimits | None) -> None:
         self._path = path

@@ -33,7 +33,7 @@ from strand.output.records import FEED, HEAD_BYTES, merged_dtype, with_feed
 from strand.output.sink import Destination, files_and_sinks
 from strand.output.sinks import Sinks
 from strand.output.tick_feeds import TickFeeds
-from strand.threads import WAITS_FOR_ITSELF, Inside, join
+from strand.threads import WAITS_FOR_ITSELF, Bell, Inside, join
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
@@ -109,7 +109,7 @@ class Outputs(Mapping[str, Output]):
         self._engine: Source | None = None
         self._thread: threading.Thread | None = None
         self._is_ending = self._is_asleep = False
-        self._woken = threading.Event()
+        self._bell, self._is_woken = Bell(), False
         #: One thread at a time merges.
         self._merge_lock = threading.Lock()
         self._digesting = False
@@ -247,7 +247,7 @@ class Outputs(Mapping[str, Output]):
         """Merges the rest, and waits until it has been written."""
         if self._thread is not None:
             self._is_ending = True
-            self._woken.set()
+            self._end_pause()
             join(self._thread)
             self._thread = None
         if self._engine is not None:
@@ -277,7 +277,12 @@ class Outputs(Mapping[str, Output]):
     def wake(self) -> None:
         """Ends the merger's long pause: there will be something to handle. It costs one look where there is none."""
         if self._is_asleep:
-            self._woken.set()
+            self._end_pause()
+
+    def _end_pause(self) -> None:
+        """Wakes the merger. A signal handler that publishes may run in the middle of this, and call it too."""
+        self._is_woken = True
+        self._bell.ring()
 
     def merge(self) -> None:
         """Merges everything that was emitted. Raises what went wrong with that."""
@@ -319,8 +324,8 @@ class Outputs(Mapping[str, Output]):
         try:
             self._inside.threads.append(me)
             while not self._is_ending and self.failure is None:
-                woken = self._woken.wait(pause_s)
-                self._woken.clear()  # before the round, so that what comes after it ends the next pause
+                woken = self._bell.wait_for(lambda: self._is_woken, pause_s)
+                self._is_woken = False  # before the round, so that what comes after it ends the next pause
                 took_s = self._merge(engine, Until.WATERMARK)
                 before, done = done, (engine.outputs_below, sum(output.records for output in self._outputs.values()))
                 least_s = MINIMUM_S if done[1] > before[1] else IDLE_S

@@ -111,7 +111,7 @@ class FeedError(StrandError):
 
 
 class TruncatedFeedError(FeedError):
-    """The input ends inside a record. What was read before that is intact."""
+    """The input ends inside a record. Ticks read before the fault are intact."""
 
 
 class FormatError(FeedError):

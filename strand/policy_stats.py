@@ -39,7 +39,7 @@ class GroupStatistics:
 
     A checkpoint reads the thread's clock, at most every 100 us; the time for that is charged to its task. Of a
     coroutine, ``on_cpu_ns`` has each step, from one await to the next, until the task ends. The steps of asyncio tasks
-    that it starts are included. What asyncio does between steps is not, nor are other threads.
+    that it starts are included. The work of asyncio between steps is not included, nor are other threads.
 
     Attributes:
         on_cpu_ns: The on-CPU time that was charged to it, in ns.

@@ -1,8 +1,8 @@
 """Packet captures (pcap, pcapng) of MoldUDP64 that carries NASDAQ TotalView-ITCH 5.0.
 
 Layout of the packets: Nasdaq, "MoldUDP64 Protocol Specification"; of the files: the pcap and pcapng drafts of the
-IETF's opsawg. What each message becomes as a tick: strand.feeds.formats.itch.reader; how lines are arbitrated:
-csrc/codec/pcap/pcap.h and docs/feeds/pcap.md.
+IETF's opsawg. The ticks of each message: strand.feeds.formats.itch.reader; strand.feeds.formats.itch.reader; how lines
+are arbitrated: csrc/codec/pcap/pcap.h and docs/feeds/pcap.md.
 """
 
 from __future__ import annotations

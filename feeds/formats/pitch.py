@@ -1,8 +1,8 @@
 """Cboe PITCH in text: historical files and logs of TCP sessions, as they are or compressed.
 
-Layout of the messages: Cboe, "US Equities TCP Depth of Book (PITCH) Specification". What each becomes as a tick:
-csrc/codec/pitch/pitch.h and docs/feeds/pitch.md. ``flags`` of orders, auctions and other status ticks are constants of
-this module.
+Layout of the messages: Cboe, "US Equities TCP Depth of Book (PITCH) Specification". The ticks of each message:
+csrc/codec/pitch/pitch.h and docs/feeds/pitch.md. csrc/codec/pitch/pitch.h and docs/feeds/pitch.md. ``flags`` of orders,
+auctions and other status ticks are constants of this module.
 """
 
 from __future__ import annotations

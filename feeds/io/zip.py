@@ -100,7 +100,7 @@ class _Stored:
 
 
 class ZipMemberStream(MemberStream):
-    """The contents of one member. What comes out is counted, never what the archive declares.
+    """The contents of one member. The decompressed bytes are counted; the archive's own figures are never trusted.
 
     Raises FormatError where the member is encrypted, compressed in another way, or damaged, TruncatedFeedError where
     the file ends inside it.

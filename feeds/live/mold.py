@@ -1,8 +1,8 @@
 """NASDAQ ITCH 5.0 as it comes over the network: MoldUDP64 on one line or two, over IPv4 UDP.
 
-Two lines carry the same messages; the first copy of each wins. What is missing on both is asked for again where a
-re-request server is named, and given up ``gap_timeout_s`` after the first message behind it: csrc/live/mold.h has the
-rules, docs/feeds/live.md what they mean in use.
+Two lines carry the same messages; the first copy of each wins. Messages missing on both lines are requested again if a
+re-request server is named. They are given up ``gap_timeout_s`` after the first message behind them: csrc/live/mold.h
+has the rules, docs/feeds/live.md what they mean in use.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JSON messages over a WebSocket as ticks, with reconnection. Needs the extra ``live``.
 
-What the messages mean is said by a profile (strand.feeds.formats.json.profile). Messages are parsed one by one in
+A profile gives the meaning of the messages (strand.feeds.formats.json.profile). Messages are parsed one by one in
 Python: ten to forty thousand a second on one core, where MoldUDP64 has a million.
 """
 

@@ -105,7 +105,7 @@ def integer_units(values: Array, power: int) -> Units:
 
 
 def float_units(floats: Array, power: int) -> Units:
-    """Floats times ten to the ``power``. What is no number counts as 0."""
+    """Floats times ten to the ``power``. A value that is no number counts as 0."""
     numbers = np.where(np.isnan(floats), 0, floats)
     if floats.dtype != np.float64 or not 0 <= power <= _EXACT_POWERS:
         # The check below finds the shortest decimal of doubles alone: a shorter float goes through its text.

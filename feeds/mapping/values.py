@@ -277,8 +277,8 @@ def said_unit(number: int, option: str) -> str:
 
 
 def scaled(column: Column, power: int, *, integer_power: int | None = None, field: str | None = None) -> Values | str:
-    """Numbers times ten to the ``power``, as int64; integers to ``integer_power`` where that is another. What the tick
-    field of that name cannot hold is bad. A float that is no number counts as null.
+    """Numbers times ten to the ``power``, as int64; integers to ``integer_power`` where that is another. A value that
+    the tick field of that name cannot hold is bad. A float that is no number counts as null.
     """
     nulls = column.nulls
     if column.kind == "decimal":

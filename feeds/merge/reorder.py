@@ -49,7 +49,7 @@ class Reorder:
         A tick that is at most the window behind the latest time before it goes where it belongs; one that is further
         behind raises DisorderError, is kept right behind what came before it, or is skipped. Holds the ticks that are
         less than the window behind the latest; where times do not run back and there is no window, nothing is held or
-        copied. What ``batches`` raises is raised after all that was held.
+        copied. An exception of ``batches`` is raised after all ticks that were held.
         """
         held = _Held()
         fault: Exception | None = None

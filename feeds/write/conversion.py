@@ -284,7 +284,7 @@ def convert(
         date: The trading day of files that do not say it, as ``strand.feeds.open`` takes it.
         feed_options: Other options of ``strand.feeds.open``, by name.
         on_unwritable: What happens to a tick that the format cannot hold: ``"raise"``, or ``"skip"`` to leave it out
-            and count it in ``left_out``. What such ticks would have changed, such as a book, differs in the new file.
+            and count it in ``left_out``. State that such ticks would have changed, as a book, differs in the new file.
         progress: Called with the ticks read so far; its method ``opened``, if it has one, is called with the feed
             before.
 

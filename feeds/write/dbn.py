@@ -37,8 +37,8 @@ _SAME: Final = ("publisher_id", "instrument_id", "ts_event", "order_id", "price"
 class DbnTicks:
     """Writes batches of ticks through ``write`` as MBO records; ``metadata`` then gives what belongs before them.
 
-    An instrument id is the tick's key. What an MBO record cannot say (a ``ref_id``, a ``depth``, a quote, a
-    ``sequence`` beyond 32 bits) does not fit: each batch is read back, and ``misfits`` takes a tick that comes out
+    An instrument id is the tick's key. Values that an MBO record cannot hold (a ``ref_id``, a ``depth``, a quote, a
+    ``sequence`` beyond 32 bits) do not fit: each batch is read back, and ``misfits`` takes a tick that comes out
     different, or refuses it.
     """
 

@@ -89,9 +89,9 @@ _CROSSES: Final = {CROSS_OPENING: b"O", CROSS_CLOSING: b"C", CROSS_HALT: b"H", C
 class ItchTicks:
     """Writes batches of ticks through ``write``, a function that takes bytes.
 
-    A symbol is announced by a directory message right before its first tick. What a message cannot say does not fit:
-    each batch is read back, and ``misfits`` takes a tick that comes out different, or refuses it. ``sequence`` is not
-    looked at: in an ITCH file it is the message's position.
+    A symbol is announced by a directory message right before its first tick. Values that a message cannot hold do not
+    fit: each batch is read back, and ``misfits`` takes a tick that comes out different, or refuses it. ``sequence`` is
+    not looked at: in an ITCH file it is the message's position.
     """
 
     #: The target, for errors.

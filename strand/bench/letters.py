@@ -6,7 +6,7 @@ schedulers. To open one takes a worker for a fixed time, in which it sleeps, as 
 a load is a share of the workers' time, and neither the GIL nor other programs change it.
 
 Of the letters of level ``low`` a share answers itself, each at a random time within the hold. ``expire_if`` tells both
-schedulers so. What is shown is how much was opened, in vain or not, and the peak load: the largest share of all
+schedulers so. The result is the number of letters opened, in vain or not, and the peak load: the largest share of all
 workers' time that letters took in any second. A letter that was needed and was not opened is an error.
 """
 

@@ -248,8 +248,8 @@ def _dispatcher(job: Job, function: NativeFunction, order: Mapping[str, Any]) ->
 
 
 def _order(policy: Policy, arrivals: _Arrivals) -> dict[str, Any]:
-    """The dispatcher's options under a policy: each symbol's level, as the policy has it, and the bound. What does not
-    fit is dropped as it comes, and under Levels the lowest level makes room."""
+    """The dispatcher's options under a policy: each symbol's level, as the policy has it, and the bound. Ticks that do
+    not fit are dropped as they come, and under Levels the lowest level makes room."""
     order: dict[str, Any] = {"policy": policy}
     levels = dict(enumerate(LEVELS[level] for level in arrivals.level_of_symbol.tolist()))
     if isinstance(policy, Levels):

@@ -68,8 +68,8 @@ class Failure(NamedTuple):
     ``code`` and ``message`` are the handler's own; ``cause`` is the exception, where Python runs the handler.
     ``handled`` records of its call come before the one that it failed on. ``key`` is the symbol, and ``sequence`` the
     feed's, of that record; ``time`` is that of the timer, or the end, at which it failed instead. ``handler``,
-    ``strand`` and ``participant`` are the engine's numbers of the handler, its strand, the worker or publisher. What
-    nobody knows is None. ``record``: the bytes of that record; ``place``: how many of its strand's were handled, or had
+    ``strand`` and ``participant`` are the engine's numbers of the handler, its strand, the worker or publisher. Unknown
+    values are None. ``record``: the bytes of that record; ``place``: how many of its strand's were handled, or had
     failed, before it.
     """
 

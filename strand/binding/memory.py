@@ -26,8 +26,8 @@ def owned(pointer: Any, free: Callable[[Any], object]) -> Any:
     finaliser: with it a handle is freed before the ``__del__`` of an object in the same garbage that calls its owner.
     A plain pointer has no finaliser. It lives until the collector clears its owner, after every ``__del__``.
 
-    The callback is C alone: an interrupt in Python code there would be lost. What is owned at exit stays: the system
-    takes it back, and what runs late finds it whole.
+    The callback is C alone: an interrupt in Python code there would be lost. Pointers still owned at exit stay:
+    the system takes their memory back, and code that runs late finds it whole.
     """
     if not _exiting:
         _freed_by[weakref.ref(pointer, _freed_by.pop)] = ffi.gc(ffi.cast(ffi.typeof(pointer), pointer), free)

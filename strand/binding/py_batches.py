@@ -71,8 +71,8 @@ class PyBatches:
     ``stopped`` or ``failed`` end a strand's records, ``task_done`` a task, and ``wake_done`` a timer. Each returns the
     next strand, whose records are ``records[words[FIRST]:words[END]]``; -1: ``what`` says what it is.
 
-    What a worker goes through for each call of a handler is here for it to hold, and not behind methods: a method costs
-    as much as a crossing to C.
+    The steps of a worker for each call of a handler are here as attributes, and not behind methods: a method costs as
+    much as a crossing to C.
     """
 
     def __init__(self, engine: Memories, d: Any, participant: int, dtype: np.dtype[Any], core: Core) -> None:
@@ -248,5 +248,5 @@ class EndBatch:
         return bool(self._lib.sd_dispatcher_finished(self._d, self._key, *_said(failure)) == lib.SD_OK)
 
     def close(self) -> None:
-        """Whoever looks at the symbol's row may believe it again."""
+        """Readers of the symbol's row may trust it again."""
         self._lib.sd_dispatcher_finish_end(self._d, self._key)

@@ -107,8 +107,8 @@ def _number(text: str) -> int | str:
 
 
 def _configured(path: str, policy: str | None, given: Mapping[str, Any], pool: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of ``strand.replay`` from a file, and from what the command line gives beside it. What it takes the
-    place of is said on standard error.
+    """The options of ``strand.replay`` from a file, and from what the command line gives beside it. The
+    command names the replaced options on standard error.
 
     ``policy``: in place of all that the file says of an order; None: the file's. ``given``: options of policies by
     keyword; ``pool``: those of ``_POOL``. Raises ConfigurationError, MissingExtraError, UsageError.

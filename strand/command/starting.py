@@ -26,7 +26,7 @@ def _leave(_: int, __: FrameType | None) -> None:
 def begin() -> None:
     """Lets an interrupt end the process at once from now on, unless another handler was set for it.
 
-    What is imported stays until the end: a search of it for garbage takes a tenth of a short run, and so do the threads
+    Imported modules stay until the end: a search of it for garbage takes a tenth of a short run, and so do the threads
     that numpy's linear algebra starts beside the workers.
     """
     gc.disable()

@@ -33,19 +33,19 @@ _IN_A_FILE: Final = {
 
 
 def check_priorities(policy: Policy, given: Mapping[Key, Any], problems: list[str]) -> dict[str, Any]:
-    """The priorities of symbols, as the policy takes them. What it refuses is added to ``problems``."""
+    """The priorities of symbols, as the policy takes them. Its refusals are added to ``problems``."""
     at = ("priorities", SYMBOLS)
     return _check(at, given, lambda table, named: priorities_of(policy, table, named), problems)
 
 
 def check_groups(policy: Policy, given: Mapping[Key, Any], problems: list[str]) -> dict[str, Any]:
-    """The groups of symbols. What the policy refuses is added to ``problems``."""
+    """The groups of symbols. The policy's refusals are added to ``problems``."""
     return _check(("groups",), given, lambda table, named: groups_of(policy, table, named), problems)
 
 
 def check_marks(policy: Policy, given: Mapping[Key, Any], problems: list[str]) -> dict[str, Any]:
-    """The marks of symbols. What is refused is added to ``problems``: they are for a guard, which there is where
-    limits are given, and a guard is for levels."""
+    """The marks of symbols. Marks that are refused are added to ``problems``: they are for a guard, which there is
+    where limits are given, and a guard is for levels."""
     guard = Guard() if any(key[0] == "resource_limits" for key in given) else None
     try:
         marks_of(guard, policy, SymbolTable(1), None)

@@ -52,7 +52,7 @@ _RETRIES: Final = {"base_delay": "initial_backoff", "max_delay": "max_backoff"}
 
 
 def keys_of(tables: Mapping[Any, Any], problems: list[str]) -> dict[Key, Any]:
-    """A file's values by key. What is no table, and no key, is added to ``problems``."""
+    """A file's values by key. Unknown tables and keys are added to ``problems``."""
     found: dict[Key, Any] = {}
     tables = _unwrapped(tables, problems)
     for name, table in tables.items():

@@ -73,8 +73,8 @@ def usual_policy(given: Mapping[Key, Any]) -> str:
 
 
 def check_policy(given: Mapping[Key, Any], problems: list[str]) -> Policy | None:
-    """The policy with its options and timeouts. What cannot be is added to ``problems``, and left out of the policy, so
-    that more can be checked against it. None where too little of it is left for that."""
+    """The policy with its options and timeouts. Impossible values are added to ``problems``, and left out of the
+    policy, so that more can be checked against it. None where too little of it is left for that."""
     name = given.get(("policy", "name"), usual_policy(given))
     if not isinstance(name, str) or name not in POLICIES:
         problems.append(f"policy.name: {shown(name)}: {unknown(name, 'policy', POLICIES)}")

@@ -35,7 +35,7 @@ class ControlledRun(EngineRun):
 
         Args:
             symbol: Its name or index.
-            fn: Called with a ``SymbolView``, which has ``row``, ``book``, ``symbol`` and ``index``. What it raises is
+            fn: Called with a ``SymbolView``, which has ``row``, ``book``, ``symbol`` and ``index``. Its exceptions are
                 raised here.
             *args: More arguments of ``fn``.
             timeout_s: How many seconds to wait at most. None waits without end.

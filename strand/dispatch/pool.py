@@ -42,8 +42,8 @@ class Pool:
         max_publishers: How many threads may publish at a time, 1 to 1,024.
 
     Raises:
-        ConfigurationError: If a field cannot work; it names the field. What depends on the machine and on other fields
-            is checked where the pool is used.
+        ConfigurationError: If a field cannot work; it names the field. Conditions on the machine and other fields
+            are checked where the pool is used.
     """
 
     workers: int | None = None
@@ -86,7 +86,7 @@ class Limits:
             several merged feeds, each tick that is not final counts 4 bytes more.
 
     Raises:
-        ConfigurationError: If a field cannot work; it names the field. What depends on the policy is checked where the
+        ConfigurationError: If a field cannot work; it names the field. Conditions on the policy are checked where the
             limits are used.
     """
 

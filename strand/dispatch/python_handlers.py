@@ -102,7 +102,7 @@ class PythonHandlers:
         return self._call(strand, host)
 
     def bind_again(self, key: int) -> Host:
-        """The symbol with a key had ticks in another process. What is emitted on its behalf was emitted there."""
+        """The symbol with a key had ticks in another process. Records emitted on its behalf were emitted there."""
         strand = int(self._strand_of_key[key])
         self.site.hold(EmittedBatch())
         try:

@@ -54,8 +54,8 @@ LAYOUT: Final = {
 class Saving:
     """A dispatcher as it is made: what it consists of, and where the memory of its handlers lies in the space.
 
-    ``start``: where it begins; ``fixed``: up to where it lay when the handlers were bound. Whoever has the same
-    arguments has the same."""
+    ``start``: where it begins; ``fixed``: up to where it lay when the handlers were bound. Equal arguments give equal
+    layouts."""
 
     engine: Engine
     table: SymbolTable

@@ -151,8 +151,8 @@ class _Strand:
         return basket, spans["member"].astype(np.int64)
 
     def pieces(self, keys: npt.NDArray[Any]) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:
-        """Stretches of ticks that one basket is given at a time, with the members they are of. What comes out is as if
-        all baskets were given each tick in turn: a tick of several baskets is a stretch by itself."""
+        """Stretches of ticks that one basket is given at a time, with the members they are of. The result is as if all
+        baskets were given each tick in turn: a tick of several baskets is a stretch by itself."""
         if not len(keys):
             return
         of_key, member_of_key = self._lookup

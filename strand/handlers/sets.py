@@ -49,10 +49,10 @@ def part_with_sets(handler: Handler) -> tuple[str, Swept]:
 def with_sets(handler: Handler, sets: Sequence[Mapping[str, Any]], numbers: Sequence[int] | None = None) -> Handler:
     """The handler with all the sets of parameters; it is called with one set after the other, tick by tick.
 
-    ``sets``: parameters by name for all symbols, or by symbol as ``Handler.with_params`` takes them. What a set lacks
-    is as the handler has it. ``numbers``: what they are called, by default from 0. The row has a field ``sets``, of
-    shape (number of sets,), and what it emits a field ``set``, their numbers. Raises ConfigurationError for a handler
-    that cannot have them, and for what its parameters do not take.
+    ``sets``: parameters by name for all symbols, or by symbol as ``Handler.with_params`` takes them. For values that a
+    set lacks, the handler's hold. ``numbers``: what they are called, by default from 0. The row has a field ``sets``,
+    of shape (number of sets,), and what it emits a field ``set``, their numbers. Raises ConfigurationError for a
+    handler that cannot have them, and for what its parameters do not take.
     """
     called, part = part_with_sets(handler)
     if not 1 <= len(sets) <= MOST:

@@ -28,8 +28,8 @@ def table_html(
 ) -> str:
     """A table of columns by name, shape (n, ...) each: the first ``maximum`` rows and ``MAX_COLUMNS`` columns.
 
-    What is masked, NaN or NaT is an empty cell. ``units``: by column, words below its name. ``note``: text before the
-    table.
+    A value that is masked, NaN or NaT is an empty cell. ``units``: by column, words below its name. ``note``: text
+    before the table.
     """
     shown = list(columns)[:MAX_COLUMNS]
     if len(shown) < len(columns):

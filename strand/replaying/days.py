@@ -55,8 +55,8 @@ class Day:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that stand for the day's rows, ticks and baskets, by name. What handlers emit is no
-        part."""
+        """32 hexadecimal digits that stand for the day's rows, ticks and baskets, by name. Emitted records are no part
+        of it."""
         return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, self.baskets.digests())
 
 

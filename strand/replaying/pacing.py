@@ -155,7 +155,7 @@ class Pacer:
         return self._time_ns
 
     def pause(self) -> None:
-        """Lets nothing through from now on. What is being published is published to its end."""
+        """Lets nothing through from now on. A publish under way goes to its end."""
         with self._changed:
             if not self._paused:
                 self._hold()

@@ -42,7 +42,7 @@ class NoRecorder:
         """Ticks that were handed to the dispatcher; ``counts`` of all so far, by symbol."""
 
     def ending(self, counts: npt.NDArray[np.int64], error: BaseException | None) -> None:
-        """All ticks are published, or those before an error. What is left is recorded when this context is left."""
+        """All ticks are published, or those before an error. The rest is recorded when this context is left."""
 
 
 class Recorder(NoRecorder):

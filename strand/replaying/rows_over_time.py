@@ -43,7 +43,7 @@ class RowSampler:
     symbol's strand answers in order with its ticks: after all those of the parts before, and before any of the next. A
     strand with nothing pending need not be asked: then no handler is at work on it, and none can begin before this
     thread, the one that publishes, goes on (``Dispatcher.read_if_quiescent``). Answers are not waited for; only when a
-    thousand are owed, the thread helps to drain for a moment. What they are depends neither on workers nor on time.
+    thousand are owed, the thread helps to drain for a moment. The samples depend neither on workers nor on time.
     """
 
     def __init__(self, dispatcher: Dispatcher, watch: int | Sequence[str]) -> None:

@@ -81,7 +81,7 @@ def volume_by_time(
     """Volume in steps of the feed's time: their starts in ns, shape (n,), and the volume of each.
 
     ``feed_ns``: moments, in order, ``so_far``: the volume traded by then; where it is less than before, it began anew.
-    What was traded since the moment before counts in the step of the later one.
+    Volume traded since the moment before counts in the step of the later moment.
     """
     more = np.diff(so_far, prepend=0.0)
     more = np.where(more < 0, so_far, more)

@@ -65,8 +65,8 @@ class SweepRun:
 class Manifest:
     """Opens the manifest of a folder, or makes it.
 
-    Raises ConfigurationError for a folder of something else. Where the file cannot be written, this and all that
-    adds to it raise FeedError. What it has can be read there all the same.
+    Raises ConfigurationError for a folder of something else. Where the file cannot be written, this and all that adds
+    to it raise FeedError. Its results can be read there all the same.
     """
 
     def __init__(self, folder: Path, *, must_exist: bool = False) -> None:

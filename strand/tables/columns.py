@@ -2,7 +2,7 @@
 
 A table shows what ``strand.units`` declares of a field: a price in units of currency, a size in units of the instrument
 (whatever the feed's ``size_unit``), a moment as a time in UTC. Such numbers are f8, rounded once from the exact
-integers; sizes that count whole units stay integers. What only a handler's inner workings need is left out. A field
+integers; sizes that count whole units stay integers. Fields for a handler's inner workings alone are left out. A field
 that declares nothing is shown as it is.
 """
 

@@ -65,7 +65,7 @@ def tick_stream(feed: TickSource, prices: Prices) -> Any:
     """A pyarrow.RecordBatchReader that reads the feed from its start, in batches of at most 65,536 rows.
 
     Raises MissingExtraError without pyarrow, ConfigurationError for other ``prices``, and for sizes whose unit nobody
-    knows. What the feed raises while it is read comes out of the reader.
+    knows. Exceptions of the feed while it is read come out of the reader.
     """
     arrow = imported("pyarrow", "parquet")
     table = Table(COLUMNS, feed.info.size_unit)

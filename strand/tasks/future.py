@@ -249,7 +249,7 @@ class TaskFuture(LazyFuture):
         A callback of asyncio, as ``asyncio.wait`` adds one, is called in its event loop.
 
         Args:
-            fn: The function. What it raises is logged.
+            fn: The function. Its exceptions are logged.
         """
         if getattr(fn, "__module__", None) == "asyncio.tasks":
             fn = InLoop(fn)

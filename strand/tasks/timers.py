@@ -66,7 +66,7 @@ class Timers:
             return sum(timer.action is not None for _, _, timer in self._heap)
 
     def add(self, timer: Timer) -> None:
-        """Calls its action at its time; never after ``end``, and not if it is cancelled. What it raises is logged."""
+        """Calls its action at its time; never after ``end``, and not if it is cancelled. Its exceptions are logged."""
         with self._bell:
             if self._has_thread and not self._is_started and not self._closed:
                 thread = threading.Thread(target=self._run, name="strand task timers", daemon=True)
@@ -145,8 +145,8 @@ class Timers:
 class Deadlines:
     """Lets tasks expire that wait when their deadlines are over.
 
-    A task with a deadline costs an entry of a heap, and no timer: there is one, for the first entry. What has begun or
-    ended before stays in the heap until that is twice as large as the tasks that wait may need.
+    A task with a deadline costs an entry of a heap, and no timer: there is one, for the first entry. Actions that began
+    or ended before stay in the heap until it is twice as large as the waiting tasks may need.
     """
 
     def __init__(self, timers: Timers, alive: Mapping[int, TaskFuture], expire: Callable[[int, int], None]) -> None:

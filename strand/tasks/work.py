@@ -113,4 +113,4 @@ class TasksAlone:
                 tag = batches.task if seat.place is place else 0
 
     def over(self) -> None:
-        """Whoever ended the threads looks after what is left."""
+        """The thread that ended the threads takes care of the rest."""

@@ -1,10 +1,10 @@
 """NASDAQ TotalView-ITCH 5.0 files, as they are or compressed.
 
-Layout of the messages: Nasdaq, "TotalView-ITCH 5.0". What each becomes as a tick: csrc/codec/itch/itch.h. In short:
-``instrument_id`` is the stock locate, and ``sequence`` the message's position in the file from 1; ``ref_id`` is the new
-order of a replace (action M) or the match number of an execution; a delete is action C of size 0, which stands for all
-that is left; executions without a price of their own carry ``UNDEF_PRICE``. ``flags`` of orders and trades are the
-constants of this module.
+Layout of the messages: Nasdaq, "TotalView-ITCH 5.0". The ticks of each message: csrc/codec/itch/itch.h.
+csrc/codec/itch/itch.h. In short: ``instrument_id`` is the stock locate, and ``sequence`` the message's position in the
+file from 1; ``ref_id`` is the new order of a replace (action M) or the match number of an execution; a delete is action
+C of size 0, which stands for all that is left; executions without a price of their own carry ``UNDEF_PRICE``. ``flags``
+of orders and trades are the constants of this module.
 """
 
 from __future__ import annotations

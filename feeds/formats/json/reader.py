@@ -1,6 +1,6 @@
 """JSON lines as ticks: one message a line, plain or behind the time of its receipt.
 
-What the messages mean is said by a profile (strand.feeds.formats.json.profile), the same as for a live WebSocket. A
+A profile gives the meaning of the messages (strand.feeds.formats.json.profile), the same as for a live WebSocket. A
 line is a JSON value, or a whole number of ns since the UNIX epoch, a space and a JSON value. Messages are parsed one by
 one in Python: ten to forty thousand a second.
 """

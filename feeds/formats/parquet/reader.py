@@ -212,7 +212,7 @@ class ParquetFeed(BaseFeed):
         self._info = replace(info, flags=masks)
 
     def _dialect(self, said: Options) -> Dialect | None:
-        """The source as one of a program that writes such columns. Who names columns knows them."""
+        """The source as one of a program that writes such columns. A user who names columns knows them."""
         if is_nautilus(self._source):
             return NautilusSource(self._source, self._path)
         return DatabentoSource(self._source, self._path) if is_databento(self._source) and not said.columns else None

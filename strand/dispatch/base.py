@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.history import RowHistory
 from strand.binding.space import Space
 from strand.dispatch.basket_units import basket_units, check_learnt
 from strand.dispatch.configuration import assign_handlers, check_memory
@@ -15,7 +17,7 @@ from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import KeepsObjects, objects_of
 from strand.dispatch.records import RecordReader
 from strand.handlers import Handler, HandlerLike
-from strand.handlers.bound import BindContext
+from strand.handlers.bound import BindContext, BoundHandler, BoundNative
 from strand.handlers.called_again import Before
 from strand.handlers.contracts import ContractsUsed
 from strand.handlers.failures import Kept, call_again, call_of
@@ -30,7 +32,15 @@ from strand.threads import Inside
 if TYPE_CHECKING:
     from strand.feeds.base import FeedInfo, TicksAre
 
-__all__ = ["RunBase"]
+__all__ = ["HistoryOf", "RunBase"]
+
+#: Makes the history of some rows.
+HistoryOf = Callable[[Rows], RowHistory]
+
+
+def _around(history: RowHistory, bound: BoundHandler) -> BoundHandler:
+    assert isinstance(bound, BoundNative)
+    return replace(bound, function=history.around(bound.function))
 
 
 class _Python(KeepsObjects, Protocol):
@@ -57,6 +67,7 @@ class RunBase:
         feed: TicksAre | FeedInfo | None,
         out: Mapping[str, Destination] | None,
         escape_formulas: bool,
+        history: HistoryOf | None = None,
     ) -> None:
         self._table = SymbolTable(symbols)
         check_memory(len(self._table), 1)
@@ -66,6 +77,11 @@ class RunBase:
         )
         #: Units of symbols that have to share a strand, by symbol; None: all may be apart.
         self._units = basket_units(self._table, self._handlers, self._handler_of_symbol)
+        #: Makes what keeps the rows of before as handlers change them. None: nobody wants that, or handlers here may
+        #: change rows where it does not look: those that Python runs, those with baskets, and those that publish.
+        keeps = self._units is None and all(h.is_native and not h.may_publish for h in self._handlers)
+        self._history_of = history if keeps else None
+        self._history: RowHistory | None = None
         self._orders = OrderWatch(self._handlers, self._handler_of_symbol)
         self._inside = Inside()
         self._outputs = Outputs(self._handlers, self._table, out, inside=self._inside, escape_formulas=escape_formulas)
@@ -83,6 +99,9 @@ class RunBase:
         self._wants_names = any(contracts.address for contracts in context.contracts)
         self._baskets = BasketRows(context.baskets, self._units)
         self._rows = Rows(self._table, memory, self._handlers, self._handler_of_symbol)
+        if self._history_of is not None:
+            self._history = history = self._history_of(self._rows)
+            self._bound = [_around(history, bound) for bound in self._bound]
         memories, paths = [bound.memory for bound in self._bound], [bound.path for bound in self._bound]
         self._books = Books(self._table, memories, self._handler_of_symbol, self._rows, paths)
 
@@ -164,6 +183,11 @@ class RunBase:
 
     def _count_finished(self) -> Callable[[], int]:
         """Return a function that gives the number of records that are handled or dropped by then."""
+        raise NotImplementedError
+
+    @property
+    def _feed_time(self) -> int:
+        """The feed's time so far, as positions have it: ns, 0 before the first record."""
         raise NotImplementedError
 
     def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:

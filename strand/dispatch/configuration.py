@@ -276,8 +276,8 @@ def engine_config(
     counters_start: int,
     policy: PolicyConfig,
 ) -> EngineConfig:
-    """The engine's sizes and choices, from a dispatcher's arguments. ``emits``: there are outputs; ``units``: what has
-    to share a strand, by symbol."""
+    """The engine's sizes and choices, from a dispatcher's arguments. ``emits``: there are outputs, or a history of
+    rows; both need records' positions. ``units``: what has to share a strand, by symbol."""
     one_of("on_error", on_error, ON_ERROR)
     whole("batch_ticks", batch_ticks, 1, _MAX_BATCH)
     total, of_levels = capacities(limits, policy.name)

@@ -14,6 +14,7 @@ from strand.binding.engine import Engine
 from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen
 from strand.dispatch.activating import least_of
+from strand.dispatch.base import HistoryOf
 from strand.dispatch.configuration import engine_config, symbol_counts, worker_cores
 from strand.dispatch.controlled import ControlledRun
 from strand.dispatch.grouping import StrandsLike
@@ -149,6 +150,7 @@ class Dispatcher(ControlledRun):
         load: str | os.PathLike[str] | None = None,
         _counters_start: int = 0,
         _paced: bool | None = None,
+        _history: HistoryOf | None = None,
     ) -> None:
         super().__init__(
             symbols,
@@ -158,6 +160,7 @@ class Dispatcher(ControlledRun):
             feed=feed,
             out=out,
             escape_formulas=escape_formulas,
+            history=_history,
         )
         order, (ranks, grouped) = policy_config(policy), ranks_of(policy, self._table, priorities, groups)
         marked, name = marks_of(guard, policy, self._table, marks), text("name", name)
@@ -176,7 +179,7 @@ class Dispatcher(ControlledRun):
             marks=marked,
             strands=strands,
             publisher_drains=publisher_drains,
-            emits=len(self._outputs) > 0,
+            emits=len(self._outputs) > 0 or self._history_of is not None,
             on_error=on_error,
             batch_ticks=batch_ticks,
             attachable=attachable,

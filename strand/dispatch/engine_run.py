@@ -169,6 +169,10 @@ class EngineRun(RunBase):
         read = self._engine.counters_reader()
         return lambda: int(read()[:, _FINISHED].sum())
 
+    @property
+    def _feed_time(self) -> int:
+        return self._engine.feed_time
+
     def __repr__(self) -> str:
         handlers, totals = listed(dict.fromkeys(h.name for h in self._handlers)), self._engine.totals()
         counts = (f"{totals[name]:,} ticks {name}" for name in ("accepted", "pending"))

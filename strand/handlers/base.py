@@ -88,6 +88,11 @@ class Handler(ABC):
         """True if the handler does something at the end of a run."""
 
     @property
+    def may_publish(self) -> bool:
+        """Whether it, or a part of it, may publish records itself."""
+        return False
+
+    @property
     @abstractmethod
     def needs_ticks(self) -> bool:
         """True if the handler's records have to be of ``strand.TICK``."""

@@ -55,6 +55,10 @@ class ChainHandler(Handler):
         return any(part.ends for _, part in self.parts)
 
     @property
+    def may_publish(self) -> bool:
+        return any(part.may_publish for _, part in self.parts)
+
+    @property
     def needs_ticks(self) -> bool:
         return any(part.needs_ticks for _, part in self.parts)
 

@@ -62,6 +62,10 @@ class NativeHandler(TradesHandler):
     def is_native(self) -> bool:
         return True
 
+    @property
+    def may_publish(self) -> bool:
+        return isinstance(self.function, NativeFunction) and not self.function.never_publishes
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the handler for another process, which has functions in C elsewhere, and makes it again. Raises
         ConfigurationError where it is unknown how the handler was made."""

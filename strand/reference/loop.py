@@ -18,7 +18,7 @@ from strand.binding.engine_words import Failure, histogram_floors_ns
 from strand.binding.gate import key_error
 from strand.binding.serial import POSITION, PlainRows, SerialRun
 from strand.binding.space import Space
-from strand.dispatch.base import RunBase
+from strand.dispatch.base import HistoryOf, RunBase
 from strand.dispatch.configuration import check_timed
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.options import GROUPS, QueueOptions
@@ -86,6 +86,7 @@ class SerialLoop(RunBase):
         marks: Mapping[str, str | Iterable[str]] | None = None,
         groups: Mapping[str, str] | None = None,
         in_order: bool = False,
+        _history: HistoryOf | None = None,
         **_: Unpack[QueueOptions],
     ) -> None:
         if on_error != "stop":
@@ -102,6 +103,7 @@ class SerialLoop(RunBase):
             feed=feed,
             out=out,
             escape_formulas=escape_formulas,
+            history=_history,
         )
         policy_config(policy)
         priorities_of(policy, self._table, priorities)
@@ -370,6 +372,10 @@ class SerialLoop(RunBase):
 
     def _count_finished(self) -> Callable[[], int]:
         return lambda: self._handled
+
+    @property
+    def _feed_time(self) -> int:
+        return self._time
 
     def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
         return batch[:n] if self._handled_places is None else batch[self._handled_places]

@@ -99,7 +99,7 @@ class DayRecorder(NoDays):
                 if len(part) and clear[start]:
                     self._take(part, counts)
                 elif len(part):
-                    self._begin(counts)
+                    self._begin(counts, int(part["ts_recv"][0]))
                     if self._first is None:
                         self._first = int(part["ts_recv"][0])
                 yield part
@@ -126,8 +126,9 @@ class DayRecorder(NoDays):
         self._rows = self._dispatcher.rows.of(self._symbols) if len(self._symbols) else None
         self._baskets = self._dispatcher.baskets.of(self._dispatcher.baskets.names)
 
-    def _begin(self, counts: npt.NDArray[np.int64]) -> None:
-        """All clear records of a boundary are published: the rows of their symbols begin anew."""
+    def _begin(self, counts: npt.NDArray[np.int64], time: int | None = None) -> None:
+        """All clear records of a boundary are published: the rows of their symbols begin anew. ``time``: of the tick
+        that comes next, None at the end."""
         if not self._over:
             return
         over = np.unique(np.concatenate(self._over)).astype(np.intp)
@@ -135,6 +136,8 @@ class DayRecorder(NoDays):
         self._dispatcher.drain()
         names = self._baskets_of(over)
         self._add(over, self._over_ns, names)
+        if self._dispatcher._history is not None and time is not None:
+            self._dispatcher._history.keep(over, max(time, self._dispatcher._feed_time))
         self._dispatcher.rows.begin(over)
         self._dispatcher.baskets.begin(names)
         self._counted[over] = counts[over]

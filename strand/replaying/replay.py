@@ -33,7 +33,7 @@ from strand.replaying.result import ReplayResult
 from strand.replaying.run import Run, Timed, chain, pinned
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.replaying.saved_replay import SavedReplay
-from strand.replaying.snapshots import Snapshot
+from strand.replaying.snapshots import Snapshot, check_snapshot, history_of
 from strand.replaying.until import Until
 from strand.symbols import SymbolTable, near_symbol
 from strand.validate import whole, yes_or_no
@@ -150,7 +150,7 @@ def replay(
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
-    pacer, stop = _check(limit, position, speed, pacer), Until.of(until, pdb=pdb, workers=workers_of(options))
+    pacer, stop = _check(limit, position, speed, pacer, snapshot), Until.of(until, pdb=pdb, workers=workers_of(options))
     reading, told = options_with_date(feed_options, date), _told(progress, limit, prompt=pdb)
     _check_flags(
         timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict, pdb=pdb
@@ -188,6 +188,8 @@ def replay(
             handlers=handlers,
             out=out,
             **({} if load is None else {"load": load}),
+            # A saved state has no history, and fits dispatchers that keep one no more than others.
+            **({"_history": partial(history_of, snapshot)} if snapshot and load is None and save is None else {}),
             **({"_paced": pacer is not None or is_live(feed)} if make is Dispatcher else {}),
             **options,
         )
@@ -275,11 +277,14 @@ def _kind_of_run(options: RunOptions) -> Callable[..., Any]:
     return SerialLoop
 
 
-def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) -> Pacer | None:
+def _check(
+    limit: int | None, position: int, speed: float, pacer: Pacer | None, snapshot: Snapshot | None
+) -> Pacer | None:
     """Refuses what cannot work; returns the pacer, if the replay has one."""
     for name, value, least in (("limit", limit, 1), ("position", position, 0)):
         if value is not None:
             whole(name, value, least)
+    check_snapshot(snapshot)
     if pacer is None and speed == 0:
         return None
     from strand.replaying.pacing import Pacer

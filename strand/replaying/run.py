@@ -102,7 +102,7 @@ class Run:
             and not self._dispatcher._wants_names
             and type(self._recorder) is NoRecorder
             and not self._days.on
-            and not self._snapshots.on
+            and not self._snapshots.sees_batches
             and isinstance(self._sampler, Sampler)
             and not self._sampler.wants_batches
         )

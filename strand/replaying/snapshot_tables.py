@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.history import RowHistory
 from strand.brief import brief, listed, several
 from strand.by_name import unknown_name
 from strand.errors import ConfigurationError
@@ -21,7 +22,7 @@ from strand.units import TIME, meaning_of
 if TYPE_CHECKING:
     from strand.output.rows import Rows
 
-__all__ = ["Fields", "SnapshotTable", "Snapshots", "Taken"]
+__all__ = ["Changes", "Copies", "Fields", "SnapshotTable", "Snapshots", "Taken"]
 
 Values = Mapping[str, npt.NDArray[Any]]
 
@@ -32,6 +33,84 @@ class Taken(NamedTuple):
     times: npt.NDArray[np.int64]
     keys: npt.NDArray[np.intp]
     values: Values
+
+
+class Source(Protocol):
+    """The values of a table of snapshots, for symbols by key in the order of its columns."""
+
+    @property
+    def times(self) -> npt.NDArray[np.int64]:
+        """The times of the snapshots, shape (n_times,)."""
+
+    def defined(self, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+        """Whether a symbol had had a tick, shape (n_times, n_symbols)."""
+
+    def fill(self, column: str, keys: npt.NDArray[np.intp], into: npt.NDArray[Any]) -> None:
+        """Write a column's values where they are defined; ``into``: zeros, shape (n_times, n_symbols, ...)."""
+
+
+class Copies:
+    """Copies of rows, taken while the run was at rest."""
+
+    def __init__(self, taken: Sequence[Taken]) -> None:
+        self._taken = taken
+        self.times = np.concatenate([np.empty(0, np.int64), *(each.times for each in taken)])
+
+    def defined(self, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+        found = np.zeros((len(self.times), len(keys)), bool)
+        for there, places, _ in self._places(keys):
+            found[there, places] = True
+        return found
+
+    def fill(self, column: str, keys: npt.NDArray[np.intp], into: npt.NDArray[Any]) -> None:
+        for there, places, values in self._places(keys):
+            into[there, places] = values[column]
+
+    def _places(self, keys: npt.NDArray[np.intp]) -> Iterator[tuple[slice, npt.NDArray[np.intp], Values]]:
+        order, start = np.argsort(keys, kind="stable"), 0
+        for each in self._taken:
+            end = start + len(each.times)
+            places = order[np.searchsorted(keys, each.keys, sorter=order)] if len(keys) else each.keys
+            yield slice(start, end), places, each.values
+            start = end
+
+
+class Changes:
+    """The entries of a history, and the rows at the end.
+
+    Args:
+        history: The entries of each symbol.
+        times: The times of the snapshots, rising.
+        feed_times: The feed's time at each of them: the entries before it are in the snapshot.
+        fields: Those that are kept, of rows that nothing changes any more.
+    """
+
+    def __init__(
+        self,
+        history: RowHistory,
+        times: npt.NDArray[np.int64],
+        feed_times: npt.NDArray[np.int64],
+        fields: Fields,
+    ) -> None:
+        self._history = history
+        self.times = times
+        self._feed_times = feed_times
+        had = np.flatnonzero(history.first <= feed_times[-1]) if len(times) else np.empty(0, np.intp)
+        #: The symbols with a tick by the last snapshot, and their rows at the end.
+        self.last = Taken(times[-1:], had, fields.values(had))
+
+    def defined(self, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+        # A symbol without ticks has the greatest number.
+        return self._feed_times[:, None] >= self._history.first[keys]
+
+    def fill(self, column: str, keys: npt.NDArray[np.intp], into: npt.NDArray[Any]) -> None:
+        had = np.flatnonzero(np.isin(keys, self.last.keys))
+        for place, at in zip(had.tolist(), np.searchsorted(self.last.keys, keys[had]).tolist(), strict=True):
+            entries = self._history.entries(int(keys[place]))
+            # An entry has the row from the time of the one before it on, up to its own time.
+            starts = np.searchsorted(self._feed_times, entries["time"])
+            values = np.concatenate([entries[column][1:], self.last.values[column][at : at + 1]])
+            into[starts[0] :, place] = np.repeat(values, np.diff(starts, append=len(self.times)), axis=0)
 
 
 class Fields:
@@ -54,8 +133,8 @@ class Fields:
             given = [other for other in meaning_of(record[last]).given if other != last]
             self.declared[name] = np.dtype([(each, record[each]) for each in (last, *given)])
 
-    def values(self, keys: npt.NDArray[np.intp]) -> Values:
-        """Values of some symbols' rows as they are: columns by their whole names."""
+    def views(self) -> Values:
+        """Views of all symbols' rows: columns by their whole names, shape (n_symbols, ...)."""
         found: dict[str, npt.NDArray[Any]] = {}
         for name, dtype in self.declared.items():
             for column in self.columns(name, dtype):
@@ -63,8 +142,17 @@ class Fields:
                     view: Any = self._rows.array
                     for part in column.split("."):
                         view = view[part]
-                    found[column] = view[keys]
+                    found[column] = view
         return found
+
+    def values(self, keys: npt.NDArray[np.intp]) -> Values:
+        """Copies of some symbols' values as they are, likewise."""
+        return {column: view[keys] for column, view in self.views().items()}
+
+    def history(self, every_ns: int) -> RowHistory:
+        """Make what keeps them at the multiples of an interval."""
+        views = self.views()
+        return RowHistory(len(self._rows.array), every_ns, views, self._rows.array)
 
     @staticmethod
     def columns(name: str, dtype: np.dtype[Any]) -> list[str]:
@@ -81,27 +169,30 @@ class Snapshots(Tabular):
     masked) before its symbol's first tick, and where the handler declares it so.
     """
 
-    def __init__(self, taken: Sequence[Taken], keys: npt.NDArray[np.intp], table: SymbolTable, fields: Fields) -> None:
-        self.times: npt.NDArray[np.int64] = np.concatenate([np.empty(0, np.int64), *(each.times for each in taken)])
+    def __init__(self, source: Source, keys: npt.NDArray[np.intp], table: SymbolTable, fields: Fields) -> None:
+        self.times: npt.NDArray[np.int64] = source.times
         self.symbols = tuple(table.name(key) for key in keys.tolist())
         self.fields = fields.names
+        self._source = source
         self._fields = fields
         self._keys = keys
         self._table = table
-        self._defined = np.zeros((len(self.times), len(keys)), bool)
-        self._values: dict[str, npt.NDArray[Any]] = {}
-        order = np.argsort(keys, kind="stable")
-        for name, dtype in fields.declared.items():
-            for column, of in zip(fields.columns(name, dtype), dtype.names or (), strict=True):
-                self._values[column] = np.zeros((len(self.times), len(keys), *dtype[of].shape), dtype[of].base)
-        start = 0
-        for each in taken:
-            end = start + len(each.times)
-            places = order[np.searchsorted(keys, each.keys, sorter=order)] if len(keys) else each.keys
-            self._defined[start:end, places] = True
-            for column, values in each.values.items():
-                self._values[column][start:end, places] = values
-            start = end
+
+    @cached_property
+    def _defined(self) -> npt.NDArray[np.bool_]:
+        return self._source.defined(self._keys)
+
+    @cached_property
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Those that somebody has asked for so far."""
+        return {}
+
+    def _values(self, column: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        if column not in self._columns:
+            values = np.zeros((len(self.times), len(self._keys), *dtype.shape), dtype.base)
+            self._source.fill(column, self._keys, values)
+            self._columns[column] = values
+        return self._columns[column]
 
     def __getitem__(self, field: str) -> SnapshotTable:
         """The table of one field. Raises UnknownNameError for one that was not taken."""
@@ -118,7 +209,7 @@ class Snapshots(Tabular):
         dtype = self._fields.declared[field]
         names = self._fields.columns(field, dtype)
         records = {
-            of: self._values[name].reshape(-1, *dtype[of].shape)
+            of: self._values(name, dtype[of]).reshape(-1, *dtype[of].shape)
             for name, of in zip(names, dtype.names or (), strict=True)
         }
         shown = Table(dtype, self._fields.size_unit).shown(records, prices)
@@ -134,7 +225,8 @@ class Snapshots(Tabular):
 
     def integers(self, field: str) -> npt.NDArray[Any]:
         """Exact numbers of a field, shape (n_times, n_symbols), masked before a symbol's first tick."""
-        values = self._values[field]
+        dtype = self._fields.declared[field]
+        values = self._values(field, dtype[(dtype.names or ())[0]])
         flat = values.reshape(-1, *values.shape[2:])
         return np.ma.MaskedArray(values, self._undefined(flat).reshape(values.shape))
 

@@ -14,14 +14,16 @@ from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
 from strand.handlers.sessions import Sessions, SessionsLike
 from strand.options import named_options
-from strand.replaying.snapshot_tables import Fields, Snapshots, Taken
+from strand.replaying.snapshot_tables import Changes, Copies, Fields, Snapshots, Taken
 from strand.spans import SpanLike, span_ns, span_text
 
 if TYPE_CHECKING:
+    from strand.binding.history import RowHistory
     from strand.dispatch.dispatcher import Dispatcher
+    from strand.output.rows import Rows
     from strand.reference.loop import SerialLoop
 
-__all__ = ["NoSnapshots", "Snapshot", "SnapshotRecorder", "snapshot", "snapshots_for"]
+__all__ = ["NoSnapshots", "Snapshot", "check_snapshot", "history_of", "snapshot", "snapshots_for"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,8 +52,10 @@ def snapshot(
     """Asks ``replay(snapshot=...)`` for all symbols' values at regular times of the feed: ``result.snapshots``.
 
     A snapshot at T has each row as all ticks up to and at T have left it. The feed's time is the greatest ``ts_recv``
-    so far. The run is brought to rest at each snapshot, so that it has nothing later in it. The table is the same on
-    any number of workers.
+    so far. The table is the same on any number of workers.
+
+    Handlers in C and compiled ones keep each row of before as they change it. A run with others, of baskets, or with
+    ``save`` or ``load``, is brought to rest at each snapshot instead, which takes far longer (docs/results.md).
 
     Args:
         every: The time between two snapshots: ``"1s"`` or float seconds. They are at its multiples since the UNIX
@@ -84,9 +88,12 @@ def _texts(option: str, given: Sequence[str]) -> tuple[str, ...]:
 
 
 class NoSnapshots:
-    """A run that takes none."""
+    """A run that takes none.
 
-    on = False
+    ``sees_batches``: it has to see each batch before it is published.
+    """
+
+    sees_batches = False
 
     def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:  # noqa: ARG002
         """The batches; ``counts`` count published ticks by symbol, up to date whenever the next is asked for."""
@@ -104,21 +111,58 @@ class NoSnapshots:
 
 
 class SnapshotRecorder(NoSnapshots):
-    """Brings a run to rest before the first tick behind each snapshot's time, and copies the rows.
+    """Takes the snapshots of a run.
 
     Raises ConfigurationError for a field that rows do not have, and where symbols have several handlers.
     """
-
-    on = True
 
     def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> None:
         self._wanted = wanted
         self._feed = feed
         self._dispatcher = dispatcher
         self._fields = Fields(wanted.fields, dispatcher.rows)
+        self._known = np.empty(0, np.intp)
+
+    def _in_sessions(self, first: int, end: int) -> npt.NDArray[np.int64]:
+        """Times for snapshots from ``first``, which is one, to ``end``, which is not in it."""
+        every, sessions = self._wanted.every_ns, self._wanted.sessions
+        if sessions is None:
+            return np.arange(first, end, every, dtype=np.int64)
+        table = sessions.table
+        found = []
+        for start, close in table[np.searchsorted(table[:, 1], first) : np.searchsorted(table[:, 0], end)].tolist():
+            found.append(np.arange(max(first, self._multiple(start)), min(end, close + 1), every, dtype=np.int64))
+        # A time may end one session and begin the next.
+        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+    def _multiple(self, time: int) -> int:
+        """The first time for a snapshot at or after a time."""
+        return -(-time // self._wanted.every_ns) * self._wanted.every_ns
+
+    def _keys(self) -> npt.NDArray[np.intp]:
+        """The indexes of the chosen symbols that the feed has named so far, in their order."""
+        chosen = self._wanted.symbols or ()
+        if len(self._known) < len(chosen):
+            self._dispatcher.learn_symbols(self._feed.symbols)
+            found = map(self._dispatcher.symbols.find, chosen)
+            self._known = np.array([key for key in found if key is not None], np.intp)
+        return self._known
+
+    def _table(self, source: Copies | Changes, seen: npt.NDArray[np.intp]) -> Snapshots:
+        """``seen``: the symbols to show where none were chosen."""
+        keys = seen if self._wanted.symbols is None else self._keys()
+        return Snapshots(source, keys, self._dispatcher.symbols, self._fields)
+
+
+class CopyRecorder(SnapshotRecorder):
+    """Brings a run to rest before the first tick behind each snapshot's time, and copies the rows."""
+
+    sees_batches = True
+
+    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> None:
+        super().__init__(wanted, feed, dispatcher)
         self._next: int | None = None
         self._time = self._published = _BEFORE
-        self._known = np.empty(0, np.intp)
         self._taken: list[Taken] = []
 
     def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:
@@ -144,10 +188,6 @@ class SnapshotRecorder(NoSnapshots):
         if self._next is not None and self._next <= self._published:
             self._take(self._published, counts)
 
-    def _multiple(self, time: int) -> int:
-        """The first time for a snapshot at or after a time."""
-        return -(-time // self._wanted.every_ns) * self._wanted.every_ns
-
     def _take(self, until: int, counts: npt.NDArray[np.int64]) -> None:
         """Takes all that are due up to a time: the rows have been the same since the first of them."""
         assert self._next is not None
@@ -161,45 +201,78 @@ class SnapshotRecorder(NoSnapshots):
             keys = np.intersect1d(keys, self._keys())
         self._taken.append(Taken(times, keys, self._fields.values(keys)))
 
-    def _in_sessions(self, first: int, end: int) -> npt.NDArray[np.int64]:
-        """Times for snapshots from ``first``, which is one, to ``end``, which is not in it."""
-        every, sessions = self._wanted.every_ns, self._wanted.sessions
-        if sessions is None:
-            return np.arange(first, end, every, dtype=np.int64)
-        table = sessions.table
-        found = []
-        for start, close in table[np.searchsorted(table[:, 1], first) : np.searchsorted(table[:, 0], end)].tolist():
-            found.append(np.arange(max(first, self._multiple(start)), min(end, close + 1), every, dtype=np.int64))
-        # A time may end one session and begin the next.
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+    def snapshots(self) -> Snapshots:
+        return self._table(Copies(self._taken), self._taken[-1].keys if self._taken else np.empty(0, np.intp))
 
-    def _keys(self) -> npt.NDArray[np.intp]:
-        """The indexes of the chosen symbols that the feed has named so far, in their order."""
-        chosen = self._wanted.symbols or ()
-        if len(self._known) < len(chosen):
-            self._dispatcher.learn_symbols(self._feed.symbols)
-            found = map(self._dispatcher.symbols.find, chosen)
-            self._known = np.array([key for key in found if key is not None], np.intp)
-        return self._known
+
+class HistoryRecorder(SnapshotRecorder):
+    """Makes the snapshots of what handlers' rows were before each of them changed, which the run keeps as it goes."""
+
+    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | SerialLoop, history: RowHistory) -> None:
+        super().__init__(wanted, feed, dispatcher)
+        self._history = history
+        self._first: int | None = None
+        self._time = 0
+        self._feed_times: list[npt.NDArray[np.int64]] = []
+        self._changes: Changes | None = None
+        #: A timer counts from the first tick at or after it on, of any symbol: the table has to know when ticks were.
+        self.sees_batches = any(handler.timers for handler in dispatcher._handlers)
+
+    def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:  # noqa: ARG002
+        for batch in batches:
+            if len(batch) and self._first is None:
+                self._first = max(int(batch["ts_recv"][0]), 0)
+            if len(batch) and self.sees_batches:
+                times = np.maximum(np.maximum.accumulate(batch["ts_recv"]), self._time)
+                intervals = -(-times // self._wanted.every_ns)
+                self._feed_times.append(times[np.append(np.flatnonzero(np.diff(intervals)), len(times) - 1)])
+                self._time = int(times[-1])
+            yield batch
+
+    def end(self, counts: npt.NDArray[np.int64]) -> None:  # noqa: ARG002
+        self._changes = self._made(None)
+
+    def _made(self, failed: int | None) -> Changes:
+        """The table of snapshots up to the feed's time now, or up to that at which a handler failed."""
+        times = feed_times = np.empty(0, np.int64)
+        if self._first is not None:
+            first = self._multiple(self._first)
+            times = self._in_sessions(first, max(first, self._multiple(self._dispatcher._feed_time + 1)))
+            feed_times = times
+        if self.sees_batches and len(times):
+            seen = np.concatenate(self._feed_times)
+            feed_times = seen[np.searchsorted(seen, times, side="right") - 1]
+        if failed is not None:
+            times, feed_times = times[feed_times < failed], feed_times[feed_times < failed]
+        return Changes(self._history, times, feed_times, self._fields)
 
     def snapshots(self) -> Snapshots:
-        if self._wanted.symbols is not None:
-            keys = self._keys()
-        else:
-            keys = self._taken[-1].keys if self._taken else np.empty(0, np.intp)
-        return Snapshots(self._taken, keys, self._dispatcher.symbols, self._fields)
+        # A failure ends a run: what comes before it in the feed has been handled, and of the rest nobody knows.
+        changes = self._changes or self._made(self._history.failed or 0)
+        return self._table(changes, changes.last.keys)
 
 
 #: Before every time of a feed.
 _BEFORE: Final = -(2**63)
 
 
+def check_snapshot(wanted: Snapshot | None) -> None:
+    """Raise ConfigurationError for what is no snapshot."""
+    if wanted is not None and not isinstance(wanted, Snapshot):
+        raise ConfigurationError(
+            f"snapshot: {wanted!r} is not a snapshot; give strand.snapshot(every='1s', fields=[...])"
+        )
+
+
+def history_of(wanted: Snapshot, rows: Rows) -> RowHistory:
+    """Make the history of rows that snapshots are made of. Raises ConfigurationError as ``SnapshotRecorder``."""
+    return Fields(wanted.fields, rows).history(wanted.every_ns)
+
+
 def snapshots_for(wanted: Snapshot | None, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> NoSnapshots:
     """Returns the recorder of a replay's snapshots, if any are wanted. Raises ConfigurationError."""
     if wanted is None:
         return NoSnapshots()
-    if not isinstance(wanted, Snapshot):
-        raise ConfigurationError(
-            f"snapshot: {wanted!r} is not a snapshot; give strand.snapshot(every='1s', fields=[...])"
-        )
-    return SnapshotRecorder(wanted, feed, dispatcher)
+    if dispatcher._history is not None:
+        return HistoryRecorder(wanted, feed, dispatcher, dispatcher._history)
+    return CopyRecorder(wanted, feed, dispatcher)

@@ -16,6 +16,7 @@ from strand.binding.gate import Code, publish_error
 from strand.binding.scheduled import MAX_WORKERS, ScheduledEngine
 from strand.binding.space import Space
 from strand.clock import installed
+from strand.dispatch.base import HistoryOf
 from strand.dispatch.configuration import WorkerCores, engine_config, symbol_counts
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import EngineRun
@@ -56,6 +57,7 @@ class SeededDispatcher(EngineRun):
         seed: int,
         handlers: Mapping[str, HandlerLike] | None = None,
         out: Mapping[str, Destination] | None = None,
+        _history: HistoryOf | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
         refuse_unknown(options, RunOptions.__annotations__.keys() - set(_NOT_HERE), "a seeded run")
@@ -77,6 +79,7 @@ class SeededDispatcher(EngineRun):
             feed=given["feed"],
             out=out,
             escape_formulas=given["escape_formulas"],
+            history=_history,
         )
         # Not of this machine: the same seed is the same run on all.
         cores = WorkerCores(workers, None, list(range(workers + 1)), are_given=False)
@@ -93,7 +96,7 @@ class SeededDispatcher(EngineRun):
             pool=replace(pool, max_publishers=1),
             limits=limits,
             marks=marks,
-            emits=len(self._outputs) > 0,
+            emits=len(self._outputs) > 0 or self._history_of is not None,
             attachable=False,
             counters_start=0,
             policy=policy_config(policy),

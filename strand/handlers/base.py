@@ -89,7 +89,7 @@ class Handler(ABC):
 
     @property
     def may_publish(self) -> bool:
-        """Whether it, or a part of it, may publish records itself."""
+        """True where it, or a part of it, may publish records itself."""
         return False
 
     @property

@@ -43,7 +43,7 @@ class Source(Protocol):
         """The times of the snapshots, shape (n_times,)."""
 
     def defined(self, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-        """Whether a symbol had had a tick, shape (n_times, n_symbols)."""
+        """Return whether each symbol had had a tick, shape (n_times, n_symbols)."""
 
     def fill(self, column: str, keys: npt.NDArray[np.intp], into: npt.NDArray[Any]) -> None:
         """Write a column's values where they are defined; ``into``: zeros, shape (n_times, n_symbols, ...)."""
@@ -184,7 +184,7 @@ class Snapshots(Tabular):
 
     @cached_property
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Those that somebody has asked for so far."""
+        """Columns that somebody has asked for so far."""
         return {}
 
     def _values(self, column: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

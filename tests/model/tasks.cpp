@@ -5,7 +5,8 @@
 
 static const model_program programs[] = {
     {"tasks", "", model_simulate<tasks<right_tasks, false>>},
-    {"free_tasks", "", model_simulate<free_tasks>},
+    {"free_tasks", "", model_simulate<free_tasks<keeps_its_place>>},
+    {"free_tasks_leave", "", model_simulate<free_tasks<leaves_its_list>>},
     {"suspended", "", model_simulate<suspended<right_pauses>>},
     {"suspended_free", "", model_simulate<suspended_free<right_pauses>>},
     {"tasks_inline", "", model_simulate<tasks<right_tasks, true>>},

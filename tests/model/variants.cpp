@@ -1,4 +1,5 @@
 /* Protocols that look right and are not. Each one has to be caught: a model that passes them proves nothing. */
+#include "free_tasks.hpp"
 #include "lossy.hpp"
 #include "park.hpp"
 #include "permits.hpp"
@@ -238,6 +239,57 @@ struct takes_it_out_at_once : right_tasks {
   }
 };
 
+/* ---- 12: a task that left its list is over, though it was not seized: a stop, or a thread that changes it, has it too */
+struct leaves_without_seizing : leaves_its_list {
+  int give_up(sd_task_pool *pool, SD_PLAIN(uint32_t) * kept, uint64_t its, uint32_t *left) {
+    const uint32_t index = (uint32_t)its - 1;
+    sd_task *t = &pool->tasks[index];
+    const uint64_t word = sd_task_word(t);
+    if (!sd_task_is_named(word, its) || sd_task_state(word) != SD_TASK_WAITS) return 0;
+    if (!leave(index)) return sd_task_cancel(t, its);
+    kept[index] = 0u;
+    ++*left;
+    sd_task_end(t);
+    sd_guest_gives_up(pool, index, SD_FREE_TASKS);
+    return 1;
+  }
+};
+
+/* ---- 13: the entry of a task that left its list goes back to the pool before the task is over */
+struct gives_back_before_it_ends : leaves_its_list {
+  int give_up(sd_task_pool *pool, SD_PLAIN(uint32_t) * kept, uint64_t its, uint32_t *left) {
+    const uint32_t index = (uint32_t)its - 1;
+    sd_task *t = &pool->tasks[index];
+    if (!sd_task_seize(t, its)) return 0;
+    if (!leave(index)) {
+      sd_task_let_go(t, SD_TASK_GIVEN_UP);
+      return 1;
+    }
+    kept[index] = 0u;
+    ++*left;
+    sd_guest_gives_up(pool, index, SD_FREE_TASKS);
+    sd_task_end(t);
+    return 1;
+  }
+};
+
+/* ---- 14: a worker has taken the task, which is let go as if it were on its list still */
+struct lets_go_what_was_taken : leaves_its_list {
+  int give_up(sd_task_pool *pool, SD_PLAIN(uint32_t) * kept, uint64_t its, uint32_t *left) {
+    sd_task *t = &pool->tasks[(uint32_t)its - 1];
+    if (!sd_task_seize(t, its)) return 0;
+    if (!leave((uint32_t)its - 1)) {
+      sd_task_let_go(t, SD_TASK_WAITS);
+      return 1;
+    }
+    kept[(uint32_t)its - 1] = 0u;
+    ++*left;
+    sd_task_end(t);
+    sd_guest_gives_up(pool, (uint32_t)its - 1, SD_FREE_TASKS);
+    return 1;
+  }
+};
+
 /* What is deferred is seen by nobody who gave a permit back at the same time. */
 struct defers_and_goes_on : right_deferring {
   static void defer(world &w, sd_permits *) { w.put_on_list(0); }
@@ -258,6 +310,9 @@ static const model_program programs[] = {
     {"discards_before_it_links", "wrong", model_simulate<lossy<discards_first>>},
     {"looks_before_it_counts", "wrong", model_simulate<tasks<looks_before_it_counts, false>>},
     {"takes_it_out_at_once", "wrong", model_simulate<tasks<takes_it_out_at_once, false>>},
+    {"leaves_without_seizing", "wrong", model_simulate<free_tasks<leaves_without_seizing>>},
+    {"gives_back_before_it_ends", "wrong", model_simulate<free_tasks<gives_back_before_it_ends>>},
+    {"lets_go_what_was_taken", "wrong", model_simulate<free_tasks<lets_go_what_was_taken>>},
     {"lists_before_it_says", "wrong", model_simulate<suspended<lists_before_it_says>>},
     {"pauses_by_a_store", "wrong", model_simulate<suspended_free<pauses_by_a_store>>},
     {"looks_without_locks", "wrong", model_simulate<looks_without_locks>},

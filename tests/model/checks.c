@@ -2059,6 +2059,7 @@ static uint32_t draw_priority(life *t, uint32_t *own, uint32_t *to) {
   *to = 0;
   if (policy_number() == SD_LEVELS) return level | *own << SD_OWN_LEVEL;
   if (policy_number() == SD_AGING) return SD_AGING_USUAL - 4 + sd_scheduler_random(9);
+  if (policy_number() == SD_FIFO) return SD_USUAL_PRIORITY;
   if (L.groups[group].closed) return SD_USUAL_PRIORITY;
   L.groups[group].entering++;
   return *to = group;
@@ -2071,7 +2072,7 @@ static void submit_life(void) {
   t->in_c = (int)sd_scheduler_random(2);
   t->turns = (int)sd_scheduler_random(2);
   spec.priority = draw_priority(t, &t->own, &t->group);
-  if (spec.priority == SD_USUAL_PRIORITY) return;
+  if (spec.priority == SD_USUAL_PRIORITY && policy_number() != SD_FIFO) return;
   if (t->in_c) spec.fn = life_in_c, spec.argument = t;
   t->time = L.groups[t->group].time;
   t->submitted = 1;
@@ -2243,6 +2244,7 @@ static const char *tasks_end_once(int32_t policy) {
   return run();
 }
 
+static const char *tasks_end_once_in_turn(void) { return tasks_end_once(SD_FIFO); }
 static const char *tasks_end_once_by_level(void) { return tasks_end_once(SD_LEVELS); }
 static const char *tasks_end_once_by_age(void) { return tasks_end_once(SD_AGING); }
 static const char *groups_are_returned_once(void) { return tasks_end_once(SD_FAIR); }
@@ -2306,6 +2308,7 @@ static const struct check {
     {"sleeps-beside-deferred-tasks", sleeps_beside_deferred_tasks, 200},
     {"helpers-leave-pythons-their-place", helpers_leave_pythons_their_place, 2000},
     {"wakes-for-another-turn", wakes_for_another_turn, 200},
+    {"tasks-end-once-in-turn", tasks_end_once_in_turn, 2000},
     {"tasks-end-once-by-level", tasks_end_once_by_level, 4000},
     {"tasks-end-once-by-age", tasks_end_once_by_age, 2000},
     {"groups-are-returned-once", groups_are_returned_once, 4000},

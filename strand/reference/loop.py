@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
@@ -134,6 +135,8 @@ class SerialLoop(RunBase):
         self._wake_until = 0
         self._failed_timers: list[tuple[int, int, int]] = []
         self._failure: HandlerError | None = None
+        #: Timers that failed: the time, the key and the error of each.
+        self._timer_failures: list[tuple[int, int, HandlerError]] = []
         #: Of the records of a publish that was interrupted, the places of those that were handled.
         self._handled_places: npt.NDArray[np.intp] | None = None
         self._closed = False
@@ -193,8 +196,10 @@ class SerialLoop(RunBase):
             self._loop(array[:end], keys[:end])
             if self._timed:
                 self._wake_due()
-        except HandlerError:
-            self._wake_until_failure()
+        except HandlerError as error:
+            first = self._first_failure(error)
+            if first is not error:
+                raise first from first.__cause__
             raise
         except BaseException:
             # An interrupt: what had not been handled by then was not published.
@@ -281,13 +286,22 @@ class SerialLoop(RunBase):
             while 0 < (alarm := int(self._alarms[key])) <= self._time:
                 self._act(key, alarm)
 
-    def _wake_until_failure(self) -> None:
-        """Runs the timers that are due before a failure is reported, since outputs hold everything emitted up to it. A
-        timer that fails ends this, but the first failure is the one raised."""
-        first, self._time = self._failure, self._wake_until
-        with suppress(HandlerError):
-            self._wake_due()
-        self._failure = first
+    def _first_failure(self, met: HandlerError) -> HandlerError:
+        """Runs the timers that are due before a failure is reported, since outputs hold everything emitted up to it.
+
+        Those that fail come before a tick at their time or later, by time and then by key: the first one is the error
+        of the run. ``met``: the failure that the loop has met.
+        """
+        self._time = self._wake_until
+        while True:
+            try:
+                self._wake_due()
+                break
+            except HandlerError:
+                continue  # it is among the failures of timers, and does not fire again
+        failed = [each for each in self._timer_failures if each[0] <= self._time]
+        self._failure = first = min(failed, key=itemgetter(0, 1))[2] if failed else met
+        return first
 
     def _finish(self) -> None:
         """Runs the end of every symbol that has had ticks, in the order of keys; of those that share a strand's baskets
@@ -324,6 +338,9 @@ class SerialLoop(RunBase):
             key, raw = int(record[self._reader.key]), record.tobytes()
             failure = failure._replace(key=key, sequence=sequence, record=raw)
         self._failure = error_of(failure, self._handlers[number], self._table, self._kept())
+        if failure.time is not None:
+            assert failure.key is not None
+            self._timer_failures.append((failure.time, failure.key, self._failure))
         raise self._failure
 
     def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it

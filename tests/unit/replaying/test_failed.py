@@ -393,3 +393,50 @@ def test_without_its_input_again_the_first_failure_is_that_of_the_least_time(c_h
             workers=workers,
         )
     assert caught.value.tick.tobytes() == ticks[first].tobytes()
+
+
+class WakesAndFails:
+    """Asks for one time at its first tick, and fails at that time if its symbol is one of ``those``; fails on X."""
+
+    at = 10**18 + 30_005
+    those = 3
+
+    def on_start(self, ctx: Any) -> None:
+        self.ctx, self.asked = ctx, False
+
+    def on_tick(self, tick: Any) -> None:
+        if not self.asked:
+            self.ctx.wake_at(self.at)
+        self.asked = True
+        if bytes(tick.action) == b"X":
+            raise ValueError("tick")
+
+    def on_wake(self, time: int) -> None:
+        if int(self.ctx.symbol.removeprefix("#")) % self.those == 2:
+            raise ValueError("timer")
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("first", [100, 3_000, 3_001, 5_000])
+def test_of_timers_and_ticks_that_fail_the_error_is_the_first_in_the_order_of_the_feed(
+    tmp_path: Path, first: int, workers: int
+) -> None:
+    ticks = np.asarray(failing_day("object")[0][:6_000])
+    ticks["instrument_id"] %= 60
+    ticks["action"] = b"T"
+    ticks["action"][first:] = b"X"
+    ticks["ts_recv"] = 10**18 + np.arange(len(ticks)) * 10
+    np.save(tmp_path / "day.npy", ticks)
+    error = failure_of(tmp_path / "day.npy", WakesAndFails, workers=workers)
+    if ticks["ts_recv"][first] < WakesAndFails.at:
+        assert error.tick.tobytes() == ticks[first].tobytes()
+        assert "ValueError: tick" in str(error)
+    else:  # the timers at one time fire by the order of symbols, before the first tick at it or later
+        assert (error.symbol, error.tick) == ("#2", None)
+        assert f"its timer at {WakesAndFails.at} ns: ValueError: timer" in str(error)
+
+
+def failure_of(path: Path, handler: Any, **options: Any) -> HandlerError:
+    with pytest.raises(HandlerError) as caught:
+        strand.replay(path, handler, **options)
+    return caught.value

@@ -143,7 +143,8 @@ _THEMSELVES: Final[Mapping[str, Collection[str]]] = {**LETTERS, "kind": KINDS}
 
 @dataclass(frozen=True, slots=True)
 class Plus:
-    """Addition to a time: ``ns`` by the text of a column, or the nanoseconds that the column itself holds."""
+    """Addition to a time: ``ns`` by the text of a column, or the nanoseconds that the column itself holds. Without a
+    column, the one number of ``ns``."""
 
     columns: tuple[str, ...]
     ns: tuple[tuple[str, int], ...] = ()

@@ -57,6 +57,10 @@ def _agg_line(rng: random.Random, at: int, match: bool) -> str:
     return f"{line},{1_700_000_000_000 + at},{_side(rng, *_MAKER)}" + ",True" * match
 
 
+def _bar_line(rng: random.Random) -> str:
+    return ",".join(f"{rng.randint(1, 10**7) / 100:.2f}" for _ in range(4))
+
+
 def _side(rng: random.Random, *sides: str) -> str:
     return rng.choice(sides)
 
@@ -397,6 +401,56 @@ KINDS: dict[str, Kind] = {
             f",{rng.randint(0, 10**12)},{_side(rng, 'ESH1', 'NQH1')}"
         ),
         ref.databento_bar,
+    ),
+    "binance-klines": Kind(
+        "BTCUSDT-5m-2026-01-05.csv",
+        "open_time,open,high,low,close,volume,close_time,quote_volume,count,taker_buy_volume,taker_buy_quote_volume,"
+        "ignore",
+        lambda rng, at: (
+            f"{1_767_600_000_000_000 + at * 300_000_000},{_bar_line(rng)},{rng.random():.8f}"
+            f",{1_767_600_299_999_999 + at * 300_000_000},12.5,7,0.5,1.25,0"
+        ),
+        ref.binance_bar,
+        header=False,
+        symbol="BTCUSDT",
+    ),
+    "binance-klines futures": Kind(
+        "ETHUSDT-5m-2024-01.csv",
+        "open_time,open,high,low,close,volume,close_time,quote_volume,count,taker_buy_volume,taker_buy_quote_volume,"
+        "ignore",
+        lambda rng, at: (
+            f"{1_704_067_200_000 + at * 300_000},{_bar_line(rng)},{at}.5,{1_704_067_499_999 + at * 300_000}"
+            ",12.5,7,0.5,1.25,0"
+        ),
+        ref.binance_bar,
+        symbol="ETHUSDT",
+    ),
+    "kraken-ohlcvt": Kind(
+        "XBTUSD_15.csv",
+        "time,open,high,low,close,volume,trades",
+        lambda rng, at: f"{1_767_600_000 + at * 900},{_bar_line(rng)},{rng.random():.8f},{at}",
+        ref.kraken_bar,
+        header=False,
+        symbol="XBTUSD",
+    ),
+    "lean-bars": Kind(
+        "20131007_spy_minute_trade.csv",
+        "time,open,high,low,close,volume",
+        lambda rng, at: f"{at * 60_000},{','.join(str(rng.randint(1, 10**7)) for _ in range(4))},{at}",
+        ref.lean_minute,
+        header=False,
+        symbol="SPY",
+    ),
+    "lean-daily": Kind(
+        "hour_spy.csv",
+        "time,open,high,low,close,volume",
+        lambda rng, at: (
+            f"2013{1 + at % 10:02}{1 + at % 28:02} {at % 24:02}:00"
+            f",{','.join(str(rng.randint(1, 10**7)) for _ in range(4))},{at}"
+        ),
+        ref.lean_hour,
+        header=False,
+        symbol="SPY",
     ),
     "tardis-snapshots": Kind(
         "book_snapshot_5.csv",

@@ -423,6 +423,36 @@ def databento_bar(row: Row) -> list[Tick]:
     return [*corners[:3], corners[3] | {"size": int(row["volume"])}]
 
 
+def _bar(row: Row, start: int, minutes: int, *, worth: str = "1", sizes: int = 1, step: int = 60) -> list[Tick]:
+    """Four trades at the bar's end; the close has the volume."""
+    bar = {"ts_event": start, "ts_recv": start + minutes * step * 10**9, "action": "T", "kind": 2}
+    corners = [
+        bar | {"depth": at, "price": price(row[name], worth)}
+        for at, name in enumerate(("open", "high", "low", "close"))
+    ]
+    return [*corners[:3], corners[3] | {"size": times(row["volume"], sizes)}]
+
+
+def binance_bar(row: Row) -> list[Tick]:
+    time = int(row["open_time"])
+    return _bar(row, time * (10**6 if time < 10**14 else 10**3), 5, sizes=10**8)
+
+
+def kraken_bar(row: Row) -> list[Tick]:
+    return _bar(row, int(row["time"]) * 10**9, 15, sizes=10**8)
+
+
+def lean_minute(row: Row) -> list[Tick]:
+    start = local(dt.date(2013, 10, 7), int(row["time"]) * 10**6, "America/New_York")
+    return _bar(row, start, 1, worth="0.0001")
+
+
+def lean_hour(row: Row) -> list[Tick]:
+    day = dt.datetime.strptime(row["time"], "%Y%m%d %H:%M")
+    start = local(day.date(), (day.hour * 60 + day.minute) * 60 * 10**9, "America/New_York")
+    return _bar(row, start, 60, worth="0.0001")
+
+
 def tardis_snapshot(row: Row) -> list[Tick]:
     ticks = []
     for level in range(5):

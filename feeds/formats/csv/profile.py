@@ -31,6 +31,7 @@ from strand.feeds.mapping.rules import (
 )
 from strand.feeds.mapping.scalars import TIMES
 from strand.feeds.mapping.units import unit_power
+from strand.spans import span_ns
 
 __all__ = [
     "FieldRule",
@@ -84,7 +85,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     size_unit: Any = 1
     ticks: TicksAre | None = None
     flags: dict[str, Any] = {}
-    bars: bool = False
+    bars: bool | str | dict[str, str] = False
     event: Names | None = None
     parts: list[Any] = []
     like: dict[str, str] = {}
@@ -104,6 +105,16 @@ class SymbolRule:
     instrument: tuple[str, ...] = ()
     file_name: re.Pattern[str] | None = None
     constant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BarsRule:
+    """The length of bars: ``ns``, or what a pattern's group finds in the file's path (``unit`` stands behind a bare
+    number), or where both are None, what ``plus`` adds to the time of the first row."""
+
+    ns: int | None = None
+    path: re.Pattern[str] | None = None
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +181,8 @@ class Profile:
     ticks: TicksAre | None
     """None: it does not say."""
     flags: Flags
-    bars: bool
-    """Rows are bars. Their length is what ``plus`` adds to the time of the first one."""
+    bars: BarsRule | None
+    """Rows are bars."""
     event: tuple[str, ...]
     """What the ticks of an event have in common: fields, or ``("row",)``. Empty: each tick is one."""
     sets_last: int
@@ -237,7 +248,7 @@ def read_profile(text: str, source: str) -> Profile:
         size_power=size_power,
         parts=parts,
         ticks=keys.ticks,
-        bars=keys.bars,
+        bars=_bars(keys.bars, f"{where}.bars"),
         flags=flags_of(all_rules, keys.ticks, keys.flags, f"{where}."),
         event=_event(keys, parts, f"{where}.event"),
         sets_last=0,
@@ -266,6 +277,19 @@ def _event(keys: _ProfileKeys, parts: tuple[Part, ...], where: str) -> tuple[str
     if names == ("row",):
         return names
     return event_fields(names, where)
+
+
+def _bars(given: bool | str | dict[str, str], where: str) -> BarsRule | None:
+    if isinstance(given, bool):
+        return BarsRule() if given else None
+    if isinstance(given, str):
+        return BarsRule(span_ns(where, given))
+    if "path" not in given or set(given) - {"path", "unit"}:
+        raise ConfigurationError(f"{where}: give path, a pattern whose group is the length, and unit where it has none")
+    pattern = _pattern(given["path"], f"{where}.path")
+    if pattern.groups < 1:
+        raise ConfigurationError(f"{where}.path: {given['path']!r} has no group (...) that is the length")
+    return BarsRule(None, pattern, given.get("unit", ""))
 
 
 def _parts(given: Any, where: str, size_power: int, of_all: tuple[FieldRule, ...]) -> list[Part]:
@@ -343,8 +367,14 @@ def _check(profile: Profile, where: str) -> None:
     if not profile.header and not profile.layouts:
         raise ConfigurationError(f"{where}.layouts: is needed where header is false: what the columns are called")
     _check_map(profile.fields, where)
-    if profile.bars and not any(rule.field == "ts_recv" and rule.plus and rule.plus.ns for rule in profile.fields):
-        raise ConfigurationError(f"{where}.bars: give fields.ts_recv.plus.seconds too: the length of a bar")
+    adds = any(rule.field == "ts_recv" and rule.plus and rule.plus.ns for rule in profile.fields)
+    if profile.bars == BarsRule() and not adds:
+        raise ConfigurationError(
+            f"{where}.bars: give fields.ts_recv.plus.seconds too, or the length of all bars in place of true, as in "
+            'bars = "1m"'
+        )
+    if profile.bars not in (None, BarsRule()) and {rule.field for rule in profile.fields} & {"ts_recv"}:
+        raise ConfigurationError(f"{where}.fields.ts_recv: leave it out: it is the bar's end, by bars")
     if profile.one_sided and not any(rule.field in _QUOTE for rule in profile.fields):
         raise ConfigurationError(f"{where}.one_sided: is for quotes, which have bid_price and ask_price")
     if profile.ids_rise and (profile.parts or not any(rule.field == "ref_id" for rule in profile.fields)):

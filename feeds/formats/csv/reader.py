@@ -11,6 +11,7 @@ import datetime as dt
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
@@ -23,18 +24,20 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.csv.lines import LONGEST_LINE
 from strand.feeds.formats.csv.match import Match, choose, match, matches
 from strand.feeds.formats.csv.parts import tick_maker
-from strand.feeds.formats.csv.profile import built_in, named_profile
+from strand.feeds.formats.csv.profile import Profile, built_in, named_profile
 from strand.feeds.formats.csv.rows import CsvRows
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
 from strand.feeds.io.zip import split_member
 from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import check_options
+from strand.feeds.mapping.rules import Plus
 from strand.feeds.mapping.scalars import SIZES
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, date_in_names
+from strand.spans import span_ns
 from strand.symbols import check_name
 from strand.validate import whole
 
@@ -44,6 +47,8 @@ _CHUNK_BYTES: Final = 2 << 20
 _MAX_SYMBOLS: Final = 65536
 _DAY_FOLDER: Final = re.compile(r"\d{8}|\d{4}-\d{2}-\d{2}")
 _HEAD_BYTES: Final = 1 << 15
+#: Lengths of bars by the words of LEAN's folders and names.
+_NAMED_BARS: Final = {"second": 10**9, "minute": 60 * 10**9, "hour": 3600 * 10**9, "daily": 86400 * 10**9}
 
 
 def recognise(head: bytes) -> bool:
@@ -77,6 +82,8 @@ class CsvFeed(BaseFeed):
             nearest, ties to even. Examples are 35821.088778456004 s with times in ns, and an amount of 0.0015 with a
             ``size_unit`` of 0.001. ``statistics()["rows_rounded"]`` counts rounded rows. A size above 0 that rounds to
             0 is an error.
+        bars: The length of the rows' bars, as ``"1m"``, where the profile says that rows are bars. None: the profile or
+            the file's path says it.
         levels: How many levels of a row that holds a book become ticks, 1 to 64; None: all.
         max_symbols: The greatest number of symbols in a symbol column.
         threads: How many threads split lines. None: up to three, one for each core besides the caller's.
@@ -102,6 +109,7 @@ class CsvFeed(BaseFeed):
         date: dt.date | str | None = None,
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
+        bars: str | None = None,
         levels: int | None = None,
         max_symbols: int = _MAX_SYMBOLS,
         threads: int | None = None,
@@ -126,6 +134,9 @@ class CsvFeed(BaseFeed):
             self._compression = stream.compression
             names = names_of(self._path, stream)
         self._match = self._matched(head, profile, names)
+        self._bar_ns = self._bar_length(bars, names)
+        if self._bar_ns is not None:
+            self._match = replace(self._match, profile=_ending_after(self._match.profile, self._bar_ns))
         self._sample = _sample(self._match, head)
         own = self._match.profile.size_power
         self._size_power = own if size_unit is None else unit_power("size_unit", size_unit)
@@ -174,11 +185,30 @@ class CsvFeed(BaseFeed):
         sizes = [rule for rule in rules if rule.field in SIZES]
         return any(not rule.columns or self._match.column(rule.columns) is not None for rule in sizes)
 
+    def _bar_length(self, given: str | None, names: list[str]) -> int | None:
+        """The length of all bars in ns; None where rows are none, or have their own."""
+        rule = self._match.profile.bars
+        by_row = rule is not None and rule.ns is rule.path is None
+        if given is not None and (rule is None or by_row):
+            why = "each row says its bar's length" if by_row else "its rows are no bars"
+            raise ConfigurationError(f"bars: leave it out: {self._match.profile.name} says that {why}")
+        if given is not None:
+            return span_ns("bars", given)
+        if rule is None or by_row:
+            return None
+        if rule.path is None:
+            return rule.ns
+        for name in names:
+            if found := rule.path.search(Path(name).absolute().as_posix()):
+                text = found[1].lower()
+                return _NAMED_BARS.get(text) or span_ns("bars, from the file's path", text + rule.unit)
+        raise ConfigurationError(f"bars: the path of {self._path} does not say their length: give it, as in bars='1m'")
+
     def _bars(self) -> int | None:
         """The length of the first row's bar, where rows are bars."""
         profile = self._match.profile
-        if not profile.bars:
-            return None
+        if profile.bars is None or self._bar_ns is not None:
+            return self._bar_ns
         plus = next(rule.plus for rule in profile.fields if rule.field == "ts_recv" and rule.plus is not None)
         at = self._match.column(plus.columns)
         text = "" if at is None else self._sample.get(at, "").strip()
@@ -276,6 +306,13 @@ class CsvFeed(BaseFeed):
     def _keeps(self) -> npt.NDArray[np.bool_]:
         assert self._select is not None
         return self._select.keys(self.symbols)
+
+
+def _ending_after(profile: Profile, ns: int) -> Profile:
+    """The profile with receive times so long after the events: nobody knows a bar before its end."""
+    (begin,) = (rule for rule in profile.fields if rule.field == "ts_event")
+    end = replace(begin, field="ts_recv", plus=Plus((), (("", ns),)))
+    return replace(profile, fields=(*profile.fields, end))
 
 
 def _sample(found: Match, head: bytes) -> dict[int, str]:

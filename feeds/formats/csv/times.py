@@ -115,9 +115,12 @@ class TimeReader:
             local = of_day or numbers.zone == ZONE_NEVER
             undefined = frozenset(text.encode() for text in rule.undefined)
             clocks = LocalTimes(self._found.profile.zone, self._found.profile.ambiguous)
-            plus = rule.plus if rule.plus is not None and self._found.column(rule.plus.columns) is not None else None
-            if plus is not None:
-                self._place(plus.columns)
+            plus = rule.plus
+            if plus is not None and plus.columns:
+                if self._found.column(plus.columns) is None:
+                    plus = None
+                else:
+                    self._place(plus.columns)
             found = _TimeColumn(rule.field, at, numbers, local, of_day, undefined, plus, clocks)
             if unit == rule.unit[-1] or _reads(numbers, sample.get(at, "")):
                 return found
@@ -145,6 +148,8 @@ class TimeReader:
         return values
 
     def _added(self, plus: Plus, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
+        if not plus.columns:
+            return np.full(len(faults), plus.ns[0][1], np.int64)
         at = self._place(plus.columns)
         if not plus.ns:
             below = np.zeros(len(faults), np.int64)

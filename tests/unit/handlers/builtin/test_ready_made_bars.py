@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
+import zipfile
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,6 +83,77 @@ def write(folder: Path, dialect: str, bars: list[Bar]) -> Path:
 def made(source: Any, handler: Any, **options: Any) -> list[Bar]:
     bars = strand.replay(source, handler, **options).outputs["bars"]
     return [Bar(*(int(bar[name]) for name in Bar._fields)) for bar in bars]
+
+
+def write_named(folder: Path, dialect: str, bars: list[Bar]) -> Path:
+    """Files whose names or folders say how long their bars are."""
+    currency = [(bar.start, *(number // PRICE for number in bar[1:5]), bar.volume) for bar in bars]
+    if dialect == "binance":
+        path = folder / "BTCUSDT-1m-2024-10-04.csv"
+        lines = [
+            f"{start // 1000},{o}.0,{h}.0,{low}.0,{c}.0,{v}.0,{(start + MINUTE) // 1000 - 1},1.5,7,0.5,1.0,0"
+            for start, o, h, low, c, v in currency
+        ]
+    elif dialect == "kraken":
+        path = folder / "XBTUSD_1.csv"
+        lines = [f"{start // 10**9},{o}.0,{h}.0,{low}.0,{c}.0,{v}.0,7" for start, o, h, low, c, v in currency]
+    else:
+        path = folder / "minute" / "spy" / "20241004_trade.zip"
+        path.parent.mkdir(parents=True)
+        midnight = 20_000 * DAY + 4 * 60 * MINUTE  # in New York
+        lines = [
+            f"{(start - midnight) // 10**6},{','.join(str(number * 10_000) for number in corners)}"
+            for start, *corners in currency
+        ]
+        lines = [f"{line.rpartition(',')[0]},{bar.volume}" for line, bar in zip(lines, bars, strict=True)]
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("20241004_spy_minute_trade.csv", "\n".join(lines) + "\n")
+        return path
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def write_nautilus(folder: Path, bars: list[Bar]) -> Path:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def fixed(numbers: list[int], *, signed: bool) -> Any:
+        return pa.array([number.to_bytes(8, "little", signed=signed) for number in numbers], pa.binary(8))
+
+    columns = {
+        name: fixed([getattr(bar, name) for bar in bars], signed=True) for name in ("open", "high", "low", "close")
+    }
+    columns["volume"] = fixed([bar.volume * PRICE for bar in bars], signed=False)
+    ends = pa.array([bar.start + MINUTE for bar in bars], pa.uint64())
+    kept = {"bar_type": "BTCUSDT.BINANCE-1-MINUTE-LAST-EXTERNAL", "instrument_id": "BTCUSDT.BINANCE",
+            "price_precision": "2", "size_precision": "0"}  # fmt: skip
+    table = pa.table(columns | {"ts_event": ends, "ts_init": ends}).replace_schema_metadata(kept)
+    parquet.write_table(table, folder / "bars.parquet")
+    return folder / "bars.parquet"
+
+
+@pytest.mark.parametrize("dialect", ["binance", "kraken", "lean", "nautilus"])
+def test_longer_bars_are_the_resample_of_a_file_whose_name_says_the_length(tmp_path: Path, dialect: str) -> None:
+    bars = minutes()
+    path = write_nautilus(tmp_path, bars) if dialect == "nautilus" else write_named(tmp_path, dialect, bars)
+    with strand.feeds.open(path) as feed:
+        assert feed.info.bars == MINUTE
+        units = round(1 / feed.info.size_unit)
+    for every in ("5m", "10m"):
+        plain = resampled(bars, int(every[:-1]) * MINUTE)
+        assert made(path, strand.bars(every)) == [bar._replace(volume=bar.volume * units) for bar in plain]
+
+
+def test_the_length_of_bars_is_said_by_the_option_where_no_name_says_it(tmp_path: Path) -> None:
+    bars = minutes()
+    path = write_named(tmp_path, "kraken", bars).rename(tmp_path / "XBTUSD.csv")
+    profile = tmp_path / "own.toml"
+    text = (files("strand.feeds.formats.csv") / "profiles" / "kraken-ohlcvt.toml").read_text("utf-8")
+    profile.write_text(text.replace("file_name = '^([^_]+)_\\d+\\.csv'", 'constant = "XBTUSD"'))
+    with pytest.raises(ConfigurationError, match="bars='1m'"):
+        strand.feeds.open(path, profile=profile)
+    found = made(path, strand.bars("5m"), feed_options={"profile": profile, "bars": "1m"})
+    assert found == [bar._replace(volume=bar.volume * 10**8) for bar in resampled(bars, 5 * MINUTE)]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

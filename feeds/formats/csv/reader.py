@@ -188,7 +188,7 @@ class CsvFeed(BaseFeed):
     def _bar_length(self, given: str | None, names: list[str]) -> int | None:
         """The length of all bars in ns; None where rows are none, or have their own."""
         rule = self._match.profile.bars
-        by_row = rule is not None and rule.ns is rule.path is None
+        by_row = rule is not None and rule.ns is None and rule.path is None
         if given is not None and (rule is None or by_row):
             why = "each row says its bar's length" if by_row else "its rows are no bars"
             raise ConfigurationError(f"bars: leave it out: {self._match.profile.name} says that {why}")

@@ -148,7 +148,7 @@ def reaches(trees: dict[str, ast.Module]) -> int:
 
 
 def depth(name: str, bases: dict[str, list[str]], seen: tuple[str, ...] = ()) -> int:
-    """How many classes of the project stand above a class; exceptions and protocols are left out."""
+    """Number of the project's classes above a class; exceptions and protocols are left out."""
     above = [base for base in bases.get(name, []) if base in bases and base not in seen]
     return 1 + max((depth(base, bases, (*seen, name)) for base in above), default=-1) if above else 0
 

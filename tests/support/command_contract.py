@@ -149,7 +149,7 @@ def together(one: Any, other: Any) -> Any:
 
 
 def fits(now: Any, before: Any) -> bool:
-    """Whether a shape has what the one of before has, where both say something."""
+    """Tells whether a shape has all that the earlier shape has, where both have content."""
     if now is None or before is None or before == "several":
         return True
     if isinstance(before, dict):

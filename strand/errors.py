@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from strand.distribution import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy as np
     import numpy.typing as npt
@@ -48,13 +48,25 @@ class ConfigurationError(StrandError, ValueError):
     """An argument or option cannot work; the message names the field and the values that can.
 
     Attributes:
-        field: The path of the field, such as ``("timeouts", "low")``, if the error comes of a set of options that are
-            checked one by one; else empty. The message then begins with it: ``timeouts: low: ...``.
-        others: The errors of other fields of the same set, in their order.
+        field: The dotted path of the argument, option or key, such as ``"timeouts.low"``; empty if the error is of none
+            alone. The message begins with it.
+        reason: The message without the field.
+        others: The errors of other fields that were checked together, in their order.
     """
 
-    field: tuple[str, ...] = ()
-    others: tuple[ConfigurationError, ...] = ()
+    def __init__(self, field: Any, reason: Any = None, others: Iterable[ConfigurationError] = ()) -> None:
+        super().__init__(str(field) if reason is None else f"{field}: {reason}")  # of no field: the text alone
+        self.field = "" if reason is None else str(field)
+        self.reason = str(field if reason is None else reason)
+        self.others = tuple(others)
+
+    def at(self, field: str) -> ConfigurationError:
+        """Returns the error of the same kind and reason at another field."""
+        return type(self)(field, self.reason)
+
+    def each(self) -> tuple[ConfigurationError, ...]:
+        """Returns this error and those of other fields."""
+        return (self, *self.others)
 
 
 class UnknownOptionError(ConfigurationError, TypeError):

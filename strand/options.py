@@ -1,21 +1,305 @@
-"""Options that calls take by name: which ones there are, and the refusal of all others."""
+"""Options: the one declaration of each, what they take, and the refusal of names that are none.
+
+An option is a field of a frozen dataclass, made by ``option()``: its text, what it takes and its default. The class's
+``__post_init__`` reads all fields by ``read_options``; errors have the field's name. The documentation of the class,
+configuration files and the command line are made of the same declaration.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields
-from typing import Any, ParamSpec, TypeVar
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 from strand.errors import ConfigurationError, UnknownOptionError
-from strand.validate import did_you_mean
+from strand.frozen_dict import FrozenDict
+from strand.spans import span_ns, span_text
+from strand.validate import MAXIMUM, Faults, did_you_mean, is_between, one_of, path, shown, whole
 
-__all__ = ["check_apart", "named_fields", "named_options", "options_of", "refuse_unknown"]
+__all__ = [
+    "ByName",
+    "Choice",
+    "Kind",
+    "Number",
+    "Option",
+    "Span",
+    "Whole",
+    "check_apart",
+    "named_fields",
+    "named_options",
+    "option",
+    "options_in",
+    "options_of",
+    "read_options",
+    "refuse_unknown",
+]
+
+#: The key of an option in the metadata of its field.
+_KEY: Final = "strand.option"
+#: Letters of a line of a docstring.
+_WIDTH: Final = 116
 
 P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K", bound=type[Any])
+
+
+class Kind:
+    """Base of what options take; by itself anything, which is checked where the option is used.
+
+    Attributes:
+        metavar: What stands for a value on the command line.
+        takes_spans: Whether values are spans of time, which a file has as text.
+    """
+
+    metavar: str = "VALUE"
+    takes_spans: ClassVar[bool] = False
+
+    @property
+    def range(self) -> str:
+        """The values, in words: ``"1 to 1,024"``. Empty if the option's text says it."""
+        return ""
+
+    def read(self, field: str, value: Any) -> Any:
+        """Returns the value that an option was given, in the form that is kept. Raises ConfigurationError, of the field
+        or a part of it."""
+        del field
+        return value
+
+    def parse(self, text: str) -> Any:
+        """Returns the value of a text of the command line; the text itself if it is none, which ``read`` refuses."""
+        return text
+
+    def plain(self, value: Any) -> Any:
+        """Returns a kept value as a file has it."""
+        return value
+
+
+def _number(text: str, kind: Callable[[str], Any]) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Kind):
+    """Whole numbers from ``least`` to ``most``, or the ``word``."""
+
+    least: int = 0
+    most: int = MAXIMUM
+    word: str | None = None
+    metavar: str = "N"
+
+    @property
+    def range(self) -> str:
+        numbers = f"at least {self.least:,}" if self.most == MAXIMUM else f"{self.least:,} to {self.most:,}"
+        return numbers if self.word is None else f"{numbers}, or {self.word}"
+
+    def read(self, field: str, value: Any) -> Any:
+        if self.word is None or not isinstance(value, str):
+            return whole(field, value, self.least, self.most)
+        if value != self.word:
+            raise ConfigurationError(field, f"{shown(value)} is neither a whole number nor {self.word!r}")
+        return value
+
+    def parse(self, text: str) -> Any:
+        return _number(text, int)
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Kind):
+    """Numbers from ``least``, or ``above`` it, to ``most``, in a ``unit``."""
+
+    least: float
+    most: float
+    unit: str = ""
+    above: bool = False
+    metavar: str = "NUMBER"
+
+    @property
+    def range(self) -> str:
+        least = f"above {self.least:,g} and up to" if self.above else f"{self.least:,g} to"
+        return f"{least} {self.most:,.12g}{f' {self.unit}' if self.unit else ''}"
+
+    def read(self, field: str, value: Any) -> float:
+        if not is_between(value, self.least, self.most) or (self.above and value == self.least):
+            values = self.range if self.above else f"from {self.range}"
+            raise ConfigurationError(field, f"{shown(value)} is not a number {values}")
+        return float(value)
+
+    def parse(self, text: str) -> Any:
+        return _number(text, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Kind):
+    """One of some words."""
+
+    words: tuple[str, ...]
+    metavar: str = "WORD"
+
+    @property
+    def range(self) -> str:
+        return f"one of {', '.join(self.words)}"
+
+    def read(self, field: str, value: Any) -> str:
+        return self.words[one_of(field, value, self.words)]
+
+
+@dataclass(frozen=True, slots=True)
+class Span(Kind):
+    """A span of time, kept in ns."""
+
+    metavar: str = "SPAN"
+    takes_spans: ClassVar[bool] = True
+
+    @property
+    def range(self) -> str:
+        return "a span such as 250us or 30s"
+
+    def read(self, field: str, value: Any) -> int:
+        return span_ns(field, value)
+
+    def plain(self, value: Any) -> Any:
+        return span_text(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ByName(Kind):
+    """Values ``each`` by name. ``name``: returns a name as it is kept, or raises ConfigurationError of the field."""
+
+    each: Kind
+    name: Callable[[str, Any], str]
+    metavar: str = "NAME=VALUE"
+
+    @property
+    def takes_spans(self) -> bool:  # type: ignore[override]
+        return self.each.takes_spans
+
+    @property
+    def range(self) -> str:
+        return self.each.range
+
+    def read(self, field: str, value: Any) -> FrozenDict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise ConfigurationError(field, f"{type(value).__name__} is not a dict of values by name")
+        faults, found = Faults(), {}
+        for name, one in value.items():
+            with faults.kept():
+                found[self.name(path(field, name), name)] = self.each.read(path(field, name), one)
+        faults.end()
+        return FrozenDict(found)
+
+    def plain(self, value: Any) -> dict[str, Any]:
+        return {name: self.each.plain(one) for name, one in value.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The declaration of an option.
+
+    Attributes:
+        name: The field's name.
+        default: The value where none is given.
+        kind: What it takes.
+        text: The option in one sentence.
+        unset: What None does, where it may be given.
+        more: Further sentences for the documentation.
+        flag: The name of the command's option, ``--min-workers``; empty if the command has none.
+    """
+
+    name: str
+    default: Any
+    kind: Kind
+    text: str
+    unset: str = ""
+    more: str = ""
+    flag: str = ""
+
+    @property
+    def summary(self) -> str:
+        """The text with the values that there are."""
+        values = self.kind.range
+        return f"{self.text} {values[0].upper()}{values[1:]}." if values else self.text
+
+    def documentation(self, unset: str = "None") -> str:
+        """All that is known of the option. ``unset``: what stands for no value."""
+        without = f"{unset}: {self.unset}." if self.unset else ""
+        return " ".join(part for part in (self.summary, without, self.more) if part)
+
+    @property
+    def help(self) -> str:
+        """The text of a command's help."""
+        text = self.text if isinstance(self.kind, Choice) else self.summary
+        if isinstance(self.kind, ByName):
+            text += " Repeatable."
+        default = self.default if self.default or self.default == 0 else self.unset
+        if isinstance(default, float):
+            default = f"{default:g}"
+        return f"{text} [default: {default}]" if default != "" else text
+
+    def plain(self, value: Any) -> Any:
+        """Returns a kept value as a file has it."""
+        return None if value is None else self.kind.plain(value)
+
+    def read(self, value: Any) -> Any:
+        """Returns what is kept of a value that was given. Raises ConfigurationError, of the option or a part of it."""
+        if value is None and self.unset:
+            return None
+        try:
+            return self.kind.read(self.name, value)
+        except ConfigurationError as error:
+            if self.unset and error.field == self.name and not error.others:
+                raise ConfigurationError(self.name, f"{error.reason}; None: {self.unset}") from None
+            raise
+
+
+def option(default: Any, kind: Kind, text: str, *, unset: str = "", more: str = "", flag: str | None = "") -> Any:
+    """Returns the field of an option: see ``Option``. ``flag``: None makes it of the field's name."""
+    return field(default=default, metadata={_KEY: (kind, text, unset, more, flag)})
+
+
+def options_in(of: type[Any]) -> Mapping[str, Option]:
+    """The options that a dataclass declares, by name."""
+    found = {}
+    for one in fields(of):
+        if declared := one.metadata.get(_KEY):
+            kind, text, unset, more, flag = declared
+            flag = f"--{one.name.replace('_', '-')}" if flag is None else flag
+            found[one.name] = Option(one.name, one.default, kind, text, unset, more, flag)
+    return found
+
+
+def read_options(given: Any) -> Faults:
+    """Reads the options of a dataclass that is being made, and puts what is kept in their place. Returns the faults."""
+    faults = Faults()
+    for name, declared in options_in(type(given)).items():
+        with faults.kept():
+            object.__setattr__(given, name, declared.read(getattr(given, name)))
+    return faults
+
+
+def _with_options(kind: type[Any]) -> str:
+    """The docstring of a class, with the options that its fields declare."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    others = text.find("\nArgs:\n")
+    before, after = (text[:others], text[others + 7 :]) if others >= 0 else _parted(text)
+    return f"{before.rstrip()}\n\nArgs:\n{''.join(_entries(kind))}{after}"
+
+
+def _parted(text: str) -> tuple[str, str]:
+    before, raises, errors = text.partition("\nRaises:\n")
+    return before, raises + errors
+
+
+def _entries(kind: type[Any]) -> Iterator[str]:
+    for name, declared in options_in(kind).items():
+        text = f"{name}: {declared.documentation()}"
+        yield textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent=" " * 8) + "\n"
 
 
 @functools.cache
@@ -81,8 +365,10 @@ def named_options(
 
 def named_fields(kind: K) -> K:
     """Decorates a dataclass of options that users make: a field that it does not have is an UnknownOptionError with the
-    nearest name."""
+    nearest name. Options that it declares by ``option()`` are added to its docstring."""
     init = kind.__init__
+    if options_in(kind):
+        kind.__doc__ = _with_options(kind)
     known = frozenset(one.name for one in fields(kind) if one.init)
 
     @functools.wraps(init)

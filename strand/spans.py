@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from strand.errors import ConfigurationError
-from strand.validate import is_whole
+from strand.validate import is_whole, shown
 
 __all__ = ["Nanoseconds", "SpanLike", "span_ns", "span_text"]
 
@@ -60,13 +60,14 @@ def span_ns(name: str, value: SpanLike, *, least: int | None = 1) -> Nanoseconds
     text = value.strip() if isinstance(value, str) else value
     bare = is_whole(text) and text > 0 and not isinstance(text, Nanoseconds)
     if bare or (isinstance(text, str) and _NUMBER.fullmatch(text)):
-        raise ConfigurationError(f"{name}: {_without_unit(text)}")
+        raise ConfigurationError(name, _without_unit(text))
     ns = _exact(text)
     if ns is None or ns != int(ns) or not _is_from(int(ns), least):
         bound = "" if least is None else " above 0" if least == 1 else " of at least 0"
         raise ConfigurationError(
-            f"{name}: {value!r} is not a span of time: {_reason(text, ns)}give a number{bound} with one of "
-            f"{', '.join(_UNITS)} like '1m' or '500ms', a timedelta, or seconds as a float; below 2**63 ns"
+            name,
+            f"{shown(value)} is not a span of time: {_reason(text, ns)}give a number{bound} with one of "
+            f"{', '.join(_UNITS)} like '1m' or '500ms', in Python also a timedelta or float seconds; below 2**63 ns",
         )
     return Nanoseconds(ns)
 

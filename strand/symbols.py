@@ -10,7 +10,7 @@ from typing import Final, cast, overload
 
 from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError, UnknownSymbolError
-from strand.validate import did_you_mean, is_whole
+from strand.validate import did_you_mean, is_whole, shown
 
 __all__ = ["MAX_COMPLETIONS", "NAME_BYTES", "SymbolTable", "check_name", "name_problem", "near_symbol"]
 
@@ -41,9 +41,9 @@ def name_problem(name: str) -> str | None:
 def check_name(option: str, name: str) -> str:
     """The name, which an option or a file's name gives. Raises ConfigurationError where it is none."""
     if not isinstance(name, str):
-        raise ConfigurationError(f"{option}: {name!r} is not a name: give text")
+        raise ConfigurationError(option, f"{shown(name)} is not a name: give text")
     if problem := name_problem(name):
-        raise ConfigurationError(f"{option}: {name[:80]!r} {problem}: give the symbol another name")
+        raise ConfigurationError(option, f"{name[:80]!r} {problem}: give the symbol another name")
     return name
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from reprlib import Repr
 from typing import Any, Final, TypeGuard
 
 import numpy as np
@@ -14,13 +16,16 @@ from strand.errors import ConfigurationError
 
 __all__ = [
     "MAXIMUM",
+    "Faults",
     "did_you_mean",
     "is_between",
     "is_number",
     "is_whole",
     "nearest",
     "one_of",
+    "path",
     "seconds",
+    "shown",
     "text",
     "whole",
     "yes_or_no",
@@ -28,6 +33,19 @@ __all__ = [
 
 #: The largest whole number that C takes.
 MAXIMUM: Final = 2**63 - 1
+_BRIEF: Final = Repr()
+_BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother = 1, 60, 60
+_BARE: Final = re.compile(r"[\w*-]+")
+
+
+def shown(value: Any) -> str:
+    """A value in a few words: aliases in YAML can make one that is longer than any memory."""
+    return _BRIEF.repr(value)
+
+
+def path(*parts: Any) -> str:
+    """The dotted path of a field. A part that has a dot or a space itself is in quotes: ``groups."BRK.B"``."""
+    return ".".join(part if _BARE.fullmatch(part) else f'"{part}"' for part in map(str, parts))
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
@@ -47,27 +65,26 @@ def did_you_mean(name: object, names: Iterable[str], *, before: str = "", after:
     return f"{before}did you mean {near!r}?{after}" if near else ""
 
 
-class Faults:
-    """Checks of a set of options, one by one: the first fault is raised, and has those of the other fields."""
-
-    def __init__(self) -> None:
-        self._found: list[ConfigurationError] = []
+class Faults(list[ConfigurationError]):
+    """The faults of a set of options, which are checked one by one and raised together."""
 
     @contextmanager
-    def of(self, *field: str) -> Iterator[None]:
-        """Check one field in the block, whose first ConfigurationError is kept."""
+    def kept(self) -> Iterator[None]:
+        """Keeps the errors of the block."""
         try:
             yield
         except ConfigurationError as error:
-            error.field = field
-            self._found.append(error)
+            self += error.each()
+
+    def has(self, *fields: str) -> bool:
+        """Whether one of these fields, or a part of it, is wrong."""
+        return any(fault.field.partition(".")[0] in fields for fault in self)
 
     def end(self) -> None:
-        """Raise the first fault, if there is one."""
-        if self._found:
-            first, *others = self._found
-            first.others = tuple(others)
-            raise first
+        """Raises the first fault, which has the others."""
+        if self:
+            self[0].others = tuple(self[1:])
+            raise self[0]
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -93,7 +110,7 @@ def whole(name: str, value: Any, minimum: int, maximum: int = MAXIMUM) -> int:
     as inside."""
     if not is_whole(value) or not minimum <= value <= maximum:
         end = "2^63 - 1" if maximum == MAXIMUM else f"{maximum:,}"
-        raise ConfigurationError(f"{name}: {value!r} is not a whole number from {minimum:,} to {end}")
+        raise ConfigurationError(name, f"{shown(value)} is not a whole number from {minimum:,} to {end}")
     return int(value)
 
 
@@ -101,7 +118,9 @@ def one_of(name: str, value: Any, words: Iterable[str]) -> int:
     """The place of the word that the option ``name`` was given. Raises ConfigurationError for another one."""
     choices = list(words)
     if not isinstance(value, str) or value not in choices:
-        raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
+        raise ConfigurationError(
+            name, f"{shown(value)} is not one of {', '.join(choices)}{did_you_mean(value, choices, before='; ')}"
+        )
     return choices.index(value)
 
 
@@ -111,7 +130,7 @@ def seconds(name: str, value: Any) -> float | None:
     if value is None:
         return None
     if not is_number(value):
-        raise ConfigurationError(f"{name}: {value!r} is not a number of seconds, nor None (no limit)")
+        raise ConfigurationError(name, f"{shown(value)} is not a number of seconds, nor None (no limit)")
     return float(value) if value <= threading.TIMEOUT_MAX else None
 
 
@@ -119,12 +138,12 @@ def yes_or_no(name: str, value: Any) -> bool:
     """The truth value that the option ``name`` was given. Raises ConfigurationError for any other value: ``"no"`` would
     count as true."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ConfigurationError(f"{name}: {value!r} is neither True nor False")
+        raise ConfigurationError(name, f"{shown(value)} is neither True nor False")
     return bool(value)
 
 
 def text(name: str, value: object) -> str:
     """Text. Raises ConfigurationError, naming the argument."""
     if not isinstance(value, str):
-        raise ConfigurationError(f"{name}: {value!r} is not text")
+        raise ConfigurationError(name, f"{shown(value)} is not text")
     return value

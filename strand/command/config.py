@@ -57,12 +57,13 @@ def init(file: Path | None, as_yaml: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def check(file: Path, as_json: bool) -> None:
     """Check FILE, and list all problems. The exit status is 0, or 2 if there is a problem."""
-    found, problems = check_file(file)
+    _, problems = check_file(file)
     if as_json:
-        click.echo(json.dumps({"file": str(file), "problems": problems}))
+        listed = [{"field": problem.field, "problem": problem.reason} for problem in problems]
+        click.echo(json.dumps({"file": str(file), "problems": listed}))
     for problem in () if as_json else problems:
         click.echo(printable(f"strand: {file}: {problem}"), err=True)
-    if found is None:
+    if problems:
         sys.exit(_WRONG)
     if not as_json:
         click.echo(printable(f"{file}: no problems"))

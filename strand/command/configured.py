@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import click
 
-from strand.binding.engine_config import ON_FULL
 from strand.command.handling import given_options
 from strand.command.ordering import (
     OPTIONS,
@@ -19,6 +18,10 @@ from strand.command.ordering import (
     policy_arguments,
     policy_options,
 )
+from strand.command.parameters import declared
+from strand.config.checking import TABLES
+from strand.dispatch.pool import Limits, Pool
+from strand.options import Whole, options_in
 from strand.policies.every_policy import POLICIES
 from strand.report.printing import printable
 
@@ -27,14 +30,9 @@ __all__ = ["ordering"]
 #: The tables by symbol, by the keyword of the option that gives their values.
 _TABLES: Final = {"priorities": ("priorities", "symbols"), "groups": ("groups",), "marks": ("marks",)}
 #: The keys of ``worker_pool``, by the keyword of the option that gives their values.
-_POOL: Final = {
-    "workers": "max_workers",
-    "min_workers": "min_workers",
-    "capacity_ticks": "queue_capacity",
-    "total_capacity_ticks": "total_capacity_ticks",
-    "level_capacity_ticks": "level_capacity_ticks",
-    "on_full": "on_full",
-}
+_POOL: Final = {key.name: name for name, key in TABLES["worker_pool"][1].items()}
+_BOUNDS: Final = [option for kind in (Pool, Limits) for name, option in options_in(kind).items()
+                  if name in _POOL and option.flag]  # fmt: skip
 
 
 def ordering(command: Callable[..., None]) -> Callable[..., None]:
@@ -67,43 +65,17 @@ def ordering(command: Callable[..., None]) -> Callable[..., None]:
 def _bounding(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the bounds and ``--min-workers``. Together with the number of workers they become the argument ``pool``."""
 
-    @click.option(
-        "--min-workers",
-        type=int,
-        metavar="N",
-        help="Keep at least N workers active, and activate more as the load requires. [default: all]",
-    )
-    @click.option(
-        "--capacity-ticks", type=int, metavar="N", help="Bound on the pending ticks of each strand. [default: 65536]"
-    )
-    @click.option(
-        "--total-capacity-ticks",
-        type=int,
-        metavar="N",
-        help="Bound on the pending ticks of all strands together. [default: none]",
-    )
-    @click.option(
-        "--level-capacity-ticks",
-        metavar="LEVEL=TICKS",
-        multiple=True,
-        help="Bound on the pending ticks of all strands of a level, such as low=10000. Repeatable. [default: none]",
-    )
-    @click.option(
-        "--on-full", type=click.Choice(list(ON_FULL)), help="What to do when a bound is reached. [default: block]"
-    )
     @functools.wraps(command)
     def with_bounds(*, level_capacity_ticks: tuple[str, ...], workers: int | None = None, **others: Any) -> None:
         levels = given_options("--level-capacity-ticks", level_capacity_ticks)
         pool = {name: others.pop(name) for name in _POOL if name in others} | {"workers": workers}
-        pool["level_capacity_ticks"] = {level: _number(ticks) for level, ticks in levels.items()} or None
+        pool["level_capacity_ticks"] = {level: Whole().parse(ticks) for level, ticks in levels.items()} or None
         command(pool={name: value for name, value in pool.items() if value is not None}, **others)
 
-    return with_bounds
-
-
-def _number(text: str) -> int | str:
-    """Converts a number. Other text passes: the option that uses it refuses it."""
-    return int(text) if text.isdecimal() else text
+    found: Callable[..., None] = with_bounds
+    for option in reversed(_BOUNDS):
+        found = declared(option)(found)
+    return found
 
 
 def _configured(path: str, policy: str | None, given: Mapping[str, Any], pool: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,12 +86,11 @@ def _configured(path: str, policy: str | None, given: Mapping[str, Any], pool: M
     keyword; ``pool``: those of ``_POOL``. Raises ConfigurationError, MissingExtraError, UsageError.
     """
     from strand.config.configuration import Config
-    from strand.config.limits import usual_limits
 
     file = Config.load(path)
     name = policy or file.policy_name
     of_other_policies((name,), given)
-    is_guarded = bool(file.guard_options())
+    is_guarded = file.guard is not None
     share_of_file = None if policy is not None else getattr(file.policy, "cpu_share", None)
     check_pair(given, "burst_ms", "--cpu-share", is_there=(given["cpu_share"], share_of_file) != (None, None))
     check_pair(given, "marks", "--guard", is_there=is_guarded or bool(given["guards"]))
@@ -127,11 +98,12 @@ def _configured(path: str, policy: str | None, given: Mapping[str, Any], pool: M
     if policy is not None:
         values["policy", "name"] = (policy, f"--policy {policy}")
     if given["guards"] and not is_guarded:
-        values |= {("resource_limits", key): (value, "--guard") for key, value in usual_limits()}
+        limits = TABLES["resource_limits"][1].items()
+        values |= {("resource_limits", name): (key.option.default, "--guard") for name, key in limits}
     config, replaced = file.overridden(values)
     for line in replaced:
         click.echo(printable(f"config: {line}"), err=True)
-    if config.retry_policy != Config().retry_policy:
+    if config.retry != Config().retry:
         click.echo("config: retry_policy is for tasks: this command retries nothing", err=True)
     found = config.dispatcher_options()
     found.pop("retry", None)

@@ -8,6 +8,8 @@ from typing import Any, Final
 import click
 
 from strand.command.handling import given_options
+from strand.command.parameters import declared
+from strand.options import ByName, Whole, options_in
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Policy
 
@@ -23,10 +25,9 @@ __all__ = [
     "policy_options",
 ]
 
-#: Options that are the dispatcher's beside a policy, and no arguments of it.
-_NO_ARGUMENTS: Final = ("priorities", "groups", "guards", "marks")
-#: The options of policies by keyword: the policies that have it, its name, and what click takes.
-OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
+#: Options that are the dispatcher's beside a policy, and no arguments of it: the policies that have them, the name, and
+#: what click takes.
+_BESIDE: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
     "priorities": (
         ("levels", "aging"),
         "--priority",
@@ -37,31 +38,10 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
             "For aging: a whole number, a class, or both, such as urgent:10. [default: 0]",
         },
     ),
-    "timeouts": (
-        ("levels",),
-        "--timeout",
-        {
-            "metavar": "LEVEL=SPAN",
-            "multiple": True,
-            "help": "Let a strand rise from LEVEL after it has waited for SPAN, such as low=5ms. Repeatable.",
-        },
-    ),
-    "since": (
-        ("levels",),
-        "--since",
-        {
-            "type": click.Choice(["entered", "created"]),
-            "help": "Count a wait since the strand entered its level, or since it became ready. [default: entered]",
-        },
-    ),
     "guards": (
         ("levels",),
         "--guard",
-        {
-            "is_flag": True,
-            "default": None,
-            "help": "Hold low levels back while CPU, memory or I/O is short.",
-        },
+        {"is_flag": True, "default": None, "help": "Hold low levels back while CPU, memory or I/O is short."},
     ),
     "marks": (
         ("levels",),
@@ -72,33 +52,6 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
             "help": "With --guard: mark a symbol as io or frees_memory; * stands for all others. Repeatable.",
         },
     ),
-    "coefficient": (
-        ("aging",),
-        "--coefficient",
-        {"type": float, "help": "Points that a strand gains per second of waiting. [default: 1]"},
-    ),
-    "classes": (
-        ("aging",),
-        "--class",
-        {
-            "metavar": "CLASS=COEFFICIENT",
-            "multiple": True,
-            "help": "Coefficient of a class. Give one each for urgent, high and normal.",
-        },
-    ),
-    "low_every": (
-        ("aging",),
-        "--low-every",
-        {
-            "metavar": "N|load",
-            "help": "Take one strand of class normal after N of higher classes, or as the load requires.",
-        },
-    ),
-    "max_wait": (
-        ("aging",),
-        "--max-wait",
-        {"metavar": "SPAN", "help": "Take a strand before all others when it has waited longer than SPAN."},
-    ),
     "groups": (
         ("fair",),
         "--fair-group",
@@ -108,38 +61,17 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
             "help": "Group of a symbol; * stands for all others. Repeatable. [default: one group per symbol]",
         },
     ),
-    "weights": (
-        ("fair",),
-        "--weight",
-        {
-            "metavar": "GROUP=NUMBER",
-            "multiple": True,
-            "help": "Multiply the slice of a group by NUMBER. Repeatable.",
-        },
-    ),
-    "slice_ms": (
-        ("fair",),
-        "--slice-ms",
-        {"type": float, "metavar": "MS", "help": "Slice of a group, in ms on the CPU. [default: 20]"},
-    ),
-    "cpu_share": (
-        ("fair",),
-        "--cpu-share",
-        {
-            "type": float,
-            "metavar": "SHARE",
-            "help": "Share of the workers' CPU time that handlers may use, such as 0.5 for half.",
-        },
-    ),
-    "burst_ms": (
-        ("fair",),
-        "--burst-ms",
-        {
-            "type": float,
-            "metavar": "MS",
-            "help": "With --cpu-share: CPU time in ms that may be used at once. [default: 100]",
-        },
-    ),
+}
+_DECLARED: Final = {
+    option.name: (name, option)
+    for name, kind in POLICIES.items()
+    for option in options_in(kind).values()
+    if option.flag
+}
+#: The options of policies by keyword: the policies that have it, and its name.
+OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    **{keyword: (owners, flag) for keyword, (owners, flag, _) in _BESIDE.items()},
+    **{keyword: ((name,), option.flag) for keyword, (name, option) in _DECLARED.items()},
 }
 
 
@@ -150,16 +82,19 @@ def policy_keywords(*left_out: str) -> tuple[str, ...]:
 
 def policy_options(command: Callable[..., None], *left_out: str) -> Callable[..., None]:
     """Adds the options of all policies, but for those ``left_out``, as arguments by keyword."""
-    for keyword, (_, option, more) in reversed(list(OPTIONS.items())):
-        if keyword not in left_out:
-            command = click.option(option, keyword, **more)(command)
+    for keyword in reversed([keyword for keyword in OPTIONS if keyword not in left_out]):
+        if keyword in _BESIDE:
+            _, flag, more = _BESIDE[keyword]
+            command = click.option(flag, keyword, **more)(command)
+        else:
+            command = declared(_DECLARED[keyword][1])(command)
     return command
 
 
 def of_other_policies(policies: tuple[str, ...], given: Mapping[str, Any]) -> None:
     """Raises UsageError for an option that none of these policies has."""
     for keyword, value in given.items():
-        owners, option, _ = OPTIONS[keyword]
+        owners, option = OPTIONS[keyword]
         if value not in ((), None) and not set(owners) & set(policies):
             raise click.UsageError(f"{option}: give --policy {' or '.join(owners)} too")
 
@@ -175,16 +110,15 @@ def policy_named(name: str, given: Mapping[str, Any]) -> Policy:
 def policy_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options given for a policy, as its class takes them; those of other policies are left out. Raises UsageError."""
     found = {}
-    for keyword, value in given.items():
-        owners, option, _ = OPTIONS[keyword]
-        if name not in owners or keyword in _NO_ARGUMENTS or value in ((), None):
+    for keyword, (owner, option) in _DECLARED.items():
+        value = given.get(keyword)
+        if owner != name or value in ((), None):
             continue
-        if isinstance(value, tuple):
-            texts = given_options(option, value)
-            is_number = keyword in ("classes", "weights")
-            found[keyword] = {key: _number(text, float) for key, text in texts.items()} if is_number else texts
+        if isinstance(option.kind, ByName):
+            texts = given_options(option.flag, value)
+            found[keyword] = {key: option.kind.each.parse(text) for key, text in texts.items()}
         else:
-            found[keyword] = _number(value, int) if keyword == "low_every" else value
+            found[keyword] = option.kind.parse(value) if isinstance(value, str) else value
     return found
 
 
@@ -220,12 +154,4 @@ def order_of(policy: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def _aged(text: str) -> Any:
     """A base, a class, or both, of a text like ``urgent:10``."""
     name, colon, base = text.partition(":")
-    return (name, _number(base, int)) if colon else _number(text, int)
-
-
-def _number(text: str, kind: Callable[[str], Any]) -> Any:
-    """The number of a text; the text itself where it is none, which the policy then refuses or knows."""
-    try:
-        return kind(text)
-    except ValueError:
-        return text
+    return (name, Whole().parse(base)) if colon else Whole().parse(text)

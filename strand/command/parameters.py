@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from strand.options import ByName, Choice, Number, Option, Whole
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from strand.feeds import Feed
     from strand.feeds.progress_bar import ProgressBar
 
-__all__ = ["CoreList", "StrandCount", "progress", "show"]
+__all__ = ["CoreList", "StrandCount", "declared", "progress", "show"]
 
 
 class CoreList(click.ParamType[list[int]]):
@@ -53,6 +55,19 @@ class StrandCount(click.ParamType[str | int]):
         if not str(value).isdecimal():
             self.fail(f"{value!r} is not auto, per-symbol or a number", param, ctx)
         return int(value)
+
+
+def declared(option: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The command's option of a declaration: its value, or None; of one by name, texts like ``low=5ms``."""
+    kind = option.kind
+    more: dict[str, Any] = {}
+    if isinstance(kind, Choice):
+        more = {"type": click.Choice(kind.words)}
+    elif isinstance(kind, Whole | Number) and getattr(kind, "word", None) is None:
+        more = {"type": int if isinstance(kind, Whole) else float, "metavar": kind.metavar}
+    else:
+        more = {"metavar": kind.metavar, "multiple": isinstance(kind, ByName)}
+    return click.option(option.flag, option.name, help=option.help, **more)
 
 
 def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:

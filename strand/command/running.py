@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from strand.command.configured import ordering
-from strand.command.parameters import CoreList, StrandCount
+from strand.command.parameters import CoreList, StrandCount, declared
 from strand.dispatch.options import grouped
+from strand.dispatch.pool import Pool
+from strand.options import options_in
 
 __all__ = ["running"]
 
@@ -29,12 +31,7 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
         help="One strand per symbol, or N strands that all symbols share.",
     )
     @ordering
-    @click.option(
-        "--idle",
-        type=click.Choice(["spin", "backoff", "park"]),
-        default="backoff",
-        help="What a worker does when it has no work.",
-    )
+    @declared(options_in(Pool)["idle"])
     @click.option(
         "--on-error",
         type=click.Choice(["stop", "quarantine"]),
@@ -45,10 +42,14 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--attachable", is_flag=True, help="Let `strand stat` look at the run from another process.")
     @functools.wraps(command)
     def with_run(
-        *, cores: list[int] | None, strands: str | int, order: dict[str, Any], idle: str, on_error: str, strict: bool,
-        attachable: bool, **others: Any,
+        *, cores: list[int] | None, strands: str | int, order: dict[str, Any], idle: str | None, on_error: str,
+        strict: bool, attachable: bool, **others: Any,
     ) -> None:  # fmt: skip
-        run: dict[str, Any] = {"cores": "auto" if cores is None else cores, "strands": strands, "idle": idle}
+        run: dict[str, Any] = {
+            "cores": "auto" if cores is None else cores,
+            "strands": strands,
+            "idle": idle or Pool().idle,
+        }
         run = grouped(**run, on_error=on_error, **order) | {"strict": strict}
         # A plain loop has no option ``attachable``.
         command(run=run | ({"attachable": True} if attachable else {}), **others)

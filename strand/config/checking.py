@@ -1,38 +1,96 @@
-"""Check of a configuration file: its tables and keys against the known ones, and its values against their types and
-bounds."""
+"""A configuration file's tables and keys, each held against the option that it gives.
+
+``policy`` has the options of the policies, and ``priorities`` their timeouts; ``worker_pool``, ``retry_policy`` and
+``resource_limits`` give options of classes under keys of their own (``TABLES``); ``priorities.symbols``, ``groups`` and
+``marks`` have values by symbol. What is wrong is an error at the path of its key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from reprlib import Repr
-from typing import Any, Final, TypeVar, get_args
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
 
-import msgspec
-
-from strand.config.reading import Key, key_text
-from strand.config.tables import TABLES, RetryPolicy, Span
+from strand.config.reading import Key
+from strand.dispatch.activating import least_of
+from strand.dispatch.capacities import capacities
+from strand.dispatch.guard import Guard, marks_of
+from strand.dispatch.pool import Limits, Pool
+from strand.dispatch.priorities import priorities_of
 from strand.errors import ConfigurationError
-from strand.spans import span_ns
-from strand.validate import is_between, is_whole, nearest
+from strand.options import Kind, Number, Option, Span, Whole, options_in
+from strand.policies.every_policy import POLICIES
+from strand.policies.fair import groups_of
+from strand.policies.policy import LEVELS, Policy
+from strand.symbols import SymbolTable, check_name
+from strand.tasks.retry import RetryPolicy
+from strand.validate import Faults, is_whole, nearest, path, shown, whole
 
-__all__ = ["SYMBOLS", "check_span", "check_table", "keys_of", "shown", "unknown"]
+__all__ = ["MONITORING", "NOT_EVALUATED", "SYMBOLS", "TABLES", "TIMEOUTS", "Checked", "checked", "keys_of"]
 
-_WORDS: Final = (("int", "a whole number"), ("float", "a number"))
-S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
 
+
+@dataclass(frozen=True, slots=True)
+class FileKey:
+    """A key of a table that gives the option ``name`` of a class. ``default``: where a file has another one than the
+    class; ``example``: a value, where there is no default."""
+
+    of: type[Any]
+    name: str
+    default: Any = None
+    example: Any = None
+
+    @property
+    def option(self) -> Option:
+        """The declaration."""
+        return options_in(self.of)[self.name]
+
+
+#: What each table is, and its keys. ``max_attempts`` is one more than ``max_retries``.
+TABLES: Final[Mapping[str, tuple[str, Mapping[str, FileKey]]]] = {
+    "worker_pool": (
+        "The threads that drain, and the bounds of the queues: docs/overload.md.",
+        {
+            "max_workers": FileKey(Pool, "workers", example=4),
+            "min_workers": FileKey(Pool, "min_workers", example=1),
+            "python_workers": FileKey(Pool, "python_workers", example=1),
+            "queue_capacity": FileKey(Limits, "capacity_ticks"),
+            "total_capacity_ticks": FileKey(Limits, "total_capacity_ticks", example=1_000_000),
+            "level_capacity_ticks": FileKey(Limits, "level_capacity_ticks", example={"low": 500_000}),
+            "on_full": FileKey(Limits, "on_full"),
+        },
+    ),
+    "retry_policy": (
+        "When a task that has failed is tried again, docs/tasks.md; for a scheduler.",
+        {
+            "max_attempts": FileKey(RetryPolicy, "max_retries", 2),
+            "initial_backoff": FileKey(RetryPolicy, "base_delay", "100ms"),
+            "multiplier": FileKey(RetryPolicy, "multiplier"),
+            "max_backoff": FileKey(RetryPolicy, "max_delay", "30s"),
+            "jitter": FileKey(RetryPolicy, "jitter", 0.1),
+        },
+    ),
+    "resource_limits": (
+        "From where on the guard holds symbols back, docs/guard.md; for the policy levels.",
+        {
+            "cpu_threshold": FileKey(Guard, "cpu", example=0.8),
+            "memory_threshold": FileKey(Guard, "memory", example=0.75),
+            "io_queue_threshold": FileKey(Guard, "io_queue", example=100),
+        },
+    ),
+}
 #: The table of symbols in ``priorities``.
 SYMBOLS: Final = "symbols"
+#: The level of each key of ``priorities`` that is a timeout.
+TIMEOUTS: Final = {f"{level}_timeout": level for level in LEVELS}
+_PRIORITIES: Final = (*list(TIMEOUTS)[1:], SYMBOLS)  # there is no level above the first
+_NO_TIMEOUT: Final = next(iter(TIMEOUTS))
 #: Other tables whose keys are symbols.
 _BY_SYMBOL: Final = ("groups", "marks")
 _TABLE_NAMES: Final = ("policy", "priorities", *_BY_SYMBOL, *TABLES)
-_BRIEF: Final = Repr()
-_BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother = 1, 60, 60
-
-
-def shown(value: Any) -> str:
-    """A value of a file in a few words: aliases in YAML can make one that is longer than any memory."""
-    return _BRIEF.repr(value)
-
+_ATTEMPTS: Final = Whole(1, 1000)
 
 #: A table that holds those of a scheduler, and one beside them that says when to alert.
 WRAPPER: Final = "napoleon_scheduler"
@@ -42,17 +100,17 @@ NOT_EVALUATED: Final = "monitoring: its values are checked, but nothing evaluate
 _LEVELS_OF_ALERT: Final = ("warning", "critical")
 #: Its tables: of shares from 0 to 1, or of counts. Those of resources have ``collection_interval``, too.
 _MONITORED: Final = {
-    ("cpu_usage",): float,
-    ("memory_usage",): float,
-    ("queue_metrics", "promotion_rate"): float,
-    ("queue_metrics", "starvation_count"): int,
+    ("cpu_usage",): Number(0, 1),
+    ("memory_usage",): Number(0, 1),
+    ("queue_metrics", "promotion_rate"): Number(0, 1),
+    ("queue_metrics", "starvation_count"): Whole(0),
 }
 #: Keys of retry_policy by the names that RetryPolicy has for them.
 _RETRIES: Final = {"base_delay": "initial_backoff", "max_delay": "max_backoff"}
 
 
-def keys_of(tables: Mapping[Any, Any], problems: list[str]) -> dict[Key, Any]:
-    """A file's values by key. Unknown tables and keys are added to ``problems``."""
+def keys_of(tables: Mapping[Any, Any], problems: Faults) -> dict[Key, Any]:
+    """A file's values by key. What is no table, and no key, is added to ``problems``."""
     found: dict[Key, Any] = {}
     tables = _unwrapped(tables, problems)
     for name, table in tables.items():
@@ -62,122 +120,125 @@ def keys_of(tables: Mapping[Any, Any], problems: list[str]) -> dict[Key, Any]:
         if name == "retry_policy" and isinstance(table, Mapping):
             table = _one_vocabulary(table, problems)
         if name not in _TABLE_NAMES:
-            problems.append(f"{_shown_name(name)}: {unknown(name, 'table', _TABLE_NAMES)}")
+            problems.append(ConfigurationError(_path(name), unknown(name, "table", _TABLE_NAMES)))
             continue
         found.update(_entries((name,), table, problems))
     return found
 
 
-def _unwrapped(tables: Mapping[Any, Any], problems: list[str]) -> Mapping[Any, Any]:
+def _unwrapped(tables: Mapping[Any, Any], problems: Faults) -> Mapping[Any, Any]:
     """The tables of a file in which those of a scheduler may stand in one table."""
     inner = tables.get(WRAPPER)
     if WRAPPER not in tables:
         return tables
     outer = {name: table for name, table in tables.items() if name != WRAPPER}
     if not isinstance(inner, Mapping):
-        problems.append(f"{WRAPPER}: {shown(inner)} is not a table of tables")
+        problems.append(ConfigurationError(WRAPPER, f"{shown(inner)} is not a table of tables"))
         return outer
     for name in [name for name in outer if name != MONITORING]:
-        problems.append(f"{_shown_name(name)}: stands beside {WRAPPER}: put it in that table")
+        problems.append(ConfigurationError(_path(name), f"stands beside {WRAPPER}: put it in that table"))
         del outer[name]
     for name in [name for name in inner if name in (*_BY_SYMBOL, MONITORING)]:
         cure = "put it beside that table" if name == MONITORING else "a scheduler has no symbols: leave it out"
-        problems.append(f"{WRAPPER}.{_shown_name(name)}: {cure}")
+        problems.append(ConfigurationError(_path(WRAPPER, name), cure))
     return {name: table for name, table in inner.items() if name not in (*_BY_SYMBOL, MONITORING)} | outer
 
 
-def _one_vocabulary(table: Mapping[Any, Any], problems: list[str]) -> dict[Any, Any]:
+def _one_vocabulary(table: Mapping[Any, Any], problems: Faults) -> dict[Any, Any]:
     """``retry_policy`` with the keys of one vocabulary. ``max_retries`` is one less than ``max_attempts``."""
     found = dict(table)
     if "max_retries" in found:
         retries = found.pop("max_retries")
         if "max_attempts" in table:
-            problems.append("retry_policy.max_retries: give either it or max_attempts, which is one more")
+            reason = "give either it or max_attempts, which is one more"
+            problems.append(ConfigurationError("retry_policy.max_retries", reason))
         elif not is_whole(retries) or not 0 <= retries < 1000:
-            problems.append(f"retry_policy.max_retries: {shown(retries)} is not a whole number from 0 to 999")
+            reason = f"{shown(retries)} is not a whole number from 0 to 999"
+            problems.append(ConfigurationError("retry_policy.max_retries", reason))
         else:
             found["max_attempts"] = retries + 1
     for theirs, ours in _RETRIES.items():
         if theirs in found:
             value = found.pop(theirs)
             if ours in table:
-                problems.append(f"retry_policy.{theirs}: give either it or {ours}, which is the same")
+                reason = f"give either it or {ours}, which is the same"
+                problems.append(ConfigurationError(f"retry_policy.{theirs}", reason))
             else:
                 found[ours] = value
     return found
 
 
-def _check_monitoring(table: Any, problems: list[str]) -> None:
+def _check_monitoring(table: Any, problems: Faults) -> None:
     """Adds what cannot be to ``problems``: an unknown table or key, a threshold out of its range."""
     if not isinstance(table, Mapping):
-        problems.append(f"{MONITORING}: {shown(table)} is not a table of keys")
+        problems.append(ConfigurationError(MONITORING, f"{shown(table)} is not a table of keys"))
         return
     known = {at[0] for at in _MONITORED}
     for name, part in table.items():
-        where = f"{MONITORING}.{_shown_name(name)}"
+        where = _path(MONITORING, name)
         if name not in known:
-            problems.append(f"{where}: {unknown(name, f'table of {MONITORING}', sorted(known))}")
+            problems.append(ConfigurationError(where, unknown(name, f"table of {MONITORING}", sorted(known))))
         elif (name,) in _MONITORED:
             _check_alert(where, part, _MONITORED[(name,)], True, problems)
         elif not isinstance(part, Mapping):
-            problems.append(f"{where}: {shown(part)} is not a table of keys")
+            problems.append(ConfigurationError(where, f"{shown(part)} is not a table of keys"))
         else:
             inner = sorted(at[1] for at in _MONITORED if at[0] == name and len(at) > 1)
             for key, value in part.items():
                 if key in inner:
                     _check_alert(f"{where}.{key}", value, _MONITORED[(name, key)], False, problems)
                 else:
-                    problems.append(f"{where}.{_shown_name(key)}: {unknown(key, f'table of {where}', inner)}")
+                    problems.append(
+                        ConfigurationError(f"{where}.{_path(key)}", unknown(key, f"table of {where}", inner))
+                    )
 
 
-def _check_alert(where: str, table: Any, kind: type, has_interval: bool, problems: list[str]) -> None:
+def _check_alert(where: str, table: Any, kind: Kind, has_interval: bool, problems: Faults) -> None:
     if not isinstance(table, Mapping):
-        problems.append(f"{where}: {shown(table)} is not a table of keys")
+        problems.append(ConfigurationError(where, f"{shown(table)} is not a table of keys"))
         return
     keys = (*_LEVELS_OF_ALERT, *(("collection_interval",) if has_interval else ()))
     right = {}
     for key, value in table.items():
-        at = f"{where}.{_shown_name(key)}"
+        at = f"{where}.{_path(key)}"
         if key not in keys:
-            problems.append(f"{at}: {unknown(key, f'key of {where}', keys)}")
+            problems.append(ConfigurationError(at, unknown(key, f"key of {where}", keys)))
         elif key == "collection_interval":
-            try:
-                check_span(value)
-            except ConfigurationError as error:
-                problems.append(f"{at}: {error}")
-        elif kind is float and not is_between(value, 0, 1):
-            problems.append(f"{at}: {shown(value)} is not a share from 0 to 1")
-        elif kind is int and not (is_whole(value) and value >= 0):
-            problems.append(f"{at}: {shown(value)} is not a whole number >= 0")
+            with problems.kept():
+                if has_units(at, value, problems):
+                    Span().read(at, value)
         else:
-            right[key] = value
+            with problems.kept():
+                right[key] = kind.read(at, value)
     if len(right) == 2 and right["critical"] < right["warning"]:
-        problems.append(f"{where}.critical: {right['critical']} is below warning, which is {right['warning']}")
+        reason = f"{right['critical']} is below warning, which is {right['warning']}"
+        problems.append(ConfigurationError(f"{where}.critical", reason))
 
 
-def _entries(at: Key, table: Any, problems: list[str]) -> Iterator[tuple[Key, Any]]:
+def _entries(at: Key, table: Any, problems: Faults) -> Iterator[tuple[Key, Any]]:
     """The keys and values of a table. One without a key is nothing in YAML."""
     if table is None:
         return
     if not isinstance(table, Mapping):
-        problems.append(f"{key_text(at)}: {shown(table)} is not a table of keys")
+        problems.append(ConfigurationError(path(*at), f"{shown(table)} is not a table of keys"))
         return
     for key, value in table.items():
-        where = f"{key_text(at)}.{_shown_name(key)}"
+        where = _path(*at, key)
         if not isinstance(key, str):
-            problems.append(f"{where}: YAML reads this key as {type(key).__name__}: put it in quotes")
+            reason = f"YAML reads this key as {type(key).__name__}: put it in quotes"
+            problems.append(ConfigurationError(where, reason))
         elif (*at, key) == ("priorities", SYMBOLS):
             yield from _entries((*at, key), value, problems)
         elif value is None:
-            problems.append(f"{where}: has no value: give one, or leave the key out")
+            problems.append(ConfigurationError(where, "has no value: give one, or leave the key out"))
         elif (len(at) > 1 or at[0] in _BY_SYMBOL) and isinstance(value, Mapping):
-            problems.append(f"{where}: is a table: put a name that has a dot in quotes")
+            problems.append(ConfigurationError(where, "is a table: put a name that has a dot in quotes"))
         else:
             yield (*at, key), value
 
 
-def _shown_name(name: Any) -> str:
-    return key_text((name,)) if isinstance(name, str) else shown(name)
+def _path(*parts: Any) -> str:
+    return path(*(part if isinstance(part, str) else shown(part) for part in parts))
 
 
 def unknown(name: Any, what: str, known: Collection[str]) -> str:
@@ -187,47 +248,203 @@ def unknown(name: Any, what: str, known: Collection[str]) -> str:
     return f"{cure}no {what}; there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
 
 
-def check_table(name: str, kind: type[S], given: Mapping[Key, Any], problems: list[str]) -> S:
-    """A table with keys of its own; without those that are added to ``problems``."""
-    types = {field.name: field.type for field in msgspec.structs.fields(kind)}
-    values: dict[str, Any] = {}
-    before = len(problems)
-    for (_, key), value in ((at, value) for at, value in given.items() if at[0] == name):
-        where = f"{name}.{_shown_name(key)}"
-        if key not in types:
-            problems.append(f"{where}: {unknown(key, f'key of {name}', types)}")
-            continue
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the keys of a file give."""
+
+    policy: Policy
+    priorities: Mapping[str, Any]
+    groups: Mapping[str, str]
+    marks: Mapping[str, Any]
+    pool: Pool
+    limits: Limits
+    retry: RetryPolicy
+    guard: Guard | None
+
+
+def checked(given: Mapping[Key, Any], problems: Faults) -> Checked:
+    """What a file gives. What is wrong is added to ``problems`` and left out, so that all else is checked."""
+    policy, has_classes = _policy(given, problems)
+    for key in given:
+        if key[0] in TABLES and key[1] not in (known := TABLES[key[0]][1]):
+            problems.append(ConfigurationError(path(*key), unknown(key[1], f"key of {key[0]}", known)))
+    pool, limits = _object(Pool, given, problems), _object(Limits, given, problems)
+    retry = _object(RetryPolicy, given, problems)
+    guard = _object(Guard, given, problems) if any(key[0] == "resource_limits" for key in given) else None
+    found: dict[str, dict[str, Any]] = {"priorities": {}, "groups": {}, "marks": {}}
+    if policy is not None:
+        _check_together(pool, limits, policy, problems)
+        if has_classes:
+            priorities = _by_symbol(("priorities", SYMBOLS), given, partial(priorities_of, policy), problems)
+            found["priorities"] = priorities
+        found["groups"] = _by_symbol(("groups",), given, partial(groups_of, policy), problems)
         try:
-            values[key] = msgspec.convert(value, types[key], dec_hook=lambda _, raw: Span(check_span(raw)))
-        except msgspec.ValidationError as error:
-            problems.append(f"{where}: {_told(str(error), value, types[key])}")
-    table = kind(**values)
-    if len(problems) == before and isinstance(table, RetryPolicy):
-        first, last = table.initial_backoff, table.max_backoff
-        if span_ns("", last) < span_ns("", first):
-            problems.append(f"{name}.max_backoff: {last!r} is less than the {first!r} of initial_backoff")
-    return table
+            marks_of(guard, policy, SymbolTable(1), None)
+        except ConfigurationError as error:
+            problems.append(error.at("resource_limits"))
+        else:
+            found["marks"] = _by_symbol(("marks",), given, partial(marks_of, guard, policy), problems)
+    return Checked(policy or POLICIES["fifo"](), **found, pool=pool, limits=limits, retry=retry, guard=guard)
 
 
-def _told(error: str, value: Any, kind: Any) -> str:
-    """msgspec's error, or that of a span, in this project's words. ``kind``: what the value has to be."""
-    if error.startswith("Invalid enum value"):
-        return f"{shown(value)}: {unknown(value, 'choice', get_args(get_args(kind)[0]))}"
-    if not error.startswith("Expected "):
-        return error
-    wanted = error.removeprefix("Expected ").partition(", got")[0].replace(" | null", "").replace("`", "")
-    for word, said in _WORDS:
-        wanted = wanted.replace(word, said)
-    return f"{shown(value)} is not {wanted}"
+def has_units(where: str, value: Any, problems: Faults) -> bool:
+    """Whether the spans of a value are text: a number in a file has no unit, and is added to ``problems``."""
+    parts = {f"{where}.{_path(name)}": part for name, part in value.items()} if isinstance(value, Mapping) else {}
+    wrong = [
+        ConfigurationError(at, f"{shown(part)} is not text with a unit, such as '30s' or '250us'")
+        for at, part in (parts or {where: value}).items()
+        if not isinstance(part, str) and part != {}
+    ]
+    problems += wrong
+    return not wrong
 
 
-def check_span(value: Any) -> str:
-    """A span of a file, which is text. Raises ConfigurationError, without the name of the key."""
-    if not isinstance(value, str):
-        raise ConfigurationError(f"{shown(value)} is not text with a unit, such as '30s' or '250us'")
+def _made(of: Callable[..., T], arguments: Mapping[str, Any], where: Callable[[str], str], problems: Faults) -> T:
+    """An object of options. Those that are wrong are added to ``problems``, each at its place in the file, and left
+    out."""
     try:
-        span_ns("", value)
+        return of(**arguments)
     except ConfigurationError as error:
-        text = str(error).removeprefix(": ").replace(", a timedelta, or seconds as a float;", ",")
-        raise ConfigurationError(text) from None
-    return value
+        problems += (each.at(where(each.field)) for each in error.each())
+        wrong = {each.field.partition(".")[0] for each in error.each()}
+    right = {name: value for name, value in arguments.items() if name not in wrong}
+    return _made(of, right if len(right) < len(arguments) else {}, where, Faults())
+
+
+def _in_table(of: type[Any]) -> Callable[[str], str]:
+    """The path in a file of a field of a class."""
+    paths = {key.name: f"{table}.{name}" for table, (_, keys) in TABLES.items() for name, key in keys.items()
+             if key.of is of}  # fmt: skip
+
+    def where(field: str) -> str:
+        name, dot, rest = field.partition(".")
+        return f"{paths[name]}{dot}{rest}" if name in paths else f"{next(iter(paths.values())).partition('.')[0]}"
+
+    return where
+
+
+def _object(of: type[T], given: Mapping[Key, Any], problems: Faults) -> T:
+    """The options of a class that the tables give."""
+    arguments: dict[str, Any] = {}
+    for table, (_, keys) in TABLES.items():
+        for name, key in keys.items():
+            if key.of is not of:
+                continue
+            if key.default is not None:
+                arguments[key.name] = key.default
+            if (table, name) not in given:
+                continue
+            where, value = f"{table}.{name}", given[table, name]
+            if name == "max_attempts":
+                with problems.kept():
+                    arguments[key.name] = _ATTEMPTS.read(where, value) - 1
+            elif not key.option.kind.takes_spans or has_units(where, value, problems):
+                arguments[key.name] = value
+    if of is Guard:  # what has no limit is not watched; io_queue stands in for io_pressure, where that is not measured
+        arguments = (
+            {"cpu": None, "memory": None} | ({} if "io_queue" in arguments else {"io_pressure": None}) | arguments
+        )
+        if all(value is None for value in arguments.values()):
+            return of()  # its limits are wrong
+    return _made(of, arguments, _in_table(of), problems)
+
+
+def _check_together(pool: Pool, limits: Limits, policy: Policy, problems: Faults) -> None:
+    """What does not go with each other, and with the policy, is added to ``problems``."""
+    bounds, workers = _in_table(Limits), _in_table(Pool)
+    try:
+        capacities(limits, str(policy.core_name))
+    except ConfigurationError as error:
+        problems += (each.at(bounds(each.field)) for each in error.each())
+    if not pool.workers:  # a plain loop has none, and asks for none
+        return
+    try:
+        least_of(pool.min_workers, pool.workers)
+    except ConfigurationError as error:
+        problems.append(error.at(workers(error.field)))
+    try:
+        if pool.python_workers is not None:
+            whole("python_workers", pool.python_workers, 1, pool.workers)
+    except ConfigurationError as error:
+        problems.append(error.at(workers(error.field)))
+
+
+def _policy(given: Mapping[Key, Any], problems: Faults) -> tuple[Policy | None, bool]:
+    """The policy with its options and timeouts, and whether its priorities are known: they depend on its classes. None
+    where it has no name that is known."""
+    levels = any(key[0] == "resource_limits" or (key[0] == "priorities" and key[1] in TIMEOUTS) for key in given)
+    name = given.get(("policy", "name"), "levels" if levels else "fifo")
+    if not isinstance(name, str) or name not in POLICIES:
+        problems.append(ConfigurationError("policy.name", f"{shown(name)}: {unknown(name, 'policy', POLICIES)}"))
+        return None, False
+    known = options_in(POLICIES[name])
+    arguments: dict[str, Any] = {}
+    if timeouts := _timeouts(name, given, problems):
+        arguments["timeouts"] = timeouts
+    for key, value in given.items():
+        if key[0] != "policy" or key[1] == "name":
+            continue
+        if key[1] == "timeouts" and "timeouts" in known:
+            problems.append(ConfigurationError("policy.timeouts", "give priorities.low_timeout and the like"))
+        elif key[1] not in known:
+            owners = [other for other, policy in POLICIES.items() if key[1] in options_in(policy)]
+            what = f"option of the policy {name}"
+            of_others = f"it is not an {what}, but of {' and '.join(owners)}"
+            names = ["name", *(option for option in known if option != "timeouts")]
+            problems.append(ConfigurationError(path(*key), of_others if owners else unknown(key[1], what, names)))
+        elif not known[key[1]].kind.takes_spans or has_units(path(*key), value, problems):
+            arguments[key[1]] = value
+    faults = Faults()
+    policy = _made(POLICIES[name], arguments, _in_policy, faults)
+    problems += faults
+    return policy, not any(fault.field.startswith("policy.classes") for fault in faults)
+
+
+def _in_policy(field: str) -> str:
+    name, _, level = field.partition(".")
+    return f"priorities.{level}_timeout" if name == "timeouts" else f"policy.{field}"
+
+
+def _timeouts(name: str, given: Mapping[Key, Any], problems: Faults) -> dict[str, str]:
+    """By level, but for those that are added to ``problems``."""
+    has_timeouts = "timeouts" in options_in(POLICIES[name])
+    found = {}
+    for key, value in given.items():
+        if key[0] != "priorities" or len(key) > 2:
+            continue
+        if key[1] == _NO_TIMEOUT and has_timeouts:
+            if value != "0s":
+                reason = 'has no timeout, because no level is higher: give "0s", or leave the key out'
+                problems.append(ConfigurationError(path(*key), reason))
+        elif key[1] not in TIMEOUTS:
+            problems.append(ConfigurationError(path(*key), unknown(key[1], "key of priorities", _PRIORITIES)))
+        elif not has_timeouts:
+            others = " or ".join(f'"{other}"' for other, policy in POLICIES.items() if "timeouts" in options_in(policy))
+            reason = f"the policy {name} has no timeouts: give policy.name = {others}"
+            problems.append(ConfigurationError(path(*key), reason))
+        elif has_units(path(*key), value, problems):
+            found[TIMEOUTS[key[1]]] = value
+    return found
+
+
+def _by_symbol(
+    at: Key, given: Mapping[Key, Any], check: Callable[[SymbolTable, Mapping[str, Any]], object], problems: Faults
+) -> dict[str, Any]:
+    """The values of a table by symbol, but for those that are refused. Each is checked alone, so that all that is wrong
+    is told; what is wrong with the table itself is told once."""
+    found, wrong = {}, {}
+    for key, value in given.items():
+        if key[:-1] != at:
+            continue
+        symbol = key[-1]
+        as_given = tuple(value) if isinstance(value, list) else value  # a file has no tuples
+        try:
+            if not check_name(at[0], symbol):
+                raise ConfigurationError(at[0], "a name is empty")
+            check(SymbolTable([symbol]), {symbol: as_given})
+            found[symbol] = as_given
+        except ConfigurationError as error:
+            told = error.at(path(*at) + error.field.removeprefix(at[0]))
+            wrong[str(told)] = told
+    problems += wrong.values()
+    return found

@@ -4,37 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-import msgspec
-
 from strand.brief import written
-from strand.config.by_symbol import check_groups, check_marks, check_priorities
-from strand.config.checking import MONITORING, SYMBOLS, check_table, keys_of
-from strand.config.limits import guard_options
-from strand.config.ordering import (
-    TIMEOUTS,
-    check_policy,
-    options,
-    takes_spans,
-    timeouts_of,
-    usual_timeouts,
-)
-from strand.config.pool import check_pool, pool_options
-from strand.config.reading import Key, key_text, read_file
-from strand.config.retries import retry_of
-from strand.config.tables import TABLES, ResourceLimits, RetryPolicy, WorkerPool
+from strand.config.checking import MONITORING, SYMBOLS, TABLES, TIMEOUTS, Checked, FileKey, checked, keys_of
+from strand.config.reading import Key, read_file
 from strand.dispatch.configuration import worker_cores
 from strand.dispatch.guard import Guard
+from strand.dispatch.options import grouped
+from strand.dispatch.pool import Limits, Pool
 from strand.errors import ConfigurationError
-from strand.options import named_fields
+from strand.frozen_dict import FrozenDict
+from strand.options import named_fields, options_in
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Fifo, Policy
 from strand.spans import span_text
+from strand.tasks.retry import RetryPolicy
+from strand.validate import Faults
+from strand.validate import path as path_of
 
-__all__ = ["DEFAULT", "FOLLOWS", "Config", "Entry", "check_file", "has_monitoring", "plain"]
+__all__ = ["DEFAULT", "FOLLOWS", "Config", "Entry", "check_file", "has_monitoring"]
 
 #: Origin of a default value.
 DEFAULT: Final = "default"
@@ -42,7 +32,7 @@ DEFAULT: Final = "default"
 FOLLOWS: Final = "follows from the others"
 #: The tables that another policy takes the place of.
 _ORDERING: Final = ("policy", "priorities", "groups")
-_BY_SYMBOL: Final = {"priorities": check_priorities, "groups": check_groups, "marks": check_marks}
+_USUAL: Final = checked({}, Faults())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +53,19 @@ class Config:
     Args:
         policy: The policy, as ``strand.Dispatcher`` takes it.
         priorities, groups, marks: Values by symbol, as ``strand.Dispatcher`` takes them.
-        worker_pool, retry_policy, resource_limits: The table of this name. Its spans are text such as ``"30s"``.
+        pool, limits: The options of ``worker_pool``.
+        retry: Those of ``retry_policy``, for tasks that are given none.
+        guard: That of ``resource_limits``; None: there is none.
     """
 
     policy: Policy = Fifo()  # noqa: RUF009 - frozen
-    priorities: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    groups: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    marks: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    worker_pool: WorkerPool = WorkerPool()  # noqa: RUF009 - frozen
-    retry_policy: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
-    resource_limits: ResourceLimits = ResourceLimits()  # noqa: RUF009 - frozen
+    priorities: Mapping[str, Any] = FrozenDict()
+    groups: Mapping[str, str] = FrozenDict()
+    marks: Mapping[str, Any] = FrozenDict()
+    pool: Pool = _USUAL.pool
+    limits: Limits = _USUAL.limits
+    retry: RetryPolicy = _USUAL.retry
+    guard: Guard | None = None
     _given: Mapping[Key, tuple[Any, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -88,9 +81,11 @@ class Config:
             MissingExtraError: For YAML, without the extra ``config``.
         """
         found, problems = check_file(path)
-        if found is None:
+        if problems:
             more = f" (and {len(problems) - 1} more: strand config check {path})" if len(problems) > 1 else ""
-            raise ConfigurationError(f"{path}: {problems[0]}{more}")
+            error = ConfigurationError(path, f"{problems[0]}{more}", others=problems[1:])
+            error.field = problems[0].field
+            raise error
         return found
 
     def overridden(self, values: Mapping[Key, tuple[Any, str]]) -> tuple[Config, list[str]]:
@@ -112,22 +107,32 @@ class Config:
                 continue
             del kept[key]
             if key not in values or new[0] != old:
-                lines.append(f"{key_text(key)} = {old!r} of {origin} is not used: {new[1]} replaces it")
-        found, problems = _checked(kept | dict(values), [])
-        if found is None:
-            of = [option for key, (_, option) in values.items() if problems[0].startswith(f"{key_text(key)}: ")]
-            raise ConfigurationError(": ".join([*of, problems[0]]))
+                lines.append(f"{path_of(*key)} = {old!r} of {origin} is not used: {new[1]} replaces it")
+        found, problems = _checked(kept | dict(values), Faults())
+        for problem in problems:
+            keys = {f"{path_of(*key)}.": option for key, (_, option) in values.items()}
+            of = [option for at, option in keys.items() if f"{problem.field}.".startswith(at)]
+            error = ConfigurationError(": ".join([*of, str(problem)]))
+            error.field = problem.field
+            raise error
         return found, lines
 
     def dispatcher_options(self) -> dict[str, Any]:
         """Returns what the file says as options of ``strand.Dispatcher`` and ``strand.replay``, for ``**``."""
-        found = {"policy": self.policy, "priorities": dict(self.priorities), **pool_options(self.worker_pool)}
-        if self._says("retry_policy"):
-            found["retry"] = retry_of(self.retry_policy)
+        given = {
+            one.name: getattr(options, one.name)
+            for options in (self.pool, self.limits)
+            for one in fields(options)
+            if getattr(options, one.name) != one.default
+        }
+        found = {"policy": self.policy, "priorities": dict(self.priorities)}
+        found |= grouped(**{"capacity_ticks": self.limits.capacity_ticks} | given)
+        if self._says_retry:
+            found["retry"] = self.retry
         if self.groups:
             found["groups"] = dict(self.groups)
-        if options := self.guard_options():
-            found |= {"guard": Guard(**options), "marks": dict(self.marks)}
+        if self.guard is not None:
+            found |= {"guard": self.guard, "marks": dict(self.marks)}
         return found
 
     def scheduler_options(self) -> dict[str, Any]:
@@ -138,35 +143,25 @@ class Config:
         ``max_queue_by_level``. Values by symbol are for dispatchers alone, and so are the other keys of
         ``worker_pool``.
         """
-        pool = self.worker_pool
-        found: dict[str, Any] = {}
-        if self.names_policy:
-            found["policy"] = self.policy
-        if self._says("retry_policy"):
-            found["retry"] = retry_of(self.retry_policy)
-        capacity = pool.queue_capacity if pool.queue_capacity != WorkerPool().queue_capacity else None
-        if ("worker_pool", "queue_capacity") in self._given:
-            capacity = pool.queue_capacity
+        limits = self.limits
+        says_capacity = (
+            "worker_pool",
+            "queue_capacity",
+        ) in self._given or limits.capacity_ticks != Limits().capacity_ticks
         given = {
-            "workers": pool.max_workers,
-            "max_queue": capacity if pool.total_capacity_ticks is None else pool.total_capacity_ticks,
-            "max_queue_by_level": pool.level_capacity_ticks,
+            "policy": self.policy if self.names_policy else None,
+            "retry": self.retry if self._says_retry else None,
+            "workers": self.pool.workers,
+            "max_queue": limits.total_capacity_ticks or (limits.capacity_ticks if says_capacity else None),
+            "max_queue_by_level": limits.level_capacity_ticks,
+            "guard": self.guard,
         }
-        found |= {name: value for name, value in given.items() if value is not None}
-        if options := self.guard_options():
-            found["guard"] = Guard(**options)
-        return found
+        return {name: value for name, value in given.items() if value is not None}
 
-    def guard_options(self) -> dict[str, Any]:
-        """Returns the limits that are given as options of ``strand.Guard``; None is for what it is not to watch.
-
-        Without any limit it is empty: there is no guard.
-        """
-        return guard_options(self.resource_limits)
-
-    def _says(self, table: str) -> bool:
-        """True if the file has keys of a table, or the table's value is not the default."""
-        return any(key[0] == table for key in self._given) or getattr(self, table) != getattr(Config(), table)
+    @property
+    def _says_retry(self) -> bool:
+        """Whether the file has keys of ``retry_policy``, or somebody has chosen another one than the usual."""
+        return any(key[0] == "retry_policy" for key in self._given) or self.retry != _USUAL.retry
 
     @property
     def names_policy(self) -> bool:
@@ -180,43 +175,41 @@ class Config:
 
     def entries(self) -> list[Entry]:
         """Returns all values in force, in the order of the tables."""
-        kind = type(self.policy)
+        usual = type(self.policy)()
         found = [self._entry(("policy", "name"), self.policy_name)]
-        for option in (one.name for one in options(kind)):
-            found.append(self._entry(("policy", option), plain(kind, option, getattr(self.policy, option))))
-        timeouts = timeouts_of(self.policy)
+        for option in options_in(type(self.policy)).values():
+            if option.name != "timeouts":
+                found.append(self._entry(("policy", option.name), option.plain(getattr(self.policy, option.name))))
+        timeouts, usual_timeouts = getattr(self.policy, "timeouts", {}), getattr(usual, "timeouts", {})
         for key, level in ((key, level) for key, level in TIMEOUTS.items() if level in timeouts):
-            is_usual = timeouts[level] == usual_timeouts(kind)[level]
-            found.append(self._entry(("priorities", key), span_text(timeouts[level]), DEFAULT if is_usual else FOLLOWS))
+            origin = DEFAULT if timeouts[level] == usual_timeouts[level] else FOLLOWS
+            found.append(self._entry(("priorities", key), span_text(timeouts[level]), origin))
         by_symbol = ((("priorities", SYMBOLS), self.priorities), (("groups",), self.groups), (("marks",), self.marks))
         found += [self._entry((*at, symbol), value) for at, values in by_symbol for symbol, value in values.items()]
-        for table in TABLES:
-            for key, value in msgspec.structs.asdict(getattr(self, table)).items():
-                if (table, key) == ("worker_pool", "max_workers") and value is None:
-                    value = worker_cores(None, None).workers
-                found.append(self._entry((table, key), value))
+        for table, (_, keys) in TABLES.items():
+            found += [self._entry((table, name), self._value(name, one)) for name, one in keys.items()]
         return found
 
+    def _value(self, name: str, key: FileKey) -> Any:
+        """The value in force of a key of a table, as a file has it."""
+        of = {Pool: self.pool, Limits: self.limits, RetryPolicy: self.retry, Guard: self.guard}[key.of]
+        if of is None or (name == "io_queue_threshold" and self.guard is not None and self.guard.io_pressure is None):
+            return None
+        if name == "max_workers" and self.pool.workers is None:
+            return worker_cores(None, None).workers
+        value = key.option.plain(getattr(of, key.name))
+        return value + 1 if name == "max_attempts" else value
+
     def _entry(self, key: Key, value: Any, otherwise: str = DEFAULT) -> Entry:
-        return Entry(key_text(key), value, self._given.get(key, (None, otherwise))[1])
+        return Entry(path_of(*key), value, self._given.get(key, (None, otherwise))[1])
 
 
-def plain(kind: type[Policy], option: str, value: Any) -> Any:
-    """A policy's option as a file has it: spans, which policies keep in ns, as text."""
-    if isinstance(value, Mapping):
-        return {key: plain(kind, option, part) for key, part in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [plain(kind, option, part) for part in value]
-    is_span = isinstance(value, int) and not isinstance(value, bool) and value > 0 and takes_spans(kind, option)
-    return span_text(value) if is_span else value
-
-
-def check_file(path: str | os.PathLike[str]) -> tuple[Config | None, list[str]]:
-    """A file's configuration, or None and all that is wrong with its keys.
+def check_file(path: str | os.PathLike[str]) -> tuple[Config, Faults]:
+    """A file's configuration, and all that is wrong with its keys, which the configuration leaves out.
 
     Raises ConfigurationError for a file that cannot be read or is neither TOML nor YAML, and MissingExtraError.
     """
-    problems: list[str] = []
+    problems = Faults()
     keys = keys_of(read_file(path), problems)
     return _checked({key: (value, str(path)) for key, value in keys.items()}, problems)
 
@@ -226,15 +219,10 @@ def has_monitoring(path: str | os.PathLike[str]) -> bool:
     return MONITORING in read_file(path)
 
 
-def _checked(given: Mapping[Key, tuple[Any, str]], problems: list[str]) -> tuple[Config | None, list[str]]:
-    """Configuration with these values, or None and all problems: ``problems`` and those found here."""
-    values = {key: value for key, (value, _) in given.items()}
-    policy = check_policy(values, problems)
-    found: dict[str, Any] = {name: check_table(name, kind, values, problems) for name, kind in TABLES.items()}
-    if policy is not None:
-        for name, check in _BY_SYMBOL.items():
-            found[name] = MappingProxyType(check(policy, values, problems))
-        check_pool(found["worker_pool"], policy, problems)
-    if policy is None or problems:
-        return None, problems
-    return Config(policy, **found, _given=dict(given)), []
+def _checked(given: Mapping[Key, tuple[Any, str]], problems: Faults) -> tuple[Config, Faults]:
+    """What the values say, and the problems, those before and more."""
+    found = checked({key: value for key, (value, _) in given.items()}, problems)
+    options: dict[str, Any] = {one.name: getattr(found, one.name) for one in fields(Checked)}
+    for name in ("priorities", "groups", "marks"):
+        options[name] = FrozenDict(options[name])
+    return Config(**options, _given=dict(given)), problems

@@ -12,17 +12,10 @@ from typing import Any, Final
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.io.files import small_text
 
-__all__ = ["Key", "format_of", "key_text", "read_file"]
+__all__ = ["Key", "format_of", "read_file"]
 
 #: Key of a value: ``("worker_pool", "max_workers")``, ``("priorities", "symbols", "AAPL")``.
 Key = tuple[str, ...]
-
-_BARE: Final = re.compile(r"[\w*-]+")
-
-
-def key_text(key: Key) -> str:
-    """A key with dots between its parts."""
-    return ".".join(part if _BARE.fullmatch(part) else f'"{part}"' for part in key)
 
 
 def read_file(path: str | os.PathLike[str]) -> Mapping[Any, Any]:

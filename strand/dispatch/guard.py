@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.options import named_fields
+from strand.options import Number, Span, Whole, named_fields, option, read_options
 from strand.policies.marks import mark_bits
-from strand.policies.policy import Levels, Policy
+from strand.policies.policy import Levels, Policy, give_policy
 from strand.spans import SpanLike, span_ns, span_text
 from strand.symbols import SymbolTable
-from strand.validate import is_number, whole
+from strand.validate import path
 
 __all__ = ["Guard", "Hold", "Reading", "check_guard", "decide", "marks_of"]
 
@@ -31,6 +31,9 @@ class Reading(NamedTuple):
     io_queue: float | None = None
 
 
+_SHARE: Final = Number(0, 1, above=True, metavar="SHARE")
+
+
 @named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Guard:
@@ -39,50 +42,56 @@ class Guard:
     A strand that is held back still rises (``Levels``), and goes on when it has left the levels that are held.
     docs/guard.md says more.
 
-    Args:
-        cpu: Strands of level ``low`` wait above this share of the CPU time. Shares are above 0 and at most 1. None does
-            not watch it.
-        memory: Above this share of the memory, only strands of the levels ``immediate`` and ``high`` go on. So do
-            strands whose symbols are marked ``"frees_memory"`` (``marks=`` of the dispatcher). None does not watch it.
-        io_pressure: Strands marked ``"io"`` wait while some task waited for I/O for more than this share of the last 10
-            s, as the kernel's PSI says. None does not watch it.
-        io_queue: Where there is no PSI, strands marked ``"io"`` wait while a disk has more requests than this in
-            flight.
-        release: A hold ends below this share of its threshold.
-        max_hold: A hold ends after this time in any case: ``"5min"`` or float seconds. It does not begin again before
-            each strand that it held back has had its turn.
-        every: The time between two measurements, likewise.
-
     Raises:
         ConfigurationError: If a share, number or span is out of bounds, ``every`` is above ``max_hold``, or the guard
             watches nothing.
     """
 
-    cpu: float | None = 0.8
-    memory: float | None = 0.75
-    io_pressure: float | None = 0.4
-    io_queue: int = 100
-    release: float = 0.9
-    max_hold: SpanLike = "5min"  # kept in ns
-    every: SpanLike = "1s"  # likewise
+    cpu: float | None = option(
+        0.8,
+        _SHARE,
+        "Share of the CPU time above which strands of level low wait.",
+        unset="does not watch it",
+    )
+    memory: float | None = option(
+        0.75,
+        _SHARE,
+        "Share of the memory above which only strands of the levels immediate and high go on.",
+        unset="does not watch it",
+        more='So do strands whose symbols are marked ``"frees_memory"`` (``marks=`` of the dispatcher).',
+    )
+    io_pressure: float | None = option(
+        0.4,
+        _SHARE,
+        "Share of the last 10 s in which some task waited for I/O (the kernel's PSI) above which marked strands wait.",
+        unset="does not watch it",
+    )
+    io_queue: int = option(
+        100,
+        Whole(1),
+        "Requests that a disk has in flight above which strands marked io wait, where the system has no PSI.",
+    )
+    release: float = option(0.9, _SHARE, "A hold ends below this share of its threshold.")
+    max_hold: SpanLike = option(
+        "5min",
+        Span(),
+        "A hold ends after this time in any case.",
+        more="It does not begin again before each strand that it held back has had its turn.",
+    )  # kept in ns
+    every: SpanLike = option("1s", Span(), "The time between two measurements.")  # likewise
 
     def __post_init__(self) -> None:
-        for name in ("cpu", "memory", "io_pressure", "release"):
-            share = getattr(self, name)
-            if (share is None and name != "release") or (is_number(share) and 0 < share <= 1):
-                continue
-            unwatched = "" if name == "release" else ", nor None, which does not watch it"
-            raise ConfigurationError(f"{name}: {share!r} is not a share above 0 and up to 1{unwatched}")
+        faults = read_options(self)
         if self.cpu is self.memory is self.io_pressure is None:
-            raise ConfigurationError("guard: it watches nothing: give cpu, memory or io_pressure")
-        object.__setattr__(self, "io_queue", whole("io_queue", self.io_queue, 1))
-        for name in ("max_hold", "every"):
-            object.__setattr__(self, name, span_ns(name, getattr(self, name)))
-        if self.every_ns > self.max_hold_ns:
-            raise ConfigurationError(
-                f"every: {self.every_ns:,} ns is longer than max_hold ({self.max_hold_ns:,} ns), so a hold would last "
-                "too long: give less"
+            reason = "it watches nothing: give cpu, memory or io_pressure"
+            faults.append(ConfigurationError("guard", reason))
+        if not faults.has("every", "max_hold") and self.every_ns > self.max_hold_ns:
+            reason = (
+                f"{self.every_ns:,} ns is longer than max_hold ({self.max_hold_ns:,} ns), so a hold would last too "
+                "long: give less"
             )
+            faults.append(ConfigurationError("every", reason))
+        faults.end()
 
     @property
     def max_hold_ns(self) -> int:
@@ -153,11 +162,10 @@ def decide(guard: Guard, hold: Hold, strain: float | None, *, waits: bool, now_n
 def check_guard(guard: Any, policy: Policy) -> None:
     """Raises ConfigurationError for a guard that is none, and for a guard under a policy without levels."""
     if guard is not None and not isinstance(guard, Guard):
-        raise ConfigurationError(f"guard: {guard!r} is not a strand.Guard")
+        raise ConfigurationError("guard", f"{guard!r} is not a strand.Guard")
     if guard is not None and isinstance(policy, Policy) and not isinstance(policy, Levels):
-        raise ConfigurationError(
-            f"guard: {type(policy).__name__} has no levels that could be held back; give policy=Levels()"
-        )
+        reason = f"{type(policy).__name__} has no levels that could be held back; {give_policy('levels')}"
+        raise ConfigurationError("guard", reason)
 
 
 def marks_of(
@@ -170,12 +178,13 @@ def marks_of(
     if marks is None or marks == {}:
         return found
     if not isinstance(marks, Mapping):
-        raise ConfigurationError(f"marks: {type(marks).__name__} is not a dict of marks by symbol")
+        raise ConfigurationError("marks", f"{type(marks).__name__} is not a dict of marks by symbol")
     if guard is None:
-        raise ConfigurationError("marks: they are for a guard; give guard=strand.Guard() or leave them out")
+        reason = "they are for a guard; give guard=strand.Guard(), in a file resource_limits, or leave them out"
+        raise ConfigurationError("marks", reason)
     named = dict(marks)
     if "*" in named:
-        found[:] = mark_bits("marks: *", named.pop("*"))
+        found[:] = mark_bits("marks.*", named.pop("*"))
     for symbol, given in named.items():
-        found[table.index(symbol)] = mark_bits(f"marks: {symbol}", given)
+        found[table.index(symbol)] = mark_bits(path("marks", symbol), given)
     return found

@@ -15,7 +15,7 @@ from strand.errors import ConfigurationError
 from strand.policies.fair import Groups, groups_of
 from strand.policies.policy import Policy
 from strand.symbols import SymbolTable
-from strand.validate import yes_or_no
+from strand.validate import path, yes_or_no
 
 __all__ = ["Priorities", "kinds_of", "priorities_of", "ranks_of"]
 
@@ -27,14 +27,14 @@ def priorities_of(policy: Policy, table: SymbolTable, given: Mapping[str, Any] |
     if given is None or given == {}:
         return found
     if not isinstance(given, Mapping):
-        raise ConfigurationError(f"priorities: {type(given).__name__} is not a dict of priorities by symbol")
+        raise ConfigurationError("priorities", f"{type(given).__name__} is not a dict of priorities by symbol")
     if policy.usual_priority is None:
         policy.priority_of("priorities", None)
     named = dict(given)
     if "*" in named:
-        found[:] = policy.priority_of("priorities: *", named.pop("*"))
+        found[:] = policy.priority_of("priorities.*", named.pop("*"))
     for symbol, priority in named.items():
-        found[table.index(symbol)] = policy.priority_of(f"priorities: {symbol}", priority)
+        found[table.index(symbol)] = policy.priority_of(path("priorities", symbol), priority)
     return found
 
 

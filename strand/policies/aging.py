@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -13,10 +12,11 @@ import numpy.typing as npt
 
 from strand.binding.engine_config import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USUAL
 from strand.errors import ConfigurationError
-from strand.options import named_fields
+from strand.frozen_dict import FrozenDict
+from strand.options import ByName, Number, Span, Whole, named_fields, option, read_options
 from strand.policies.policy import LEVELS, Policy
-from strand.spans import SpanLike, span_ns
-from strand.validate import Faults, did_you_mean, is_between, is_whole, whole
+from strand.spans import SpanLike
+from strand.validate import did_you_mean, is_whole, shown
 
 __all__ = ["CLASSES", "CLASS_SHIFT", "RULES", "Aging"]
 
@@ -28,6 +28,15 @@ RULES: Final = ("low_every", "max_wait")
 _LEAST, _MOST = 0.001, 1_000_000.0
 #: The core has the class in the upper bits.
 CLASS_SHIFT: Final = 30
+
+
+_COEFFICIENT: Final = Number(_LEAST, _MOST, "points per second")
+
+
+def _class(name: str, given: Any) -> str:
+    if given not in CLASSES:
+        raise ConfigurationError(name, f"{shown(given)} is not a class: give urgent, high and normal")
+    return str(given)
 
 
 @named_fields
@@ -43,17 +52,6 @@ class Aging(Policy):
 
     Publishers never handle ticks themselves, as they do under Fifo where that is cheaper.
 
-    Args:
-        coefficient: Points per second, from 0.001 to 1,000,000; 1 if neither it nor ``classes`` is given.
-        low_every: After so many strands of a higher class (1 to 1,000,000), a worker takes the strand of class
-            ``normal`` that has waited longest. ``"load"`` makes that number 8 x ready strands of higher classes / ready
-            strands of ``normal``, at least 2 and at most 64.
-        classes: In place of ``coefficient``, one for each of ``urgent``, ``high`` and ``normal``; none is below that of
-            a lower class. A priority is then a base (of class ``normal``), a class (with base 0), or both: ``("urgent",
-            10)``.
-        max_wait: A strand that has waited longer comes before all that have not; of several, the one that has waited
-            longest. ``"250us"`` or float seconds.
-
     Raises:
         ConfigurationError: If a value is out of these bounds, both ``coefficient`` and ``classes`` are given, or
             ``low_every`` without ``classes``. Also if ``classes`` are not these three.
@@ -62,47 +60,55 @@ class Aging(Policy):
     core_name = "aging"
     usual_priority = AGING_USUAL
 
-    coefficient: float | None = None
-    low_every: int | Literal["load"] | None = None
-    classes: Mapping[str, float] | None = None
-    max_wait: SpanLike | None = None  # kept in ns
+    coefficient: float | None = option(
+        None,
+        _COEFFICIENT,
+        "Points that a strand gains per second of waiting.",
+        unset="1, if there are no classes",
+        flag=None,
+    )
+    low_every: int | Literal["load"] | None = option(
+        None,
+        Whole(1, 1_000_000, "load", "N|load"),
+        "After so many strands of higher classes, a worker takes the strand of class normal that has waited longest.",
+        unset="never",
+        more='``"load"`` makes that number 8 x ready strands of higher classes / ready strands of ``normal``, at least '
+        "2 and at most 64.",
+        flag=None,
+    )
+    classes: Mapping[str, float] | None = option(
+        None,
+        ByName(_COEFFICIENT, _class, "CLASS=COEFFICIENT"),
+        "In place of coefficient, one for each of the classes urgent, high and normal.",
+        unset="one coefficient for all",
+        more="None is below that of a lower class. A priority is then a base (of class ``normal``), a class (with base "
+        '0), or both: ``("urgent", 10)``.',
+        flag="--class",
+    )
+    max_wait: SpanLike | None = option(
+        None,
+        Span(),
+        "A strand that has waited longer comes before all that have not.",
+        unset="no such bound",
+        more="Of several, the one that has waited longest comes first.",
+        flag=None,
+    )  # kept in ns
 
     def __post_init__(self) -> None:
-        faults = Faults()
-        with faults.of("coefficient"):
-            if self.classes is None:
-                given = 1.0 if self.coefficient is None else self.coefficient
-                object.__setattr__(self, "coefficient", _coefficient("coefficient", given))
-            elif self.coefficient is not None:
-                raise ConfigurationError(
-                    "coefficient: classes has one for each class; give either coefficient or classes"
-                )
-        with faults.of("classes"):
-            if self.classes is not None:
-                object.__setattr__(self, "classes", MappingProxyType(_classes(self.classes)))
-        with faults.of("low_every"):
-            if self.low_every is not None:
-                self._check_low_every()
-        with faults.of("max_wait"):
-            if self.max_wait is not None:
-                object.__setattr__(self, "max_wait", span_ns("max_wait", self.max_wait))
-        faults.end()
-
-    def _check_low_every(self) -> None:
+        faults = read_options(self)
         if self.classes is None:
-            raise ConfigurationError("low_every: without classes there is no lowest class; give classes too")
-        if isinstance(self.low_every, str):
-            if self.low_every != "load":
-                raise ConfigurationError(f"low_every: {self.low_every!r} is neither a whole number nor 'load'")
-        else:
-            object.__setattr__(self, "low_every", whole("low_every", self.low_every, 1, 1_000_000))
-
-    def __hash__(self) -> int:  # a mapping has none
-        return hash((self.coefficient, self.low_every, self.max_wait, *(self.classes or {}).values()))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        classes = None if self.classes is None else dict(self.classes)
-        return type(self), (self.coefficient, self.low_every, classes, self.max_wait)
+            if self.coefficient is None:
+                object.__setattr__(self, "coefficient", 1.0)
+            if self.low_every is not None and not faults.has("low_every"):
+                reason = "without classes there is no lowest class; give classes too"
+                faults.append(ConfigurationError("low_every", reason))
+        elif self.coefficient is not None and not faults.has("coefficient"):
+            reason = "classes has one for each class; give either coefficient or classes"
+            faults.append(ConfigurationError("coefficient", reason))
+        if self.classes is not None and not faults.has("classes"):
+            with faults.kept():
+                object.__setattr__(self, "classes", _ordered(self.classes))
+        faults.end()
 
     def core_options(self) -> dict[str, Any]:
         classes = {CLASSES[-1]: self.coefficient} if self.classes is None else self.classes
@@ -121,15 +127,16 @@ class Aging(Policy):
             cls, base = priority if isinstance(priority, tuple) and len(priority) == 2 else (priority, 0)
             if isinstance(cls, str) and is_whole(base):
                 return self._number(name, cls, base)
-        raise ConfigurationError(f"{name}: {priority!r} is not a priority: {self._cure(priority)}")
+        raise ConfigurationError(name, f"{shown(priority)} is not a priority: {self._cure(priority)}")
 
     def _number(self, name: str, cls: str, base: int) -> int:
         if cls not in CLASSES:
             what = "a level of Levels" if cls in LEVELS else "not a class"
             cure = did_you_mean(cls, CLASSES, after=" ")
-            raise ConfigurationError(f"{name}: {cls!r} is {what}: {cure}{self._cure(cls)}")
+            raise ConfigurationError(name, f"{shown(cls)} is {what}: {cure}{self._cure(cls)}")
         if not -AGING_MAXIMUM <= base <= AGING_MAXIMUM:
-            raise ConfigurationError(f"{name}: {base:,} is out of range: a base is from -500,000,000 to 500,000,000")
+            reason = f"{base:,} is out of range: a base is from -500,000,000 to 500,000,000"
+            raise ConfigurationError(name, reason)
         return ((len(CLASSES) - 1 - CLASSES.index(cls)) << CLASS_SHIFT) + self.usual_priority + int(base)
 
     def _cure(self, priority: Any) -> str:
@@ -145,28 +152,12 @@ class Aging(Policy):
         return int(priorities.max())  # the highest class, and in it the biggest base
 
 
-def _coefficient(name: str, value: Any) -> float:
-    if not is_between(value, _LEAST, _MOST):
-        raise ConfigurationError(
-            f"{name}: {value!r} is not a coefficient: give points per second, from {_LEAST:g} to {_MOST:,.0f}"
-        )
-    return float(value)
-
-
-def _classes(given: Any) -> dict[str, float]:
-    """The coefficients, the highest class first."""
-    if not isinstance(given, Mapping):
-        raise ConfigurationError(f"classes: {type(given).__name__} is not a dict of coefficients by class")
-    for name in given:
-        if name not in CLASSES:
-            raise ConfigurationError(f"classes: {name!r} is not a class: give urgent, high and normal")
-    missing = [name for name in CLASSES if name not in given]
-    if missing:
-        raise ConfigurationError(f"classes: {missing[0]!r} is missing: give urgent, high and normal")
-    found = {name: _coefficient(f"classes: {name}", given[name]) for name in CLASSES}
+def _ordered(given: Mapping[str, float]) -> FrozenDict[str, float]:
+    """The coefficients, the highest class first. Raises ConfigurationError."""
+    if missing := [name for name in CLASSES if name not in given]:
+        raise ConfigurationError("classes", f"{missing[0]!r} is missing: give urgent, high and normal")
     for higher, lower in pairwise(CLASSES):
-        if found[higher] < found[lower]:
-            raise ConfigurationError(
-                f"classes: {higher!r} has {found[higher]:g}, less than {found[lower]:g} of the lower class {lower!r}"
-            )
-    return found
+        if given[higher] < given[lower]:
+            reason = f"{higher!r} has {given[higher]:g}, less than {given[lower]:g} of the lower class {lower!r}"
+            raise ConfigurationError("classes", reason)
+    return FrozenDict({name: given[name] for name in CLASSES})

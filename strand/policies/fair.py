@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_config import UNIT_WEIGHT
 from strand.errors import ConfigurationError
-from strand.options import named_fields
-from strand.policies.policy import Policy
+from strand.frozen_dict import FrozenDict
+from strand.options import ByName, Number, named_fields, option, read_options
+from strand.policies.policy import Policy, give_policy
 from strand.symbols import SymbolTable, check_name
-from strand.validate import Faults, is_between, nearest
+from strand.validate import nearest, path
 
 __all__ = ["Fair", "Groups", "groups_of"]
 
-_LOWEST, _HIGHEST = 0.001, 1000.0
-_LONGEST_MS: Final = 60_000.0
+
+def _group_name(option: str, name: Any) -> str:
+    if check_name(option, name) == "*":
+        raise ConfigurationError(option, 'no group is named "*"; groups={"*": name} is for the other symbols')
+    return str(name)
 
 
 @named_fields
@@ -34,51 +37,43 @@ class Fair(Policy):
 
     Publishers never handle ticks themselves, as they do under Fifo. Where they help to drain, that is charged too.
 
-    Args:
-        slice_ms: On-CPU time in ms, by all of a group's symbols together, after which a group of weight 1 waits its
-            turn; 0.001 to 60,000.
-        cpu_share: The share of on-CPU time that all groups may take together, of as many cores as there are workers;
-            0.001 to 1. None sets no cap. While more was taken, no strand is drained, and workers sleep. With a cap they
-            also sleep when nothing is ready, whatever ``idle`` says.
-        burst_ms: After less work, so many ms of wall time of the cap may be taken at once; 0.001 to 60,000.
-        weights: By group, what its slice is multiplied by: 0.001 to 1,000, in steps of 0.001. Other groups have 1.
-
     Raises:
         ConfigurationError: If a value is outside these ranges.
     """
 
     core_name = "fair"
 
-    slice_ms: float = 20.0
-    cpu_share: float | None = None
-    burst_ms: float = 100.0
-    weights: Mapping[str, float] = field(default_factory=dict)
+    slice_ms: float = option(
+        20.0,
+        Number(0.001, 60_000, "ms", metavar="MS"),
+        "On-CPU time, by all of a group's symbols together, after which a group of weight 1 waits its turn.",
+        flag=None,
+    )
+    cpu_share: float | None = option(
+        None,
+        Number(0.001, 1, metavar="SHARE"),
+        "Share of on-CPU time that all groups may take together, of as many cores as there are workers.",
+        unset="no cap",
+        more="While more was taken, no strand is drained, and workers sleep. With a cap they also sleep when nothing "
+        "is ready, whatever ``idle`` says.",
+        flag=None,
+    )
+    burst_ms: float = option(
+        100.0,
+        Number(0.001, 60_000, "ms", metavar="MS"),
+        "With cpu_share: after less work, so much wall time of the cap may be taken at once.",
+        flag=None,
+    )
+    weights: Mapping[str, float] = option(
+        FrozenDict(),
+        ByName(Number(0.001, 1000), _group_name, "GROUP=NUMBER"),
+        "By group, what its slice is multiplied by.",
+        more="In steps of 0.001. Other groups have 1.",
+        flag="--weight",
+    )
 
     def __post_init__(self) -> None:
-        faults = Faults()
-        for name in ("slice_ms", "burst_ms"):
-            with faults.of(name):
-                object.__setattr__(self, name, _in_range(name, getattr(self, name), 0.001, _LONGEST_MS, " (ms)"))
-        with faults.of("cpu_share"):
-            if self.cpu_share is not None:
-                share = _in_range("cpu_share", self.cpu_share, 0.001, 1.0, ", or None for no cap")
-                object.__setattr__(self, "cpu_share", share)
-        weights = {}
-        with faults.of("weights"):
-            if not isinstance(self.weights, Mapping):
-                raise ConfigurationError(f"weights: {type(self.weights).__name__} is not a dict of numbers by group")
-            for group, weight in self.weights.items():
-                with faults.of("weights", str(group)):
-                    weight = _in_range(f"weights: {group}", weight, _LOWEST, _HIGHEST, "")
-                    weights[_group_name("weights", group)] = weight
-        faults.end()
-        object.__setattr__(self, "weights", MappingProxyType(weights))
-
-    def __hash__(self) -> int:  # a mapping has none
-        return hash((self.slice_ms, self.cpu_share, self.burst_ms, frozenset(self.weights.items())))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.slice_ms, self.cpu_share, self.burst_ms, dict(self.weights))
+        read_options(self).end()
 
     def core_options(self) -> dict[str, Any]:
         return {
@@ -89,22 +84,10 @@ class Fair(Policy):
 
     def priority_of(self, name: str, priority: Any) -> int:
         del priority
-        raise ConfigurationError(f"{name}: Fair has groups, and no priorities: give groups=, or regroup() a symbol")
+        raise ConfigurationError(name, "Fair has groups, and no priorities: give groups, or regroup() a symbol")
 
     def of_strand(self, priorities: npt.NDArray[np.uint32]) -> int:
         return int(np.bincount(priorities).argmax())  # the group of most of its symbols
-
-
-def _in_range(name: str, value: Any, lowest: float, highest: float, more: str) -> float:
-    if not is_between(value, lowest, highest):
-        raise ConfigurationError(f"{name}: {value!r} is not a number from {lowest:g} to {highest:,g}{more}")
-    return float(value)
-
-
-def _group_name(option: str, name: Any) -> str:
-    if check_name(option, name) == "*":
-        raise ConfigurationError(f'{option}: no group is named "*"; groups={{"*": name}} is for the other symbols')
-    return str(name)
 
 
 def _misspelt(weights: Mapping[str, float], number: Mapping[str, int], used: Collection[int]) -> dict[str, str]:
@@ -121,7 +104,7 @@ class Groups:
     that seem to mean another group, by which."""
 
     def __init__(self, policy: Fair, table: SymbolTable, given: Mapping[str, str]) -> None:
-        named = {symbol: _group_name(f"groups: {symbol}", group) for symbol, group in given.items()}
+        named = {symbol: _group_name(path("groups", symbol), group) for symbol, group in given.items()}
         others = named.pop("*", None)
         self._table = table
         #: Those of tasks' groups, once there are tasks.
@@ -158,9 +141,8 @@ class Groups:
                 at = int(np.searchsorted(self._own, index := self._table.index(group)))
                 if at < len(self._own) and self._own[at] == index:
                     return len(self._number) + at
-        raise ConfigurationError(
-            f"group: {group!r} is not a group: name it in groups= or weights= when the dispatcher is made"
-        )
+        reason = f"{group!r} is not a group: name it in groups= or weights= when the dispatcher is made"
+        raise ConfigurationError("group", reason)
 
 
 def groups_of(policy: Policy, table: SymbolTable, given: Mapping[str, str] | None) -> Groups | None:
@@ -168,8 +150,8 @@ def groups_of(policy: Policy, table: SymbolTable, given: Mapping[str, str] | Non
     none, and for what is no name, and UnknownSymbolError."""
     if isinstance(policy, Fair):
         if given is not None and not isinstance(given, Mapping):
-            raise ConfigurationError(f"groups: {type(given).__name__} is not a dict of groups by symbol")
+            raise ConfigurationError("groups", f"{type(given).__name__} is not a dict of groups by symbol")
         return Groups(policy, table, given or {})
     if given is None or given == {}:
         return None
-    raise ConfigurationError(f"groups: {type(policy).__name__} has no groups; give policy=Fair()")
+    raise ConfigurationError("groups", f"{type(policy).__name__} has no groups; {give_policy('fair')}")

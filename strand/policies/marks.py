@@ -7,7 +7,7 @@ from typing import Any
 
 from strand.binding.engine_words import MARKS
 from strand.errors import ConfigurationError
-from strand.validate import did_you_mean
+from strand.validate import did_you_mean, shown
 
 __all__ = ["mark_bits"]
 
@@ -19,8 +19,7 @@ def mark_bits(name: str, given: Any) -> int:
     for mark in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
         if not isinstance(mark, str) or mark not in MARKS:
             cure = did_you_mean(mark, MARKS, after=" ")
-            raise ConfigurationError(
-                f"{name}: {mark!r} is not a mark: {cure}give {' or '.join(MARKS)}, or a set of both"
-            )
+            reason = f"{shown(mark)} is not a mark: {cure}give {' or '.join(MARKS)}, or several of them"
+            raise ConfigurationError(name, reason)
         bits |= MARKS[mark]
     return bits

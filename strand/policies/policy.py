@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -13,15 +12,27 @@ import numpy.typing as npt
 
 from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.options import named_fields
+from strand.frozen_dict import FrozenDict
+from strand.options import ByName, Choice, Span, named_fields, option, read_options
 from strand.spans import Nanoseconds, SpanLike, span_ns, span_text
-from strand.validate import Faults, did_you_mean, one_of
+from strand.validate import did_you_mean, shown
 
-__all__ = ["LEVELS", "Fifo", "Levels", "Policy", "level_of"]
+__all__ = ["LEVELS", "Fifo", "Levels", "Policy", "give_policy", "level_name", "level_of"]
 
 #: Levels, the highest first.
 LEVELS: Final = ("immediate", "high", "retry", "normal", "low")
 _TIMEOUTS: Final = {level: s * 10**9 for level, s in (("high", 30), ("retry", 60), ("normal", 300), ("low", 1800))}
+
+
+def give_policy(*names: str) -> str:
+    """The cure where another policy is needed, by their names in a file: in Python, in a file and for a command."""
+    classes = " or ".join(f"{name.capitalize()}()" for name in names)
+    return f"give policy={classes}, in a file policy.name = {' or '.join(map(repr, names))}"
+
+
+def level_name(name: str, level: Any) -> str:
+    """The name of a level that the argument ``name`` was given. Raises ConfigurationError."""
+    return LEVELS[level_of(name, level)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -51,7 +62,7 @@ class Policy:
             ConfigurationError: If the policy does not have that priority.
         """
         del priority
-        raise ConfigurationError(f"{name}: {type(self).__name__} has no priorities; give policy=Levels() or Aging()")
+        raise ConfigurationError(name, f"{type(self).__name__} has no priorities; {give_policy('levels', 'aging')}")
 
     def of_strand(self, priorities: npt.NDArray[np.uint32]) -> int:
         """Returns the priority of a strand whose symbols have these."""
@@ -85,15 +96,6 @@ class Levels(Policy):
 
     Publishers never handle ticks themselves, as they do under Fifo where that is cheaper.
 
-    Args:
-        timeouts: By level, the wait after which a strand rises to the next higher level: ``"250us"`` or float seconds.
-            It is at least that of the level above; ``immediate`` has none. A level that is left out has its usual
-            timeout, or the nearest one that those given allow. Usual are: ``high`` 30 s, ``retry`` 60 s, ``normal`` 5
-            min, ``low`` 30 min.
-        since: ``"entered"`` counts the wait since the strand entered its level, ``"created"`` since it became ready.
-        hold: By level, how long a task waits before it may start, even on an idle worker: ``"30s"``. Meanwhile
-            it may resolve itself (``expire_if``). Other levels hold nothing, and ticks are never held.
-
     Raises:
         ConfigurationError: If a level is unknown, or a span is not above 0; or a timeout is of ``immediate``, or below
             that of a higher level.
@@ -102,53 +104,45 @@ class Levels(Policy):
     core_name = "levels"
     usual_priority = LEVELS.index("normal")
 
-    timeouts: Mapping[str, SpanLike] = field(default_factory=dict)  # kept in ns
-    since: Literal["entered", "created"] = "entered"
-    hold: Mapping[str, SpanLike] = field(default_factory=dict)  # likewise
+    timeouts: Mapping[str, SpanLike] = option(
+        FrozenDict(),
+        ByName(Span(), level_name, "LEVEL=SPAN"),
+        "By level, the wait after which a strand rises to the next higher level.",
+        more="It is at least that of the level above; ``immediate`` has none. A level that is left out has its usual "
+        "timeout, or the nearest one that those given allow. Usual are: ``high`` 30 s, ``retry`` 60 s, ``normal`` 5 "
+        "min, ``low`` 30 min.",
+        flag="--timeout",
+    )
+    since: Literal["entered", "created"] = option(
+        "entered",
+        Choice(("entered", "created")),
+        "Whether a wait counts since the strand entered its level, or since it became ready.",
+        flag=None,
+    )
+    hold: Mapping[str, SpanLike] = option(
+        FrozenDict(),
+        ByName(Span(), level_name, "LEVEL=SPAN"),
+        "By level, how long a task waits before it may start, even on an idle worker.",
+        more="Meanwhile it may resolve itself (``expire_if``). Other levels hold nothing, and ticks are never held.",
+    )
 
     def __post_init__(self) -> None:
-        faults = Faults()
-        given, held = (self._spans(name, faults) for name in ("timeouts", "hold"))
-        with faults.of("since"):
-            one_of("since", self.since, ("entered", "created"))
+        faults = read_options(self)
+        given: Mapping[str, Any] = {} if faults.has("timeouts") else self.timeouts
         if LEVELS[0] in given:
-            with faults.of("timeouts", LEVELS[0]):
-                raise ConfigurationError(
-                    f"timeouts: {LEVELS[0]}: has no timeout, because no level is higher: leave it out"
-                )
-        named = [level for level in LEVELS[1:] if level in given]
-        for higher, lower in pairwise(named):
-            with faults.of("timeouts", lower):
-                if given[lower] < given[higher]:
-                    raise ConfigurationError(
-                        f"timeouts: {lower}: {given[lower]:,} ns is less than the {given[higher]:,} ns of the higher "
-                        f"level {higher!r}"
-                    )
+            reason = "has no timeout, because no level is higher: leave it out"
+            faults.append(ConfigurationError(f"timeouts.{LEVELS[0]}", reason))
+        for higher, lower in pairwise(level for level in LEVELS[1:] if level in given):
+            if given[lower] < given[higher]:
+                reason = f"{given[lower]:,} ns is less than the {given[higher]:,} ns of the higher level {higher!r}"
+                faults.append(ConfigurationError(f"timeouts.{lower}", reason))
         faults.end()
         filled = {}
         for at, level in enumerate(LEVELS[1:], 1):
             minimum = max((given[name] for name in LEVELS[1:at] if name in given), default=0)
             maximum = min((given[name] for name in LEVELS[at + 1 :] if name in given), default=2**63 - 1)
             filled[level] = Nanoseconds(given.get(level, min(max(_TIMEOUTS[level], minimum), maximum)))
-        object.__setattr__(self, "timeouts", MappingProxyType(filled))
-        object.__setattr__(self, "hold", MappingProxyType(held))
-
-    def _spans(self, name: str, faults: Faults) -> dict[str, Nanoseconds]:
-        """The spans of an option in ns, by level; without those that are wrong."""
-        found = {}
-        with faults.of(name):
-            if not isinstance(by_level := getattr(self, name), Mapping):
-                raise ConfigurationError(f"{name}: {type(by_level).__name__} is not a dict of spans by level")
-            for level, span in by_level.items():
-                with faults.of(name, str(level)):
-                    found[LEVELS[level_of(name, level)]] = span_ns(f"{name}: {level}", span)
-        return found
-
-    def __hash__(self) -> int:  # a mapping has none
-        return hash((self.timeouts_ns, self.since, self.holds_ns))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self.timeouts), self.since, dict(self.hold))
+        object.__setattr__(self, "timeouts", FrozenDict(filled))
 
     def core_options(self) -> dict[str, Any]:
         return {"timeout_ns": self.timeouts_ns, "since_listed": self.since == "created"}
@@ -176,8 +170,9 @@ def level_of(name: str, level: Any) -> int:
         if level in LEVELS:
             return LEVELS.index(level)
         cure = did_you_mean(level, LEVELS, after=" ")
-        raise ConfigurationError(f"{name}: {level!r} is not a level: {cure}give one of {', '.join(LEVELS)}")
+        raise ConfigurationError(name, f"{shown(level)} is not a level: {cure}give one of {', '.join(LEVELS)}")
     raise ConfigurationError(
-        f"{name}: {level!r} is not a level: give a name, one of {', '.join(LEVELS)}; a number would be the highest in "
-        "one tradition and the lowest in another"
+        name,
+        f"{shown(level)} is not a level: give a name, one of {', '.join(LEVELS)}; a number would be the highest in one "
+        "tradition and the lowest in another",
     )

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.options import named_fields
+from strand.options import Number, Span, Whole, named_fields, option, read_options
 from strand.spans import SpanLike, span_ns, span_text
-from strand.validate import is_between, whole
 
 __all__ = ["BUSINESS", "SYSTEM", "TRANSIENT", "RetryPolicy"]
 
@@ -43,13 +42,6 @@ class RetryPolicy:
     Exceptions are transient, ConnectionError and TimeoutError too.
 
     Args:
-        max_retries: The number of retries, 0 to 1,000,000.
-        base_delay: The wait before the first retry: a span as ``"1s"`` or float seconds. Retry *n*, from 1, waits ``d
-            = min(max_delay, base_delay * multiplier ** (n - 1))`` less a random part. So it waits between ``(1 -
-            jitter) * d`` and ``d``, both included.
-        max_delay: The longest wait, a span too, not below ``base_delay``.
-        multiplier: The wait grows by this factor, 1 to 1,000.
-        jitter: The greatest random part of a wait, 0 to 1.
         transient: An exception type or a tuple of them, kept as a tuple: transient errors.
         business: An exception type or a tuple of them, kept as a tuple with the usual ones: business errors.
         system: An exception type or a tuple of them, kept as a tuple: system errors.
@@ -63,11 +55,17 @@ class RetryPolicy:
             no exception type or is listed twice.
     """
 
-    max_retries: int = 3
-    base_delay: SpanLike = "1s"  # kept in ns
-    max_delay: SpanLike = "60s"  # kept in ns
-    multiplier: float = 2.0
-    jitter: float = 0.5
+    max_retries: int = option(3, Whole(0, 1_000_000), "The number of retries.")
+    base_delay: SpanLike = option(
+        "1s",
+        Span(),
+        "The wait before the first retry.",
+        more="Retry *n*, from 1, waits ``d = min(max_delay, base_delay * multiplier ** (n - 1))`` less a random part. "
+        "So it waits between ``(1 - jitter) * d`` and ``d``, both included.",
+    )  # kept in ns
+    max_delay: SpanLike = option("60s", Span(), "The longest wait, not below base_delay.")  # kept in ns
+    multiplier: float = option(2.0, Number(1, 1000), "The factor by which each further wait is longer.")
+    jitter: float = option(0.5, Number(0, 1), "The greatest share of a wait that is drawn at random.")
     transient: ErrorTypes | None = None
     business: ErrorTypes | None = None
     system: ErrorTypes | None = None
@@ -75,20 +73,15 @@ class RetryPolicy:
     on_alert: Callable[[Any, BaseException], object] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "max_retries", whole("max_retries", self.max_retries, 0, 1_000_000))
-        for name in ("base_delay", "max_delay"):
-            object.__setattr__(self, name, span_ns(name, getattr(self, name)))
-        if self.max_delay_ns < self.base_delay_ns:
-            raise ConfigurationError(f"max_delay: {self.max_delay_ns:,} ns is less than base_delay")
-        for name, least, most in (("multiplier", 1, 1000), ("jitter", 0, 1)):
-            value = getattr(self, name)
-            if not is_between(value, least, most):
-                raise ConfigurationError(f"{name}: {value!r} is not a number from {least} to {most:,}")
-            object.__setattr__(self, name, float(value))
-        self._list_types()
+        faults = read_options(self)
+        if not faults.has("base_delay", "max_delay") and self.max_delay_ns < self.base_delay_ns:
+            faults.append(ConfigurationError("max_delay", f"{self.max_delay_ns:,} ns is less than base_delay"))
+        with faults.kept():
+            self._list_types()
         for name in ("classify", "on_alert"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise ConfigurationError(f"{name}: {getattr(self, name)!r} cannot be called")
+                faults.append(ConfigurationError(name, f"{getattr(self, name)!r} cannot be called"))
+        faults.end()
 
     def __repr__(self) -> str:
         return written(self, span_text)
@@ -130,7 +123,7 @@ class RetryPolicy:
         if self.classify is not None:
             found = self.classify(error)
             if found not in _USUAL:
-                raise ConfigurationError(f"classify: it returned {found!r}, which is not one of {', '.join(_USUAL)}")
+                raise ConfigurationError("classify", f"it returned {found!r}, which is not one of {', '.join(_USUAL)}")
             return found
         for kind in type(error).__mro__:
             for name in _USUAL:
@@ -158,8 +151,8 @@ class RetryPolicy:
 def _types(name: str, given: Any) -> tuple[type[BaseException], ...]:
     types = (given,) if isinstance(given, type) else given
     if not isinstance(types, tuple):
-        raise ConfigurationError(f"{name}: {given!r} is not a tuple of exception types")
+        raise ConfigurationError(name, f"{given!r} is not a tuple of exception types")
     for kind in types:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-            raise ConfigurationError(f"{name}: {kind!r} is not an exception type")
+            raise ConfigurationError(name, f"{kind!r} is not an exception type")
     return types

@@ -212,13 +212,17 @@ def test_an_option_that_the_policy_in_force_does_not_have_is_refused_by_name(fil
         (LEVELS, "--timeout low=5", "--timeout low=5: priorities.low_timeout: 5 has no unit: give '5s' for seconds"),
         (LEVELS, "--timeout lwo=5ms", "--timeout lwo=5ms: priorities.lwo_timeout: did you mean low_timeout?"),
         (LEVELS, "--priority A=hihg", "--priority A=hihg: priorities.symbols.A: 'hihg' is not a level: did you mean"),
-        (LEVELS, "--capacity-ticks 0", "--capacity-ticks 0: worker_pool.queue_capacity: 0 is not a whole number >= 1"),
+        (
+            LEVELS,
+            "--capacity-ticks 0",
+            "--capacity-ticks 0: worker_pool.queue_capacity: 0 is not a whole number from 1",
+        ),
         (GUARDED, "--mark A=ioo", "--mark A=ioo: marks.A: 'ioo' is not a mark: did you mean 'io'?"),
         (GUARDED, "--policy fair", "resource_limits: Fair has no levels that could be held back"),
         (AGING, "--low-every often", "--low-every often: policy.low_every: 'often' is neither"),
         (AGING, "--coefficient 2", "--coefficient 2.0: policy.coefficient: classes has one for each class"),
         (AGING, "--class high=1", "--class high=1: policy.classes: 'urgent' is missing"),
-        (FAIR, "--weight x=y", "--weight x=y: policy.weights: x: 'y' is not a number"),
+        (FAIR, "--weight x=y", "--weight x=y: policy.weights.x: 'y' is not a number"),
         (FAIR, "--cpu-share 0", "--cpu-share 0.0: policy.cpu_share: 0.0 is not a number from 0.001"),
     ],
 )
@@ -249,11 +253,11 @@ def test_a_replay_by_a_file_runs_as_the_file_says(tmp_path: Path) -> None:
     [
         (
             "[worker_pool]\nmax_workers = -1\n",
-            "strand: a.toml: worker_pool.max_workers: -1 is not a whole number >= 0\n",
+            "strand: a.toml: worker_pool.max_workers: -1 is not a whole number from 0",
         ),
         (
             "[marks]\nA = 'io'\n",
-            "strand: a.toml: marks: they are for a guard; give resource_limits or ",
+            "strand: a.toml: marks: they are for a guard; give guard=strand.Guard(), in a file resource_limits, or ",
         ),
     ],
 )

@@ -104,10 +104,11 @@ def test_options_of_a_policy_are_refused_where_they_have_no_meaning(args: list[s
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["aging", "--class", "urgent=fast", *CLASSES[2:]], "classes: urgent: 'fast' is not a coeff"),
+        (["aging", "--class", "urgent=fast", *CLASSES[2:]], "classes.urgent: 'fast' is not a number"),
         (["aging", "--class", "high=2"], "classes: 'urgent' is missing"),
-        (["aging", "--low-every", "often"], "low_every: without classes"),
-        (["fair", "--weight", "x=y"], "weights: x: 'y' is not a number"),
+        (["aging", "--low-every", "often"], "low_every: 'often' is neither a whole number nor 'load'"),
+        (["aging", "--low-every", "8"], "low_every: without classes"),
+        (["fair", "--weight", "x=y"], "weights.x: 'y' is not a number"),
     ],
 )
 def test_what_a_policy_does_not_take_is_refused_by_it(args: list[str], says: str) -> None:

@@ -42,7 +42,6 @@ USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "sto
                 )
             },
         ),
-        (["--level-capacity-ticks", "low=few"], {"limits": Limits(level_capacity_ticks={"low": "few"})}),
         (["--strict", "--attachable", "--cores", "0"], {"strict": True, "attachable": True, "cores": [0]}),
     ],
 )

@@ -1,138 +1,287 @@
-"""Tables and keys that there are not, and values out of their range."""
+"""What is wrong in a configuration file: each problem is told, once, at the path of its key."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from strand.config.checking import check_span, check_table, keys_of, unknown
-from strand.config.tables import TABLES, ResourceLimits, RetryPolicy, WorkerPool
-from strand.errors import ConfigurationError
+import strand
+from strand.config.checking import TABLES, checked, keys_of
+from strand.options import options_in
+from strand.policies.every_policy import POLICIES
+from strand.policies.policy import Policy
+from strand.validate import Faults
 
 pytestmark = pytest.mark.python
 
+#: A value that each option refuses, by how it is kept.
+BAD: dict[str, Any] = {"Whole": "many", "Number": -1, "Choice": "never", "Span": "30 parsecs", "ByName": 3}
+#: The same, of options by name: one of the values is wrong.
+BAD_NAMES: dict[str, Any] = {"level_capacity_ticks": {"low": 0}, "hold": {"low": "x"}, "weights": {"burst_ms": -1}}
+CLASSES = {"urgent": 4, "high": 2, "normal": 1}
 
-def test_values_are_known_by_their_keys() -> None:
-    problems: list[str] = []
-    tables = {
-        "policy": {"name": "fifo"},
-        "priorities": {"low_timeout": "1s", "symbols": {"A": "low"}},
-        "worker_pool": None,
-    }
-    assert keys_of(tables, problems) == {
-        ("policy", "name"): "fifo",
-        ("priorities", "low_timeout"): "1s",
-        ("priorities", "symbols", "A"): "low",
-    }
-    assert problems == []
+
+def problems_of(tables: Mapping[Any, Any]) -> dict[str, str]:
+    """The reason of each problem by its path; no path has two."""
+    problems = Faults()
+    checked(keys_of(tables, problems), problems)
+    found = {problem.field: problem.reason for problem in problems}
+    assert len(found) == len(problems), [str(problem) for problem in problems]
+    assert all(str(problem) == f"{problem.field}: {problem.reason}" for problem in problems)
+    return found
+
+
+def bad(option: Any) -> tuple[Any, str]:
+    """A value that an option refuses, and the rest of the path of what is wrong with it."""
+    if option.name in BAD_NAMES:
+        value = BAD_NAMES[option.name]
+        return value, f".{next(iter(value))}"
+    return BAD[type(option.kind).__name__], ""
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_bad_value_is_a_problem_of_its_own_at_its_own_path(policy: str) -> None:
+    tables: dict[str, Any] = {"policy": {"name": policy}}
+    expected = set()
+    for option in options_in(POLICIES[policy]).values():
+        value, rest = bad(option)
+        if option.name == "timeouts":
+            levels = ("high", "retry", "normal", "low")
+            tables["priorities"] = {f"{level}_timeout": "30 parsecs" for level in levels}
+            expected |= {f"priorities.{level}_timeout" for level in levels}
+        else:
+            tables["policy"][option.name] = value
+            expected.add(f"policy.{option.name}{rest}")
+    for table, (_, keys) in TABLES.items():
+        if table == "resource_limits" and policy != "levels":
+            continue
+        tables[table] = {}
+        for name, key in keys.items():
+            tables[table][name], rest = bad(key.option)
+            expected.add(f"{table}.{name}{rest}")
+    if policy == "levels":
+        tables["marks"] = {"A": "ioo", "BRK.B": 5}
+        expected |= {"marks.A", 'marks."BRK.B"'}
+        tables["priorities"]["symbols"] = {"A": "hihg", "BRK.B": 5, "*": "lo"}
+        expected |= {"priorities.symbols.A", 'priorities.symbols."BRK.B"', "priorities.symbols.*"}
+    if policy == "fair":
+        tables["groups"] = {"A": 5, "B": "x\n"}
+        expected |= {"groups.A", "groups.B"}
+    tables |= {"polcy": {}, "monitoring": {"cpu_usage": {"warning": 75}, "memory_usag": {}}}
+    expected |= {"polcy", "monitoring.cpu_usage.warning", "monitoring.memory_usag"}
+    assert problems_of(tables).keys() == expected
 
 
 @pytest.mark.parametrize(
     ("tables", "says"),
     [
-        ({"polcy": {}}, "polcy: did you mean policy? It is no table; there are policy, priorities, groups, marks, "),
-        ({"x.y": {}}, '"x.y": it is no table'),
-        ({5: {}}, "5: it is no table"),
-        ({"policy": "fifo"}, "policy: 'fifo' is not a table of keys"),
-        ({"policy": ["fifo"]}, "policy: ['fifo'] is not a table of keys"),
-        ({"policy": {True: "fifo"}}, "policy.True: YAML reads this key as bool: put it in quotes"),
-        ({"policy": {"name": None}}, "policy.name: has no value: give one, or leave the key out"),
-        ({"priorities": {"symbols": "low"}}, "priorities.symbols: 'low' is not a table of keys"),
-        ({"priorities": {"symbols": {False: "low"}}}, "priorities.symbols.False: YAML reads this key as bool"),
-        ({"groups": {"BRK": {"B": "x"}}}, "groups.BRK: is a table: put a name that has a dot in quotes"),
-        ({"marks": {False: "io"}}, "marks.False: YAML reads this key as bool"),
-        ({"marks": "io"}, "marks: 'io' is not a table of keys"),
+        ({"polcy": {}}, {"polcy": "did you mean policy? It is no table; there are policy, priorities, groups, marks,"}),
+        ({"x.y": {}}, {'"x.y"': "it is no table"}),
+        ({5: {}}, {"5": "it is no table"}),
+        ({"policy": "fifo"}, {"policy": "'fifo' is not a table of keys"}),
+        ({"policy": {True: "fifo"}}, {"policy.True": "YAML reads this key as bool: put it in quotes"}),
+        ({"policy": {"name": None}}, {"policy.name": "has no value: give one, or leave the key out"}),
+        ({"priorities": {"symbols": "low"}}, {"priorities.symbols": "'low' is not a table of keys"}),
+        ({"priorities": {"symbols": {False: "low"}}}, {"priorities.symbols.False": "YAML reads this key as bool"}),
+        ({"groups": {"BRK": {"B": "x"}}}, {"groups.BRK": "is a table: put a name that has a dot in quotes"}),
+        ({"worker_pool": {"max_wokers": 1}}, {"worker_pool.max_wokers": "did you mean max_workers? It is no key of "}),
+        ({"worker_pool": {"max_workers": 1025}}, {"worker_pool.max_workers": "1025 is not a whole number from 0 to 1"}),
+        ({"worker_pool": {"max_workers": True}}, {"worker_pool.max_workers": "True is not a whole number"}),
+        ({"worker_pool": {"max_workers": 2.0}}, {"worker_pool.max_workers": "2.0 is not a whole number"}),
+        ({"worker_pool": {"queue_capacity": 0}}, {"worker_pool.queue_capacity": "0 is not a whole number from 1 to 2"}),
+        ({"worker_pool": {"on_full": "shedd"}}, {"worker_pool.on_full": "'shedd' is not one of block, drop_newest, "}),
         (
-            {"priorities": {"symbols": {"BRK": {"B": "low"}}}},
-            "priorities.symbols.BRK: is a table: put a name that has a dot ",
+            {"worker_pool": {"level_capacity_ticks": {"lo": 5}}, "policy": {"name": "levels"}},
+            {"worker_pool.level_capacity_ticks.lo": "'lo' is not a level: did you mean 'low'?"},
+        ),
+        (
+            {"worker_pool": {"level_capacity_ticks": {"low": 5}}},
+            {"worker_pool.level_capacity_ticks": "the policy 'fifo' has no levels; give policy=Levels(), in a file "},
+        ),
+        (
+            {"worker_pool": {"on_full": "shed", "total_capacity_ticks": 5}},
+            {"worker_pool.on_full": "'shed' drops the lowest level first, and the policy 'fifo' has no levels"},
+        ),
+        (
+            {"worker_pool": {"on_full": "shed"}, "policy": {"name": "levels"}},
+            {"worker_pool.on_full": "'shed' makes room at a bound over all strands; give total_capacity_ticks"},
+        ),
+        (
+            {"worker_pool": {"on_full": "conflate", "total_capacity_ticks": 5}},
+            {"worker_pool.on_full": "'conflate' makes room on one strand only, and total_capacity_ticks is a bound"},
+        ),
+        (
+            {"worker_pool": {"min_workers": 3, "python_workers": 4, "max_workers": 2}},
+            {
+                "worker_pool.min_workers": "3 is not a whole number from 1 to 2",
+                "worker_pool.python_workers": "4 is not a whole number from 1 to 2",
+            },
+        ),
+        ({"retry_policy": {"max_attempts": 0}}, {"retry_policy.max_attempts": "0 is not a whole number from 1 to 1,0"}),
+        ({"retry_policy": {"initial_backoff": 30}}, {"retry_policy.initial_backoff": "30 is not text with a unit"}),
+        ({"retry_policy": {"initial_backoff": 1.5}}, {"retry_policy.initial_backoff": "1.5 is not text with a unit"}),
+        ({"retry_policy": {"max_backoff": "1ms"}}, {"retry_policy.max_backoff": "1,000,000 ns is less than base_dela"}),
+        ({"retry_policy": {"initial_backoff": "1h", "max_backoff": "2 x"}}, {"retry_policy.max_backoff": "'2 x' is n"}),
+        ({"retry_policy": {"multiplier": float("inf")}}, {"retry_policy.multiplier": "inf is not a number from 1 to"}),
+        ({"retry_policy": {"jitter": float("nan")}}, {"retry_policy.jitter": "nan is not a number from 0 to 1"}),
+        ({"resource_limits": {"cpu_threshold": 0}}, {"resource_limits.cpu_threshold": "0 is not a number above 0"}),
+        ({"resource_limits": {"memory_threshold": 75}}, {"resource_limits.memory_threshold": "75 is not a number"}),
+        ({"resource_limits": {"io_queue_threshold": 0.5}}, {"resource_limits.io_queue_threshold": "0.5 is not a whol"}),
+        ({"policy": {"name": "level"}}, {"policy.name": "'level': did you mean levels? It is no policy; there are fi"}),
+        ({"policy": {"name": 3}}, {"policy.name": "3: it is no policy"}),
+        ({"policy": {"since": "created"}}, {"policy.since": "it is not an option of the policy fifo, but of levels"}),
+        ({"policy": {"name": "levels", "sinse": "x"}}, {"policy.sinse": "did you mean since? It is no option of "}),
+        ({"policy": {"name": "levels", "hold": {"low": 30}}}, {"policy.hold.low": "30 is not text with a unit"}),
+        ({"policy": {"name": "levels", "hold": {"lo": "30s"}}}, {"policy.hold.lo": "'lo' is not a level: did you mea"}),
+        ({"policy": {"name": "levels", "timeouts": {}}}, {"policy.timeouts": "give priorities.low_timeout and the li"}),
+        (
+            {"policy": {"name": "fifo"}, "priorities": {"low_timeout": "1s"}},
+            {"priorities.low_timeout": "the policy fifo has no timeouts: give policy.name = "},
+        ),
+        ({"priorities": {"lwo_timeout": "1s"}}, {"priorities.lwo_timeout": "did you mean low_timeout? It is no key o"}),
+        (
+            {"priorities": {"immediate_timeout": "1s", "high_timeout": 30}},
+            {
+                "priorities.immediate_timeout": "has no timeout, because no level is higher",
+                "priorities.high_timeout": "30 is not text with a unit",
+            },
+        ),
+        (
+            {"priorities": {"high_timeout": "2m", "retry_timeout": "1m", "low_timeout": "30s"}},
+            {
+                "priorities.retry_timeout": "60,000,000,000 ns is less than the 120,000,000,000 ns of the higher level",
+                "priorities.low_timeout": "30,000,000,000 ns is less than the 60,000,000,000 ns of the higher level",
+            },
+        ),
+        (
+            {"policy": {"name": "aging", "low_every": 0, "classes": {"urgent": 1, "high": 2, "normal": 3}}},
+            {"policy.classes": "'urgent' has 1, less than 2 of the lower class 'high'", "policy.low_every": "0 is not"},
+        ),
+        (
+            {"policy": {"name": "aging", "classes": {"urgent": 0, "high": 2, "normal": 1}},
+             "priorities": {"symbols": {"A": "urgent"}}},
+            {"policy.classes.urgent": "0 is not a number from 0.001 to 1,000,000 points per second"},
+        ),
+        (
+            {"policy": {"name": "fair", "slice_ms": -1, "weights": {"burst_ms": -1, "slice_ms": 0, "fine": 1, "*": 1}}},
+            {
+                "policy.slice_ms": "-1 is not a number from 0.001 to 60,000 ms",
+                "policy.weights.burst_ms": "-1 is not a number from 0.001 to 1,000",
+                "policy.weights.slice_ms": "0 is not a number",
+                "policy.weights.*": "no group is named",
+            },
+        ),
+        (
+            {"policy": {"name": "levels"}, "priorities": {"symbols": {"A\n": "low", "": "low"}}},
+            {"priorities.symbols": ""},
+        ),
+        (
+            {"priorities": {"symbols": {"A": "high", "B": "low"}}},
+            {"priorities.symbols": 'Fifo has no priorities; give policy=Levels() or Aging(), in a file policy.name = '},
+        ),
+        (
+            {"policy": {"name": "fair"}, "priorities": {"symbols": {"A": "low"}}},
+            {"priorities.symbols": "Fair has groups, and no priorities: give groups"},
+        ),
+        (
+            {"policy": {"name": "aging", "classes": CLASSES}, "priorities": {"symbols": {"A": ["urgent"]}}},
+            {"priorities.symbols.A": "('urgent',) is not a priority: give a whole number, one of urgent"},
+        ),
+        ({"groups": {"A": "x", "B": "y"}}, {"groups": "Fifo has no groups; give policy=Fair(), in a file policy.name"}),
+        ({"marks": {"A": "io"}}, {"marks": "they are for a guard; give guard=strand.Guard(), in a file resource_limi"}),
+        (
+            {"marks": {"A": "ioo", "C": ["io", ["io"]], "D": "io"}, "resource_limits": {"cpu_threshold": 0.5}},
+            {"marks.A": "'ioo' is not a mark: did you mean 'io'? give io or frees_memory", "marks.C": "['io'] is not"},
+        ),
+        (
+            {"policy": {"name": "aging"}, "marks": {"A": "io"}, "resource_limits": {"io_queue_threshold": 5}},
+            {"resource_limits": "Aging has no levels that could be held back; give policy=Levels(), in a file "},
         ),
     ],
-)
-def test_what_is_no_table_and_no_key_is_named_by_its_path(tables: dict[Any, Any], says: str) -> None:
-    problems: list[str] = []
-    assert keys_of(tables, problems) == {}
-    assert len(problems) == 1
-    assert problems[0].startswith(says)
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_cure(tables: dict[Any, Any], says: dict[str, str]) -> None:
+    if says == {"priorities.symbols": ""}:  # two names that are none, in one table
+        problems = Faults()
+        checked(keys_of(tables, problems), problems)
+        assert [str(problem) for problem in problems] == [
+            "priorities.symbols: 'A\\n' has a control character: give the symbol another name",
+            "priorities.symbols: a name is empty",
+        ]
+        return
+    found = problems_of(tables)
+    assert found.keys() == says.keys()
+    for field, reason in says.items():
+        assert found[field].startswith(reason)
+
+
+def test_what_is_wrong_in_one_table_hides_nothing_in_another() -> None:
+    found = problems_of(
+        {
+            "policy": {"name": "levels", "since": "never"},
+            "priorities": {"symbols": {"A": "hihg", "B": 3}},
+            "worker_pool": {"on_full": "shed"},
+        }
+    )
+    assert list(found) == ["policy.since", "worker_pool.on_full", "priorities.symbols.A", "priorities.symbols.B"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "policy"),
+    [
+        ({}, strand.Fifo()),
+        ({"policy": {"name": "levels", "since": "created"}}, strand.Levels(since="created")),
+        ({"policy": {"name": "levels", "hold": {"low": "30s"}}}, strand.Levels(hold={"low": "30s"})),
+        ({"priorities": {"low_timeout": "5ms", "high_timeout": "1us"}}, strand.Levels({"low": "5ms", "high": "1us"})),
+        ({"priorities": {"immediate_timeout": "0s", "low_timeout": "1h"}}, strand.Levels({"low": "1h"})),
+        ({"resource_limits": {"cpu_threshold": 1}}, strand.Levels()),
+        ({"policy": {"name": "aging", "classes": CLASSES, "low_every": "load"}}, strand.Aging(None, "load", CLASSES)),
+        ({"policy": {"name": "fair", "weights": {"x": 2}}}, strand.Fair(weights={"x": 2})),
+    ],
+)  # fmt: skip
+def test_a_policy_is_made_of_its_options_and_timeouts(tables: dict[str, Any], policy: Policy) -> None:
+    problems = Faults()
+    assert checked(keys_of(tables, problems), problems).policy == policy
+    assert problems == []
+
+
+def test_tables_give_the_options_of_their_classes() -> None:
+    problems = Faults()
+    tables = {
+        "policy": {"name": "levels"},
+        "worker_pool": {"max_workers": 9, "on_full": "raise"},
+        "priorities": {"symbols": {"BRK.B": "high", "*": "low"}},
+        "marks": {"A": "io", "B": ["io", "frees_memory"], "*": "frees_memory"},
+        "resource_limits": {"memory_threshold": 0.5},
+        "retry_policy": {"max_attempts": 1, "multiplier": 3, "max_backoff": "1m"},
+    }
+    found = checked(keys_of(tables, problems), problems)
+    assert problems == []
+    assert (found.pool, found.limits) == (strand.Pool(workers=9), strand.Limits(on_full="raise"))
+    assert found.priorities == {"BRK.B": "high", "*": "low"}
+    assert found.marks == {"A": "io", "B": ("io", "frees_memory"), "*": "frees_memory"}
+    assert found.guard == strand.Guard(cpu=None, memory=0.5, io_pressure=None)
+    assert found.retry == strand.RetryPolicy(
+        max_retries=0, base_delay="100ms", multiplier=3, max_delay="1m", jitter=0.1
+    )
+    assert checked({("resource_limits", "io_queue_threshold"): 7}, problems).guard == strand.Guard(
+        cpu=None, memory=None, io_queue=7
+    )
 
 
 def test_aliases_that_grow_are_not_written_out() -> None:
     bomb: list[Any] = ["x"] * 10
-    for _ in range(30):
-        bomb = [bomb] * 10
-    problems: list[str] = []
-    keys_of({"policy": bomb}, problems)
-    check_table("worker_pool", WorkerPool, {("worker_pool", "max_workers"): bomb}, problems)
-    assert len(problems) == 2
-    assert max(map(len, problems)) < 200
-
-
-def test_a_table_takes_what_is_in_its_ranges() -> None:
-    problems: list[str] = []
-    given = {
-        ("retry_policy", "multiplier"): 3,
-        ("retry_policy", "max_backoff"): "1m",
-        ("worker_pool", "max_workers"): 9,
-    }
-    assert check_table("retry_policy", RetryPolicy, given, problems) == RetryPolicy(multiplier=3.0, max_backoff="1m")  # type: ignore[arg-type]
-    limits = {("resource_limits", "cpu_threshold"): 1, ("resource_limits", "io_queue_threshold"): 1}
-    assert check_table("resource_limits", ResourceLimits, limits, problems).cpu_threshold == 1.0
-    assert problems == []
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "says"),
-    [
-        ("worker_pool.max_wokers", 1, "did you mean max_workers? It is no key of worker_pool; there are max_workers, "),
-        ("worker_pool.max_workers", -1, "-1 is not a whole number >= 0"),
-        ("worker_pool.max_workers", 1025, "1025 is not a whole number <= 1024"),
-        ("worker_pool.max_workers", True, "True is not a whole number"),
-        ("worker_pool.max_workers", 2.0, "2.0 is not a whole number"),
-        ("worker_pool.queue_capacity", 0, "0 is not a whole number >= 1"),
-        ("worker_pool.queue_capacity", "1k", "'1k' is not a whole number"),
-        ("retry_policy.max_attempts", 0, "0 is not a whole number >= 1"),
-        ("retry_policy.initial_backoff", 30, "30 is not text with a unit, such as '30s'"),
-        ("retry_policy.initial_backoff", 1.5, "1.5 is not text with a unit"),
-        (
-            "retry_policy.initial_backoff",
-            "30 parsecs",
-            "'30 parsecs' is not a span of time: 'parsecs' is not a unit: give ",
-        ),
-        ("retry_policy.max_backoff", "1ms", "'1ms' is less than the '100ms' of initial_backoff"),
-        ("retry_policy.multiplier", 0.5, "0.5 is not a number >= 1.0"),
-        ("retry_policy.multiplier", float("inf"), "inf is not a number <= 1000.0"),
-        ("retry_policy.jitter", float("nan"), "nan is not a number >= 0.0"),
-        ("retry_policy.jitter", "half", "'half' is not a number"),
-        ("resource_limits.cpu_threshold", 0, "0 is not a number > 0.0"),
-        ("resource_limits.memory_threshold", 75, "75 is not a number <= 1.0"),
-        ("resource_limits.io_queue_threshold", 0.5, "0.5 is not a whole number"),
-    ],
-)
-def test_what_is_out_of_range_is_named_by_its_path(key: str, value: Any, says: str) -> None:
-    name, _, rest = key.partition(".")
-    problems: list[str] = []
-    check_table(name, TABLES[name], {(name, rest): value}, problems)
-    assert len(problems) == 1
-    assert problems[0].startswith(f"{key}: {says}")
-
-
-def test_a_wrong_backoff_is_not_held_against_the_other_one() -> None:
-    problems: list[str] = []
-    given = {("retry_policy", "initial_backoff"): "1h", ("retry_policy", "max_backoff"): "2 x"}
-    check_table("retry_policy", RetryPolicy, given, problems)
-    assert len(problems) == 1
-
-
-def test_spans_of_files_are_text() -> None:
-    assert check_span("250us") == "250us"
-    for value in (5, 5.0, None, "0s", "1.5ns"):
-        with pytest.raises(ConfigurationError) as error:
-            check_span(value)
-        assert "timedelta" not in str(error.value)
-
-
-def test_a_near_name_is_offered_and_no_other() -> None:
-    assert (
-        unknown("fiffo", "policy", ["fifo", "levels"]) == "did you mean fifo? It is no policy; there are fifo, levels"
+    table: dict[str, Any] = {"a": "x"}
+    for _ in range(40):
+        bomb, table = [bomb] * 10, dict.fromkeys("abcdefghij", table)
+    found = problems_of(
+        {
+            "policy": {"name": "levels", "hold": table, "since": bomb},
+            "priorities": bomb,
+            "worker_pool": {"max_workers": bomb, "level_capacity_ticks": bomb},
+            "retry_policy": {"multiplier": bomb, "initial_backoff": bomb},
+        }
     )
-    assert unknown("xyz", "policy", ["fifo"]) == "it is no policy; there is fifo"
+    assert found.keys() >= {"priorities", "policy.since", "worker_pool.max_workers", "retry_policy.multiplier"}
+    assert max(map(len, found.values())) < 300

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import strand
-from strand.config.configuration import DEFAULT, FOLLOWS, Config, check_file, plain
-from strand.config.tables import ResourceLimits, WorkerPool
+from strand.config.configuration import DEFAULT, FOLLOWS, Config, check_file
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -56,7 +55,6 @@ def test_a_file_says_what_the_dispatcher_is_given(file: Path) -> None:
         "guard": strand.Guard(cpu=0.5, memory=None, io_queue=7),
         "marks": {"AAAHD": "io"},
     }
-    assert config.guard_options() == {"cpu": 0.5, "memory": None, "io_queue": 7}
     assert config.scheduler_options() == {
         "policy": strand.Levels({"low": "5ms"}, since="created"),
         "retry": strand.RetryPolicy(max_retries=2, base_delay="100ms", max_delay="30s", jitter=0.1),
@@ -114,11 +112,9 @@ def test_a_config_is_frozen_and_has_the_defaults() -> None:
         "priorities": {},
         "capacity_ticks": 65_536,
     }
-    assert config.guard_options() == {}
-    only = Config(resource_limits=ResourceLimits(memory_threshold=0.5))
-    assert only.guard_options() == {"cpu": None, "memory": 0.5, "io_pressure": None}
+    assert config.guard is None
     assert config.scheduler_options() == {}, "a file that says nothing changes nothing"
-    assert Config(worker_pool=WorkerPool(total_capacity_ticks=7)).scheduler_options()["max_queue"] == 7
+    assert Config(limits=strand.Limits(total_capacity_ticks=7)).scheduler_options()["max_queue"] == 7
 
 
 def test_entries_tell_where_each_value_comes_from(file: Path) -> None:
@@ -139,13 +135,13 @@ def test_entries_tell_where_each_value_comes_from(file: Path) -> None:
 def test_all_that_is_wrong_is_told_by_check_and_the_first_by_load(tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text('[polcy]\n[policy]\nname = "levels"\nsince = 1\n[worker_pool]\nmax_workers = "all"\n')
-    found, problems = check_file(file)
-    assert found is None
-    assert [problem.split(":")[0] for problem in problems] == ["polcy", "policy.since", "worker_pool.max_workers"]
+    _, problems = check_file(file)
+    assert [problem.field for problem in problems] == ["polcy", "policy.since", "worker_pool.max_workers"]
     with pytest.raises(ConfigurationError) as error:
         Config.load(file)
     assert str(error.value).startswith(f"{file}: polcy: did you mean policy?")
     assert str(error.value).endswith(f"(and 2 more: strand config check {file})")
+    assert [each.field for each in error.value.each()] == [problem.field for problem in problems]
 
 
 def test_other_values_win_and_it_is_told_of_what(file: Path) -> None:
@@ -163,7 +159,7 @@ def test_other_values_win_and_it_is_told_of_what(file: Path) -> None:
     origins = {entry.key: entry.origin for entry in found.entries()}
     assert origins["worker_pool.max_workers"] == "--workers 2"
     assert origins["worker_pool.queue_capacity"] == str(file)
-    assert config.worker_pool.max_workers == 1
+    assert config.pool.workers == 1
     with pytest.raises(ConfigurationError, match=r"^--timeout low=5 x: priorities.low_timeout: '5 x' is no"):
         config.overridden({("priorities", "low_timeout"): ("5 x", "--timeout low=5 x")})
 
@@ -177,7 +173,7 @@ def test_a_policy_takes_the_place_of_all_that_orders(tmp_path: Path, policy: Pol
     assert (found.policy, found.priorities) == (policy, {})
     keys = ["policy.since", "priorities.low_timeout", "priorities.symbols.AAAHD", "priorities.symbols.*"]
     assert [line.split(" ")[0] for line in lines] == [*(["policy.name"] if name != "levels" else []), *keys]
-    assert found.worker_pool.queue_capacity == 1000
+    assert found.limits.capacity_ticks == 1000
 
 
 def test_groups_are_set_aside_with_their_policy(tmp_path: Path) -> None:
@@ -188,14 +184,8 @@ def test_groups_are_set_aside_with_their_policy(tmp_path: Path) -> None:
 
 
 def test_limits_stay_and_are_refused_under_a_policy_without_levels(file: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"^resource_limits: Aging has no levels .* policy.name = \"levels\""):
+    with pytest.raises(ConfigurationError, match=r"^resource_limits: Aging has no levels .* policy.name = 'levels'"):
         Config.load(file).overridden({("policy", "name"): ("aging", "--policy aging")})
-
-
-def test_an_option_is_shown_as_a_file_has_it() -> None:
-    assert plain(strand.Levels, "since", "entered") == "entered"
-    assert plain(strand.Levels, "timeouts", {"low": 5_000_000}) == {"low": "5ms"}
-    assert plain(strand.Levels, "timeouts", (5_000, True)) == ["5us", True]
 
 
 OPERATORS = """
@@ -236,7 +226,7 @@ def test_the_file_of_an_operator_does_what_each_key_says(tmp_path: Path, wrapped
         ("napoleon_scheduler: {monitoring: {}}", "napoleon_scheduler.monitoring: put it beside that table"),
         ("napoleon_scheduler: {marks: {A: io}}", "napoleon_scheduler.marks: a scheduler has no symbols"),
         ("monitoring: {cpu_usag: {}}", "monitoring.cpu_usag: did you mean cpu_usage"),
-        ("monitoring: {cpu_usage: {warning: 75}}", "monitoring.cpu_usage.warning: 75 is not a share from 0 to 1"),
+        ("monitoring: {cpu_usage: {warning: 75}}", "monitoring.cpu_usage.warning: 75 is not a number from 0 to 1"),
         (
             "monitoring: {cpu_usage: {warning: 0.9, critical: 0.8}}",
             "critical: 0.8 is below warning",
@@ -245,14 +235,12 @@ def test_the_file_of_an_operator_does_what_each_key_says(tmp_path: Path, wrapped
         ("monitoring: {queue_metrics: {rate: {}}}", "monitoring.queue_metrics.rate: "),
         (
             "monitoring: {queue_metrics: {starvation_count: {warning: 0.5}}}",
-            "0.5 is not a whole number >= 0",
+            "0.5 is not a whole number from 0",
         ),
     ],
 )
 def test_a_key_that_cannot_have_an_effect_where_it_stands_is_an_error(tmp_path: Path, text: str, says: str) -> None:
     pytest.importorskip("yaml")
     (tmp_path / "a.yaml").write_text(text)
-    found, problems = check_file(tmp_path / "a.yaml")
-    assert found is None
-    assert len(problems) == 1
-    assert says in problems[0]
+    _, [problem] = check_file(tmp_path / "a.yaml")
+    assert says in str(problem)

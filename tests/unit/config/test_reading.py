@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strand.config.reading import format_of, key_text, read_file
+from strand import validate
+from strand.config.reading import format_of, read_file
 from strand.errors import ConfigurationError, MissingExtraError
 
 pytestmark = pytest.mark.python
@@ -70,5 +71,5 @@ def test_yaml_without_its_package_names_the_extra(tmp_path: Path, monkeypatch: p
 
 def test_formats_go_by_the_ending_and_keys_with_dots_are_in_quotes() -> None:
     assert [format_of(name) for name in ("a.toml", "b.yaml", "c.d.yml")] == ["toml", "yaml", "yaml"]
-    assert key_text(("priorities", "symbols", "BRK.B")) == 'priorities.symbols."BRK.B"'
-    assert key_text(("priorities", "symbols", "*")) == "priorities.symbols.*"
+    assert validate.path(*("priorities", "symbols", "BRK.B")) == 'priorities.symbols."BRK.B"'
+    assert validate.path(*("priorities", "symbols", "*")) == "priorities.symbols.*"

@@ -9,6 +9,7 @@ import pytest
 
 from strand.config.configuration import Config, check_file
 from strand.config.template import template
+from strand.dispatch.guard import Guard
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Levels
 
@@ -31,11 +32,9 @@ def set_by(text: str, policy: str) -> str:
     """The text with all keys set that a policy has options for, and those of tables that all have."""
     lines, is_of_another = [], False
     for line in text.replace('"fifo"', f'"{policy}"').splitlines():
-        if found := re.match(
-            r" *# (?:An option of the policy (\w+)\.|The policy (\w+) has|For (fair) a name|.*; for (levels)\.)", line
-        ):
-            is_of_another = policy not in found.groups()
-        elif line.strip().startswith("# ") or not line.strip():
+        if found := re.match(r" *# (?:For (\w+)[:,] |For (fair) a name|.*; for (levels)\.|Under (Levels), )", line):
+            is_of_another = policy not in (each and each.lower() for each in found.groups())
+        elif not line.strip() or (line.strip().startswith("# ") and not "".join(lines[-1:]).strip().startswith("# ")):
             is_of_another = False
         lines.append(line if is_of_another else re.sub(r"^( *)#(?! )", r"\1", line))
     return "\n".join(lines)
@@ -46,13 +45,12 @@ def test_what_is_not_set_can_be(tmp_path: Path, form: str) -> None:
     (tmp_path / f"a.{form}").write_text(set_by(template(form), "levels"))
     found, problems = check_file(tmp_path / f"a.{form}")
     assert problems == []
-    assert found is not None
     assert found.policy == Levels()
     assert dict(found.priorities) == {"*": "normal"}
     assert dict(found.marks) == {"*": "io"}
-    assert found.worker_pool.max_workers == 4
-    assert found.worker_pool.level_capacity_ticks == {"low": 500_000}
-    assert found.guard_options() == {"cpu": 0.8, "memory": 0.75, "io_queue": 100}
+    assert found.pool.workers == 4
+    assert found.limits.level_capacity_ticks == {"low": 500_000}
+    assert found.guard == Guard()
 
 
 @pytest.mark.parametrize("form", ["toml", "yaml"])
@@ -66,7 +64,6 @@ def test_the_options_of_each_policy_can_be_set_as_they_stand(tmp_path: Path, pol
     (tmp_path / f"a.{form}").write_text(text[:priorities] + text[pool:limits])
     found, problems = check_file(tmp_path / f"a.{form}")
     assert problems == []
-    assert found is not None
     assert found.policy == POLICIES[policy]()
 
 

@@ -226,12 +226,12 @@ def test_a_state_is_loaded_only_where_there_are_bounds_again(tmp_path: Any) -> N
         ({"total_capacity_ticks": 0}, "total_capacity_ticks: 0 is not a whole number from 1"),
         ({"total_capacity_ticks": -1}, "total_capacity_ticks: -1 is not a whole number from 1"),
         ({"total_capacity_ticks": True}, "total_capacity_ticks: True is not a whole number"),
-        ({"level_capacity_ticks": {"low": 0}, "policy": STILL}, "level_capacity_ticks: low: 0 is not a whole number"),
+        ({"level_capacity_ticks": {"low": 0}, "policy": STILL}, "level_capacity_ticks.low: 0 is not a whole number"),
         (
             {"level_capacity_ticks": {"lo": 1}, "policy": STILL},
-            "level_capacity_ticks: 'lo' is not a level: did you mean",
+            "level_capacity_ticks.lo: 'lo' is not a level: did you mean",
         ),
-        ({"level_capacity_ticks": 5, "policy": STILL}, "level_capacity_ticks: int is not a dict of ticks by level"),
+        ({"level_capacity_ticks": 5, "policy": STILL}, "level_capacity_ticks: int is not a dict of values by name"),
         ({"level_capacity_ticks": {"low": 1}}, "level_capacity_ticks: the policy 'fifo' has no levels; give policy="),
         (
             {"on_full": "shed", "total_capacity_ticks": 5},

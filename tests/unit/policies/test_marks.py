@@ -23,7 +23,7 @@ def test_marks_are_bits(given: Any, bits: int) -> None:
     ("given", "says"),
     [
         ("free_memory", "marks: 'free_memory' is not a mark: did you mean 'frees_memory'"),
-        (["io", 3], "marks: 3 is not a mark: give io or frees_memory, or a set of both"),
+        (["io", 3], "marks: 3 is not a mark: give io or frees_memory, or several of them"),
         (None, "marks: None is not a mark"),
     ],
 )

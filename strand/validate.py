@@ -77,7 +77,7 @@ class Faults(list[ConfigurationError]):
             self += error.each()
 
     def has(self, *fields: str) -> bool:
-        """Whether one of these fields, or a part of it, is wrong."""
+        """Returns whether one of these fields, or a part of it, is wrong."""
         return any(fault.field.partition(".")[0] in fields for fault in self)
 
     def end(self) -> None:

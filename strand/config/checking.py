@@ -250,7 +250,7 @@ def unknown(name: Any, what: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the keys of a file give."""
+    """Options that the keys of a file give."""
 
     policy: Policy
     priorities: Mapping[str, Any]
@@ -263,7 +263,7 @@ class Checked:
 
 
 def checked(given: Mapping[Key, Any], problems: Faults) -> Checked:
-    """What a file gives. What is wrong is added to ``problems`` and left out, so that all else is checked."""
+    """Checks all keys of a file and returns what they give. Adds what is wrong to ``problems``, and leaves it out."""
     policy, has_classes = _policy(given, problems)
     for key in given:
         if key[0] in TABLES and key[1] not in (known := TABLES[key[0]][1]):
@@ -288,7 +288,7 @@ def checked(given: Mapping[Key, Any], problems: Faults) -> Checked:
 
 
 def has_units(where: str, value: Any, problems: Faults) -> bool:
-    """Whether the spans of a value are text: a number in a file has no unit, and is added to ``problems``."""
+    """Returns whether the spans of a value are text. A number in a file has no unit, and is added to ``problems``."""
     parts = {f"{where}.{_path(name)}": part for name, part in value.items()} if isinstance(value, Mapping) else {}
     wrong = [
         ConfigurationError(at, f"{shown(part)} is not text with a unit, such as '30s' or '250us'")
@@ -350,7 +350,7 @@ def _object(of: type[T], given: Mapping[Key, Any], problems: Faults) -> T:
 
 
 def _check_together(pool: Pool, limits: Limits, policy: Policy, problems: Faults) -> None:
-    """What does not go with each other, and with the policy, is added to ``problems``."""
+    """Adds to ``problems`` what does not go with each other, and with the policy."""
     bounds, workers = _in_table(Limits), _in_table(Pool)
     try:
         capacities(limits, str(policy.core_name))

@@ -160,7 +160,7 @@ class Config:
 
     @property
     def _says_retry(self) -> bool:
-        """Whether the file has keys of ``retry_policy``, or somebody has chosen another one than the usual."""
+        """Returns whether the file has keys of ``retry_policy``, or somebody has chosen another one than the usual."""
         return any(key[0] == "retry_policy" for key in self._given) or self.retry != _USUAL.retry
 
     @property
@@ -220,7 +220,7 @@ def has_monitoring(path: str | os.PathLike[str]) -> bool:
 
 
 def _checked(given: Mapping[Key, tuple[Any, str]], problems: Faults) -> tuple[Config, Faults]:
-    """What the values say, and the problems, those before and more."""
+    """Returns what the values say, and the problems, those before and more."""
     found = checked({key: value for key, (value, _) in given.items()}, problems)
     options: dict[str, Any] = {one.name: getattr(found, one.name) for one in fields(Checked)}
     for name in ("priorities", "groups", "marks"):

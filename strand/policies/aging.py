@@ -64,7 +64,8 @@ class Aging(Policy):
         None,
         _COEFFICIENT,
         "Points that a strand gains per second of waiting.",
-        unset="1, if there are no classes",
+        unset="1",
+        more="It is not given beside classes.",
         flag=None,
     )
     low_every: int | Literal["load"] | None = option(

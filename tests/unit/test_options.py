@@ -11,7 +11,7 @@ import pytest
 import strand
 from strand.errors import ConfigurationError, UnknownOptionError
 from strand.feeds import InflateLimits, Selection
-from strand.options import check_apart, named_fields, options_of, refuse_unknown
+from strand.options import Option, check_apart, named_fields, options_in, options_of, refuse_unknown
 
 pytestmark = pytest.mark.python
 
@@ -98,3 +98,50 @@ def test_an_object_of_options_is_made_as_ever() -> None:
     pool = strand.Pool(workers=2, cores=None)
     assert pickle.loads(pickle.dumps(pool)) == pool
     assert replace(pool, workers=3).cores is None
+
+
+DECLARED = [strand.Pool, strand.Limits, strand.Levels, strand.Aging, strand.Fair, strand.Guard, strand.RetryPolicy]
+BAD: dict[str, Any] = {"Whole": 0.5, "Number": float("nan"), "Choice": "no such", "Span": 30, "ByName": []}
+
+
+def checked(kind: type[Any]) -> dict[str, Option]:
+    """The options of a class that are checked as it is made."""
+    return {name: one for name, one in options_in(kind).items() if type(one.kind).__name__ in BAD}
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_every_bad_value_of_a_class_of_options_is_told_at_once_by_its_field(kind: Any) -> None:
+    bad = {name: BAD[type(one.kind).__name__] for name, one in checked(kind).items()}
+    assert bad
+    for name, value in bad.items():
+        with pytest.raises(ConfigurationError, match=f"^{name}: ") as caught:
+            kind(**{name: value})
+        assert [(error.field, f"{name}: {error.reason}") for error in caught.value.each()] == [
+            (name, str(caught.value))
+        ]
+    with pytest.raises(ConfigurationError) as caught:
+        kind(**bad)
+    assert [error.field for error in caught.value.each()] == list(bad)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert [(error.field, error.reason) for error in again.each()] == [
+        (error.field, error.reason) for error in caught.value.each()
+    ]
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_none_is_taken_where_it_has_a_meaning(kind: Any) -> None:
+    for name, one in checked(kind).items():
+        if one.unset and name != "coefficient":
+            assert getattr(kind(**{name: None}), name) is None
+        elif not one.unset:
+            with pytest.raises(ConfigurationError, match=f"^{name}: None is not|^{name}: NoneType is not"):
+                kind(**{name: None})
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_the_documentation_of_a_class_has_each_declaration(kind: Any) -> None:
+    text = " ".join((kind.__doc__ or "").split())
+    for name, one in options_in(kind).items():
+        assert f" {name}: {one.text}" in text
+        assert one.kind.range in text.replace(one.kind.range.capitalize(), one.kind.range) or one.kind.range == ""
+        assert one.unset in text

@@ -260,3 +260,33 @@ def test_a_saved_run_goes_on_with_its_snapshots(tmp_path: Any) -> None:
         at: values for at, values in sums.items() if at > second.times[0]
     }
     assert_as_expected(first, ticks[:200], WAIT, "the first half")
+
+
+def test_rows_that_begin_anew_with_a_day_are_zeros_in_the_snapshots_from_its_first_tick_on() -> None:
+    handler = compiled()
+    ticks = ticks_of(8, 300)
+    for at in (100, 200):  # a day's end, each symbol's clear record between two of its ticks
+        clears = slice(at, at + len(SYMBOLS))
+        ticks["instrument_id"][clears] = np.arange(len(SYMBOLS))
+        ticks["action"][clears], ticks["kind"][clears] = b"R", strand.ticks.KIND_STATUS
+        ticks["ts_recv"][clears] = ticks["ts_recv"][:at].max() + 50
+        ticks["ts_recv"][at + len(SYMBOLS) :] += 130
+    expected, n = {}, np.zeros(len(SYMBOLS), np.int64)
+    feed, at_ns, cleared = int(ticks["ts_recv"][0]), -(-int(ticks["ts_recv"][0]) // EVERY) * EVERY, False
+    for tick in ticks:
+        while at_ns < max(feed, int(tick["ts_recv"])):
+            expected[at_ns] = n.tolist()
+            at_ns += EVERY
+        feed = max(feed, int(tick["ts_recv"]))
+        if cleared and tick["action"] != b"R":
+            n[:] = 0
+        cleared = tick["action"] == b"R"
+        n[tick["instrument_id"]] += 1
+    wanted = strand.snapshot(every=f"{EVERY}ns", fields=["n"], symbols=SYMBOLS)
+    for workers in (0, 1, 2):
+        found = strand.replay(
+            testing.ListFeed(ticks, SYMBOLS, batches=61), handler, snapshot=wanted, workers=workers, per_day=True
+        ).snapshots
+        values = dict(zip(found.times.tolist(), found["n"].array.filled(0).tolist(), strict=True))
+        assert {at: values[at] for at in expected} == expected, f"{workers} workers"
+        assert len(values) <= len(expected) + 1

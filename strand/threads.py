@@ -25,7 +25,6 @@ __all__ = [
     "join",
     "mended",
     "sleep_exactly",
-    "start",
 ]
 
 _PR_SET_TIMERSLACK: Final = 29
@@ -141,29 +140,6 @@ def interrupts(error: BaseException) -> bool:
 def has_gil() -> bool:
     """True if only one thread at a time runs Python."""
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
-
-
-def start(thread: threading.Thread) -> None:
-    """Starts a thread, or raises the reason if that fails. The main thread lets another thread do it: ``Thread.start``
-    waits for an event, which an interrupt would leave in disorder."""
-    if not in_main_thread():
-        thread.start()
-        return
-    said: list[BaseException | None] = []
-    bell = Bell()
-
-    def start_there() -> None:
-        try:
-            thread.start()
-            said.append(None)
-        except BaseException as error:
-            said.append(error)
-        bell.ring()
-
-    start_new_thread(start_there, ())
-    bell.wait_for(lambda: bool(said))
-    if said[0] is not None:
-        raise said[0]
 
 
 def join(thread: threading.Thread) -> None:

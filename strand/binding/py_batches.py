@@ -188,20 +188,24 @@ class PyBatches:
         """The task in hand, as ``come_back`` takes it: a free one, or one on a strand."""
         return int(self._batch.strand)
 
-    def suspend(self, *, away: bool) -> bool:
-        """The task in hand gives this worker back, and nothing is in hand: another thread may be the worker. A worker
-        gets it by RESUME; one that is ``away`` only after ``come_back``. False: a stop ends the tasks, and the task
-        stays in hand."""
+    def suspender(self, *, away: bool) -> Callable[[], int]:
+        """A call of C, for the task in hand: that gives this worker back, and nothing is in hand, so another thread may
+        be the worker. A worker gets the task by RESUME; one that is ``away`` only after ``come_back``. The call returns
+        0, or another code where a stop ends the tasks, and the task stays in hand."""
         if self.entry < self._n_strands:
-            return bool(self._lib.sd_task_suspend(self._d, self._participant, self._batch, away) == Code.OK)
-        return self._suspend(away) == Code.OK
+            return partial(self._lib.sd_task_suspend, self._d, self._participant, self._batch, away)
+        return partial(self._suspend, away)
+
+    def returner(self, entry: int) -> Callable[[], int]:
+        """A call of C, by the thread of a task that went away from this worker: the task waits for any worker. It
+        returns 0, or another code where a stop has ended the task."""
+        if entry < self._n_strands:
+            return partial(self._lib.sd_task_return, self._d, self._participant, entry)
+        return partial(self._return, entry)
 
     def come_back(self, entry: int) -> bool:
-        """Lets the task wait for any worker; called by the thread of a task that went away from this worker. False: a
-        stop has ended the task."""
-        if entry < self._n_strands:
-            return bool(self._lib.sd_task_return(self._d, self._participant, entry) == Code.OK)
-        return self._return(entry) == Code.OK
+        """Calls ``returner``. False: a stop has ended the task."""
+        return self.returner(entry)() == Code.OK
 
     def resumed(self) -> None:
         """Continues the suspended task in hand as this worker; called by the task's thread."""

@@ -263,7 +263,7 @@ class Calls:
         seat, waiter = waiter_here()
         times_inside = self._inside.threads.count(threading.get_ident())
         if seat is not None and waiter is not None:
-            times_inside -= threading.current_thread() in self._state.threads
+            times_inside -= any(thread.is_here for thread in self._state.threads)
         if times_inside:
             raise WouldDeadlockError(refusal)
         return seat, waiter

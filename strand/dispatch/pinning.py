@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 
+from strand.binding.thread import Thread
 from strand.dispatch.state import RunState
 from strand.errors import ConfigurationError
 from strand.tasks.work import Place
@@ -13,7 +13,7 @@ from strand.tasks.work import Place
 __all__ = ["pin_here", "pin_thread", "unpin_here"]
 
 
-def pin_thread(thread: threading.Thread, core: int, *, must: bool) -> OSError | None:
+def pin_thread(thread: Thread, core: int, *, must: bool) -> OSError | None:
     """Pins a thread that has been started. Returns the system's refusal, or raises ConfigurationError for it where the
     thread ``must`` be pinned."""
     assert thread.native_id is not None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from strand.binding.engine import Engine
+from strand.binding.thread import Thread
 from strand.dispatch.activating import Activating
 from strand.dispatch.overload_watch import OverloadWatch
 from strand.errors import EngineError, HandlerError, StoppedError
@@ -58,7 +58,7 @@ class RunState:
         self._handlers = handlers
         self._causes = causes
         self._kept = kept
-        self.threads: list[threading.Thread] = []
+        self.threads: list[Thread] = []
         self.broken: BaseException | None = None
         self.closing = self.dropped = self.forked = False
         self.cores = cores

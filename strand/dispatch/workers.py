@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -12,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from strand.binding.py_batches import END, FIRST, RECORDS, TASK, WAKE, PyBatches
+from strand.binding.thread import Thread
 from strand.dispatch.calls import Calls
 from strand.dispatch.pinning import pin_here, pin_thread, unpin_here
 from strand.dispatch.python_handlers import PythonHandlers
@@ -21,8 +21,6 @@ from strand.tasks.places import Places, Seat
 from strand.tasks.work import Place, Sitting, ThreadCounts
 
 __all__ = ["Workers", "work"]
-
-_log = logging.getLogger(__package__)
 
 
 class Workers:
@@ -117,21 +115,20 @@ class _Work:
             pin_here(self._state, place, self._allowed)
 
     def serve(self, seat: Sitting, place: Place) -> int:
-        tag = 0
-        while True:
-            try:
-                if tag:
-                    # An exception came between it and its run; if it has run, this does nothing.
-                    self._calls.run(tag)
-                return work(self._python, self._calls, place.batches, lambda: seat.place is place)
-            except BaseException as error:
-                tag = place.batches.task if seat.place is place else 0
-                if not tag:
-                    # It may have been in the middle of ticks: nothing may wait for what it was to do.
-                    self._state.broken = self._state.broken or error
-                    self._state.engine.stop()
-                    return TASK
-                _log.exception("an exception in a worker, outside of its tasks and calls")
+        batches = place.batches
+        try:
+            if seat.is_cut:
+                seat.is_cut = False
+                if batches.task:
+                    self._calls.run(batches.task)  # if it has run, this does nothing
+            return work(self._python, self._calls, batches, lambda: seat.place is place)
+        except BaseException as error:
+            if seat.place is not place or batches.task:
+                raise
+            # It may have been in the middle of ticks: nothing may wait for what it was to do.
+            self._state.broken = self._state.broken or error
+            self._state.engine.stop()
+            return TASK
 
     def over(self) -> None:
         # Whoever waits for an answer has to hear that there will be none.
@@ -202,7 +199,7 @@ _BODIES: Final = {
     _Work.live.__code__,
     Seat.live.__code__,
     Places.live.__code__,
-    Places._live.__code__,
+    Thread.step.__code__,
     _Work.serve.__code__,
     work.__code__,
     _wake.__code__,

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from typing import Any, Final
 
+from strand.binding.thread import Thread
 from strand.tasks.current import CURRENT_TASK, RunningTask
 from strand.tasks.future import TaskFuture
 from strand.tasks.turns import Turn
 from strand.tasks.waits import IN_LOOP
-from strand.threads import join
 
 __all__ = ["Coroutines"]
 
@@ -27,7 +27,7 @@ class Coroutines:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         #: Those that have not ended, and were not told that all end.
         self._tasks: set[TaskFuture] = set()
         self._running = 0
@@ -96,7 +96,7 @@ class Coroutines:
     def _started(self) -> asyncio.AbstractEventLoop:
         """A loop in a thread of its own. Raises RuntimeError where the system has no thread left."""
         loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=_run_loop, args=(loop,), name="strand task coroutines", daemon=True)
+        thread = Thread(_Loop(loop).run, "strand task coroutines")
         try:
             thread.start()
         except BaseException:
@@ -116,9 +116,8 @@ class Coroutines:
 
     def join(self) -> None:
         """Waits for the thread's end, unless this is the thread."""
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            join(thread)
+        if self._thread is not None:
+            self._thread.join()
 
 
 async def _guarded(coroutine: Awaitable[Any]) -> tuple[Any, BaseException | None]:
@@ -168,15 +167,26 @@ def _charged_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: An
     return asyncio.Task(steps, loop=loop, **options)
 
 
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    IN_LOOP.here = True
-    try:
-        loop.run_forever()
+class _Loop:
+    """The life of the asyncio thread. An exception of another thread may end ``run`` anywhere, and then it is called
+    again."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._is_stopped = False
+
+    def run(self) -> None:
+        IN_LOOP.here = True
+        loop = self._loop
+        if loop.is_closed():
+            return
+        if not self._is_stopped:
+            loop.run_forever()
+            self._is_stopped = True
         left = asyncio.all_tasks(loop)
         for task in left:
             task.cancel()
         if left:
             loop.run_until_complete(asyncio.wait(left, timeout=_LEFT_S))
         loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
         loop.close()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Final
 
 from strand.binding.engine import Engine
 from strand.binding.gate import Code
+from strand.binding.thread import Thread
 from strand.errors import StoppedError
 from strand.tasks.places import Places
-from strand.threads import Bell, join, start
+from strand.threads import Bell
 
 __all__ = ["Ending"]
 
@@ -26,7 +26,7 @@ class Ending:
         self._places = places
         self._bell = Bell()
         #: More than one where an interrupt came between the start of the first one and the note of it.
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Thread] = []
         self._expects_native = False
         self._is_asked = self._has_given_up = self._is_over = False
 
@@ -36,9 +36,9 @@ class Ending:
                 raise StoppedError("the workers have stopped: no task can be submitted")
             if not self._expects_native:
                 # Now, and not at the end: Python starts no threads while the program ends.
-                thread = threading.Thread(target=self._end_behind_native, name="strand-native-tasks", daemon=True)
+                thread = Thread(self._end_behind_native, "strand-native-tasks")
                 self._threads.append(thread)
-                start(thread)
+                thread.start()
                 self._expects_native = True
 
     def let_go(self) -> None:
@@ -67,7 +67,7 @@ class Ending:
 
     def join(self) -> None:
         for thread in self._threads:
-            join(thread)
+            thread.join()
         self._places.join()
 
     def _end_behind_native(self) -> None:

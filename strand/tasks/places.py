@@ -7,31 +7,40 @@ are places, whatever tasks do. A task that waits gives its place to a *spare* th
   thread that sleeps, and becomes a spare itself.
 - ``blocking`` lists the task only when the block is over. Until then the thread runs without a place.
 
-A thread sleeps on a lock of its own, which whoever gives it a place releases. The place is written before that, so a
-thread may be given one before it sleeps: the lock is free then, and the thread does not sleep at all. It takes the lock
-all the same, because a lock that stays free would end its next sleep. A thread says that it has no place before others
-can know of it, so a place that it is given is never overwritten.
+A thread sleeps until it has a place, or the end has come. It sleeps on a lock of its own, which whoever gives it a
+place releases. The place is written before that. A lock that was released for nothing has the thread look once more.
 
-``tests/model/spin/places.pml`` is a model of this, with an end at any time.
+Another thread may raise an exception in this one between any two steps (``PyThreadState_SetAsyncExc``), but never
+within a call of C, nor between two lines that call nothing. So a hand-over is one call of C and such lines, by which
+the engine, the two seats and the lock of the one who gets the place change in one go: ``for code in map(call, ...)``
+calls, and its body goes on before an exception can come. All else can be repeated, or found out again: ``_spares`` and
+``_suspended`` may have seats that are none any more, and each reader looks. A thread whose wait an exception cut short
+comes back to its place; at the latest it does so when its task is over, in ``live``.
+
+``tests/model/spin/places.pml`` is a model of the hand-over, with an end at any time.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from operator import call
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from strand.binding.engine import Engine
+from strand.binding.gate import Code
 from strand.binding.py_batches import RESUME
+from strand.binding.thread import Thread
 from strand.errors import StoppedError, WouldDeadlockError
 from strand.tasks.turns import ENDED, EngineTurn, Held
 from strand.tasks.waits import Waiter, begin_wait, end_wait
 from strand.tasks.work import Place, ThreadCounts, Work
-from strand.threads import join, sleep_exactly
+from strand.threads import sleep_exactly
 from strand.ticks import TICK
 
 __all__ = ["MAX_THREADS", "Guarding", "Places", "Seat", "seat_here"]
@@ -44,7 +53,6 @@ _ASK_NS: Final = 100_000
 _GIL_NS: Final = 1_000_000
 
 _here = threading.local()
-_log = logging.getLogger(__package__)
 
 
 class Guarding(Protocol):
@@ -59,34 +67,40 @@ class Seat:
     """A thread that runs tasks, and its place while it has one. ``call``: what runs here of ``submit_call``, if
     something does."""
 
-    __slots__ = ("_ask_ns", "_gil_ns", "_places", "_wake", "call", "depth", "has_begun", "place")
+    __slots__ = (
+        "_ask_ns",
+        "_gil_ns",
+        "_places",
+        "_wake",
+        "call",
+        "depth",
+        "has_lived",
+        "is_cut",
+        "is_listed",
+        "place",
+        "waits",
+    )
 
     def __init__(self, places: Places, place: Place | None) -> None:
         self.place = place
         self.call: Waiter | None = None
         #: Number of blocks that the thread is in, one within another.
         self.depth = 0
-        #: True once it has taken its lock for the first time.
-        self.has_begun = False
+        #: The task that waits in its middle here: the place that it has left, its tag, and its entry. None: none does.
+        self.waits: tuple[Place, int, int] | None = None
+        #: Whether the engine has that task listed, so that a worker will hand its place over.
+        self.is_listed = False
+        #: Whether the thread has begun, and whether an exception has cut short what it did with its place.
+        self.has_lived = self.is_cut = False
         self._places = places
         self._wake = threading.Lock()
-        if place is None:
-            self._wake.acquire()
+        self._wake.acquire()
         self._ask_ns = self._gil_ns = 0
 
-    def give(self, place: Place | None) -> None:
-        """Wakes this thread, with a place, or without one at the end. Called by another thread."""
-        self.place = place
-        self._wake.release()
-
-    def sleep(self) -> None:
-        """Sleeps until a place is given, or the end has come."""
-        self._wake.acquire()
-
-    def forget_wake(self) -> None:
-        """Takes the lock if an exception came before the sleep that takes it. Called by the thread, which has a
-        place."""
-        self._wake.acquire(False)
+    @property
+    def is_spare(self) -> bool:
+        """Whether the thread has neither a place nor a task."""
+        return self.place is None and self.waits is None
 
     def live(self) -> None:
         """See ``Sitting``."""
@@ -100,6 +114,7 @@ class Seat:
             return
         place = self.place
         if place is None:
+            self.leave_block(0)
             raise StoppedError(_STOPPED)
         now = time.monotonic_ns()
         if now < self._ask_ns:
@@ -132,29 +147,50 @@ class Seat:
     def enter_block(self) -> None:
         """The thread gives its place away. Raises WouldDeadlockError where no thread can take it, and in a handler, and
         StoppedError where the workers have stopped."""
-        if not self.depth:
-            self.check_not_in_handler()
-            self._places.go_away(self)
-        self.depth += 1
+        outer = self.depth
+        try:
+            self.depth = outer + 1
+            if not outer:
+                if self.waits is not None:  # an exception has cut short a wait before this one
+                    self.leave_block(0)
+                    self.depth = 1
+                self.check_not_in_handler()
+                self._places.go_away(self)
+        except BaseException:
+            self.leave_block(outer)
+            raise
 
-    def leave_block(self) -> None:
-        """The thread waits for a place. Raises StoppedError where the workers have stopped."""
-        self.depth -= 1
-        if not self.depth:
-            self._places.come_back(self)
+    def leave_block(self, outer: int) -> None:
+        """The thread waits for a place, if it has given its own away. ``outer``: how many blocks it was in before this
+        one. Raises StoppedError where the workers have stopped."""
+        self.depth = outer
+        if outer or self.waits is None:
+            return
+        raised: BaseException | None = None
+        while True:
+            try:
+                self._places.come_back(self)
+                break
+            except StoppedError:
+                raise
+            except BaseException as error:  # of another thread: first it needs a place
+                raised = error
+        if raised is not None:
+            raise raised
 
     def wait(self, me: Waiter, target: Waiter, wait: Callable[[], Any]) -> Any:
-        """Returns the result of ``wait``, which is called in a block. ``me`` runs here and waits for ``target``. Raises
-        WouldDeadlockError where the target waits for ``me``, and as ``enter_block``."""
-        begin_wait(me, target)
+        """What ``wait`` returns, which is called in a block. ``me`` is in hand here and waits for ``target``. Raises
+        WouldDeadlockError where that one waits for it, and as ``enter_block``."""
+        outer = self.depth
         try:
+            begin_wait(me, target)
             self.enter_block()
-            try:
-                return wait()
-            finally:
-                self.leave_block()
+            return wait()
         finally:
-            end_wait(me)
+            try:
+                self.leave_block(outer)
+            finally:
+                end_wait(me)
 
     def check_not_in_handler(self) -> None:
         """Raises WouldDeadlockError where the thread has ticks in hand, or a timer."""
@@ -187,29 +223,32 @@ class Places:
         self._engine = engine
         self._guarding = guarding
         self._work = work
+        #: Held while a place changes hands.
         self._lock = threading.Lock()
         self._most = max(max_threads, engine.n_workers)
-        self.threads: list[threading.Thread] = []
+        self.threads: list[Thread] = []
+        self._seats: list[Seat] = []
         #: The one that slept last is woken first.
         self._spares: list[Seat] = []
         #: By the tags of their tasks.
         self._suspended: dict[int, Seat] = {}
-        #: Places that threads in a block came from, and their tasks' tags and entries.
-        self._blocked: dict[Seat, tuple[Place, int, int]] = {}
         self.held = Held()
         self._suspensions = self._refused = 0
         self._ended = False
         self.places = [Place(engine, participant, dtype) for participant in range(engine.n_workers)]
-        #: Places that no thread has given up yet.
-        self._in_use = len(self.places)
+        #: The participants of places that no thread has given up yet.
+        self._in_use = {place.participant for place in self.places}
         for place in self.places:
             self._new_thread(place)
 
     def start(self) -> None:
         if self._guarding is not None:
             self._guarding.start()
-        for thread in self.threads[: len(self.places)]:
+        workers = self.threads[: len(self.places)]
+        for thread in workers:
             thread.start()
+        for thread in workers:
+            _ = thread.native_id  # has begun: from here on ``threading`` knows it
 
     @property
     def stopping(self) -> bool:
@@ -223,11 +262,12 @@ class Places:
 
     def counts(self) -> ThreadCounts:
         with self._lock:
+            waits = [seat.is_listed for seat in self._seats if seat.waits is not None and seat.place is None]
             return ThreadCounts(
                 threads=len(self.threads),
                 places=len(self.places),
-                suspended=len(self._suspended),
-                blocked=len(self._blocked),
+                suspended=sum(waits),
+                blocked=len(waits) - sum(waits),
                 suspensions=self._suspensions,
                 refused=self._refused,
             )
@@ -235,110 +275,131 @@ class Places:
     # -- by a thread of its own
 
     def live(self, me: Seat) -> None:
-        """See ``Seat.live``."""
-        try:
-            while True:
-                try:
-                    if self._live(me):
-                        return
-                except BaseException:
-                    # It is none of a task: one that a debugger or another thread has raised here.
-                    if self.stopping:
-                        raise
-                    _log.exception("an exception in a worker, outside of its tasks")
-        finally:
-            if me.place is not None:
-                self._give_up()
+        """See ``Seat.live``. An exception may end it anywhere, and then it is called again."""
+        me.depth, me.is_cut, me.has_lived = 0, me.has_lived, True
+        while True:
+            if me.waits is not None:
+                # An exception has kept a task from that, which is over by now.
+                with suppress(StoppedError):
+                    self.come_back(me)
+            place = me.place
+            if place is None:
+                if self._ended:
+                    return
+                self._be_spare(me)
+                continue
+            self._work.moved(place)
+            if (me.is_cut and self._has_others_task(place)) or self._work.serve(me, place) == RESUME:
+                if self._hand_over(me, place):
+                    continue
+            elif me.place is not place:
+                continue
+            self._give_up(me, place)
+            return
 
-    def _live(self, me: Seat) -> bool:
-        """Runs a thread with one place. Returns True if that was all. An exception may end it anywhere; the thread then
-        goes on with its present place, or waits for one."""
-        if me.place is None or not me.has_begun:
-            me.sleep()
-            me.has_begun = True
-        place = me.place
-        if place is None:
-            return True
-        self._work.moved(place)
-        if self._work.serve(me, place) == RESUME:
-            return not self._hand_over(me, place)
-        return me.place is place or me.place is None
+    def _has_others_task(self, place: Place) -> bool:
+        """Whether an exception has kept the thread from ``_hand_over``."""
+        batches = place.batches
+        tag = batches.task
+        return bool(tag) and batches.what == RESUME and (self.held.has(place) or self._sleeper(tag) is not None)
+
+    def _be_spare(self, me: Seat) -> None:
+        """Sleeps until the thread has a place."""
+        with self._lock:
+            if me not in self._spares:
+                self._spares.append(me)
+        self._sleep(me)
+
+    def _sleep(self, me: Seat) -> None:
+        while me.place is None and not self._ended:
+            me._wake.acquire()
 
     def suspend(self, me: Seat, place: Place) -> None:
         """The task in hand waits until a worker takes it, and another thread has the place. Does nothing where there is
         no thread for that. Raises StoppedError where the workers have stopped."""
-        spare = self._spare()
-        if spare is not None:
-            self._leave(me, place, spare, away=False)
-            self._wait(me)
+        try:
+            if self._leave(me, place, away=False):
+                self.come_back(me)
+        except BaseException:
+            me.leave_block(0)
+            raise
 
     def go_away(self, me: Seat) -> None:
         """See ``Seat.enter_block``."""
         place = me.place
         if place is None:
             raise StoppedError(_STOPPED)
-        spare = self._spare()
-        if spare is None:
+        if not self._leave(me, place, away=True):
             raise WouldDeadlockError(
                 f"all {self._most:,} threads wait (max_threads), and if this one waits too, none is left for other "
                 "tasks: let fewer tasks wait at a time, or raise max_threads of a strand.Scheduler"
             )
-        self._leave(me, place, spare, away=True)
         self._work.moved(None)
 
     def come_back(self, me: Seat) -> None:
-        """See ``Seat.leave_block``."""
-        with self._lock:
-            came_from = self._blocked.pop(me, None)
-            if self._ended or came_from is None:
-                raise StoppedError(_STOPPED)
-            place, tag, entry = came_from
-            self._suspended[tag] = me
-        if not place.batches.come_back(entry):
+        """By the thread of a task that waits: it has the engine list the task, and sleeps until a worker hands its
+        place over. If an exception cuts that short, it can be called again. Raises StoppedError where the workers have
+        stopped: the thread has no place then, and no task."""
+        waits = me.waits
+        if waits is None:
+            return
+        left, tag, entry = waits
+        if not me.is_listed:
+            comes_back = left.batches.returner(entry)
             with self._lock:
-                self._suspended.pop(tag, None)
+                self._suspended[tag] = me
+                if not self._ended:
+                    for code in map(call, (comes_back,)):
+                        me.is_listed = code == Code.OK
+                        break
+                if not me.is_listed:
+                    me.waits = None
+        if me.is_listed:
+            self._sleep(me)
+            with self._lock:  # a worker may be about to hand its place over
+                place = me.place
+                if place is None:
+                    me.waits = None
+        if me.waits is None:
+            self._work.moved(None)
             raise StoppedError(_STOPPED)
-        self._wait(me)
-
-    def _leave(self, me: Seat, place: Place, spare: Seat, *, away: bool) -> None:
-        """Lists the task in hand, and then gives the place to another thread: whoever lists is the worker, which only
-        one thread may be. Raises StoppedError where the end has come, which told neither of the two threads."""
-        batches = place.batches
-        with self._lock:
-            ended = self._ended
-            if not ended:
-                self._suspensions += 1
-                if away:
-                    self._blocked[me] = (place, batches.task, batches.entry)
-                else:
-                    self._suspended[batches.task] = me
-        if ended:
-            spare.give(None)
-            raise StoppedError(_STOPPED)
-        me.place = None
-        if not batches.suspend(away=away):
-            self._take_back(me, place)
-            spare.give(None)
-            raise RuntimeError(ENDED)
-        spare.give(place)
-
-    def _take_back(self, me: Seat, place: Place) -> None:
-        """The engine has not taken the task: the thread keeps its place, as if it had not asked."""
-        with self._lock:
-            self._suspensions -= 1
-            away = self._blocked.pop(me, None) is not None
-            told = not away and self._suspended.pop(place.batches.task, None) is None
-        if told:  # by the end, which has taken it for a thread that sleeps
-            me.sleep()
-        me.place = place
-
-    def _wait(self, me: Seat) -> None:
-        me.sleep()
-        place = me.place
+        assert place is not None
         self._work.moved(place)
-        if place is None:
-            raise StoppedError(_STOPPED)
         place.batches.resumed()
+        me.waits = None
+
+    def _leave(self, me: Seat, place: Place, *, away: bool) -> bool:
+        """The task in hand leaves the place, which another thread gets. False: there is no thread for that. Raises
+        StoppedError where the workers were told to stop: the thread keeps its place then."""
+        batches = place.batches
+        waits = place, batches.task, batches.entry
+        suspends = map(call, (batches.suspender(away=away),))
+        with self._lock:
+            if self._ended or self.stopping:
+                raise StoppedError(_STOPPED)
+            spare = self._spare()
+            if spare is None:
+                self._refused += 1
+                return False
+            if not away:
+                self._suspended[waits[1]] = me
+            wake = spare._wake.release
+            for code in suspends:
+                if code != Code.OK:
+                    raise RuntimeError(ENDED)
+                # -- in one go, up to the call
+                me.is_listed = not away
+                me.waits = waits
+                me.place = None
+                spare.place = place
+                self._suspensions += 1
+                try:  # noqa: SIM105 - ``suppress`` would be a call more
+                    wake()
+                except RuntimeError:  # it is awake
+                    pass
+                break
+            self._spares.pop()
+        return True
 
     def _hand_over(self, me: Seat, place: Place) -> bool:
         """Hands over a suspended task: the task's thread gets the place, and this thread waits for another place. A
@@ -346,57 +407,72 @@ class Places:
         and this thread has the place."""
         if self.held.is_over(place):
             return True
+        tag = place.batches.task
         with self._lock:
-            sleeper = self._suspended.pop(place.batches.task, None)
+            sleeper = None if self._ended else self._sleeper(tag)
             if sleeper is not None:
-                me.forget_wake()
-                me.place = None
                 self._spares.append(me)
-        if sleeper is None:
-            # Its thread goes on without the engine: nobody else ends the task there.
-            place.batches.task_done()
-            return False
-        sleeper.give(place)
-        return True
+                wake = sleeper._wake.release
+                # -- in one go, up to the call
+                me.place = None
+                sleeper.place = place
+                try:  # noqa: SIM105 - ``suppress`` would be a call more
+                    wake()
+                except RuntimeError:  # it is awake
+                    pass
+                self._suspended.pop(tag, None)
+                return True
+        # Its thread goes on without the engine: nobody else ends the task there.
+        place.batches.task_done()
+        return False
 
-    def _spare(self) -> Seat | None:
-        """A thread that sleeps without a task; None: there may be no more threads. Raises StoppedError where the
-        workers were told to stop."""
-        with self._lock:
-            if self._ended or self.stopping:
-                raise StoppedError(_STOPPED)
-            if self._spares:
-                return self._spares.pop()
-            if len(self.threads) >= self._most:
-                self._refused += 1
-                return None
-            thread, seat = self._new_thread(None)
-        try:
-            thread.start()
-        except RuntimeError:  # the system has no more threads
-            with self._lock:
-                self.threads.remove(thread)
-                self._refused += 1
+    def _sleeper(self, tag: int) -> Seat | None:
+        """The thread of a suspended task, which waits for a place."""
+        seat = self._suspended.get(tag)
+        if seat is None or seat.place is not None or not seat.is_listed or seat.waits is None or seat.waits[1] != tag:
             return None
         return seat
 
-    def _new_thread(self, place: Place | None) -> tuple[threading.Thread, Seat]:
+    def _spare(self) -> Seat | None:
+        """A thread that sleeps without a task; None: there may be no more threads. ``_lock`` is held."""
+        spares = self._spares
+        while spares:
+            if spares[-1].is_spare:
+                return spares[-1]
+            spares.pop()
+        if len(self.threads) >= self._most:
+            return None
+        thread, seat = self._new_thread(None)
+        try:
+            thread.start()
+        except BaseException as error:
+            if not thread.is_started:
+                self.threads.remove(thread)
+                self._seats.remove(seat)
+            if isinstance(error, RuntimeError):  # the system has no more threads
+                return None
+            raise
+        spares.append(seat)
+        return seat
+
+    def _new_thread(self, place: Place | None) -> tuple[Thread, Seat]:
         seat = Seat(self, place)
-        name = f"{self._work.name}-{len(self.threads)}"
-        thread = threading.Thread(target=self._work.live, args=(seat,), name=name, daemon=True)
+        thread = Thread(partial(self._work.live, seat), f"{self._work.name}-{len(self.threads)}")
+        self._seats.append(seat)
         self.threads.append(thread)
         return thread, seat
 
     # -- the end
 
-    def _give_up(self) -> None:
-        """Gives up the thread's place, which no other thread gets."""
+    def _give_up(self, me: Seat, place: Place) -> None:
+        """By a thread with a place, which it gives to nobody any more."""
         self.end()
         with self._lock:
-            self._in_use -= 1
-            last = self._in_use == 0
+            self._in_use.discard(place.participant)
+            last = not self._in_use
         if last:
             self._work.over()
+        me.place = None
 
     def end(self) -> None:
         """Tells the threads to end after the task in hand. A task is told by StoppedError: at its next checkpoint or
@@ -404,16 +480,14 @@ class Places:
         self._engine.stop()
         with self._lock:
             self._ended = True
-            asleep = [*self._spares, *self._suspended.values()]
-            self._spares.clear()
-            self._suspended.clear()
-        for seat in asleep:
-            seat.give(None)
+            for seat in self._seats:
+                if seat.place is None:
+                    with suppress(RuntimeError):  # it is awake
+                        seat._wake.release()
 
     def join(self) -> None:
         """Waits for the threads to end, but for the caller's own."""
         for thread in self.threads:
-            if thread is not threading.current_thread():
-                join(thread)
+            thread.join()
         if self._guarding is not None:
             self._guarding.end()

@@ -72,4 +72,4 @@ class blocking:  # noqa: N801 - users see a function
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._seat is not None:
-            self._seat.leave_block()
+            self._seat.leave_block(self._seat.depth - 1)

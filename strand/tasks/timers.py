@@ -6,13 +6,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from strand.binding.thread import Thread
 from strand.clock import Clock
-from strand.threads import Bell, join, mended, start
+from strand.threads import Bell, mended
 
 if TYPE_CHECKING:
     from strand.tasks.future import TaskFuture
@@ -56,7 +56,7 @@ class Timers:
         self._turns = itertools.count()
         self._bell = Bell()
         #: More than one where an interrupt came between the start of the first one and the note of it.
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Thread] = []
         self._is_started = False
         self._closed = False
 
@@ -69,13 +69,14 @@ class Timers:
         """Calls its action at its time; never after ``end``, and not if it is cancelled. Its exceptions are logged."""
         with self._bell:
             if self._has_thread and not self._is_started and not self._closed:
-                thread = threading.Thread(target=self._run, name="strand task timers", daemon=True)
+                thread = Thread(self._run, "strand task timers")
                 self._threads.append(thread)
-                start(thread)
+                thread.start()
                 self._is_started = True
             if not self._closed:
                 heapq.heappush(self._heap, (timer.due_ns, next(self._turns), timer))
-                if self._heap[0][2] is timer:
+                # Also beside one of that time: an interrupt may have come between that one and its ring.
+                if self._heap[0][0] == timer.due_ns:
                     self._bell.ring()
 
     def cancel(self, timer: Timer) -> None:
@@ -131,8 +132,7 @@ class Timers:
     def join(self) -> None:
         """Waits for the thread's end, unless this is the thread."""
         for thread in self._threads:
-            if thread is not threading.current_thread():
-                join(thread)
+            thread.join()
 
     def _run(self) -> None:
         while not self._closed:
@@ -190,14 +190,12 @@ class Deadlines:
         self._most = max(_MANY, 2 * len(left))
 
     def _set_timer(self) -> None:
-        """Sets the timer for the first entry. The lock is held."""
-        before, timer = self._timer, None
-        if self._heap:
-            timer = Timer(self._heap[0][0], self._fire)
-            self._timers.add(timer)  # an interrupt here leaves one too many, which finds nothing to do at its time
-        self._timer = timer
-        if before is not None:
-            self._timers.cancel(before)
+        """For the first entry. The lock is held. One that an interrupt cuts short can be repeated."""
+        if self._timer is not None:
+            self._timers.cancel(self._timer)
+        self._timer = Timer(self._heap[0][0], self._fire) if self._heap else None
+        if self._timer is not None:
+            self._timers.add(self._timer)
 
     def _fire(self) -> None:
         now = self._timers.now()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from strand.binding.gate import Code
 from strand.tasks.work import Place
 
 __all__ = ["ENDED", "EngineTurn", "Held", "Turn"]
@@ -49,9 +50,13 @@ class Held:
         afterwards."""
         turn = EngineTurn(place)
         self._entries.add(turn.entry)
-        if not place.batches.suspend(away=True):
+        if place.batches.suspender(away=True)() != Code.OK:
             raise RuntimeError(ENDED)
         return turn
+
+    def has(self, place: Place) -> bool:
+        """Whether the task in hand is one of these."""
+        return place.batches.entry in self._entries
 
     def is_over(self, place: Place) -> bool:
         """Tells whether the task that the place is to resume was held. The worker goes on with the task, to end it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -12,8 +11,6 @@ from strand.binding.engine import Engine
 from strand.binding.py_batches import TASK
 
 __all__ = ["Place", "Sitting", "TasksAlone", "ThreadCounts", "Work"]
-
-_log = logging.getLogger(__package__)
 
 
 class Place:
@@ -47,6 +44,8 @@ class Sitting(Protocol):
     """A thread of ``Places``, which has a place or has none."""
 
     place: Place | None
+    #: Whether an exception has cut short what the thread did with its place.
+    is_cut: bool
 
     def live(self) -> None:
         """The thread's body."""
@@ -67,7 +66,8 @@ class Work(Protocol):
 
     def serve(self, seat: Sitting, place: Place) -> int:
         """Ends the task that is in hand, and runs what comes. Returns what stops that, as ``PyBatches.what``: RESUME, a
-        stop, or TASK where the thread came out of a task with another place, or without one."""
+        stop, or TASK where the thread came out of a task with another place, or without one. Where an exception comes
+        out of it that is none of a task, it is called again, with ``is_cut``."""
 
     def over(self) -> None:
         """Notes the end; called by the last thread that gives its place up, because the workers have stopped."""
@@ -91,26 +91,20 @@ class TasksAlone:
         """Gives the GIL up only if there is nothing to run. Each time it is given up, other threads that run tasks wake
         for it, and this thread waits for it again."""
         run, take, batches = self._run, place.take, place.batches
-        tag = 0
-        while True:
-            try:
-                if tag:  # an exception came between it and its run
-                    run(tag)
-                while seat.place is place:
-                    tag = take()
-                    if tag:
-                        run(tag)
-                    else:
-                        batches.more()
-                        if batches.what != TASK:
-                            return batches.what
-                        tag = batches.tag
-                        run(tag)
-                return TASK
-            except BaseException:
-                # It is none of a task: a debugger's, one that another thread has raised here, or Strand's own fault.
-                _log.exception("an exception in a worker, outside of its tasks")
-                tag = batches.task if seat.place is place else 0
+        if seat.is_cut:
+            seat.is_cut = False
+            if batches.task:
+                run(batches.task)  # if it has run, this does nothing
+        while seat.place is place:
+            tag = take()
+            if tag:
+                run(tag)
+            else:
+                batches.more()
+                if batches.what != TASK:
+                    return batches.what
+                run(batches.tag)
+        return TASK
 
     def over(self) -> None:
         """The thread that ended the threads takes care of the rest."""

@@ -6,16 +6,19 @@ import os
 import threading
 import time
 import warnings
+from functools import partialmethod
 from pathlib import Path
+from typing import Any
 
 import pytest
 from engine_support import counting, ticks_for, wait_until, worker_threads
 
 from strand import Dispatcher
+from strand.binding.thread import Thread
 from strand.errors import ConfigurationError, StoppedError
 
 
-def affinity_of(thread: threading.Thread) -> set[int]:
+def affinity_of(thread: Thread) -> set[int]:
     assert thread.native_id is not None
     return os.sched_getaffinity(thread.native_id)
 
@@ -119,29 +122,28 @@ def test_a_spinning_worker_uses_its_core_which_the_measure_above_sees() -> None:
         wait_until(lambda: cpu_ticks(d._state.threads[0]) - start > 10)
 
 
-def state_of(thread: threading.Thread) -> str:
+def state_of(thread: Thread) -> str:
     return stat_of(thread)[0]
 
 
-def cpu_ticks(thread: threading.Thread) -> int:
+def cpu_ticks(thread: Thread) -> int:
     """Hundredths of a second of processor time."""
     return sum(map(int, stat_of(thread)[11:13]))
 
 
-def stat_of(thread: threading.Thread) -> list[str]:
+def stat_of(thread: Thread) -> list[str]:
     return Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
 
 
 @pytest.mark.parametrize("name", ["strand-outputs", "strand-worker-0", "strand-worker-1"])
 def test_an_interrupt_as_threads_are_started_leaves_none_of_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    start = threading.Thread.start
-
-    def interrupted(thread: threading.Thread) -> None:
+    def interrupted(thread: Any, start: Any) -> None:
         if thread.name == name:
             raise KeyboardInterrupt
         start(thread)
 
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    for kind in (threading.Thread, Thread):
+        monkeypatch.setattr(kind, "start", partialmethod(interrupted, kind.start))
     d = Dispatcher(2, "bars", workers=3, cores=None)
     with pytest.raises(KeyboardInterrupt):
         d.start()

@@ -11,6 +11,7 @@ import pytest
 from task_pools import Stepped, Threaded
 
 from strand import Levels, Scheduler
+from strand.binding.thread import Thread
 from strand.errors import WouldDeadlockError
 from strand.tasks import RetryPolicy, TaskGroup, current_task
 
@@ -97,12 +98,12 @@ def test_a_coroutine_that_is_asked_to_end_is_cancelled() -> None:
 
 
 def test_a_coroutine_for_which_there_is_no_thread_fails_and_its_worker_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_thread(self: threading.Thread) -> None:
+    def no_thread(self: Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     here = Stepped()
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", no_thread)
+        patch.setattr(Thread, "start", no_thread)
         future = here.tasks.submit(double, 1)
         here.pool.run_all()
     assert isinstance(future.exception(), RuntimeError)

@@ -13,8 +13,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from bounded_child import in_bounded_child
 
-from strand import Scheduler
+from strand import Scheduler, TaskGroup, blocking, checkpoint
+from strand.binding.thread import Thread
 from strand.tasks.running import Running
 
 pytestmark = [pytest.mark.python, pytest.mark.usefixtures("threads_come_back")]
@@ -48,13 +50,25 @@ def test_a_debugger_that_quits_in_the_library_fails_that_task_and_the_pool_goes_
     assert scheduler.statistics().pending == 0
 
 
-def test_what_other_threads_raise_in_workers_ends_no_worker(caplog: pytest.LogCaptureFixture) -> None:
-    class HitError(Exception):
-        pass
+class HitError(Exception):
+    pass
 
-    caplog.set_level(logging.CRITICAL)
-    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
+
+def raise_in(thread: int) -> bool:
+    """Whether there is such a thread."""
+    return bool(_raise_in(thread, HitError))
+
+
+_raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
+
+
+def test_what_other_threads_raise_in_workers_ends_no_worker() -> None:
+    in_bounded_child(raise_in_workers)
+
+
+def raise_in_workers() -> None:
+    logging.disable(logging.CRITICAL)
     generator, running, over = random.Random(3), set[int](), threading.Event()
 
     def task() -> None:
@@ -67,7 +81,7 @@ def test_what_other_threads_raise_in_workers_ends_no_worker(caplog: pytest.LogCa
         while not over.is_set():
             time.sleep(generator.uniform(0, 0.001))
             for thread in list(running):
-                raise_in(thread, HitError)
+                raise_in(thread)
 
     shooter = threading.Thread(target=shoot)
     with Scheduler(2) as scheduler:
@@ -79,6 +93,83 @@ def test_what_other_threads_raise_in_workers_ends_no_worker(caplog: pytest.LogCa
         shooter.join()
     assert ends == {type(None), HitError}
     assert scheduler.statistics().pending == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_other_threads_raise_in_tasks_that_wait_for_tasks_leaves_all_whole(seed: int) -> None:
+    """In any thread that has ever run a task, at any moment: in a wait, in a hand-over, and before a thread's first
+    line. Each future ends, all places come back, and the shutdown ends."""
+    in_bounded_child(lambda: raise_in_tasks_that_wait(seed))
+
+
+def raise_in_tasks_that_wait(seed: int) -> None:
+    logging.disable(logging.CRITICAL)
+    generator, seen, over = random.Random(seed), set[int](), threading.Event()
+    scheduler = Scheduler(2, max_threads=64)
+    keyed, high = scheduler.options(key="key"), scheduler.options(priority="high")
+
+    def leaf() -> int:
+        seen.add(threading.get_ident())
+        for _ in range(generator.randrange(300)):
+            checkpoint()
+        return 1
+
+    def waits() -> int:
+        seen.add(threading.get_ident())
+        return int(scheduler.submit(leaf).result())
+
+    def waits_for_two() -> int:
+        return int(keyed.submit(leaf).result()) + int(scheduler.submit(waits).result())
+
+    def waits_in_blocks() -> int:
+        with blocking(), blocking():
+            time.sleep(0.0005)
+        with TaskGroup():
+            high.submit(leaf)
+        return 1
+
+    def shoot() -> None:
+        while not over.is_set():
+            time.sleep(generator.uniform(0, 0.001))
+            for thread in list(seen):
+                raise_in(thread)
+
+    shooter = threading.Thread(target=shoot)
+    shooter.start()
+    ends = set()
+    for _ in range(60):
+        futures = [scheduler.submit(generator.choice((leaf, waits, waits_for_two, waits_in_blocks))) for _ in range(10)]
+        ends |= {type(future.exception(30)) for future in futures}
+    over.set()
+    shooter.join()
+    assert {type(None), HitError} <= ends
+    found = scheduler.submit_many(lambda _: waits(), range(10))
+    assert [future.exception(30) for future in found].count(None) >= 8  # two threads may still have one to come
+    assert scheduler.submit(waits_for_two).result(30) == 2
+    scheduler.shutdown(timeout=30)
+    assert scheduler.statistics().pending == 0
+    counts = scheduler.thread_counts()
+    assert (counts.suspended, counts.blocked) == (0, 0)
+
+
+def test_a_thread_that_is_hit_before_its_first_line_begins_all_the_same() -> None:
+    in_bounded_child(hit_before_the_first_line)
+
+
+def hit_before_the_first_line() -> None:
+    """The new thread waits for the GIL, which this one keeps until it has hit it."""
+    sys.setswitchinterval(10)
+    for n in range(30):
+        ran: list[int] = []
+        thread = Thread(lambda ran=ran: ran.append(1), f"thread {n}")  # type: ignore[misc]
+        thread.start()
+        assert thread.ident is not None
+        while not raise_in(thread.ident):
+            pass
+        assert not ran
+        thread.join(30)
+        assert not thread.is_alive()
+        assert ran == [1]
 
 
 def test_an_error_of_the_library_fails_the_task_and_not_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -12,9 +13,8 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.gate import Code
 from strand.binding.py_batches import PyBatches
-from strand.errors import StoppedError
 from strand.tasks.engine_pool import EnginePool
-from strand.tasks.places import Place, Places, Seat, seat_here
+from strand.tasks.places import Places, Seat, seat_here
 from strand.tasks.scheduler import _config
 from strand.tasks.work import TasksAlone
 
@@ -63,52 +63,21 @@ def test_a_thread_that_ends_them_does_not_wait_for_itself() -> None:
     assert not any(thread.is_alive() for thread in workers.threads)
 
 
-def test_a_task_whose_spare_was_found_before_the_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-
-    def run(_: int) -> None:
-        seat = seat_here()
-        assert seat is not None
-        assert seat.place is not None
-        with pytest.raises(StoppedError) as error:
-            workers.suspend(seat, seat.place)
-        told.append(str(error.value))
-
-    engine = Engine(_config(1, Levels()))
-    engine.set_handlers([RunByPython()], [()])
-    workers = Places(engine, TasksAlone(run), 2)
-    find = workers._spare
-
-    def find_and_end() -> Seat | None:
-        spare = find()
-        workers.end()
-        return spare
-
-    monkeypatch.setattr(workers, "_spare", find_and_end)
-    workers.start()
-    EnginePool(engine, Levels()).submit(1, 3)
-    for thread in workers.threads:
-        thread.join(60)
-    assert told == ["the workers have stopped, and the task cannot go on"]
-    assert len(workers.threads) == 2
-    assert not any(thread.is_alive() for thread in workers.threads)
-
-
-def test_a_thread_that_was_given_a_place_before_it_slept_sleeps_the_next_time() -> None:
-    class Ends(TasksAlone):
-        def serve(self, me: Seat, place: Place) -> int:
-            del place
-            me.place = None
-            return int(Code.STOPPED)
-
-    engine = Engine(_config(1, Levels()))
-    places = Places(engine, Ends(lambda _: None), 1)
+def test_a_wake_for_nothing_has_a_thread_sleep_on() -> None:
+    engine, _, places = workers_of(1, lambda _: None)
     seat = Seat(places, None)
-    seat.give(places.places[0])
+    seat._wake.release()
     thread = threading.Thread(target=places.live, args=(seat,))
     thread.start()
+    while seat not in places._spares or not seat._wake.locked():
+        time.sleep(0.001)
+    places._seats.append(seat)
+    assert thread.is_alive()
+    places.end()
     thread.join(60)
-    assert seat._wake.locked()
+    assert not thread.is_alive()
+    places.join()
+    assert engine.stopping
 
 
 @pytest.mark.parametrize("how", ["a block", "a checkpoint"])
@@ -137,7 +106,7 @@ def test_a_task_that_the_engine_does_not_take_back_keeps_its_place_and_the_spare
     engine = Engine(_config(1, Levels()))
     engine.set_handlers([RunByPython()], [()])
     workers = Places(engine, TasksAlone(run), 3)
-    monkeypatch.setattr(PyBatches, "suspend", lambda *_, away: False)
+    monkeypatch.setattr(PyBatches, "suspender", lambda *_, away: lambda: int(Code.STOPPED))
     workers.start()
     pool = EnginePool(engine, Levels())
     pool.submit_many([1, 2], 3)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from strand.tasks.timers import Timer, Timers
+from strand.tasks.timers import Deadlines, Timer, Timers
 from strand.testing import Clock
+from strand.threads import Bell
 
 pytestmark = pytest.mark.python
 
@@ -55,6 +57,30 @@ def test_an_action_that_raises_is_logged_and_the_next_one_comes(caplog: pytest.L
         assert timers.fire() == 2
     assert called == [1]
     assert "a timer of tasks failed" in caplog.text
+
+
+def test_an_interrupt_before_the_thread_is_told_of_a_deadline_does_not_make_that_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timers, came = Timers(None), threading.Event()
+    deadlines = Deadlines(timers, {}, lambda *_: came.set())
+    timers.add(Timer(timers.now() + 3600 * 10**9, lambda: None))
+    ring, rings = Bell.ring, list[int]()
+
+    def ring_or_raise(bell: Bell) -> None:
+        rings.append(1)
+        if len(rings) == 1:
+            raise KeyboardInterrupt
+        ring(bell)
+
+    monkeypatch.setattr(Bell, "ring", ring_or_raise)
+    task: Any = SimpleNamespace(id=1)
+    with pytest.raises(KeyboardInterrupt):
+        deadlines.add(task, timers.now() + 100_000_000)
+    assert len(timers) == 2
+    assert came.wait(60)
+    timers.end()
+    timers.join()
 
 
 def test_one_thread_serves_the_systems_clock_and_ends() -> None:

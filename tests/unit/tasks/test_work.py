@@ -27,6 +27,7 @@ class Batches:
 
 class Seat:
     place: Place | None = None
+    is_cut = False
 
     def live(self) -> None:
         raise AssertionError("this is a thread's")

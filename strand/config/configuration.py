@@ -140,9 +140,13 @@ class Config:
 
         They are those alone that the file gives: the policy, ``retry_policy``, the guard, the workers, and as
         ``max_queue`` ``total_capacity_ticks``, or else ``queue_capacity``. ``level_capacity_ticks`` is
-        ``max_queue_by_level``. Values by symbol are for dispatchers alone, and so are the other keys of
-        ``worker_pool``.
+        ``max_queue_by_level``.
+
+        Raises:
+            ConfigurationError: If there is a key that is for dispatchers alone: a value by symbol, ``python_workers``,
+                or an ``on_full`` other than ``raise``. It names the key.
         """
+        self._refuse_keys_of_dispatchers()
         limits = self.limits
         says_capacity = (
             "worker_pool",
@@ -152,6 +156,7 @@ class Config:
             "policy": self.policy if self.names_policy else None,
             "retry": self.retry if self._says_retry else None,
             "workers": self.pool.workers,
+            "min_workers": self.pool.min_workers,
             "max_queue": limits.total_capacity_ticks or (limits.capacity_ticks if says_capacity else None),
             "max_queue_by_level": limits.level_capacity_ticks,
             "guard": self.guard,
@@ -162,6 +167,24 @@ class Config:
     def _says_retry(self) -> bool:
         """Returns whether the file has keys of ``retry_policy``, or somebody has chosen another one than the usual."""
         return any(key[0] == "retry_policy" for key in self._given) or self.retry != _USUAL.retry
+
+    def _refuse_keys_of_dispatchers(self) -> None:
+        on_full = self.limits.on_full
+        by_symbol = ((("priorities", SYMBOLS), self.priorities), (("groups",), self.groups), (("marks",), self.marks))
+        wrong = [(*at, symbol) for at, values in by_symbol for symbol in values]
+        cure = "a scheduler has no symbols: leave it out"
+        if not wrong and self.pool.python_workers is not None:
+            wrong, cure = [("worker_pool", "python_workers")], "all workers of a scheduler run Python: leave it out"
+        if not wrong and (
+            on_full != "raise" if ("worker_pool", "on_full") in self._given else on_full not in ("block", "raise")
+        ):
+            wrong, cure = (
+                [("worker_pool", "on_full")],
+                "submit of a scheduler raises QueueFull: leave it out, or give 'raise'",
+            )
+        if wrong:
+            origin = self._given.get(wrong[0], (None, ""))[1]
+            raise ConfigurationError(f"{origin and origin + ': '}{path_of(*wrong[0])}: {cure}")
 
     @property
     def names_policy(self) -> bool:

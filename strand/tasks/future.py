@@ -89,6 +89,7 @@ class TaskFuture(LazyFuture):
     _place = "waiting"
     _rose: int | None = None  # the level to which it had risen when it began
     _timer: Any = None
+    _failure: BaseException | None = None  # of the last attempt, until it ends
     waits_for: Waiter | None = None
     cancel_requested = False
 

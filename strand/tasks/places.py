@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import call
@@ -43,7 +43,7 @@ from strand.tasks.work import Place, ThreadCounts, Work
 from strand.threads import sleep_exactly
 from strand.ticks import TICK
 
-__all__ = ["MAX_THREADS", "Guarding", "Places", "Seat", "seat_here"]
+__all__ = ["MAX_THREADS", "Places", "Regular", "Seat", "seat_here"]
 
 #: Default of the largest number of threads.
 MAX_THREADS: Final = 256
@@ -55,8 +55,8 @@ _GIL_NS: Final = 1_000_000
 _here = threading.local()
 
 
-class Guarding(Protocol):
-    """A thread that holds tasks back at times, until it ends."""
+class Regular(Protocol):
+    """A thread that looks at the engine again and again, and decides what may run, until it ends."""
 
     def start(self) -> None: ...
     def tell_to_end(self) -> None: ...
@@ -209,19 +209,19 @@ def seat_here() -> Seat | None:
 
 class Places:
     """The places of an engine, and their threads. ``work``: what the threads do. They hold it, and with it what it
-    belongs to. ``max_threads``: how many there may be, but never fewer than places. ``guarding``: what holds tasks
-    back; None: nothing does. ``dtype``: of records."""
+    belongs to. ``max_threads``: how many there may be, but never fewer than places. ``regular``: what decides about
+    them from their start to their end. ``dtype``: of records."""
 
     def __init__(
         self,
         engine: Engine,
         work: Work,
         max_threads: int = MAX_THREADS,
-        guarding: Guarding | None = None,
+        regular: Sequence[Regular] = (),
         dtype: np.dtype[Any] = TICK,
     ) -> None:
         self._engine = engine
-        self._guarding = guarding
+        self._regular = regular
         self._work = work
         #: Held while a place changes hands.
         self._lock = threading.Lock()
@@ -242,8 +242,8 @@ class Places:
             self._new_thread(place)
 
     def start(self) -> None:
-        if self._guarding is not None:
-            self._guarding.start()
+        for each in self._regular:
+            each.start()
         workers = self.threads[: len(self.places)]
         for thread in workers:
             thread.start()
@@ -256,9 +256,9 @@ class Places:
         return self._engine.stopping
 
     def let_go(self) -> None:
-        """Nothing is held back any more."""
-        if self._guarding is not None:
-            self._guarding.tell_to_end()
+        """Nothing is held back any more, and all workers are active."""
+        for each in self._regular:
+            each.tell_to_end()
 
     def counts(self) -> ThreadCounts:
         with self._lock:
@@ -489,5 +489,5 @@ class Places:
         """Waits for the threads to end, but for the caller's own."""
         for thread in self.threads:
             thread.join()
-        if self._guarding is not None:
-            self._guarding.end()
+        for each in self._regular:
+            each.end()

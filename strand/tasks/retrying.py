@@ -57,6 +57,7 @@ class Retrying:
         ranks = self._core.ranks
         number = ranks.raised(task._number) if kind == SYSTEM else ranks.for_retry(task._number)
         next(self._core.counts.retries.numbers)
+        task._failure = error
         self._core.wait_again(task, "retrying", number, task._priority, due_ns)
         return None
 

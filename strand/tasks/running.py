@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from strand.binding.tasks import ROSE_AT
-from strand.errors import TaskExpired
 from strand.tasks.coroutines import Coroutines
 from strand.tasks.counts import MOST_WAITS, Counts
 from strand.tasks.current import CURRENT_TASK, RunningTask, on_behalf_of
@@ -22,7 +21,7 @@ from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.retrying import Retrying
 from strand.tasks.table import Table
-from strand.tasks.waiting import Waiting
+from strand.tasks.waiting import Waiting, expired
 from strand.threads import interrupts, mended
 
 __all__ = ["Running"]
@@ -159,7 +158,7 @@ class Running:
     def _may_start(self, task: TaskFuture, now: int) -> bool:
         """Looks at the deadline and asks ``expire_if``; ends or lists the task otherwise."""
         if task._deadline_ns is not None and now >= task._deadline_ns:
-            self._end(task, "expired", None, TaskExpired(f"the deadline of task {task.id} is over", "deadline"))
+            self._end(task, "expired", None, expired(task, f"the deadline of task {task.id} is over", "deadline"))
             return False
         expire_if = task._options.expire_if
         if expire_if is None:
@@ -171,7 +170,7 @@ class Running:
             if answer is None or answer is False:
                 return True
             if answer is True:
-                error = TaskExpired(f"expire_if of task {task.id} says that it need not run", "expire_if")
+                error = expired(task, f"expire_if of task {task.id} says that it need not run", "expire_if")
                 self._end(task, "expired", None, error)
                 return False
             number = self._waiting.ranks.number_of("expire_if", answer)
@@ -196,9 +195,9 @@ class Running:
         if end is None:
             return
         if end == "expired":
-            expired = TaskExpired(f"the deadline of task {task.id} is over before its retry", "deadline")
-            expired.__cause__ = error
-            self._end(task, end, None, expired)
+            over = expired(task, f"the deadline of task {task.id} is over before its retry", "deadline")
+            over.__cause__ = error
+            self._end(task, end, None, over)
             return
         if end == "dead" and task._call is not None:
             options = replace(task._options, group=None)

@@ -15,6 +15,7 @@ from strand.binding.engine_config import CACHED_SEGMENTS, EngineConfig
 from strand.binding.engine_words import RunByPython
 from strand.brief import brief, several
 from strand.config.configuration import Config
+from strand.dispatch.activating import Activating, least_of
 from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
 from strand.dispatch.statistics import counted_by_policy, fair_statistics
@@ -23,7 +24,7 @@ from strand.options import named_options
 from strand.policies.every_policy import policy_config
 from strand.policies.fair import Fair, Groups
 from strand.policies.policy import Levels, Policy
-from strand.stats import GuardStatistics, TaskStatistics
+from strand.stats import ActiveStatistics, GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
 from strand.tasks.accounts import IN_NO_GROUP, GroupAccounts
 from strand.tasks.core import Core
@@ -52,6 +53,7 @@ class SchedulerOptions(TypedDict, total=False):
     """Options of ``Scheduler``, except ``config``."""
 
     workers: int | None
+    min_workers: int | None
     io_bound: bool
     max_queue: int | None
     max_queue_by_level: Mapping[str, int] | None
@@ -77,6 +79,7 @@ class Scheduler(EngineTasks):
         max_queue: How many tasks may wait that could start now or wait for a turn; beyond it ``submit`` raises
             QueueFull. A retry is never refused, and neither is a task whose delay or hold has ended. None or 0: any
             number, as far as memory goes, up to 16,777,216.
+        min_workers: How many of the workers are active at least; more are as the load asks for. None: all.
         io_bound: Whether tasks mostly sleep or wait for replies: ``workers=None`` is then twice the cores.
         max_queue_by_level: Under ``Levels``, how many tasks of a level may wait so, as ``{"low": 1000}``.
         max_held: How many tasks may be delayed or held; beyond it ``submit`` raises QueueFull. None or 0: any number.
@@ -84,8 +87,9 @@ class Scheduler(EngineTasks):
         retry: The retry policy of tasks that are given none of their own; None: they fail at once.
         guard: Holds tasks back while CPU, memory or I/O is short, by their levels and ``marks``, as docs/guard.md says
             of strands. It needs ``Levels()``. None: no guard.
-        config: A ``strand.Config``, or the path of its file, which gives ``workers``, ``max_queue``, ``policy``,
-            ``retry`` and ``guard`` (``Config.scheduler_options``). Other arguments win over it.
+        config: A ``strand.Config``, or the path of its file, which gives ``workers``, ``min_workers``, ``max_queue``,
+            ``max_queue_by_level``, ``policy``, ``retry`` and ``guard`` (``Config.scheduler_options``). Other arguments
+            win over it. A key that is for dispatchers alone is an error.
         max_dead_letters: How many dead letters are kept.
         seed: The seed of the random part of backoffs; None: another one each time.
         max_threads: The greatest number of threads, at least ``workers``. A task that waits in its middle
@@ -102,6 +106,7 @@ class Scheduler(EngineTasks):
         workers: int | None = None,
         max_queue: int | None = None,
         *,
+        min_workers: int | None = None,
         io_bound: bool = False,
         max_queue_by_level: Mapping[str, int] | None = None,
         max_held: int | None = None,
@@ -121,7 +126,9 @@ class Scheduler(EngineTasks):
         most = whole("max_threads", max_threads, 1)
         allowed = sorted(os.sched_getaffinity(0))
         usual = len(allowed) * (2 if yes_or_no("io_bound", io_bound) else 1)
-        engine = Engine(_config(whole("workers", workers or min(usual, 1024), 1, 1024), policy))
+        workers = whole("workers", workers or min(usual, 1024), 1, 1024)
+        least = least_of(_chosen(said, "min_workers", min_workers), workers)
+        engine = Engine(_config(workers, policy))
         engine.set_handlers([RunByPython()], [()])
         groups = _groups(engine, policy) if isinstance(policy, Fair) else None
         super().__init__(
@@ -138,7 +145,9 @@ class Scheduler(EngineTasks):
         self._engine = engine
         self._groups = groups
         self._guarding = None if guard is None else Guarding(engine, guard, allowed=allowed, inside=Inside())
-        self._workers = Places(engine, TasksAlone(core.running.run), most, self._guarding)
+        self._activating = None if least is None else Activating(engine, least, allowed=allowed, inside=Inside())
+        regular = [each for each in (self._guarding, self._activating) if each is not None]
+        self._workers = Places(engine, TasksAlone(core.running.run), most, regular)
         core.workers = Ending(engine, self._workers)
         _live.add(core)
         # All executors of this scheduler hold this set, and nothing of its threads does.
@@ -166,6 +175,10 @@ class Scheduler(EngineTasks):
     def guard_statistics(self) -> Mapping[str, GuardStatistics] | None:
         """Decisions of the guard so far, by resource: ``"cpu"``, ``"memory"``, ``"io"``. None: there is no guard."""
         return None if self._guarding is None else self._guarding.statistics()
+
+    def active_statistics(self) -> ActiveStatistics | None:
+        """How many workers are active, and how often that changed. None: all are, as there is no ``min_workers``."""
+        return None if self._activating is None else self._activating.statistics()
 
     def thread_counts(self) -> ThreadCounts:
         """Counts of the threads at this moment, and of the suspensions of tasks."""

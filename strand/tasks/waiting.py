@@ -22,7 +22,7 @@ from strand.tasks.timers import Deadlines, Timer, Timers
 from strand.tasks.waits import Waiter, numbered
 from strand.threads import mended
 
-__all__ = ["WITHDRAWN", "Claim", "Waiting", "dropped"]
+__all__ = ["WITHDRAWN", "Claim", "Waiting", "dropped", "expired"]
 
 #: The end of a task that its submit gives up: it counts as never submitted.
 WITHDRAWN: Final = "withdrawn"
@@ -249,6 +249,8 @@ class Waiting:
     def _conclude(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
         """All of an end but the next one of the key, and leaving the table, which is the last step."""
         task._call = None
+        if task._failure is not None:
+            task._failure = None
         if task._begun_ns is None:
             task._ended_ns = self.now()
         if task._timer is not None:
@@ -279,8 +281,7 @@ class Waiting:
         """Expires a task whose deadline is over, if it waits and has no other deadline by now; called by a timer."""
         task = self._table.alive.get(tag)
         if task is not None and task._deadline_ns == due_ns:
-            over = TaskExpired(f"the deadline of task {task.id} is over", "deadline")
-            self.end_unbegun(task, "expired", over)
+            self.end_unbegun(task, "expired", expired(task, f"the deadline of task {task.id} is over", "deadline"))
 
     def priority_of(self, task: TaskFuture) -> Any:
         """The level to which a task has risen, or else the priority that it was given."""
@@ -405,5 +406,12 @@ class Waiting:
 def dropped(task: TaskFuture, reason: str, cause: BaseException | None = None) -> TaskDropped:
     """Returns the exception that ends a task that was given up."""
     error = TaskDropped(f"task {task.id} was dropped: {reason}")
-    error.__cause__ = cause
+    error.__cause__ = task._failure if cause is None else cause
+    return error
+
+
+def expired(task: TaskFuture, words: str, reason: str) -> TaskExpired:
+    """What a task ends with that has expired. If it waited for another attempt, the last failure is the cause."""
+    error = TaskExpired(words, reason)
+    error.__cause__ = task._failure
     return error

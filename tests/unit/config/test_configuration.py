@@ -55,13 +55,38 @@ def test_a_file_says_what_the_dispatcher_is_given(file: Path) -> None:
         "guard": strand.Guard(cpu=0.5, memory=None, io_queue=7),
         "marks": {"AAAHD": "io"},
     }
-    assert config.scheduler_options() == {
-        "policy": strand.Levels({"low": "5ms"}, since="created"),
-        "retry": strand.RetryPolicy(max_retries=2, base_delay="100ms", max_delay="30s", jitter=0.1),
-        "workers": 1,
-        "max_queue": 1000,
-        "guard": strand.Guard(cpu=0.5, memory=None, io_queue=7),
-    }
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[policy]\nname = "levels"\n[priorities.symbols]\n"BRK.B" = "high"', 'priorities.symbols."BRK.B"'),
+        ('[policy]\nname = "fair"\n[groups]\nA = "x"', "groups.A"),
+        ('[policy]\nname = "levels"\n[resource_limits]\ncpu_threshold = 0.5\n[marks]\nA = "io"', "marks.A"),
+        ("[worker_pool]\npython_workers = 1", "worker_pool.python_workers"),
+        ('[worker_pool]\non_full = "block"', "worker_pool.on_full"),
+    ],
+)
+def test_a_key_for_dispatchers_alone_is_an_error_of_a_scheduler(tmp_path: Path, text: str, key: str) -> None:
+    (tmp_path / "a.toml").write_text(text)
+    config = strand.Config.load(tmp_path / "a.toml")
+    config.dispatcher_options()
+    with pytest.raises(ConfigurationError, match=rf"a\.toml: {re.escape(key)}: .*leave it out"):
+        strand.Scheduler(config=config)
+    with pytest.raises(ConfigurationError, match=re.escape(key)):
+        strand.napoleon(config=config)
+
+
+def test_a_scheduler_takes_what_is_its_own_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(
+        '[worker_pool]\nmax_workers = 4\nmin_workers = 1\nqueue_capacity = 9\non_full = "raise"'
+    )
+    config = strand.Config.load(tmp_path / "a.toml")
+    assert config.scheduler_options() == {"workers": 4, "min_workers": 1, "max_queue": 9}
+    with strand.Scheduler(config=config) as scheduler:
+        found = scheduler.active_statistics()
+    assert found is not None
+    assert (found.least, found.most) == (1, 4)
 
 
 def test_what_a_file_says_reaches_the_engine(file: Path) -> None:

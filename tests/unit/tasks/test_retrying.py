@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from task_pools import Stepped, raises
 
-from strand.errors import ConfigurationError, TaskExpired
+from strand.errors import ConfigurationError, TaskDropped, TaskExpired
 from strand.tasks import RetryPolicy
 
 pytestmark = pytest.mark.python
@@ -137,3 +137,25 @@ def test_a_business_error_is_logged_where_it_would_have_been_tried_again(caplog:
     assert [record.message for record in caplog.records] == [
         f"task {future.id} is not tried again, because it met a business error: KeyError('no such account')"
     ]
+
+
+@pytest.mark.parametrize("how", ["deadline", "expire_if", "dropped"])
+def test_a_task_that_ends_while_it_waits_for_its_retry_names_its_last_failure(how: str) -> None:
+    here = Stepped()
+    failure, answers = ConnectionError("no answer"), iter([False, how == "expire_if"])
+    future = here.tasks.options(
+        retry=RetryPolicy(base_delay="10s", jitter=0), expire_if=lambda: next(answers), deadline="1m"
+    ).submit(raises(failure))
+    here.pool.run_all()
+    assert future.state == "retrying"
+    if how == "deadline":
+        assert future.set_deadline(0)
+        here.tasks.fire()
+    elif how == "dropped":
+        assert here.tasks.drop(future.id, "made room")
+    else:
+        here.advance(10)
+    ended = future.exception(0)
+    assert type(ended) is (TaskDropped if how == "dropped" else TaskExpired)
+    assert ended.__cause__ is failure
+    assert future._failure is None

@@ -309,3 +309,30 @@ def test_tasks_that_mostly_sleep_have_twice_as_many_workers_where_nobody_says_ho
         assert scheduler.workers == per_core * len(os.sched_getaffinity(0))
     with Scheduler(3, io_bound=io_bound) as scheduler:
         assert scheduler.workers == 3
+
+
+def test_the_load_says_how_many_workers_are_active() -> None:
+    gate, running = threading.Event(), []
+
+    def waits(n: int) -> None:
+        running.append(n)
+        gate.wait(60)
+
+    with Scheduler(4, min_workers=1) as scheduler:
+
+        def active() -> int:
+            found = scheduler.active_statistics()
+            assert found is not None
+            return found.now
+
+        assert active() == 1
+        futures = [scheduler.submit(waits, n) for n in range(20)]
+        wait_until(lambda: len(running) == 4)
+        assert active() == 4
+        gate.set()
+        assert [future.result(60) for future in futures] == [None] * 20
+        wait_until(lambda: active() == 1)
+    with Scheduler(4) as scheduler:
+        assert scheduler.active_statistics() is None
+    with pytest.raises(ConfigurationError, match="min_workers"):
+        Scheduler(2, min_workers=3)

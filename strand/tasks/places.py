@@ -285,6 +285,7 @@ class Places:
             place = me.place
             if place is None:
                 if self._ended:
+                    self._go(me)
                     return
                 self._be_spare(me)
                 continue
@@ -473,6 +474,17 @@ class Places:
         if last:
             self._work.over()
         me.place = None
+        self._go(me)
+
+    def _go(self, me: Seat) -> None:
+        """By a thread that ends. Nothing here refers to its seat any more, which refers to this object; nor does the
+        thread, which may live on for a moment."""
+        _here.seat = None
+        with self._lock:
+            if me in self._seats:
+                self._seats.remove(me)
+            self._spares.clear()
+            self._suspended.clear()
 
     def end(self) -> None:
         """Tells the threads to end after the task in hand. A task is told by StoppedError: at its next checkpoint or

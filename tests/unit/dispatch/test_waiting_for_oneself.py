@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,6 +19,7 @@ import strand.dispatch.calls
 import strand.dispatch.dispatcher
 import strand.dispatch.publishers
 from strand import Dispatcher
+from strand.binding.thread import Thread
 from strand.dispatch.pool import Pool
 from strand.errors import WouldDeadlockError
 
@@ -158,14 +160,13 @@ def test_all_threads_of_a_dispatcher_are_inside_it_and_no_other_is(tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["strand-outputs", "strand-worker-1"])
 def test_an_interrupted_start_leaves_its_thread_free_to_wait(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    start = threading.Thread.start
-
-    def interrupted(thread: threading.Thread) -> None:
+    def interrupted(thread: Any, start: Any) -> None:
         if thread.name == name:
             raise KeyboardInterrupt
         start(thread)
 
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    for kind in (threading.Thread, Thread):
+        monkeypatch.setattr(kind, "start", partialmethod(interrupted, kind.start))
     d = Dispatcher(2, "bars", workers=2, cores=None)
     with pytest.raises(KeyboardInterrupt):
         d.start()

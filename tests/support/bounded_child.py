@@ -24,6 +24,8 @@ def in_bounded_child(run: Callable[[], object], bound_s: float = 60) -> None:
     """Calls ``run`` in a child of a fork, whose main thread the caller's is. Fails the test where that raises, leaves
     threads behind, or has not ended after ``bound_s``: then it shows what all threads did."""
     with tempfile.TemporaryFile("w+") as said:
+        # The thread of pytest's own timeout is not in the child, which would wait for it here. This bound is shorter.
+        faulthandler.cancel_dump_traceback_later()
         pid = os.fork()
         if not pid:
             code = 1

@@ -47,12 +47,12 @@ class Thread:
 
     @property
     def is_started(self) -> bool:
-        """Whether there is or was such a thread."""
+        """True once the thread was started, even if it has ended."""
         return self._is_started
 
     @property
     def is_here(self) -> bool:
-        """Whether the caller runs in this thread."""
+        """True if the caller runs in this thread."""
         return self.ident == threading.get_ident() and not self._is_over
 
     @property
@@ -62,7 +62,7 @@ class Thread:
         return self._native_id
 
     def is_alive(self) -> bool:
-        """Whether it has been started and has not ended."""
+        """True if the thread was started and has not ended."""
         return self._is_started and not self._is_over
 
     def join(self, timeout: float | None = None) -> None:
@@ -89,7 +89,7 @@ class Thread:
             return 0
 
     def _introduce(self) -> None:
-        """What ``threading.Thread`` does first."""
+        """Does first what ``threading.Thread`` does first."""
         threading.current_thread().name = self.name  # it enters a thread that it does not know
         if (trace := threading.gettrace()) is not None:
             sys.settrace(trace)

@@ -99,7 +99,7 @@ class Seat:
 
     @property
     def is_spare(self) -> bool:
-        """Whether the thread has neither a place nor a task."""
+        """True if the thread has neither a place nor a task."""
         return self.place is None and self.waits is None
 
     def live(self) -> None:
@@ -179,8 +179,8 @@ class Seat:
             raise raised
 
     def wait(self, me: Waiter, target: Waiter, wait: Callable[[], Any]) -> Any:
-        """What ``wait`` returns, which is called in a block. ``me`` is in hand here and waits for ``target``. Raises
-        WouldDeadlockError where that one waits for it, and as ``enter_block``."""
+        """Returns the result of ``wait``, which is called in a block. ``me`` runs here and waits for ``target``. Raises
+        WouldDeadlockError where the target waits for ``me``, and as ``enter_block``."""
         outer = self.depth
         try:
             begin_wait(me, target)
@@ -299,7 +299,7 @@ class Places:
             return
 
     def _has_others_task(self, place: Place) -> bool:
-        """Whether an exception has kept the thread from ``_hand_over``."""
+        """True if an exception has kept the thread from ``_hand_over``."""
         batches = place.batches
         tag = batches.task
         return bool(tag) and batches.what == RESUME and (self.held.has(place) or self._sleeper(tag) is not None)

@@ -177,7 +177,7 @@ class Scheduler(EngineTasks):
         return None if self._guarding is None else self._guarding.statistics()
 
     def active_statistics(self) -> ActiveStatistics | None:
-        """How many workers are active, and how often that changed. None: all are, as there is no ``min_workers``."""
+        """Counts the active workers, and how often that number changed. None: there is no ``min_workers``."""
         return None if self._activating is None else self._activating.statistics()
 
     def thread_counts(self) -> ThreadCounts:

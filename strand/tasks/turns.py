@@ -55,7 +55,7 @@ class Held:
         return turn
 
     def has(self, place: Place) -> bool:
-        """Whether the task in hand is one of these."""
+        """True if the task in hand is one of these."""
         return place.batches.entry in self._entries
 
     def is_over(self, place: Place) -> bool:

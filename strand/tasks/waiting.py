@@ -411,7 +411,7 @@ def dropped(task: TaskFuture, reason: str, cause: BaseException | None = None) -
 
 
 def expired(task: TaskFuture, words: str, reason: str) -> TaskExpired:
-    """What a task ends with that has expired. If it waited for another attempt, the last failure is the cause."""
+    """Makes the error of a task that has expired. If it waited for another attempt, the last failure is the cause."""
     error = TaskExpired(words, reason)
     error.__cause__ = task._failure
     return error

@@ -117,7 +117,8 @@ class Core:
                 else:
                     table.take_lock()
                     try:
-                        self.waiting.keys.join(task)
+                        if "_claim" not in task.__dict__:  # it has not expired meanwhile
+                            self.waiting.keys.join(task)
                     finally:
                         table.lock.release()
             else:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import wait
 from typing import Any
 
 import pytest
 from task_pools import Stepped, Threaded, raises
 
+from strand import Scheduler
 from strand.errors import TaskDropped, WouldDeadlockError
 from strand.tasks import RetryPolicy, TaskFuture
+from strand.tasks.timers import Deadlines
 
 pytestmark = pytest.mark.python
 
@@ -188,3 +191,19 @@ def test_a_task_of_a_visit_that_fails_or_is_over_its_deadline_ends_as_it_would_b
     assert (first.state, late.state) == ("done", "waiting"), "the visit is over its time"
     here.pool.run_all()
     assert [task.state for task in (late, failing, last)] == ["expired", "failed", "done"]
+
+
+def test_a_task_that_expires_before_it_joins_its_key_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timers' thread may end a task while the thread that submits it has not come to its key yet."""
+    add = Deadlines.add
+
+    def add_and_wait(deadlines: Deadlines, task: TaskFuture, due_ns: int) -> None:
+        add(deadlines, task, due_ns)
+        wait([task], 30)
+
+    with Scheduler(1) as scheduler:
+        monkeypatch.setattr(Deadlines, "add", add_and_wait)
+        late = scheduler.options(key="key", deadline="1us").submit(int)
+        assert late.state == "expired"
+        assert scheduler.options(key="key").submit(int).result(30) == 0
+        assert scheduler.statistics().pending == 0

@@ -124,6 +124,8 @@ _CROSSED_QUOTES: Final = _Counter(
 
 #: Symbols of COIN-margined futures: perpetual, and of a date.
 _OF_USD: Final = re.compile(r"USD_(PERP|\d{6})$")
+#: Names of Binance's files of aggregated trades and of klines, whose sizes of such futures count contracts.
+_SAYS_CONTRACTS: Final = re.compile(r"-(aggTrades|\d+[smhdw])-")
 _COINS: Final = (
     "give contracts={'BTCUSD_*': strand.Inverse(100)}, or read the venue's files of trades, whose base_qty is in "
     "coins: here a size counts inverse contracts (100 USD of BTC, 10 USD of other coins), so notional and vwap mean "
@@ -479,8 +481,8 @@ def _of_contracts(result: RunFacts) -> Iterator[RunWarning]:
     if unused:
         yield RunWarning("unused contracts", len(unused), f"{unused[0]!r} fits no symbol", _UNFIT)
     details = result.info.details
-    in_contracts = details.get("profile") in ("binance-trades", "binance-aggtrades")
-    if not in_contracts and not any("-aggTrades-" in str(part["path"]) for part in details.get("feeds", ())):
+    in_contracts = details.get("profile") in ("binance-trades", "binance-aggtrades", "binance-klines")
+    if not in_contracts and not any(_SAYS_CONTRACTS.search(str(part["path"])) for part in details.get("feeds", ())):
         return
     ticks = {result.symbols[i]: int(result.ticks_by_symbol[i]) for i in np.flatnonzero(result.ticks_by_symbol).tolist()}
     declared = result.contracts.symbols

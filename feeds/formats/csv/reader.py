@@ -47,8 +47,10 @@ _CHUNK_BYTES: Final = 2 << 20
 _MAX_SYMBOLS: Final = 65536
 _DAY_FOLDER: Final = re.compile(r"\d{8}|\d{4}-\d{2}-\d{2}")
 _HEAD_BYTES: Final = 1 << 15
-#: Lengths of bars by the words of LEAN's folders and names.
-_NAMED_BARS: Final = {"second": 10**9, "minute": 60 * 10**9, "hour": 3600 * 10**9, "daily": 86400 * 10**9}
+#: Lengths of bars by the words of LEAN's folders and names, and by that of Binance for a week.
+_NAMED_BARS: Final = {
+    "second": 10**9, "minute": 60 * 10**9, "hour": 3600 * 10**9, "daily": 86400 * 10**9, "1w": 7 * 86400 * 10**9,
+}  # fmt: skip
 
 
 def recognise(head: bytes) -> bool:

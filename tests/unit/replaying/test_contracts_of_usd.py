@@ -54,3 +54,18 @@ def test_a_run_over_contracts_alone_warns_and_one_over_coins_does_not(symbol: st
         )
         both = strand.chain(strand.vwap(), strand.trade_stats(contracts={symbol: strand.Inverse(100)}))
         assert [w.kind for w in strand.replay(path, both).warnings] == [w for w, _ in found]
+
+
+@pytest.mark.parametrize("symbol", ["BTCUSD_PERP", "BTCUSDT"])
+def test_klines_of_contracts_warn_alone_and_merged(symbol: str, tmp_path: Path) -> None:
+    kline = f"{T},50000,50000,40000,43219.7,2017,{T + 59_999},0.05,3,0,0,0\n"
+    path, other = (tmp_path / f"{name}-1m-2026-01-05.csv" for name in (symbol, "ABCUSDT"))
+    for each in (path, other):
+        each.write_text(kline)
+    for source in (path, [path, other]):
+        # A bar is four ticks.
+        found = [(w.kind, w.count) for w in strand.replay(source, "vwap").warnings]
+        assert found == ([("contracts of USD", 4)] if symbol == "BTCUSD_PERP" else [])
+        result = strand.replay(source, strand.vwap(contracts={symbol: strand.Inverse(100)}))
+        assert not result.warnings
+        assert result.rows.to_polars().filter(symbol=symbol)["notional"][0] == 201_700

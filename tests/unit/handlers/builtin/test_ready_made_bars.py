@@ -156,6 +156,19 @@ def test_the_length_of_bars_is_said_by_the_option_where_no_name_says_it(tmp_path
     assert found == [bar._replace(volume=bar.volume * 10**8) for bar in resampled(bars, 5 * MINUTE)]
 
 
+@pytest.mark.parametrize("minutes_of", [("1w", 7 * 24 * 60), ("3d", 3 * 24 * 60), ("1h", 60)])
+def test_the_name_of_klines_says_any_fixed_length(tmp_path: Path, minutes_of: tuple[str, int]) -> None:
+    word, length = minutes_of
+    start = 1_767_571_200_000 // (length * 60_000) * length * 60_000
+    path = tmp_path / f"BTCUSDT-{word}-2026-01.csv"
+    path.write_text(f"{start},4.5,6,3,5,7.25,{start + length * 60_000 - 1},0.05,3,0,0,0\n")
+    with strand.feeds.open(path) as feed:
+        assert (feed.info.bars, list(feed.symbols)) == (length * MINUTE, ["BTCUSDT"])
+    (bar,) = strand.replay(path, strand.bars(f"{length}m")).outputs["bars"]
+    assert (bar["start"], bar["end"]) == (start * 10**6, start * 10**6 + length * MINUTE)
+    assert [bar[name] for name in ("open", "high", "low", "close")] == [4_500_000_000, 6 * PRICE, 3 * PRICE, 5 * PRICE]
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("dialect", ["dbn", "csv", "parquet"])
 def test_longer_bars_are_the_resample_of_the_file(tmp_path: Path, dialect: str, workers: int) -> None:

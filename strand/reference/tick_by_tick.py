@@ -12,6 +12,7 @@ from strand.handlers.context import Context, FailedOnTick
 from strand.handlers.tick_values import Tick, Trade, as_ticks, trades_by_place
 from strand.handlers.timed import Host
 from strand.reference.emitted import SerialEmitted
+from strand.threads import interrupts
 from strand.ticks import TRADE
 
 __all__ = ["TicksInTurn"]
@@ -51,23 +52,30 @@ class TicksInTurn:
         self.trades: npt.NDArray[Any] = np.empty(0, TRADE)
 
     def call(self, ticks: npt.NDArray[Any]) -> None:
-        """Raises FailedOnTick."""
-        keys, trades, place, i = ticks[self._key], trades_by_place(self.trades), self._emitted.place, 0
+        """Raises FailedOnTick. A tick is handled when its functions have returned, even if an interrupt comes then."""
+        keys, trades, place = ticks[self._key], trades_by_place(self.trades), self._emitted.place
+        handled, is_last = 0, False
         try:
             for i, (key, tick) in enumerate(zip(keys.tolist(), as_ticks(ticks), strict=True)):
                 place(i)
                 on_tick, on_trade, context = self._functions.get(key) or self._bind(key)
                 context.tick = tick
+                has_trade = on_trade is not None and i in trades
                 if on_tick is not None:
+                    is_last = not has_trade
                     on_tick(tick)
-                if on_trade is not None and i in trades:
-                    on_trade(trades[i])
-            i = len(ticks)
+                if has_trade:
+                    is_last = True
+                    on_trade(trades[i])  # type: ignore[misc]
+                # Python calls no handler of signals between a function's return and these lines, but right at it.
+                handled, is_last = i + 1, False
         except BaseException as error:
-            raise FailedOnTick(i) from error
+            if is_last and interrupts(error) and error.__traceback__ is not None and not error.__traceback__.tb_next:
+                handled += 1  # it comes out of no function, so the last one has returned
+            raise FailedOnTick(handled) from error
         finally:
             if self._rows is not None and len(ticks):
-                np.add.at(self._rows.as_seen_by(int(keys[0]))["ticks"], keys[:i], 1)
+                np.add.at(self._rows.as_seen_by(int(keys[0]))["ticks"], keys[:handled], 1)
 
     def _bind(self, key: int) -> _Functions:
         context, host = self._host_of(key)

@@ -56,6 +56,14 @@ class Interrupter:
             sys.unraisablehook = hook
             signal.signal(signal.SIGINT, before)
 
+    def arm(self, first: int) -> None:
+        """Raises an interrupt at the first, second or later point from here on."""
+        self._library.interrupt_points_arm(first, 0)
+
+    def disarm(self) -> None:
+        """No further interrupts."""
+        self._library.interrupt_points_disarm()
+
     def run(self, operation: Callable[[], Any], first: int, second: int = 0) -> tuple[bool, int]:
         """Calls the operation. Returns whether an interrupt came out of it, and how many points it had."""
         interrupted, arm, disarm = False, self._library.interrupt_points_arm, self._library.interrupt_points_disarm

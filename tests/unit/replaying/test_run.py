@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interrupt_points import interrupter
 from warm_python import run_warm
 
 import strand
+from strand import testing
 from strand.errors import (
     RecordTypeError,
 )
@@ -181,3 +183,30 @@ def test_progress_counts_what_is_handled(workers: int) -> None:
     result = strand.replay(feed, slow, workers=workers, progress=progress)
     assert all(n <= by_then for n, by_then in told)
     assert told[-1][0] == result.ticks
+
+
+def test_an_interrupt_right_after_a_tick_of_an_object_finds_it_counted() -> None:
+    """Interrupts at each point from the middle of the third tick's function on: rows and ticks agree."""
+    points, first = interrupter(), 0
+
+    @strand.object_handler(state=[("n", "i8")])
+    class Counts:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: Any) -> None:
+            if self.ctx.row["n"] == 2:
+                points.arm(first)
+            self.ctx.row["n"] += 1
+
+    ticks = [{"symbol": "A", "time": at, "price": 1, "size": 1} for at in range(1, 9)]
+    counted: set[int] = set()
+    with points.installed():
+        for first in range(1, 25):  # noqa: B007 - the handler reads it
+            with pytest.raises(KeyboardInterrupt) as raised:
+                strand.replay(testing.feed(ticks), Counts, workers=0)
+            points.disarm()
+            partial = raised.value.partial  # type: ignore[attr-defined]
+            assert [partial.rows["A"]["n"]] == [partial.ticks] == partial.ticks_by_symbol.tolist()
+            counted.add(partial.ticks)
+    assert {2, 3, 4} <= counted

@@ -16,7 +16,7 @@ import marked
 import numpy as np
 import plain
 import pytest
-from pairs import Cell, every, name_of, pairwise
+from all_pairs import Cell, every, name_of, pairwise
 from small_files import FILES, SmallFile, options_of
 
 import strand

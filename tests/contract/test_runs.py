@@ -11,7 +11,7 @@ import marked
 import numpy as np
 import plain
 import pytest
-from pairs import Cell, every, name_of, pairwise
+from all_pairs import Cell, every, name_of, pairwise
 
 import strand
 from strand.errors import ConfigurationError, HandlerError, SavedStateError

@@ -129,7 +129,8 @@ class MergedFeed(BaseFeed):
                     for info in infos
                 ]
             }
-            | _examples(infos),
+            | _examples(infos)
+            | {key: info.details[key] for info in infos for key in ("days_of_bars",) if key in info.details},
             undated=any(info.undated for info in infos),
             size_unit=_common([info.size_unit for info in infos]),
             ticks=_common([info.ticks for info in infos]),

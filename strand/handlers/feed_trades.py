@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from strand.binding.trades import TradeRules, TradeSource
 from strand.errors import ConfigurationError
@@ -46,8 +46,14 @@ def flags_of(info: FeedInfo) -> Flags:
     return info.flags
 
 
-def check_intervals(every: int, bars: int) -> None:
-    """Raises ConfigurationError where ready-made bars of ``bars`` ns cannot fill intervals of ``every`` ns."""
+_WEEK: Final = 7 * 86400 * 10**9
+
+
+def check_intervals(every: int, bars: int, days_of: str | None = None) -> None:
+    """Raises ConfigurationError where ready-made bars of ``bars`` ns cannot fill intervals of ``every`` ns.
+
+    ``days_of``: the zone whose days the bars are, where intervals are aligned to the UNIX epoch.
+    """
     if not bars:
         raise ConfigurationError(
             "the merged files differ: only some have ready-made bars, or bars of one length: replay them apart"
@@ -56,6 +62,16 @@ def check_intervals(every: int, bars: int) -> None:
         raise ConfigurationError(
             f"every: the feed has ready-made bars of {span_text(bars)}, which do not fill intervals of "
             f"{span_text(every)}: give a multiple of {span_text(bars)}"
+        )
+    if bars % _WEEK == 0:
+        raise ConfigurationError(
+            "every: the feed's bars are weeks from Monday on, and intervals of 7d begin on Thursdays, as the UNIX "
+            "epoch does: leave every out, and for bars give ticks=1"
+        )
+    if days_of is not None:
+        raise ConfigurationError(
+            f"every: the feed's bars are days of {days_of}, and without sessions an interval is a day of UTC: give "
+            f"sessions='00:00-00:00 {days_of} mon-sun'"
         )
 
 

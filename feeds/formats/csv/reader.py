@@ -169,7 +169,7 @@ class CsvFeed(BaseFeed):
             str(self._date) if self._date is not None and (self._is_dated or self._maker.needs_date) else None,
             found.profile.venue,
             None if power is None else float(f"1e{power}"),
-            details=details | self._rows.rolls.details(self.symbols),
+            details=details | self._days_of_bars() | self._rows.rolls.details(self.symbols),
             undated=self._date is None and self._maker.needs_date,
             size_unit=float(f"1e{self._size_power}"),
             ticks=found.profile.ticks or "plain",
@@ -180,6 +180,12 @@ class CsvFeed(BaseFeed):
             # A market that never closes has its clock in UTC, and files of any other may be in UTC, too.
             zone=None if found.profile.zone == "UTC" else found.profile.zone,
         )
+
+    def _days_of_bars(self) -> dict[str, str]:
+        """The zone whose days the bars are; nothing where they are shorter, or of UTC."""
+        zone = self._match.profile.zone
+        days = self._bar_ns is not None and self._bar_ns % _NAMED_BARS["daily"] == 0
+        return {"days_of_bars": zone} if days and zone != "UTC" else {}
 
     def _has_sizes(self) -> bool:
         profile = self._match.profile

@@ -15,6 +15,7 @@ from strand.handlers.base import Handler
 from strand.handlers.contracts import Contracts
 from strand.handlers.feed_trades import Fills, check_intervals, fills_of, flags_of, ticks_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
+from strand.handlers.sessions import session_table
 from strand.units import INNER, PRICE, SIZE, declare
 from strand.validate import one_of
 
@@ -76,7 +77,8 @@ def tape_handler(
     if fills is not None:
         one_of("fills", fills, FILLS)
     if info is not None and info.bars is not None and every:
-        check_intervals(every, info.bars)
+        always = params.endswith(session_table(None))
+        check_intervals(every, info.bars, info.details.get("days_of_bars") if always else None)
     books = orders = bool(book)
     its_fills = fills
     if info is not None and (book is None or fills is None):

@@ -156,17 +156,37 @@ def test_the_length_of_bars_is_said_by_the_option_where_no_name_says_it(tmp_path
     assert found == [bar._replace(volume=bar.volume * 10**8) for bar in resampled(bars, 5 * MINUTE)]
 
 
-@pytest.mark.parametrize("minutes_of", [("1w", 7 * 24 * 60), ("3d", 3 * 24 * 60), ("1h", 60)])
-def test_the_name_of_klines_says_any_fixed_length(tmp_path: Path, minutes_of: tuple[str, int]) -> None:
-    word, length = minutes_of
-    start = 1_767_571_200_000 // (length * 60_000) * length * 60_000
-    path = tmp_path / f"BTCUSDT-{word}-2026-01.csv"
-    path.write_text(f"{start},4.5,6,3,5,7.25,{start + length * 60_000 - 1},0.05,3,0,0,0\n")
+def test_weekly_klines_keep_their_weeks(tmp_path: Path) -> None:
+    starts = [1_767_571_200_000 + week * 7 * DAY // 10**6 for week in range(2)]  # Mondays
+    path = tmp_path / "BTCUSDT-1w-2026-01.csv"
+    path.write_text("".join(f"{start},4.5,6,3,5,7.25,{start + 604_799_999},0.05,3,0,0,0\n" for start in starts))
     with strand.feeds.open(path) as feed:
-        assert (feed.info.bars, list(feed.symbols)) == (length * MINUTE, ["BTCUSDT"])
-    (bar,) = strand.replay(path, strand.bars(f"{length}m")).outputs["bars"]
-    assert (bar["start"], bar["end"]) == (start * 10**6, start * 10**6 + length * MINUTE)
-    assert [bar[name] for name in ("open", "high", "low", "close")] == [4_500_000_000, 6 * PRICE, 3 * PRICE, 5 * PRICE]
+        assert (feed.info.bars, list(feed.symbols)) == (7 * DAY, ["BTCUSDT"])
+    for handler in (strand.bars("7d"), strand.bars("14d"), strand.vwap("7d")):
+        with pytest.raises(ConfigurationError, match=r"weeks from Monday on.* ticks=1"):
+            strand.replay(path, handler)
+    found = strand.replay(path, strand.bars(ticks=1)).outputs["bars"]
+    assert [bar["ts"] for bar in found] == [start * 10**6 + 7 * DAY for start in starts]
+    for bar in found:
+        corners = [4_500_000_000, 6 * PRICE, 3 * PRICE, 5 * PRICE]
+        assert [bar[name] for name in ("open", "high", "low", "close")] == corners
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_days_of_new_york_are_no_days_of_utc(tmp_path: Path, several: bool) -> None:
+    folder = tmp_path / "daily"
+    folder.mkdir()
+    for name in ("spy", "qqq")[: several + 1]:
+        with zipfile.ZipFile(folder / f"{name}.zip", "w") as archive:
+            archive.writestr(f"{name}.csv", "20140307 00:00,1870000,1880000,1860000,1875000,1000\n")
+    source = sorted(folder.iterdir())
+    for handler in (strand.bars("1d"), strand.vwap("1d"), strand.trade_stats("2d")):
+        with pytest.raises(ConfigurationError, match=r"days of America/New_York.* sessions="):
+            strand.replay(source, handler)
+    day = strand.bars("1d", sessions="00:00-00:00 America/New_York mon-sun")
+    for bar in strand.replay(source, day).outputs["bars"]:
+        midnight = 1_394_168_400 * 10**9  # of 2014-03-07 in New York
+        assert (bar["start"], bar["end"], bar["volume"]) == (midnight, midnight + DAY, 1000)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

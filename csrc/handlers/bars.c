@@ -27,7 +27,7 @@ static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, const sd_c
   const sd_wide notional = sd_wide_of(row->notional_low, row->notional_high);
   sd_bar bar = {
       .start = row->start,
-      .end = p->kind == SD_BARS_TIME ? row->end : row->last_time,
+      .end = p->kind == SD_BARS_TIME ? row->end : sd_time_at(row->last_time, &p->source.rules),
       .open = row->open,
       .high = row->high,
       .low = row->low,
@@ -160,7 +160,10 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
   }
   if (is_fresh(row)) {
     row->open = price;
-    if (kind != SD_BARS_TIME) row->start = row->last_time = time;
+    if (kind != SD_BARS_TIME) {
+      row->last_time = time;
+      row->start = sd_time_at(time, &p->source.rules);
+    }
     if (p->fill && (time || row->empty_left)) row->empty_left = SD_MAX_EMPTY;
     alarm(row, key, ctx);
   }

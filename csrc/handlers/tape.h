@@ -86,6 +86,11 @@ static inline int64_t sd_moment_of(const sd_tick *t, const sd_trade_rules *rules
   return time - (rules->at_end & (time > 0));
 }
 
+/* The time of a tick whose moment this is. */
+static inline int64_t sd_time_at(int64_t moment, const sd_trade_rules *rules) {
+  return moment + (rules->at_end & (moment > 0));
+}
+
 /* The alarm for the end of an interval: bars that end with it come before the alarm. `ctx` has the handler's params, which begin with
  * its source. */
 static inline int64_t sd_alarm_for(int64_t end, const sd_context *ctx) {

@@ -262,3 +262,16 @@ def test_a_merge_of_bars_and_trades_has_no_intervals() -> None:
         strand.replay(merge_feeds([feed(MINUTE), feed(None)]), strand.bars("1m"))
     both = merge_feeds([feed(MINUTE), feed(MINUTE)])
     assert np.asarray(strand.replay(both, strand.bars("1m")).outputs["bars"])["start"].tolist() == [0]
+
+
+@pytest.mark.parametrize("how", [{"ticks": 1}, {"volume": 1}, {"notional": 1}], ids=lambda how: next(iter(how)))
+@pytest.mark.parametrize("workers", [0, 1])
+def test_bars_that_no_clock_closes_have_the_times_of_the_ready_made_bars(
+    tmp_path: Path, how: dict[str, int], workers: int
+) -> None:
+    """A ready-made bar stands at its end, whatever closes the bars made of it."""
+    given = minutes(10)
+    path = write(tmp_path, "csv", given)
+    found = np.asarray(strand.replay(path, strand.bars(**how), workers=workers).outputs["bars"])
+    ends = [bar.start + MINUTE for bar in given]
+    assert sorted(set(found["end"].tolist())) == sorted(set(found["start"].tolist())) == ends

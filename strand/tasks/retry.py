@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from strand.brief import written
 from strand.errors import ConfigurationError
 from strand.options import Number, Span, Whole, named_fields, option, read_options
 from strand.spans import SpanLike, span_ns, span_text
+
+if TYPE_CHECKING:
+    import random
 
 __all__ = ["BUSINESS", "SYSTEM", "TRANSIENT", "RetryPolicy"]
 

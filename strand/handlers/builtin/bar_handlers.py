@@ -114,7 +114,7 @@ def bars(
         every: The time of a bar: ``"1m"`` or float seconds.
         ticks: How many trades close a bar.
         volume: How many units of the instrument close a bar.
-        notional: How many units of currency close a bar.
+        notional: How many units of currency close a bar. A trade at a price below 0 takes from the sum.
         fill: Whether time bars without a trade are emitted too, at the last close. There are none after a day's last
             trade.
         partial: Whether the bar under way is emitted at the run's end.

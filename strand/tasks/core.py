@@ -212,8 +212,8 @@ class Core:
     # -- the end
 
     def waits_for_here(self) -> RunningTask | None:
-        """Task that has not ended and runs in this thread, or whose callbacks do: a wait for the end of all tasks would
-        be a wait for itself."""
+        """Unended task that runs in this thread, or whose callbacks run here; None: there is none. Here nobody can wait
+        for the end of all tasks, since that task would have to end first."""
         for me in (CURRENT_TASK.get(), ENDING_TASK.get()):
             if me is not None and self.table.alive.get(me.id) is me:
                 return me

@@ -184,7 +184,7 @@ class TaskGroup:
                 del errors, error  # which hold this frame
 
     def _member(self) -> Future[Any] | None:
-        """Member that has not ended; None: the group takes no more. The lock is held."""
+        """A member that has not ended. None: all have, and the group takes no more. The caller holds the lock."""
         member = next(iter(self._members.values()), None)
         if member is None:
             self._refusal = self._refusal or "has ended"

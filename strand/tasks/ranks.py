@@ -45,7 +45,7 @@ class Ranks:
         self.groups = groups
         #: Tasks whose numbers differ only in so many of the lowest bits are counted together.
         self.class_shift = CLASS_SHIFT if isinstance(policy, Aging) else 0
-        #: True if priorities are levels, out of which tasks rise.
+        #: True if priorities are levels, so that a task may rise from its level to a higher one.
         self.has_levels = isinstance(policy, Levels)
         #: Names by which tasks are counted, the highest first; empty under a policy without levels and classes.
         self.names: tuple[str, ...] = ()

@@ -185,7 +185,7 @@ TEXT = "no such"
 
 
 def refusals(folder: Path) -> dict[str, dict[str, str]]:
-    """By command and option that takes a value: the status with a text that is none, and whether the error names it."""
+    """Exit statuses of bad values, by command and option, each with whether the error names the option."""
     found = {}
     for path in NEEDED:
         own = folder / " ".join(path)

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 NAME = "test.test_concurrent_futures"
-#: A run that has not ended by then shows its stacks, and ends.
+#: Seconds after which a run that has not ended shows its stacks and is ended.
 BOUND_S = 100
 
 

@@ -22,7 +22,7 @@ PATH = Path(__file__).resolve().parents[1] / "contract" / "damage.json"
 #: What is written over four bytes of a file: of text, letters.
 BAD, LETTERS = b"\xff\x00\xfe?", b"x?y!"
 TEXT = ("csv", "jsonl", "pitch", "websocket")
-#: Files whose bytes depend on the release of a library, so that only the error's class is told.
+#: Files whose bytes depend on the release of a library, so that the contract has their error's class alone.
 BY_LIBRARIES = ("itch in gzip", "itch in bz2", "itch in xz", "itch in zip", "lean of trades", "lean of quotes",
                 "parquet", "arrow")  # fmt: skip
 

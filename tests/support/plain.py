@@ -111,7 +111,7 @@ class Here:
 
 
 def ticks_of(array: Any) -> list[SimpleNamespace]:
-    """A structured array of ticks as plain values. The sequence is told in two fields (docs/tick.md)."""
+    """A structured array of ticks as plain values. Two fields hold the sequence (docs/tick.md)."""
     names = array.dtype.names
     found = [SimpleNamespace(**dict(zip(names, values, strict=True))) for values in zip(
         *(array[name].tolist() for name in names), strict=True)]  # fmt: skip

@@ -199,7 +199,7 @@ class Trial:
         self._c.trial_charge(self._t, strand, ctypes.c_uint64(on_cpu_ns))
 
     def due(self, now: int) -> int:
-        """Time of the next look; 0: as the options say, 2**64 - 1: when a strand is listed."""
+        """Time of the next look. 0: the options say when. 2**64 - 1: the next look comes when a strand is listed."""
         return int(self._c.trial_due(self._t, ctypes.c_uint64(now)))
 
     def fair_counts(self) -> tuple[int, int, dict[int, tuple[int, int]]]:

@@ -127,7 +127,7 @@ def run_page(page: Path, names: dict[str, object]) -> None:
 
 
 def not_run(line: str) -> bool:
-    """Tells whether a line is a command that is only checked."""
+    """Tells whether a line is a command that the tests check and do not run."""
     return line.startswith("strand ") and words_of(line)[0] in NOT_RUN
 
 

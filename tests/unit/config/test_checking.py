@@ -1,4 +1,4 @@
-"""What is wrong in a configuration file: each problem is told, once, at the path of its key."""
+"""Problems of a configuration file: the check reports each of them once, at the path of its key."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def test_a_task_of_a_visit_that_fails_or_is_over_its_deadline_ends_as_it_would_b
 
 
 def test_a_task_that_expires_before_it_joins_its_key_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timers' thread may end a task while the thread that submits it has not come to its key yet."""
+    """The timers' thread may end a task before the submitting thread has put it into the order of its key."""
     add = Deadlines.add
 
     def add_and_wait(deadlines: Deadlines, task: TaskFuture, due_ns: int) -> None:

@@ -55,7 +55,7 @@ class HitError(Exception):
 
 
 def raise_in(thread: int) -> bool:
-    """Whether there is such a thread."""
+    """Raises HitError in a thread. Returns False if there is no such thread."""
     return bool(_raise_in(thread, HitError))
 
 

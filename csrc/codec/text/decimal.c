@@ -504,7 +504,7 @@ static int by_pattern(field f, const sd_number_rule *rule, int64_t *value) {
     if (fault) return fault;
   }
   if (f.at < f.end) return SD_FAULT_TEXT;
-  int64_t clock, day = 0;
+  int64_t clock = 0, day = 0;
   int fault = of_day(m.hour + (m.half == 2 ? 12 : 0), m.minute, m.second, m.ns, &clock);
   if (!fault && m.has_date) fault = midnight(m.year, m.month, m.day, &day);
   if (!fault && m.of_year) {

@@ -9,7 +9,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 CSRC = Path(__file__).resolve().parent / "csrc"
-# As strand/headers.py has them, which cannot be imported before the core is built.
+# As strand/machine.py has them, which cannot be imported before the core is built.
 HEADERS = (
     "sd_handler.h", "sd_task.h", "sd_tick.h", "sd_error.h", "handlers/book.h", "handlers/book_questions.h",
     "handlers/book_row.h", "handlers/trade.h",

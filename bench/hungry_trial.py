@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import route
+from strand.binding import lab
 from strand.binding.engine_words import histogram_floors_ns
+from strand.dispatch.configuration import Pool
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.pool import Pool
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import spin
 from strand.machine import Cores, choose_cores, pinned
@@ -38,7 +38,7 @@ def steps_of(us: float, core: int | None) -> int:
     work, ticks = 20_000, route_stream(200, 1)
     rows = np.zeros(64, np.uint8).view(spin(1).state)[:1]
     with pinned(core):
-        took = min(route.serial(spin(work).function, rows, ticks).seconds for _ in range(5))  # type: ignore[arg-type]
+        took = min(lab.serial(spin(work).function, rows, ticks).seconds for _ in range(5))  # type: ignore[arg-type]
     return round(work * us * 1e-6 / (took / len(ticks)))
 
 
@@ -58,7 +58,7 @@ def arrivals(seconds: float, load: float) -> npt.NDArray[Any]:
 def run(name: str, policy: Policy, ticks: npt.NDArray[Any], cores: Cores, *, work: int, load: float) -> None:
     handler = spin(work, dear_every=DEAR_EVERY, dear_times=DEAR_TIMES)
     group_of = (np.arange(SYMBOLS) % DEAR_EVERY != 0).astype(np.uint8)  # 0: hungry, 1: light
-    probe = route.Probe(handler.function, 1 + PUBLISHERS, group_of)  # type: ignore[arg-type]
+    probe = lab.Probe(handler.function, 1 + PUBLISHERS, group_of)  # type: ignore[arg-type]
     function = dataclasses.replace(probe.function, never_publishes=False)
     groups = {"groups": dict.fromkeys(range(0, SYMBOLS, DEAR_EVERY), "hungry")} if isinstance(policy, Fair) else {}
     n_light = int((ticks["instrument_id"] % DEAR_EVERY != 0).sum())
@@ -72,7 +72,7 @@ def run(name: str, policy: Policy, ticks: npt.NDArray[Any], cores: Cores, *, wor
         held.take()
         assert held.number is not None
         start = time.monotonic()
-        route.publish_paced(dispatcher._engine, held.number, ticks, 64, probe)
+        lab.publish_paced(dispatcher._engine, held.number, ticks, 64, probe)
         held.give()
         while dispatcher.rows.array["ticks"][group_of == 1].sum() < n_light:
             time.sleep(0.01)

@@ -33,8 +33,7 @@ import strand
 from strand.errors import AttachError
 from strand.feeds import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.synthetic.market import route_stream
-from strand.outside.attached import PATIENCE_NS, Attached
-from strand.outside.finding import view_of
+from strand.outside.attached import PATIENCE_NS, Attached, view_of
 from strand.units import undeclared
 
 CORES = sorted(os.sched_getaffinity(0))

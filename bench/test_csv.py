@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from strand.binding.text import DECIMAL, Numbers, TextColumn
+from strand.binding.columns import DECIMAL, Numbers, TextColumn
 from strand.feeds.formats.csv.reader import CsvFeed
 
 arrow_csv = pytest.importorskip("pyarrow.csv")

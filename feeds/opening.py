@@ -14,12 +14,10 @@ from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed
 from strand.feeds.formats.registry import Format, format_named, recognised
-from strand.feeds.io.files import small_text
-from strand.feeds.io.paths import Paths, files_in, named_paths
+from strand.feeds.io.files import Paths, files_in, named_paths, small_text
 from strand.feeds.io.sources import forget_pipe, is_pipe
 from strand.feeds.io.streams import open_stream
-from strand.feeds.merge.dated import DatedFeed, zone_of
-from strand.feeds.merge.days import check_new_day
+from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.reader_options import FeedOptions, ReaderOptions
 from strand.feeds.selection import Selection
@@ -272,8 +270,7 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
 
 def _check_fits(path: Path, options: Mapping[str, Any]) -> None:
     """Raises FormatError for a file that the profile cannot be for."""
-    from strand.feeds.formats.csv.match import match
-    from strand.feeds.formats.csv.profile import named_profile
+    from strand.feeds.formats.csv.profile import match, named_profile
     from strand.feeds.formats.json.profile import is_message_profile
 
     with open_stream(path, limits=options.get("limits")) as stream:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from strand import ticks as ticks
     from strand import units as units
     from strand.config.configuration import Config
+    from strand.dispatch.configuration import Limits, Pool
     from strand.dispatch.dispatcher import Dispatcher
     from strand.dispatch.guard import Guard
-    from strand.dispatch.pool import Limits, Pool
     from strand.errors import StrandError
     from strand.handlers import (
         Bar,
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
         volatility,
         vwap,
     )
-    from strand.handlers.contracts import Inverse
+    from strand.handlers.feed_trades import Inverse
     from strand.handlers.sessions import Sessions
-    from strand.headers import get_include
-    from strand.output.sink import Sink
+    from strand.machine import get_include
+    from strand.output.sinks import Sink
     from strand.outside.attached import Attached, attach
     from strand.policies.aging import Aging
     from strand.policies.fair import Fair
@@ -56,13 +56,12 @@ if TYPE_CHECKING:
     from strand.stats import Statistics
     from strand.sweeping.result import SweepResult
     from strand.sweeping.sweep import sweep
+    from strand.tasks.engine_pool import NativeTask
     from strand.tasks.groups import TaskGroup
-    from strand.tasks.native import NativeTask
-    from strand.tasks.preset import napoleon
-    from strand.tasks.registry import task
     from strand.tasks.retry import RetryPolicy
-    from strand.tasks.scheduler import Scheduler
-    from strand.tasks.suspending import blocking, checkpoint
+    from strand.tasks.running import blocking, checkpoint
+    from strand.tasks.scheduler import Scheduler, napoleon
+    from strand.tasks.tasks import task
     from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
     from strand.units import TOTAL
 
@@ -136,16 +135,16 @@ _MODULES = {
     "Fifo": "strand.policies.policy",
     "Guard": "strand.dispatch.guard",
     "Levels": "strand.policies.policy",
-    "Limits": "strand.dispatch.pool",
-    "NativeTask": "strand.tasks.native",
+    "Limits": "strand.dispatch.configuration",
+    "NativeTask": "strand.tasks.engine_pool",
     "PRICE_SCALE": "strand.ticks",
-    "Pool": "strand.dispatch.pool",
+    "Pool": "strand.dispatch.configuration",
     "ReplayResult": "strand.replaying.result",
     "RetryPolicy": "strand.tasks.retry",
     "Scheduler": "strand.tasks.scheduler",
-    "Inverse": "strand.handlers.contracts",
+    "Inverse": "strand.handlers.feed_trades",
     "Sessions": "strand.handlers.sessions",
-    "Sink": "strand.output.sink",
+    "Sink": "strand.output.sinks",
     "Statistics": "strand.stats",
     "StrandError": "strand.errors",
     "SweepResult": "strand.sweeping.result",
@@ -154,14 +153,14 @@ _MODULES = {
     "TaskGroup": "strand.tasks.groups",
     "UNDEF_PRICE": "strand.ticks",
     "attach": "strand.outside.attached",
-    "blocking": "strand.tasks.suspending",
-    "checkpoint": "strand.tasks.suspending",
-    "get_include": "strand.headers",
-    "napoleon": "strand.tasks.preset",
+    "blocking": "strand.tasks.running",
+    "checkpoint": "strand.tasks.running",
+    "get_include": "strand.machine",
+    "napoleon": "strand.tasks.scheduler",
     "replay": "strand.replaying.replay",
     "sweep": "strand.sweeping.sweep",
     "snapshot": "strand.replaying.snapshots",
-    "task": "strand.tasks.registry",
+    "task": "strand.tasks.tasks",
 }
 
 # Subpackages that users reach by name, as ``strand.feeds.open``.

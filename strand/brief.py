@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import islice
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-__all__ = ["MAX_LENGTH", "brief", "in_full", "listed", "one_line", "several", "written"]
+__all__ = ["MAX_LENGTH", "OURS", "CodeLine", "brief", "in_full", "listed", "one_line", "several", "written"]
 
 #: Characters of a line.
 MAX_LENGTH: Final = 199
@@ -78,3 +79,18 @@ def in_full(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(in_full, value))}]"
     return repr(value)
+
+
+#: The folder of Strand's own code, which no error of a user's code points at.
+OURS: Final = str(Path(__file__).resolve().parent)
+
+
+class CodeLine(NamedTuple):
+    """Line of code: its file, its number from 1, and its text without the spaces around it."""
+
+    file: str
+    number: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.number}: {self.text}" if self.text else f"{self.file}:{self.number}"

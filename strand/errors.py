@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from strand.code_line import CodeLine
+    from strand.brief import CodeLine
 
 
 class StrandError(Exception):

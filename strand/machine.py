@@ -1,4 +1,4 @@
-"""Machine of a benchmark: its cores and description."""
+"""This machine and this installation: cores, description, version, headers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from strand.distribution import DISTRIBUTION
 from strand.errors import ConfigurationError
 
-__all__ = ["Cores", "choose_cores", "describe", "pinned", "strand_version"]
+__all__ = ["HEADERS", "Cores", "choose_cores", "describe", "get_include", "pinned", "strand_version"]
 
 
 class Cores(NamedTuple):
@@ -88,3 +88,18 @@ def strand_version() -> str:
     from importlib.metadata import version  # of which no run needs what it imports, the package email among it
 
     return version(DISTRIBUTION)
+
+
+#: Installed headers: the handler's contract, the tick, result codes, and the row of order books for chains.
+HEADERS: Final = (
+    "sd_handler.h", "sd_task.h", "sd_tick.h", "sd_error.h", "handlers/book.h", "handlers/book_questions.h",
+    "handlers/book_row.h", "handlers/trade.h",
+)  # fmt: skip
+
+
+def get_include() -> str:
+    """The path of the folder with ``sd_handler.h``, for the compiler's ``-I``."""
+    here = Path(__file__).resolve().parent
+    installed = here / "include"
+    # In a checkout they are where they are written.
+    return str(installed if installed.is_dir() else here.parent / "csrc")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from strand.brief import brief, several
+import numpy as np
+import numpy.typing as npt
+
+from strand.brief import brief, listed, several
 from strand.frozen_dict import FrozenDict
-from strand.latency import Latency, percentiles_of
-from strand.policy_stats import FairStatistics, GroupStatistics, GuardStatistics, LongStretch
 
 __all__ = [
     "FairStatistics",
@@ -21,7 +22,171 @@ __all__ = [
     "Statistics",
     "TaskStatistics",
     "WorkerStatistics",
+    "percentiles_of",
 ]
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+
+
+def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Latency:
+    """A latency distribution in ns, known to one part in sixteen; counted once per tick, or once per task.
+
+    Attributes:
+        count: How many were counted.
+        percentiles: ns by percentile: 50, 90, 99 and 99.9. None is below ``resolution_ns``.
+        maximum_ns: The upper edge of the highest bucket hit, in ns; not below ``resolution_ns``.
+        counts: Ticks (or tasks) per bucket, shape (n_buckets,), u8; empty if the distribution was not made from a
+            histogram.
+        floors_ns: The buckets' lower edges in ns, shape (n_buckets,), f8; likewise empty.
+        resolution_ns: What the clock resolves, in ns.
+    """
+
+    count: int
+    percentiles: Mapping[float, float]
+    maximum_ns: float
+    counts: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64), compare=False, repr=False)
+    floors_ns: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0), compare=False, repr=False)
+    resolution_ns: float = 0.0
+
+    def __repr__(self) -> str:
+        percentiles = (f"p{p:g} {ns:,.0f} ns" for p, ns in self.percentiles.items())
+        return brief(self, f"{self.count:,} counted", *percentiles, f"maximum {self.maximum_ns:,.0f} ns")
+
+    @classmethod
+    def from_histogram(
+        cls, counts: npt.NDArray[np.uint64], floors_ns: npt.NDArray[np.float64], resolution_ns: float = 0.0
+    ) -> Latency:
+        """Makes a distribution from bucket counts and the buckets' lower edges in ns, both shape (n_buckets,).
+
+        A percentile is its bucket's upper edge.
+        """
+        found = cls(int(counts.sum()), {}, 0.0, _fixed(counts.view()), _fixed(floors_ns.view()), resolution_ns)
+        values = FrozenDict({p: found.percentile(p) or 0.0 for p in PERCENTILES})
+        return replace(found, percentiles=values, maximum_ns=found.percentile(100) or 0.0)
+
+    def percentile(self, p: float) -> float | None:
+        """Returns a percentile in ns, of a latency that was made from a histogram: its bucket's upper edge.
+
+        Args:
+            p: The percentile, above 0 and at most 100.
+
+        Returns:
+            None if nothing was counted.
+
+        Raises:
+            ValueError: If ``p`` is not above 0 and at most 100.
+        """
+        if not 0 < p <= 100:
+            raise ValueError(f"p: {p!r} is not above 0 and at most 100")
+        if not self.counts.any():
+            return None
+        edges = np.append(self.floors_ns[1:], self.floors_ns[-1] * 2)
+        return max(float(edges[_bucket(np.cumsum(self.counts), p)]), self.resolution_ns)
+
+
+def _bucket(running: npt.NDArray[np.uint64], p: float) -> int:
+    """The bucket in which the p-th percentile of the ticks is; ``running``: ticks up to each bucket's end."""
+    return int(np.searchsorted(running, max(1, np.ceil(int(running[-1]) * p / 100))))
+
+
+def percentiles_of(found: Latency) -> dict[str, float | None]:
+    """Number of latencies, and their percentiles in ns; None where there are none."""
+    numbers = {f"p{p:g}_ns": ns for p, ns in found.percentiles.items()} | {"maximum_ns": found.maximum_ns}
+    return {"count": found.count} | {name: ns if found.count else None for name, ns in numbers.items()}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GuardStatistics:
+    """Decisions of the guard for one resource.
+
+    Attributes:
+        source: Where the resource is measured, or why it is not.
+        holding: Whether strands are held back for it now.
+        begun: How often a hold began.
+        expired: How often a hold ended because ``max_hold`` was over.
+        held_ns: How long strands were held back in all, up to now, in ns.
+    """
+
+    source: str
+    holding: bool
+    begun: int
+    expired: int
+    held_ns: int
+
+    def __repr__(self) -> str:
+        now = "holding" if self.holding else "not holding"
+        return brief(self, now, f"{self.begun:,} begun", f"{self.expired:,} expired", f"held {self.held_ns:,} ns")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatistics:
+    """Counters of ``Fair`` for one group.
+
+    A checkpoint reads the thread's clock, at most every 100 us; the time for that is charged to its task. Of a
+    coroutine, ``on_cpu_ns`` has each step, from one await to the next, until the task ends. The steps of asyncio tasks
+    that it starts are included. The work of asyncio between steps is not included, nor are other threads.
+
+    Attributes:
+        on_cpu_ns: The on-CPU time that was charged to it, in ns.
+        share: Its share of what was charged to all groups, 0 to 1; 0 if nothing was.
+        slice_ends: How often it used up its slice and had to wait its turn.
+        long_stretches: Visits and tasks that took more on-CPU time than the group's slice without a pause. For a task
+            this is from one checkpoint to the next, for a coroutine from one await to the next. They are counted when
+            they are over.
+        longest_stretch_ns: The longest of these, in ns; None if there was none.
+    """
+
+    on_cpu_ns: int
+    share: float
+    slice_ends: int
+    long_stretches: int
+    longest_stretch_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LongStretch:
+    """Visits to one strand that took more on-CPU time than the slice of their group.
+
+    Attributes:
+        symbols: The strand's symbols.
+        visits: How many such visits there were.
+        longest_ns: The longest of them, in ns.
+    """
+
+    symbols: tuple[str, ...]
+    visits: int
+    longest_ns: int
+
+    def __repr__(self) -> str:
+        return brief(self, listed(self.symbols), several(self.visits, "visit"), f"longest {self.longest_ns:,} ns")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FairStatistics:
+    """Counters of ``Fair``.
+
+    Attributes:
+        groups: The counts of each group, by name.
+        cap_holds: How often the pool was held because its on-CPU time was used up; None without a cap.
+        long_stretches: The long stretches of all groups.
+        longest: The strands with the longest stretches, at most 16, the longest first. Long stretches of tasks are only
+            found by group.
+    """
+
+    groups: Mapping[str, GroupStatistics]
+    cap_holds: int | None
+    long_stretches: int
+    longest: tuple[LongStretch, ...]
+
+    def __repr__(self) -> str:
+        groups = f"{several(len(self.groups), 'group')} ({listed(self.groups)})"
+        return brief(self, groups, f"{self.long_stretches:,} long stretches")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ assert lib.SD_OK == 0
 for module in (strand, strand.feeds):
     assert module.__file__.startswith(sys.prefix), f"imported from {module.__file__}"
 import pathlib
-assert all((pathlib.Path(strand.get_include()) / header).is_file() for header in strand.headers.HEADERS)
+assert all((pathlib.Path(strand.get_include()) / header).is_file() for header in strand.machine.HEADERS)
 from strand import testing
 testing.check_seeds(testing.feed([("A", 1, 10.5, 3)]), "count", seeds=[0])
 print("imports from", strand.__path__[0])

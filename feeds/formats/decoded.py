@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import fnmatch
 import os
+import re
 import stat
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Generator
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-from strand.binding.decoding import Decoder
+import numpy as np
+
+from strand.binding.decoders import NAME_BYTES, Decoder, Keeps
 from strand.binding.feeder import Feeder
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch
-from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InflateLimits, InputStream, names_of, open_stream
@@ -23,7 +26,29 @@ from strand.feeds.trading_day import NEW_YORK, as_date, date_in_names, midnight_
 from strand.ticks import aligned_ticks
 from strand.validate import is_whole
 
-__all__ = ["BATCH_STEP", "DecodedFeed", "file_bytes", "times_since"]
+__all__ = ["BATCH_STEP", "DecodedFeed", "file_bytes", "symbol_filter", "times_since"]
+
+_WILD: Final = "*?["
+
+
+def symbol_filter(select: Selection) -> Keeps:
+    """A function that says of each name what ``select.keeps`` says."""
+    if not select.symbols:
+        return lambda names: np.ones(len(names), np.bool_)
+    globs = [pattern for pattern in select.symbols if any(letter in pattern for letter in _WILD)]
+    exact = frozenset(select.symbols).difference(globs)
+    if not globs:
+        # Names of up to eight letters compare as one number. Venues have no longer names, and none beyond ASCII.
+        able = (name for name in exact if len(name) <= NAME_BYTES and name.isascii() and not name.endswith(" "))
+        wanted = np.array([name.ljust(NAME_BYTES).encode() for name in able], f"S{NAME_BYTES}").view(np.uint64)
+        return lambda names: np.isin(names.view(np.uint64), wanted)
+    matches = re.compile("|".join(map(fnmatch.translate, globs))).match
+    return lambda names: np.fromiter(
+        (name in exact or matches(name) is not None for name in map(str.rstrip, names.astype("U").tolist())),
+        np.bool_,
+        count=len(names),
+    )
+
 
 #: Of most formats, ticks in a batch must be a multiple of this.
 BATCH_STEP: Final = 4096

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.feeds.base import TicksAre
-from strand.feeds.mapping.chosen import Reading
-from strand.feeds.mapping.columns import Columns
+from strand.feeds.mapping.columns import Columns, Reading
 from strand.feeds.mapping.records import BadRecordError, numpy_column
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, Flags
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from strand.errors import FormatError
-from strand.feeds.formats.parquet.source import ArrowSource, Dialect, KeepsGroup
+from strand.feeds.formats.parquet.sources import ArrowSource, Dialect, KeepsGroup
 from strand.ticks import KIND_QUOTE, KIND_TRADE, Flags
 
 __all__ = ["NautilusSource", "is_nautilus"]

@@ -12,12 +12,11 @@ import os
 from collections.abc import Collection
 from typing import Any, Final, Literal
 
-from strand.binding import pcap as _pcap
-from strand.binding.itch import FLAGS, ItchDecoder
-from strand.binding.pcap import PcapDecoder
+from strand.binding import itch as _pcap
+from strand.binding.itch import FLAGS, ItchDecoder, PcapDecoder
 from strand.errors import ConfigurationError
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
-from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols
+from strand.feeds.formats.itch.reader import ItchNames, ItchSymbols
 from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
 from strand.ticks import aligned_ticks

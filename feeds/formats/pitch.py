@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from strand.binding import pitch as _pitch
-from strand.binding.pitch import (
+from strand.binding import decoders as _pitch
+from strand.binding.decoders import (
     ATTRIBUTED,
     AUCTION,
     AUCTION_SUMMARY,

@@ -22,7 +22,7 @@ from typing import BinaryIO, Final, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.mold import RUN, stamp
+from strand.binding.live import RUN, stamp
 from strand.errors import FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.itch.reader import ItchFeed

@@ -16,9 +16,9 @@ from numpy.lib import format as npy_format
 from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.guess import guess
 from strand.feeds.io.bytestream import HEAD_BYTES, InflateLimits
+from strand.feeds.io.compression import ZIP_MAGICS, data_members, open_archive, split_member
 from strand.feeds.io.sources import STANDARD_INPUT, is_pipe, open_source
 from strand.feeds.io.streams import open_stream
-from strand.feeds.io.zip import ZIP_MAGICS, data_members, open_archive, split_member
 
 __all__ = ["Format", "Input", "format_named", "formats", "look_at", "recognised"]
 
@@ -77,7 +77,7 @@ def _is_numpy(found: Input) -> bool:
 
 def _is_lean(found: Input) -> bool:
     tables = [name for name in found.members if name.lower().endswith(".csv")]
-    archive = importlib.import_module("strand.feeds.formats.lean.archive") if tables else None
+    archive = importlib.import_module("strand.feeds.formats.lean.reader") if tables else None
     return archive is not None and bool(archive.named_as_lean(Path(found.path), tables))
 
 

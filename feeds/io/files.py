@@ -1,22 +1,36 @@
-"""Opening files that come from elsewhere: what must be refused is refused before a reader sees it."""
+"""Files that come from elsewhere: chosen by paths, folders and globs, and refused before a reader sees them."""
 
 from __future__ import annotations
 
+import glob
+import os
 import stat
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
 from strand.feeds.io.bytestream import InflateLimits, InputStream
-from strand.feeds.io.zip import ZipMemberStream
+from strand.feeds.io.compression import ZipMemberStream
+from strand.feeds.io.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
     import zipfile
 
+__all__ = [
+    "MemberReader",
+    "Paths",
+    "PieceReader",
+    "check_folder",
+    "files_in",
+    "named_paths",
+    "read_head",
+    "regular_file",
+    "small_text",
+]
+
 _MAX_TEXT: Final = 64 << 20
 _PIECE_BYTES: Final = 1 << 20
-
-__all__ = ["MemberReader", "PieceReader", "read_head", "regular_file", "small_text"]
 
 
 def regular_file(path: str | Path) -> Path:
@@ -100,3 +114,66 @@ class MemberReader(PieceReader):
     def __init__(self, member: zipfile.ZipInfo, path: Path, limits: InflateLimits) -> None:
         super().__init__(ZipMemberStream(path, member, limits))
         self.name = member.filename
+
+
+_WILD: Final = "*?["
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
+    """Files, folders and ``-`` as they are named, globs resolved. Raises FeedError, ConfigurationError."""
+    named: Iterable[object] = [path_or_paths]
+    if isinstance(path_or_paths, Iterable) and not isinstance(path_or_paths, str | os.PathLike):
+        named = path_or_paths
+    for name in named:
+        if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
+            raise ConfigurationError(f"source: {name!r} is not a path: give text or a pathlib.Path")
+        if "\0" in text:
+            raise ConfigurationError(f"source: {name!r} is not a path: it holds a NUL")
+        path = Path(text)
+        if text == STANDARD_INPUT:
+            yield text
+        elif any(mark in text for mark in _WILD) and not _is_there(path):
+            found = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns too
+            files = [match for match in found if not match.is_dir()]
+            if not files:
+                raise FeedError("no file matches", path=text)
+            yield from files
+        else:
+            _check_there(path)
+            yield path
+
+
+def files_in(folder: Path, *, empty: bool = False) -> list[Path]:
+    """The files in a folder by name that hold something, or those that are empty; never hidden ones."""
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if not path.name.startswith((".", "_")) and path.is_file() and (path.stat().st_size == 0) == empty
+    ]
+
+
+def check_folder(option: str, path: Path) -> None:
+    """Raises ConfigurationError, before anything has run, where a file's folder is not there or takes no file."""
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"{option}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigurationError(f"{option}: no file may be written in {path.parent}: name another folder")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # too long for a name, but a glob may be
+        return False
+
+
+def _check_there(path: Path) -> None:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        if not any(parent.is_file() for parent in path.parents):
+            raise FeedError("there is no such file", path=path) from None
+    except OSError as error:
+        raise FeedError(f"cannot be looked at: {error.strerror}", path=path) from error

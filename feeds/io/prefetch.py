@@ -1,4 +1,4 @@
-"""A stream read by a thread of its own, a few buffers ahead of whoever decodes it."""
+"""Streams and generators read by a thread of their own, a little ahead of their user."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Generator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from strand.errors import FeedError
 from strand.feeds.io.bytestream import ByteStream, InputStream
 from strand.feeds.io.sources import RawStream
 
-__all__ = ["Chunks", "Prefetch", "read_chunks"]
+__all__ = ["Chunks", "Prefetch", "PrefetchedBatches", "may_prefetch", "read_chunks"]
 
 _BUFFERS: Final = 4
 # More buffers where something is inflated. Handlers begin slowly, on memory that nobody has touched yet. The inflating
@@ -191,3 +191,41 @@ def read_chunks(stream: InputStream, *, chunk_bytes: int, headroom: int) -> Chun
     name = f"strand read {Path(stream.path).name}"
     eager = stream.compression != "none"
     return Prefetch(stream, chunk_bytes=chunk_bytes, headroom=headroom, name=name, eager=eager)
+
+
+# One batch is made while another waits: a third would only take memory.
+_AHEAD: Final = 2
+
+T = TypeVar("T")
+
+
+def may_prefetch() -> bool:
+    """True if a core is free for one more such thread. Of many files that are read together, only the first ones get
+    threads."""
+    return len(os.sched_getaffinity(0)) > 1 + BackgroundReader.threads()
+
+
+class PrefetchedBatches(Iterator[T]):
+    """The items of a generator, none of them None. A thread runs and closes the generator, so that reading a file
+    overlaps with handling its ticks. An error of the generator is raised after the items before it.
+
+    The thread ends with the generator, on an error, with ``close``, or when this object is forgotten.
+    """
+
+    def __init__(self, batches: Generator[T, None, None], name: str) -> None:
+        self._closed = False
+        self._background: BackgroundReader[bool, T] = BackgroundReader(
+            lambda _: next(batches, None), batches.close, [True] * _AHEAD, name
+        )
+
+    def __next__(self) -> T:
+        item = None if self._closed else self._background.get()
+        if item is None:
+            raise StopIteration
+        self._background.give_back(True)
+        return item
+
+    def close(self) -> None:
+        """Stops the thread and waits until it has made its current batch."""
+        self._closed = True
+        self._background.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal
@@ -18,19 +19,62 @@ import numpy as np
 
 from strand.binding import itch as _itch
 from strand.binding.itch import FLAGS, ItchDecoder
-from strand.binding.mold import LINES, OUT_BYTES, Receiver, stamp
+from strand.binding.live import LINES, OUT_BYTES, Receiver, stamp
 from strand.errors import ConfigurationError, FeedError, GapError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.formats.itch.directory import ItchSymbols
+from strand.feeds.formats.itch.reader import ItchSymbols
 from strand.feeds.formats.recording import Recorder, times_path
-from strand.feeds.io.address import Address, parse_address
-from strand.feeds.live.udp import receiving_socket, replies_socket
+from strand.feeds.io.address import Address, ipv4, parse_address
 from strand.feeds.trading_day import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
 from strand.ticks import MAX_SEQUENCE, empty
 from strand.zones import zone_named
 
-__all__ = ["MoldFeed"]
+__all__ = ["MoldFeed", "receiving_socket", "replies_socket"]
+
+
+@contextlib.contextmanager
+def receiving_socket(address: Address, group: str | None, interface: str | None, what: str) -> Iterator[socket.socket]:
+    """A socket bound to ``address``; where that or ``group`` is a multicast address, it is joined on ``interface``.
+
+    Raises ConfigurationError, FeedError.
+    """
+    if group is None and address.is_multicast:
+        group = address.host
+    if group is not None and not Address(ipv4(group, "group"), 0).is_multicast:
+        raise ConfigurationError(f"group: {group!r} is not a multicast address (224.0.0.0 to 239.255.255.255)")
+    if group is None and interface is not None:
+        raise ConfigurationError(
+            "interface: it is for a multicast group, and no group is given: give group=, or leave it out"
+        )
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+        try:
+            if group is not None:
+                # Bound to the group itself, so that no other group's packets on this port come in.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                sock.bind((group, address.port))
+                local = ipv4(interface, "interface") if interface is not None else "0.0.0.0"
+                request = socket.inet_aton(group) + socket.inet_aton(local)
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
+            else:
+                sock.bind((address.host, address.port))
+        except OSError as error:
+            raise FeedError(
+                f"{what} cannot listen at {group or address.host}:{address.port}: {error.strerror}"
+            ) from error
+        yield sock
+
+
+@contextlib.contextmanager
+def replies_socket(server: Address) -> Iterator[socket.socket]:
+    """A socket that takes packets from ``server`` only. Raises FeedError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+        try:
+            sock.connect((server.host, server.port))
+        except OSError as error:
+            raise FeedError(f"the re-request server {server} cannot be reached: {error.strerror}") from error
+        yield sock
+
 
 # Longest call into the core: Python handles signals between calls.
 _SLICE_NS: Final = 100_000_000

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.text import (
+from strand.binding.columns import (
     CLOCK,
     DATE,
     EPOCH,

@@ -11,12 +11,10 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
-from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.column_options import ColumnOptions
-from strand.feeds.mapping.columns import Columns
+from strand.feeds.mapping.columns import Columns, Reading
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.units import unit_power
-from strand.feeds.mapping.values import NS_IN, Column, integers, unusable
+from strand.feeds.mapping.values import NS_IN, Column, integers, unit_power, unusable
 from strand.options import refuse_unknown
 
 __all__ = ["ArrayColumns", "BadRecordError", "RecordColumns", "numpy_column"]

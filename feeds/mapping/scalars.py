@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from strand.feeds.mapping.clocks import TextTimes
-from strand.feeds.mapping.units import PRICE_POWER, nearest
+from strand.feeds.mapping.values import PRICE_POWER, nearest
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, limits
 
 __all__ = [

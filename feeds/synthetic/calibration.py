@@ -15,7 +15,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import market as _market
+from strand.binding import lab as _market
 from strand.errors import ConfigurationError
 from strand.validate import is_number
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from strand.binding import market as _market
-from strand.binding.market_files import MAX_LEVELS, MBO, Events, LobsterWriter, MboWriter, PitchWriter
+from strand.binding import lab as _market
+from strand.binding.lab import MAX_LEVELS, MBO, Events, LobsterWriter, MboWriter, PitchWriter
 from strand.errors import ConfigurationError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.synthetic.market import SyntheticFeed, WrittenFile

@@ -15,9 +15,9 @@ from typing import Final, SupportsIndex, overload
 
 import numpy as np
 
-from strand.binding import market as _market
+from strand.binding import lab as _market
 from strand.binding.itch import FLAGS
-from strand.binding.market import Market
+from strand.binding.lab import Market
 from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.io.atomic_write import atomic_write

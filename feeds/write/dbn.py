@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from strand.binding.dbn import DbnDecoder
+from strand.binding.decoders import DbnDecoder
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.base import FeedInfo, TickBatch
 from strand.feeds.write.check import Misfits, misfits

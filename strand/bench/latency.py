@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from strand.binding.ping import ping
+from strand.binding.lab import ping
 from strand.errors import ConfigurationError
 from strand.machine import choose_cores
 from strand.validate import whole

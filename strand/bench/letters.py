@@ -22,8 +22,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, EngineError
 from strand.policies.policy import LEVELS, Fifo, Levels
-from strand.tasks.preset import napoleon
-from strand.tasks.scheduler import Scheduler
+from strand.tasks.scheduler import Scheduler, napoleon
 from strand.validate import is_number, whole
 
 __all__ = ["LetterLevel", "LettersOptions", "LettersOutcome", "run_letters"]

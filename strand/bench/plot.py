@@ -10,7 +10,7 @@ from strand.bench.policies import PolicyOutcome
 from strand.bench.report import HEADINGS
 from strand.bench.scenarios import ScenarioResult
 from strand.errors import ConfigurationError
-from strand.feeds.io.paths import check_folder
+from strand.feeds.io.files import check_folder
 from strand.report.canvas import matplotlib
 from strand.report.quantities import duration
 

@@ -21,13 +21,13 @@ import numpy.typing as npt
 
 from strand.bench.streams import numbered, recorded, squeezed
 from strand.bench.ways import MAX_PUBLISHERS, SETTLE_S, Job, expected_rows
-from strand.binding import route
+from strand.binding import lab
 from strand.binding.engine_words import clock_resolution_ns, histogram_floors_ns
 from strand.binding.gate import Code
+from strand.binding.lab import MAX_WORKERS
 from strand.binding.native import NativeFunction
-from strand.binding.route import MAX_WORKERS
+from strand.dispatch.configuration import Limits
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.pool import Limits
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import spin
@@ -273,7 +273,7 @@ def _aged(policy: Aging, level: str) -> Any:
 
 def _run(name: str, policy: Policy, arrivals: _Arrivals) -> PolicyOutcome:
     job, levels = arrivals.job, arrivals.level_of_symbol
-    probe = route.Probe(job.function, job.workers + MAX_PUBLISHERS, levels)
+    probe = lab.Probe(job.function, job.workers + MAX_PUBLISHERS, levels)
     with _dispatcher(job, probe.function, _order(policy, arrivals)) as dispatcher:
         time.sleep(SETTLE_S)
         with pinned(job.cores.publisher):
@@ -282,7 +282,7 @@ def _run(name: str, policy: Policy, arrivals: _Arrivals) -> PolicyOutcome:
             assert held.number is not None  # nobody else publishes
             try:
                 start = time.perf_counter_ns()
-                code = route.publish_paced(dispatcher._engine, held.number, job.ticks, job.batch_ticks, probe)
+                code = lab.publish_paced(dispatcher._engine, held.number, job.ticks, job.batch_ticks, probe)
             finally:
                 held.give()
             if code != Code.OK:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from strand.bench.ways import THROUGHPUT_WAYS, Job, Outcome, WayName, rounds
-from strand.binding.route import MAX_WORKERS
-from strand.dispatch.grouping import StrandsLike, strand_count
+from strand.binding.lab import MAX_WORKERS
+from strand.dispatch.routing import StrandsLike, strand_count
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.calibration import Skew
 from strand.feeds.synthetic.market import route_stream

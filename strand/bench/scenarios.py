@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from strand.bench import streams
 from strand.bench.ways import Job, Outcome, WayName, rounds
-from strand.binding.route import MAX_WORKERS, Neighbour
-from strand.dispatch.grouping import StrandsLike
+from strand.binding.lab import MAX_WORKERS, Neighbour
+from strand.dispatch.routing import StrandsLike
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import NativeHandler, spin

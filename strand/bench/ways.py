@@ -12,13 +12,13 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import route
+from strand.binding import lab
 from strand.binding.engine_words import clock_resolution_ns, histogram_floors_ns
 from strand.binding.gate import Code
 from strand.binding.native import NativeFunction
+from strand.dispatch.configuration import Pool
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.grouping import StrandsLike
-from strand.dispatch.pool import Pool
+from strand.dispatch.routing import StrandsLike
 from strand.errors import EngineError
 from strand.handlers import SPIN_ROW, NativeHandler
 from strand.machine import Cores, pinned
@@ -178,15 +178,15 @@ def _new_rows(job: Job) -> Rows:
     return raw[start : start + job.symbols * ROW.itemsize].view(ROW)
 
 
-def _probe(job: Job, publishers: int) -> route.Probe | None:
-    return route.Probe(job.function, job.workers + publishers) if job.paced else None
+def _probe(job: Job, publishers: int) -> lab.Probe | None:
+    return lab.Probe(job.function, job.workers + publishers) if job.paced else None
 
 
 def _serial(job: Job) -> tuple[Outcome, Rows]:
     probe, rows = _probe(job, 1), _new_rows(job)
     function = probe.function if probe else job.function
     with pinned(job.cores.publisher):
-        result = route.serial(function, rows, job.ticks, probe)
+        result = lab.serial(function, rows, job.ticks, probe)
     return Outcome(result.seconds, result.publish_ns, latency_counts=probe.counts() if probe else None), rows
 
 
@@ -194,7 +194,7 @@ def _static(job: Job, *, by_counts: bool) -> tuple[Outcome, Rows]:
     probe, rows, homes = _probe(job, 0), _new_rows(job), static_homes(job, by_counts=by_counts)
     function = probe.function if probe else job.function
     with pinned(job.cores.publisher):
-        result = route.static(function, rows, job.ticks, home=homes, cores=job.cores.workers, probe=probe)
+        result = lab.static(function, rows, job.ticks, home=homes, cores=job.cores.workers, probe=probe)
     return Outcome(result.seconds, result.publish_ns, latency_counts=probe.counts() if probe else None), rows
 
 
@@ -238,14 +238,14 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
     return Outcome((end - start) * 1e-9, max(0.0, spent_ns) / n, mine["handled_inline"] / n)
 
 
-def _publish_paced(dispatcher: Dispatcher, job: Job, probe: route.Probe) -> Outcome:
+def _publish_paced(dispatcher: Dispatcher, job: Job, probe: lab.Probe) -> Outcome:
     held = dispatcher._engine.held_participant()
     held.take()
     participant = held.number
     assert participant is not None  # nobody else publishes
     try:
         start = time.perf_counter_ns()
-        code = route.publish_paced(dispatcher._engine, participant, job.ticks, job.batch_ticks, probe)
+        code = lab.publish_paced(dispatcher._engine, participant, job.ticks, job.batch_ticks, probe)
         handled_inline = dispatcher._engine.counters(participant)["handled_inline"]
     finally:
         held.give()

@@ -10,22 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import CORE, Core, ffi, lib
-from strand.binding.counters import Counters, inspection
-from strand.binding.engine_config import EngineConfig, addresses, config_struct
 from strand.binding.engine_words import (
     COUNTERS,
+    EngineConfig,
     Failure,
     RunByPython,
     StrandInspection,
     Until,
+    addresses,
+    config_struct,
 )
 from strand.binding.feeder import Feeder
 from strand.binding.gate import checked, refusal, text_of
-from strand.binding.memory import Memory, bytes_of, owned
+from strand.binding.memory import Memory, Space, bytes_of, owned
 from strand.binding.native import NativeFunction
-from strand.binding.py_batches import EndBatch, PyBatches
-from strand.binding.space import Space
-from strand.binding.tasks import Tasks
+from strand.binding.outside import Counters, inspection
+from strand.binding.tasks import EndBatch, PyBatches, Tasks
 from strand.errors import ConfigurationError
 
 __all__ = ["Engine", "HeldParticipant"]

@@ -1,8 +1,9 @@
-"""Requests to the engine and its answers: codes and counters, a failure, a strand's books."""
+"""The engine, seen from Python: codes become exceptions here, arrays become pointers here, and nowhere else."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -10,25 +11,175 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import ffi, lib
+from strand.binding import Core, ffi, lib
 from strand.binding.gate import text_of
 
 __all__ = [
+    "AGING_BY_LOAD",
+    "AGING_MAXIMUM",
+    "AGING_USUAL",
+    "ALL_BUT_ONE",
     "BUCKETS_AN_OCTAVE",
+    "CACHED_SEGMENTS",
     "COUNTERS",
     "HISTOGRAMS",
+    "IDLE",
     "MARKS",
+    "ON_ERROR",
+    "ON_FULL",
     "PAUSED",
     "QUARANTINED",
     "RESOURCES",
+    "UNIT_WEIGHT",
+    "EngineConfig",
     "Failure",
+    "PolicyConfig",
     "RunByPython",
     "StrandInspection",
     "Until",
+    "addresses",
     "clock_resolution_ns",
+    "config_struct",
     "histogram_floors_ns",
+    "segment_bytes",
+    "segment_records",
     "text_of",
 ]
+
+IDLE: Final = {"spin": lib.SD_IDLE_SPIN, "backoff": lib.SD_IDLE_BACKOFF, "park": lib.SD_IDLE_PARK}
+ON_FULL: Final = {
+    "block": lib.SD_BLOCK,
+    "drop_newest": lib.SD_DROP_NEWEST,
+    "drop_oldest": lib.SD_DROP_OLDEST,
+    "conflate": lib.SD_CONFLATE,
+    "raise": lib.SD_RAISE,
+    "shed": lib.SD_SHED,
+}
+ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
+POLICIES: Final = {"fifo": lib.SD_FIFO, "levels": lib.SD_LEVELS, "aging": lib.SD_AGING, "fair": lib.SD_FAIR}
+#: Under aging: the priority of class 0 and base 0, the largest base, and what stands for ``low_every="load"``.
+AGING_USUAL: Final[int] = lib.SD_AGING_USUAL
+AGING_MAXIMUM: Final[int] = lib.SD_AGING_MAX
+AGING_BY_LOAD: Final[int] = lib.SD_AGING_BY_LOAD
+#: As ``EngineConfig.python_workers``: one fewer than are active, and at least one.
+ALL_BUT_ONE: Final[int] = lib.SD_ALL_BUT_ONE
+#: Addresses that a task takes at most, with what a policy keeps of it on all lists.
+TASK_ADDRESSES: Final = 1024
+#: The core's weight of a group of weight 1.
+UNIT_WEIGHT: Final[int] = lib.SD_FAIR_UNIT_WEIGHT
+#: Segments that can lie in one participant's cache.
+CACHED_SEGMENTS: Final[int] = 2 * lib.SD_FREE_RUN
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyConfig:
+    """Name of a policy, and its options as the core's struct of that name has them."""
+
+    name: str = "fifo"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Sizes and choices as the core takes them; strand.dispatch.dispatcher checks them and fills them in."""
+
+    n_symbols: int
+    n_strands: int
+    n_workers: int
+    n_publishers: int
+    record_size: int
+    key_offset: int
+    sequence_offset: int | None
+    sequence_high: int
+    row_bytes: int
+    n_segments: int
+    idle: str
+    on_error: str
+    on_full: str
+    capacity_ticks: int
+    budget_ticks: int
+    budget_ns: int
+    batch_ticks: int
+    ahead_ticks: int
+    publisher_drains: bool
+    one_core: bool
+    has_positions: bool = False
+    time_offset: int | None = None
+    attachable: bool = False
+    output_memory: int = 0
+    counters_start: int = 0
+    policy: PolicyConfig = PolicyConfig()
+    #: Bounds over strands: in all, and by level, the highest first. 0: none.
+    total_capacity_ticks: int = 0
+    level_capacity_ticks: tuple[int, ...] = (0, 0, 0, 0, 0)
+    #: Workers that may run Python's tasks at a time, or ALL_BUT_ONE. 0: all.
+    python_workers: int = 0
+    #: Tasks that may wait or run at once. Those never used take addresses and no memory.
+    n_tasks: int = 65_536
+    #: Under Fair, groups that may live at a time beside one for each strand. Those never used take addresses alone.
+    n_task_groups: int = 4096
+
+    @property
+    def n_groups(self) -> int:
+        """Largest number of groups at a time under Fair."""
+        return self.n_strands + max(self.n_task_groups, int(lib.SD_FAIR_MORE_GROUPS))
+
+    @property
+    def is_bounded(self) -> bool:
+        """True if a bound over several strands is set."""
+        return self.total_capacity_ticks > 0 or any(self.level_capacity_ticks)
+
+
+def segment_records(record_size: int) -> int:
+    """Records of a size that lie in one block."""
+    return int((lib.SD_SEGMENT_BYTES - lib.SD_SEGMENT_HEADER) // record_size)
+
+
+def segment_bytes(record_size: int, has_positions: bool) -> int:
+    """Bytes of a block: longer where records carry positions."""
+    if not has_positions:
+        return int(lib.SD_SEGMENT_BYTES)
+    records = segment_records(record_size)
+    positions_at = (lib.SD_SEGMENT_HEADER + records * record_size + 7) // 8 * 8
+    return int((positions_at + records * ffi.sizeof("sd_position") + 63) // 64 * 64)
+
+
+def addresses(config: EngineConfig) -> int:
+    """Bytes of addresses that segments, rows, and what handlers emit can take."""
+    segments = int(config.n_segments) * segment_bytes(config.record_size, config.has_positions)
+    emitted = min(int(lib.SD_OUTPUT_SLACK) * int(config.output_memory), 1 << 36)  # more than references can name
+    return (
+        segments
+        + config.n_symbols * (config.row_bytes + 64)
+        + emitted
+        + config.n_tasks * TASK_ADDRESSES
+        + config.n_groups * 256
+    )
+
+
+def config_struct(config: EngineConfig, core: Core) -> Any:
+    """An sd_config."""
+    c = core.ffi.new("sd_config *")
+    for name in ("n_symbols", "n_strands", "n_workers", "n_publishers", "record_size", "key_offset", "row_bytes",
+                 "n_segments", "n_tasks", "counters_start"):  # fmt: skip
+        setattr(c.sizes, name, getattr(config, name))
+    c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
+    c.sizes.sequence_high = config.sequence_high
+    c.sizes.has_positions = config.has_positions
+    c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
+    c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
+    c.policy.number = POLICIES[config.policy.name]
+    c.policy.fair.n_groups = config.n_groups
+    for name, value in config.policy.options.items():
+        setattr(getattr(c.policy, config.policy.name), name, value)
+    c.capacity, c.total_capacity = config.capacity_ticks, config.total_capacity_ticks
+    c.level_capacity = config.level_capacity_ticks
+    c.budget_records, c.budget_ns = config.budget_ticks, config.budget_ns
+    c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks
+    c.publisher_drains, c.one_core = config.publisher_drains, config.one_core
+    c.python_workers = config.python_workers
+    return c
+
 
 PAUSED: Final[int] = lib.SD_PAUSED
 QUARANTINED: Final[int] = lib.SD_QUARANTINED

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
-from strand.binding.decoding import Decoder
+from strand.binding.columns import Seen
+from strand.binding.decoders import Decoder
 from strand.binding.gate import Code
 from strand.binding.memory import held
-from strand.binding.tick_counts import Seen
 from strand.ticks import aligned_ticks
 from strand.validate import MAXIMUM
 

@@ -1,7 +1,8 @@
-"""The ITCH 5.0 decoder of csrc/codec/itch/itch.h, one call a buffer."""
+"""The ITCH 5.0 decoder of csrc/codec/itch, one call a buffer."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -9,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
-from strand.binding.decoding import NAME_BYTES, NO_NAME, Decoder, Keeps, letter_of
-from strand.binding.gate import fault_error
+from strand.binding.decoders import NAME_BYTES, NO_NAME, Decoder, Keeps, letter_of
+from strand.binding.gate import fault_error, made
+from strand.binding.memory import owned
 from strand.errors import FeedError
 from strand.ticks import TICK, Flags, empty
 
@@ -33,12 +35,18 @@ __all__ = [
     "LOCATES",
     "LULD_COLLAR",
     "MAX_FRAME",
+    "MAX_HELD",
+    "MAX_RECORD",
     "NON_PRINTABLE",
     "OPERATIONAL_HALT",
     "OPERATIONAL_RESUME",
     "REG_SHO",
     "RETAIL_INTEREST",
     "ItchDecoder",
+    "Outlook",
+    "PcapDecoder",
+    "Stripe",
+    "StripeDecoder",
     "message_length",
     "new_state",
 ]
@@ -310,3 +318,230 @@ class ItchDecoder(Decoder):
             "skipped_bytes": state.skipped_bytes,
         }
         return counts | self._types("type_{:c}")
+
+
+class Outlook:
+    """A copy of what a selection's decoder knows, for those who decode stripes of its stream.
+
+    ``wanted``: by locate; not changed once it is made. ``names``: how many locates had a name when it was last found
+    to hold.
+    """
+
+    def __init__(self, decoder: ItchDecoder) -> None:
+        decoder.decided()
+        self.wanted = np.empty(LOCATES, np.uint8)
+        self.names = decoder.named_locates
+        self.state: Any = new_state("sd_itch *")
+        wanted = ffi.from_buffer("uint8_t[]", self.wanted, require_writable=True)
+        lib.sd_itch_stripe_follow(self.state, decoder.state, wanted)
+
+    def holds(self, decoder: ItchDecoder) -> bool:
+        """Tells whether ``decoder`` still knows no more than this copy."""
+        if self.names != decoder.named_locates and np.array_equal(self.wanted, decoder.decided()):
+            self.names = decoder.named_locates
+        return self.names == decoder.named_locates
+
+
+class Stripe:
+    """Room for what a stretch of ``size`` bytes becomes. One thread at a time.
+
+    ``outlook``: what it was decoded with.
+    """
+
+    def __init__(self, size: int) -> None:
+        # No message that makes a tick is shorter.
+        self.ticks = empty(size // (PREFIX_BYTES + message_length(ord("D"))) + 2)
+        self.state: Any = ffi.new("sd_itch_stripe *")
+        self.state.ticks = ffi.from_buffer("sd_tick[]", self.ticks, require_writable=True)
+        self.state.capacity = len(self.ticks)
+        self.outlook: Outlook | None = None
+
+    @property
+    def begin(self) -> int | None:
+        """Offset of the stripe's first frame; None where no usable frame was found."""
+        return None if self.state.refused else int(self.state.begin)
+
+    @property
+    def end(self) -> int:
+        """Offset of the end of the stripe's last frame."""
+        return int(self.state.end)
+
+
+class StripeDecoder:
+    """Decodes stripes of a file, each by itself. One thread at a time. ``piece``: bytes read at once."""
+
+    def __init__(self, piece: int) -> None:
+        self._own: Any = new_state("sd_itch *")
+        self._wanted = np.empty(LOCATES, np.uint8)
+        self._buffer = np.empty(lib.SD_ITCH_STRIPE_HEADROOM + piece, np.uint8)
+        self._piece = piece
+        self._outlook: Outlook | None = None
+
+    def take(self, fd: int, start: int, stop: int, outlook: Outlook, into: Stripe, *, exact: bool) -> None:
+        """Decodes the frames that begin in bytes ``start`` to ``stop`` of the file; whatever the file, never raises.
+
+        ``exact``: a frame begins at ``start``; else one is looked for from there on.
+        """
+        if self._outlook is not outlook:
+            lib.sd_itch_stripe_follow(self._own, outlook.state, ffi.from_buffer("uint8_t[]", self._wanted))
+        stripe = into.state
+        stripe.start, stripe.stop, stripe.exact = start, stop, int(exact)
+        into.outlook = outlook
+        lib.sd_itch_stripe_take(self._own, fd, stripe, ffi.from_buffer("uint8_t[]", self._buffer), self._piece)
+        self._outlook = None if stripe.refused else outlook
+
+
+#: The longest record the decoder waits for: what a caller may have to carry from one buffer to the next.
+MAX_RECORD: Final[int] = lib.SD_PCAP_MAX_RECORD
+#: The most packets that can be held until what is missing before them has come.
+MAX_HELD: Final[int] = lib.SD_PCAP_HELD - 1
+
+_SESSION_BYTES: Final[int] = lib.SD_PCAP_SESSION_BYTES
+_COUNTS: Final = (
+    "records",
+    "other_packets",
+    "blank_packets",
+    "other_sessions",
+    "fragments",
+    "packets",
+    "heartbeats",
+    "ends",
+    "duplicates",
+    "held",
+    "gaps",
+    "missing",
+    "skipped_bytes",
+)
+
+
+class PcapDecoder(Decoder):
+    """Decoder of one capture, over an ITCH decoder of its messages. Not for two threads at once."""
+
+    function: ClassVar = ffi.addressof(lib, "sd_pcap_decode")
+    reasons: ClassVar = {
+        lib.SD_PCAP_FAULT_TRUNCATED: "cut record",
+        lib.SD_PCAP_FAULT_RECORD: "bad record",
+        lib.SD_PCAP_FAULT_LINK: "unknown link",
+        lib.SD_PCAP_FAULT_SNAPPED: "snapped packet",
+        lib.SD_PCAP_FAULT_MOLD: "not MoldUDP64",
+        lib.SD_PCAP_FAULT_SESSION: "other session",
+        lib.SD_PCAP_FAULT_MESSAGE: "bad length",
+    }
+
+    def __init__(
+        self,
+        itch: ItchDecoder,
+        *,
+        skip: bool,
+        ports: Collection[int] = (),
+        session: bytes | None = None,
+        blank_headers: bool = False,
+        hold: int = MAX_HELD,
+        hold_ns: int = (1 << 63) - 1,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> None:
+        """``ports``: destination ports to look at, none for all. ``session``: ten bytes; by default the first there
+        is. ``blank_headers``: packets without session and sequence go on where the last one ended.
+        ``hold``, ``hold_ns``: how many packets are held, and how long the first of them, before a gap is
+        given up. Ticks are made of what was captured from ``start_ns`` to
+        before ``end_ns``."""
+        self.itch = itch
+        state = made(lib.sd_pcap_new(itch.state, int(skip)), "there is no memory for a capture's decoder")
+        super().__init__(owned(state, lib.sd_pcap_free))
+        state.blank_headers = int(blank_headers)
+        state.hold = hold
+        state.hold_ns = hold_ns
+        for port in ports:
+            state.any_port = 0
+            state.ports[port // 8] |= 1 << port % 8
+        if session is not None:
+            ffi.memmove(state.session, session, _SESSION_BYTES)
+            state.session_known = state.session_chosen = 1
+        if start_ns is not None or end_ns is not None:
+            self._select(start_ns, end_ns)
+
+    _needs = "a packet"
+
+    def answer(self, passed: memoryview) -> bool:
+        return self.itch.answer(passed)
+
+    @property
+    def first_ns(self) -> int:
+        """Capture time of the first record, ns since the UNIX epoch; 0 before it is read."""
+        return int(self._state.first_ts)
+
+    @property
+    def session(self) -> str:
+        """The session that is read; ``""`` before the first packet."""
+        return bytes(self._state.session).decode("ascii") if self._state.session_known else ""
+
+    def fault(self, path: str | Path) -> FeedError:
+        """The error that ended the last ``decode``, to be raised."""
+        found = self._state.fault
+        if found.fault == lib.SD_PCAP_FAULT_ITCH:
+            return self.itch.fault(path, offset=found.offset, place=f"message {found.sequence}: ")
+        texts = {
+            lib.SD_PCAP_FAULT_TRUNCATED: "the capture ends inside a record; get the whole file, or keep what was read",
+            lib.SD_PCAP_FAULT_RECORD: (
+                f"a record's length, time or mark is impossible ({found.value}): the capture is damaged; "
+                "on_bad_record='skip' searches for the next record"
+            ),
+            lib.SD_PCAP_FAULT_LINK: (
+                f"packets of link type or interface {found.value} cannot be read; only Ethernet, raw IP and Linux "
+                "cooked can"
+            ),
+            lib.SD_PCAP_FAULT_SNAPPED: (
+                f"only {found.value} bytes of the packet were captured: capture whole packets (a snap length of 0), or "
+                "choose the feed's port; on_bad_record='skip' skips such packets"
+            ),
+            lib.SD_PCAP_FAULT_MOLD: (
+                "give blank_headers=True: a packet on a chosen port has zeros for session and sequence"
+                if self._state.blank_packets
+                else f"{found.value} bytes on a chosen port are not a MoldUDP64 packet; on_bad_record='skip' skips them"
+            ),
+            lib.SD_PCAP_FAULT_SESSION: (
+                f"message {found.sequence} belongs to another session than {self.session!r}: choose one with session="
+            ),
+            lib.SD_PCAP_FAULT_MESSAGE: (
+                f"message {found.sequence} has {found.value} bytes, which is not the length of its type; "
+                "on_bad_record='skip' skips such messages"
+            ),
+        }
+        cut = lib.SD_PCAP_FAULT_TRUNCATED
+        return fault_error(texts, found.fault, cut=cut, path=path, offset=found.offset)
+
+    def skips(self) -> dict[str, int]:
+        """Messages that were skipped since the first byte, by reason, and ``missing messages`` of gaps."""
+        found = super().skips()
+        for reason, count in self.itch.skips().items():
+            found[reason] = found.get(reason, 0) + count
+        return found | ({"missing messages": int(self._state.missing)} if self._state.missing else {})
+
+    @property
+    def has_samples(self) -> bool:
+        """True if ``skip_samples`` has something to give."""
+        return super().has_samples or self.itch.has_samples
+
+    def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
+        """Samples as ``Decoder.skip_samples`` has them, with the offset of the record, and samples of missing
+        messages."""
+        gap = "{0.value} from message {0.sequence} on"
+        other = "message {0.sequence}, value {0.value}"
+        samples = [
+            (
+                self.reasons.get(at.fault, "missing messages"),
+                {"offset": at.offset, "text": (other if at.fault else gap).format(at)},
+            )
+            for at in self._take_samples()
+        ]
+        return samples + self.itch.skip_samples()
+
+    def statistics(self) -> dict[str, int]:
+        """Counts since the first byte; those of ITCH where they are about messages."""
+        state = self._state
+        counts = self.itch.statistics()
+        counts["messages"] = sum(n for name, n in counts.items() if name.startswith("type_"))
+        counts["ticks"] = state.ticks
+        counts["bytes_decoded"] = state.offset
+        return counts | {name: int(getattr(state, name)) for name in _COUNTS}

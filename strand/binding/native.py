@@ -1,23 +1,31 @@
-"""Handlers in C, or compiled to it, as the core takes them, and the core's structures that their compiled callers
-use."""
+"""Handlers in C, or compiled to it, and chains of them, as the core takes them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from strand.binding import ffi, lib
+from strand.binding.memory import Space
 
 __all__ = [
     "CONTEXT_OFFSETS",
     "EMITTED_BYTES",
     "EMITTED_OFFSETS",
     "HANDLER_LAYOUT",
+    "MAX_PARTS",
     "SEQUENCE_OFFSETS",
     "SINK_OFFSETS",
+    "Chained",
     "NativeFunction",
+    "Part",
     "address_of_pointer",
     "builtin",
     "builtin_function",
+    "chained",
     "finish_pointer",
     "pointer_from_address",
     "wake_pointer",
@@ -109,3 +117,63 @@ def wake_pointer(address: int) -> Any:
 def finish_pointer(address: int) -> Any:
     """A function of type ``sd_finish_fn`` at an address; None for 0."""
     return ffi.cast("sd_finish_fn", address) if address else None
+
+
+MAX_PARTS: Final[int] = lib.SD_CHAIN_MAX
+#: Timers of one symbol, in u64: whole cache lines.
+_LINE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Part of a chain: its handler's function, the offset of its row in the chain's, and the number of its outputs."""
+
+    function: NativeFunction
+    row_offset: int
+    outputs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chained:
+    """Several as one. ``alarm``: when the next timer of the symbol with a key is due, 0: there is none."""
+
+    function: NativeFunction
+    alarm: Callable[[int], int]
+
+
+def chained(parts: Sequence[Part], n_symbols: int, space: Space) -> Chained:
+    """Makes one function that runs all parts on each tick, and the timers of each, for symbols 0 to ``n_symbols`` -
+    1.
+
+        The timers' due times lie in the space. Raises MemoryError where there is no room for them.
+    """
+    chain = ffi.new("sd_chain *")
+    chain.n = len(parts)
+    kept: list[Any] = [chain]
+    first = 0
+    for entry, part in zip(chain.part, parts, strict=False):
+        function = part.function
+        params = ffi.new("char[]", function.params) if function.params else ffi.NULL
+        kept.append((function, params))
+        if function.ahead is not None:
+            entry.ahead = function.ahead
+        entry.fn, entry.params, entry.row_offset = function.pointer, params, part.row_offset
+        entry.wake, entry.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
+        entry.first_output, entry.n_outputs = first, part.outputs
+        first += part.outputs
+    functions = [part.function for part in parts]
+    timers, ends = any(f.wake is not None for f in functions), any(f.finish is not None for f in functions)
+    if timers:
+        chain.alarm_stride = -(-len(parts) // _LINE) * _LINE
+        alarms = space.zeros(n_symbols * chain.alarm_stride, np.uint64)
+        kept.append(alarms)
+        chain.alarms = ffi.cast("uint64_t *", alarms.ctypes.data)
+    function = builtin_function(
+        "chain",
+        bytes(ffi.buffer(chain)),
+        timers=timers,
+        ends=ends,
+        never_publishes=all(f.never_publishes for f in functions),
+        keep=kept,
+    )
+    return Chained(function, lambda key: int(lib.sd_chain_alarm(chain, key)))

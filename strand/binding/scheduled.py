@@ -7,7 +7,7 @@ from typing import Final
 from strand._scheduled import ffi, lib
 from strand.binding import Core
 from strand.binding.engine import Engine
-from strand.binding.engine_config import EngineConfig
+from strand.binding.engine_words import EngineConfig
 
 __all__ = ["MAX_WORKERS", "ScheduledEngine"]
 

@@ -16,9 +16,8 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from strand.command.handling import given_options
-from strand.command.ordering import of_other_policies, policy_keywords, policy_named, policy_options
-from strand.command.sections import SectionedCommand
+from strand.command.parameters import SectionedCommand
+from strand.command.run_options import given_options, of_other_policies, policy_keywords, policy_named, policy_options
 from strand.errors import ConfigurationError, MissingExtraError, StrandError
 from strand.policies.every_policy import POLICIES
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib import import_module
 from typing import Final
@@ -10,24 +11,25 @@ import click
 
 from strand.command.ending import run_to_its_end
 from strand.distribution import DISTRIBUTION
+from strand.machine import get_include
 
-__all__ = ["COMMANDS", "cli", "main"]
+__all__ = ["COMMANDS", "cli", "include", "main"]
 
 #: The module of each command, which has it under the command's name, and its line in the list of commands.
 COMMANDS: Final = {
     "bench": ("strand.command.bench", "Compare strand with one core and with static routing."),
     "config": ("strand.command.config", "Write, check and show configuration files."),
-    "convert": ("strand.command.convert", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
+    "convert": ("strand.command.files", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
     "demo": ("strand.command.demo", "Replay the sample file, and compare with static routing."),
     "diff": ("strand.command.diff", "Find the first symbol and sequence at which two runs differ."),
-    "gen": ("strand.command.gen", "Generate files of synthetic markets that behave like real ones."),
-    "handlers": ("strand.command.handlers", "List the built-in handlers and their options."),
-    "include": ("strand.command.include", "Print the folder of the C headers."),
+    "gen": ("strand.command.files", "Generate files of synthetic markets that behave like real ones."),
+    "handlers": ("strand.command.info", "List the built-in handlers and their options."),
+    "include": ("strand.command.cli", "Print the folder of the C headers."),
     "info": ("strand.command.info", "Show what files contain: format, symbols, times, skew."),
     "listen": ("strand.command.listen", "Run a handler on a live feed."),
     "policy": ("strand.command.policy", "Plan workers and queues for a load."),
     "replay": ("strand.command.replay", "Replay recorded files through a handler on all cores."),
-    "runs": ("strand.command.runs", "Show and compare the results of sweeps."),
+    "runs": ("strand.command.sweep", "Show and compare the results of sweeps."),
     "serve": ("strand.command.serve", "Send a recorded file as a live feed."),
     "stat": ("strand.command.stat", "Show a running dispatcher of another process."),
     "sweep": ("strand.command.sweep", "Run many sets of parameters over many files."),
@@ -66,3 +68,10 @@ def main() -> None:
     # The command is imported here, where an interrupt ends the process at once, and not in the midst of its run.
     cli.get_command(None, next((word for word in sys.argv[1:] if not word.startswith("-")), ""))
     run_to_its_end(lambda: cli.main(standalone_mode=False))
+
+
+@click.command("include")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def include(as_json: bool) -> None:
+    """Print the folder of the C headers: cc -I"$(strand include)" -shared -fPIC ..."""
+    click.echo(json.dumps({"include": get_include()}) if as_json else get_include())

@@ -19,7 +19,7 @@ from strand.config.configuration import Config, check_file, has_monitoring
 from strand.config.reading import format_of
 from strand.config.template import template
 from strand.errors import ConfigurationError
-from strand.report.printing import printable
+from strand.report.quantities import printable
 
 __all__ = ["config"]
 

@@ -105,7 +105,7 @@ def run_to_its_end(command: Callable[[], object]) -> None:
 
 
 def _end(message: str, status: int = _BAD_INPUT) -> None:
-    from strand.report.printing import printable
+    from strand.report.quantities import printable
 
     with contextlib.suppress(OSError):
         click.echo(printable(message), err=True)

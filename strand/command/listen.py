@@ -12,13 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from strand.command.ending import ended_by
-from strand.command.handling import handling
+from strand.command.parameters import SECTIONS, SectionedCommand
 from strand.command.reading import names
-from strand.command.report_options import ReportOptions, reporting
-from strand.command.running import running
-from strand.command.sections import SECTIONS, SectionedCommand
-from strand.command.showing import Shows, showing
-from strand.command.writing import Writes, writing
+from strand.command.run_options import handling, running
+from strand.command.showing import ReportOptions, Shows, Writes, reporting, showing, writing
 from strand.errors import FeedError, StrictError, UnknownSymbolError
 from strand.feeds.formats.json.ticks import FeedEvent
 from strand.feeds.live.mold import MoldFeed
@@ -27,10 +24,10 @@ from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
+from strand.report.closing import as_dict
 from strand.report.quantities import duration
 from strand.report.rows_file import write_rows
 from strand.report.tables import numbers_table
-from strand.report.to_json import as_dict
 from strand.ticks import MAX_SEQUENCE
 
 __all__ = ["listen"]
@@ -264,7 +261,7 @@ def _joined(first: int) -> str:
 
 def _print_feed(feed: MoldFeed | WebSocketFeed, record: Path | None) -> None:
     """Prints the report of the lines, or of the connection, and the path of the recording."""
-    from strand.command.terminal import TerminalConsole
+    from strand.report.tables import TerminalConsole
 
     console, live = TerminalConsole(), feed.report()
     if isinstance(feed, MoldFeed):

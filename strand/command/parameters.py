@@ -1,23 +1,35 @@
-"""Common parts of several commands: kinds of options, a progress bar, and the two ways to show a result."""
+"""Common parts of several commands: kinds of options, sections of help, files and ticks, a progress bar."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
 from strand.options import ByName, Choice, Number, Option, Whole
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from rich.console import Console
 
     from strand.feeds import Feed
     from strand.feeds.progress_bar import ProgressBar
 
-__all__ = ["CoreList", "StrandCount", "declared", "progress", "show"]
+__all__ = [
+    "SECTIONS",
+    "CoreList",
+    "SectionedCommand",
+    "StrandCount",
+    "complete_files",
+    "complete_handlers",
+    "complete_settings",
+    "declared",
+    "progress",
+    "show",
+]
 
 
 class CoreList(click.ParamType[list[int]]):
@@ -77,7 +89,7 @@ def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None])
 
         click.echo(json.dumps(plain))
         return
-    from strand.command.terminal import standard_output
+    from strand.report.tables import standard_output
 
     human(standard_output())
 
@@ -121,3 +133,90 @@ class progress:  # noqa: N801 - used like a function
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.__exit__()
+
+
+#: Options by heading, in the order of the help. A command shows the options that it has.
+SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Handler": ("--handler", "--set"),
+    "Output": ("--out", "--report", "--report-symbols", "--top", "--sort", "--verbose", "--json", "--escape-formulas"),
+    "Input": (
+        "--symbols", "--start", "--end", "--limit", "--date", "--profile", "--feed", "--allow-empty",
+        "--on-bad-record", "--reorder-ns", "--on-disorder", "--venue-in-name", "--new-day", "--carry-over",
+    ),
+    "Running": (
+        "--workers", "--cores", "--speed", "--per-day", "--on-error", "--strict", "--config", "--save", "--load",
+        "--attachable",
+    ),
+    "Debugging and comparing runs": ("--only", "--until", "--pdb", "--fingerprints", "--fingerprint-every"),
+    "Queues": (
+        "--capacity-ticks", "--total-capacity-ticks", "--on-full", "--strands", "--idle", "--min-workers",
+    ),
+    "Scheduling policy": ("--policy", "--priority"),
+    "With --policy levels": ("--timeout", "--since", "--guard", "--mark", "--level-capacity-ticks"),
+    "With --policy aging": ("--coefficient", "--class", "--low-every", "--max-wait"),
+    "With --policy fair": ("--fair-group", "--weight", "--slice-ms", "--cpu-share", "--burst-ms"),
+}  # fmt: skip
+_REST: Final = "Other"
+#: Width of the column of options, in letters. The text of a wider option begins on the next line.
+_WIDEST: Final = 30
+
+
+class SectionedCommand(click.Command):
+    """A command whose help shows options in sections. ``sections``: its own, which come first."""
+
+    def __init__(self, *args: Any, sections: Mapping[str, tuple[str, ...]] | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        own = dict(sections or {})
+        self.sections = own | {title: names for title, names in SECTIONS.items() if title not in own}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the sections, then the options that are in none. See ``click.Command.format_options``."""
+        records = {
+            option.opts[-1]: record
+            for option in self.get_params(ctx)
+            if isinstance(option, click.Option) and (record := option.get_help_record(ctx)) is not None
+        }
+        # All sections have their texts in one column.
+        width = min(max(len(term) for term, _ in records.values()), _WIDEST)
+        parts = [
+            (title, [records.pop(name) for name in names if name in records]) for title, names in self.sections.items()
+        ]
+        for title, found in [*parts, (_REST, list(records.values()))]:
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl([(term.ljust(width), text) for term, text in found], col_max=_WIDEST)
+
+
+def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Lets the shell complete the name of a file; behind ``NAME=`` it has to be typed."""
+    from click.shell_completion import CompletionItem
+
+    del ctx, param
+    return [] if "=" in incomplete else [CompletionItem(incomplete, type="file")]
+
+
+def complete_handlers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of built-in handlers, each with the first line of its description."""
+    from click.shell_completion import CompletionItem
+
+    from strand.handlers import BUILTIN
+
+    del ctx, param
+    return [
+        CompletionItem(name, help=(BUILTIN[name].make.__doc__ or "").strip().partition("\n")[0])
+        for name in sorted(BUILTIN)
+        if name.startswith(incomplete)
+    ]
+
+
+def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """``OPTION=`` for each option of the built-in handler that the line names; none where it names no such one."""
+    from click.shell_completion import CompletionItem
+
+    from strand.handlers import BUILTIN
+    from strand.handlers.loading import options_of
+
+    del param
+    built = BUILTIN.get(*(ctx.params.get("names") or ("count",))[:1])
+    options = [] if built is None else list(options_of(built))
+    return [CompletionItem(f"{option}=") for option in options if option.startswith(incomplete)]

@@ -12,16 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from strand import feeds
-from strand.command.completing import complete_files
-from strand.command.handling import handling
-from strand.command.parameters import show
+from strand.command.parameters import SectionedCommand, complete_files, show
 from strand.command.reading import Reads, reading
-from strand.command.sections import SectionedCommand
+from strand.command.run_options import handling
 from strand.errors import ConfigurationError
 from strand.handlers import Handler
 from strand.planning.erlang import Target
-from strand.planning.measured import measure_arrivals, measure_service
-from strand.planning.plan import Choice, Load, Plan, plan
+from strand.planning.plan import Choice, Load, Plan, measure_arrivals, measure_service, plan
 from strand.report.quantities import duration
 from strand.report.tables import numbers_table
 from strand.spans import span_ns

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from strand.command.handling import given_options
+from strand.command.run_options import given_options
 from strand.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         }
         options: Any = {name: value for name, value in said.items() if value is not None}
         if given:
-            from strand.feeds.option_texts import option_values
+            from strand.feeds.reader_options import option_values
 
             options |= option_values(given_options("--feed", given))
         options |= {"reorder_ns": reorder_ns, "on_disorder": on_disorder, "venue_in_name": venue_in_name}

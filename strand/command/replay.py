@@ -2,35 +2,89 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from bdb import BdbQuit
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from strand.command.completing import complete_files
-from strand.command.fingerprints import fingerprinting
-from strand.command.handling import handling
-from strand.command.parameters import progress
+from strand.command.parameters import SectionedCommand, complete_files, progress
 from strand.command.reading import Reads, reading
-from strand.command.report_options import ReportOptions, reporting
-from strand.command.running import running
-from strand.command.sections import SectionedCommand
-from strand.command.showing import Shows, showing
-from strand.command.stopping import stopping
-from strand.command.writing import Writes, writing
+from strand.command.run_options import handling, running
+from strand.command.showing import ReportOptions, Shows, Writes, reporting, showing, writing
 from strand.errors import FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds import Feed
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replaying.replay import replay as run_replay
 from strand.replaying.result import ReplayResult
+from strand.report.closing import as_dict
 from strand.report.rows_file import write_rows
-from strand.report.to_json import as_dict
 
-__all__ = ["replay"]
+__all__ = ["fingerprinting", "replay", "stopping"]
+
+
+def fingerprinting(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options, as one argument ``recording``."""
+
+    @click.option(
+        "--fingerprint-every",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Stop the run briefly every N ticks, and take a fingerprint of its state and its input.",
+    )
+    @click.option(
+        "--fingerprints",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Write the fingerprints of the run and of each symbol, for `strand diff`. The ending .gz "
+        "compresses the file.",
+    )
+    @functools.wraps(command)
+    def recorded(*, fingerprint_every: int | None, fingerprints: Path | None, **others: Any) -> None:
+        command(recording={"fingerprint_every": fingerprint_every, "fingerprints": fingerprints}, **others)
+
+    return recorded
+
+
+def stopping(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options: they become the arguments ``until`` and ``pdb`` of ``strand.replay`` in ``run``, and ``--only``
+    the symbols of ``reads``. This decorator stands above the ones that make ``run`` and ``reads``."""
+
+    @click.option("--only", metavar="SYMBOL", help="Replay only this symbol.")
+    @click.option(
+        "--until",
+        metavar="NUMBER|TIME",
+        help="Stop after this tick of the symbol of --only (the first is 1), or at a time as for --start.",
+    )
+    @click.option(
+        "--pdb", is_flag=True, help="Start Python's debugger when the handler is called with the tick of --until."
+    )
+    @functools.wraps(command)
+    def with_stop(
+        *, only: str | None, until: str | None, pdb: bool, reads: Reads, run: dict[str, Any], **others: Any
+    ) -> None:
+        by_number = until is not None and until.isdecimal() and only is not None
+        if only is not None and reads.symbols is not None:
+            raise click.UsageError("--only replays one symbol: leave out --symbols")
+        if pdb and not by_number:
+            raise click.UsageError("--pdb: give the tick, such as --only AAPL --until 17")
+        if pdb and run.get("workers"):
+            raise click.UsageError("--pdb runs in one thread: leave out --workers")
+        if until is not None:
+            run |= {"until": (only, int(until)) if by_number else until}
+        command(
+            reads=reads if only is None else reads._replace(symbols=[only]),
+            run=run | ({"pdb": True, "workers": 0} if pdb else {}),
+            **others,
+        )
+
+    return with_stop
+
 
 #: For q at the prompt of --pdb.
 _QUIT: Final = click.exceptions.Exit(0)

@@ -12,11 +12,10 @@ from rich.markup import escape
 
 from strand.brief import several
 from strand.command.ending import ended_by
-from strand.command.parameters import progress, show
-from strand.command.sections import SectionedCommand
-from strand.command.serving import Faults, ServeOptions
-from strand.command.serving import serve as run_serve
+from strand.command.parameters import SectionedCommand, progress, show
 from strand.errors import ConfigurationError
+from strand.feeds.live.serving import Faults, ServeOptions
+from strand.feeds.live.serving import serve as run_serve
 from strand.report.tables import numbers_table
 
 __all__ = ["serve"]

@@ -1,24 +1,28 @@
-"""``--top``, ``--sort`` and ``-v``: what a replay shows of its result."""
+"""Results of a run, as the commands show and write them: ``--top``, ``--sort``, ``-v``, ``--out`` and ``--report``."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
+import numpy as np
 
+from strand.command.parameters import complete_files
 from strand.errors import ConfigurationError
 from strand.feeds import Feed
 from strand.handlers import Handler
 from strand.replaying.result import ReplayResult
 from strand.report.closing import closing_lines
 from strand.report.feed_time import feed_clock
-from strand.report.printing import printable
+from strand.report.quantities import printable
 from strand.report.result_rows import TOP, check_sort, result_rows, sort_fields
+from strand.report.rows_file import check_rows_path
+from strand.tables.columns import Table
 
-__all__ = ["Shows", "showing"]
+__all__ = ["ReportOptions", "Shows", "Writes", "reporting", "showing", "writing"]
 
 
 class Shows(NamedTuple):
@@ -52,8 +56,7 @@ class Shows(NamedTuple):
             for stressed, text in closing_lines(result, rows_file):
                 _line(stressed, text)
             return
-        from strand.command.terminal import TerminalConsole
-        from strand.report.tables import print_replay
+        from strand.report.tables import TerminalConsole, print_replay
 
         print_replay(TerminalConsole(), result, rows_file)
 
@@ -66,8 +69,7 @@ class Shows(NamedTuple):
             return
         if rows is None:
             return
-        from strand.command.terminal import standard_output
-        from strand.report.tables import print_rows
+        from strand.report.tables import print_rows, standard_output
 
         console = standard_output()
         print_rows(console, rows, console.width if console.is_terminal else None)
@@ -97,3 +99,123 @@ def showing(command: Callable[..., None]) -> Callable[..., None]:
         command(shows=shows, as_json=as_json, **others)
 
     return with_shows
+
+
+#: The busiest symbols that are watched where none are named.
+BUSIEST: Final = 4
+
+
+class ReportOptions(NamedTuple):
+    """The page to write, if any: where, about which symbols, and what the handler is called."""
+
+    path: Path | None
+    symbols: list[str] | None
+    handler: str
+
+    @classmethod
+    def of(cls, path: Path | None, symbols: str | None, handler: Handler) -> ReportOptions:
+        """Reads the options. Raises the errors of a page that cannot be written, before anything has run."""
+        names = None if symbols is None else [name for name in symbols.split(",") if name]
+        if path is None and symbols is not None:
+            raise click.UsageError("--report-symbols needs --report")
+        if names == []:
+            raise click.UsageError("--report-symbols: name a symbol")
+        if path is not None:
+            from strand.report.html import check_page_path
+
+            check_page_path(path)
+        return cls(path, names, handler.described)
+
+    @property
+    def watch(self) -> int | list[str] | None:
+        """Symbols that the replay is to watch, or the number of the busiest ones."""
+        if self.path is None:
+            return None
+        return BUSIEST if self.symbols is None else self.symbols
+
+    def write(self, result: ReplayResult, error: str = "") -> None:
+        """Writes the page; ``error``: what ended the run early."""
+        if self.path is not None:
+            from strand.report.html import write_page
+
+            write_page(self.path, result, symbols=self.symbols, handler=self.handler, error=error)
+            click.echo(f"report written to {self.path}", err=True)
+
+
+def reporting(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options, as one argument ``report``; the command has an argument ``handler``."""
+
+    @click.option(
+        "--report",
+        "page",
+        type=click.Path(path_type=Path),
+        help="Write a report of the run as one self-contained .html file.",
+    )
+    @click.option(
+        "--report-symbols",
+        metavar="NAMES",
+        help="Symbols whose prices the report shows, separated by commas. [default: the 4 busiest]",
+    )
+    @functools.wraps(command)
+    def with_page(*, page: Path | None, report_symbols: str | None, handler: Handler, **others: Any) -> None:
+        command(report=ReportOptions.of(page, report_symbols, handler), handler=handler, **others)
+
+    return with_page
+
+
+class Writes(NamedTuple):
+    """Destinations of the symbols' final rows, None for nowhere, and of outputs by name."""
+
+    rows: Path | None
+    outputs: Mapping[str, str]
+    escape_formulas: bool = False
+
+    def check(self, handler: Handler, feed: Feed) -> None:
+        """Raises ConfigurationError, before a run, where the rows would be a table of sizes whose unit nobody knows."""
+        if self.rows is not None and not self.rows.name.endswith(".npy"):
+            shown = Table(handler.known(feed.info).state, feed.info.size_unit)
+            shown.columns(np.zeros(0, shown.plain))
+
+
+def writing(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the option, as one argument ``writes``."""
+
+    @click.option(
+        "--out",
+        "outs",
+        multiple=True,
+        metavar="FILE|NAME=FILE",
+        shell_complete=complete_files,
+        help="Write the final row of each symbol to FILE: .parquet, .arrow, .npy, .csv or .csv.gz. NAME=FILE writes "
+        "what the handler emits to the output NAME: .parquet, .arrow, .npy or .csv. Repeatable.",
+    )
+    @click.option(
+        "--escape-formulas",
+        is_flag=True,
+        help="In CSV files, put an apostrophe before text that a spreadsheet would run as a formula: text that "
+        "starts with = + - @, a tab or a return.",
+    )
+    @functools.wraps(command)
+    def with_files(*, outs: tuple[str, ...], escape_formulas: bool, **others: Any) -> None:
+        command(writes=_writes(outs, escape_formulas=escape_formulas), **others)
+
+    return with_files
+
+
+def _writes(given: tuple[str, ...], *, escape_formulas: bool) -> Writes:
+    rows: list[str] = []
+    written: dict[str, str] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not name.isidentifier():
+            rows.append(text)
+        elif name in written:
+            raise click.UsageError(f"--out: {name!r} is given twice")
+        else:
+            written[name] = path
+    if len(rows) > 1:
+        raise click.UsageError(f"--out: rows can go to one file, not to {' and '.join(rows)}")
+    out = Path(rows[0]) if rows else None
+    if out is not None:
+        check_rows_path(out)
+    return Writes(out, written, escape_formulas)

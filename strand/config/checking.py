@@ -13,11 +13,10 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from strand.config.reading import Key
-from strand.dispatch.activating import least_of
-from strand.dispatch.capacities import capacities
+from strand.dispatch.configuration import Limits, Pool, capacities
 from strand.dispatch.guard import Guard, marks_of
-from strand.dispatch.pool import Limits, Pool
-from strand.dispatch.priorities import priorities_of
+from strand.dispatch.routing import priorities_of
+from strand.dispatch.watching import least_of
 from strand.errors import ConfigurationError
 from strand.options import Kind, Number, Option, Span, Whole, options_in
 from strand.policies.every_policy import POLICIES

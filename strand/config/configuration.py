@@ -10,10 +10,9 @@ from typing import Any, Final
 from strand.brief import written
 from strand.config.checking import MONITORING, SYMBOLS, TABLES, TIMEOUTS, Checked, FileKey, checked, keys_of
 from strand.config.reading import Key, read_file
-from strand.dispatch.configuration import worker_cores
+from strand.dispatch.configuration import Limits, Pool, worker_cores
 from strand.dispatch.guard import Guard
 from strand.dispatch.options import grouped
-from strand.dispatch.pool import Limits, Pool
 from strand.errors import ConfigurationError
 from strand.frozen_dict import FrozenDict
 from strand.options import named_fields, options_in

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from strand.diff.emitted import RecordParting
-from strand.diff.exact import Exact, Narrowed, narrow
 from strand.diff.records import RecordDifference, diff_records
+from strand.diff.rerun import Exact, Narrowed, RecordParting, narrow
 from strand.diff.runs import OutputParting, Parting, SymbolParting, diff_runs
 
 __all__ = [

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from strand.replaying.fingerprint_file import End, Interval, OutputState, SymbolState, read_fingerprints
 
-__all__ = ["OutputParting", "Parting", "SymbolParting", "diff_runs"]
+__all__ = ["OutputParting", "Parting", "SymbolParting", "diff_runs", "to_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,3 +252,11 @@ def _settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
     for name in sorted(ours.keys() | theirs.keys()):
         if ours.get(name) != theirs.get(name):
             yield f"{name}: {ours.get(name)} against {theirs.get(name)}"
+
+
+def to_json(value: Any) -> Any:
+    """A field's value as JSON has it."""
+    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return [to_json(v) for v in value] if isinstance(value, list | tuple) else value

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.history import RowHistory
-from strand.binding.space import Space
-from strand.dispatch.basket_units import basket_units, check_learnt
+from strand.binding.books import RowHistory
+from strand.binding.memory import Space
 from strand.dispatch.configuration import assign_handlers, check_memory
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import KeepsObjects, objects_of
 from strand.dispatch.records import RecordReader
+from strand.dispatch.routing import basket_units, check_learnt
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.bound import BindContext, BoundHandler, BoundNative
-from strand.handlers.called_again import Before
-from strand.handlers.contracts import ContractsUsed
+from strand.handlers.compiled.called_again import Before
 from strand.handlers.failures import Kept, call_again, call_of
+from strand.handlers.feed_trades import ContractsUsed
 from strand.output.basket_rows import BasketRows
 from strand.output.books import Books
 from strand.output.outputs import Outputs
 from strand.output.rows import RowMemory, Rows
-from strand.output.sink import Destination
+from strand.output.sinks import Destination
 from strand.symbols import SymbolTable
 from strand.threads import Inside
 

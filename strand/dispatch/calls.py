@@ -25,8 +25,7 @@ from strand.errors import (
     StoppedError,
     WouldDeadlockError,
 )
-from strand.tasks.current import wait_as, waiter_here
-from strand.tasks.places import Seat, seat_here
+from strand.tasks.places import Seat, seat_here, wait_as, waiter_here
 from strand.tasks.waits import Waiter, check_not_in_loop
 from strand.threads import WAITS_FOR_ITSELF, Bell, interrupts
 from strand.validate import seconds
@@ -131,7 +130,7 @@ class CallFuture(Future[R]):
     def __await__(self) -> Generator[Any, None, Any]:
         """Awaits the result in asyncio. If the await is cancelled, so is the call, unless it has begun. Raises
         WouldDeadlockError in a coroutine of a scheduler for which this call waits."""
-        from strand.tasks.awaiting import awaited  # whose asyncio is there where somebody awaits
+        from strand.tasks.groups import awaited  # whose asyncio is there where somebody awaits
 
         return awaited(self)
 

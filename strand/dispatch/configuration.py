@@ -4,48 +4,217 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.engine_config import (
+from strand.binding.engine_words import (
     ALL_BUT_ONE,
     CACHED_SEGMENTS,
+    IDLE,
     ON_ERROR,
+    ON_FULL,
     EngineConfig,
     PolicyConfig,
     segment_bytes,
     segment_records,
 )
-from strand.dispatch.basket_units import kinds_of_units
-from strand.dispatch.capacities import capacities
-from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
-from strand.dispatch.pool import Limits, Pool
-from strand.dispatch.priorities import kinds_of
+from strand.brief import written
 from strand.dispatch.records import RecordReader
+from strand.dispatch.routing import StrandsLike, kinds_of, kinds_of_units, strand_count, strands_for
 from strand.errors import ConfigurationError
 from strand.handlers import Handler, HandlerLike, resolve
+from strand.options import ByName, Choice, Kind, Number, Whole, named_fields, option, read_options
+from strand.policies.policy import LEVELS, give_policy, level_name
 from strand.symbols import SymbolTable
 from strand.threads import has_gil
 from strand.ticks import TICK
-from strand.validate import is_whole, one_of, whole, yes_or_no
+from strand.validate import Faults, is_whole, one_of, whole, yes_or_no
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
     from strand.feeds.base import TicksAre
 
 __all__ = [
+    "MAX_CAPACITY",
+    "Limits",
+    "Pool",
     "WorkerCores",
     "assign_handlers",
+    "capacities",
     "check_memory",
     "check_timed",
+    "chosen",
     "engine_config",
     "memory_there",
     "merging_cores",
     "symbol_counts",
     "worker_cores",
 ]
+
+K = TypeVar("K")
+
+#: Upper bounds of publishers, and of a strand's bound.
+MAX_PUBLISHERS: Final = 1024
+MAX_CAPACITY: Final = 2**31 - 1
+_CAPACITY: Final = Whole(1, MAX_CAPACITY)
+
+
+@named_fields
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Pool:
+    """The threads that work on ticks: ``pool=`` of ``strand.Dispatcher`` and ``strand.replay``.
+
+    ``workers``, ``cores``, ``idle`` and ``budget_ticks`` can also be given there as options of their own.
+
+    Raises:
+        ConfigurationError: If a field cannot work; it names the field. Conditions on the machine and other fields
+            are checked where the pool is used.
+    """
+
+    workers: int | None = option(
+        None,
+        Whole(0, 1024),
+        "Threads that drain.",
+        unset="one fewer than the cores that this process may use, and at least one, as the publisher drains too",
+        more="0, for a replay: a plain loop; for a scheduler: all cores.",
+    )
+    min_workers: int | None = option(
+        None,
+        Whole(1, 1024),
+        "Workers that are active at least; more are activated as the load requires.",
+        unset="all",
+        flag=None,
+    )
+    python_workers: int | None = option(
+        None,
+        Whole(1, 1024),
+        "Workers that may run tasks and calls at a time.",
+        unset="all; but where C handles ticks and there is a GIL, one fewer than are active, and at least one",
+        more="See docs/tasks.md.",
+    )
+    cores: Sequence[int] | Literal["auto"] | None = option(
+        "auto",
+        Kind(),
+        "Cores that workers are pinned to, in turn.",
+        unset="pins nothing",
+        more='``"auto"`` takes the last of those this process may use, and goes on with a RuntimeWarning if the system '
+        "refuses to pin.",
+    )
+    idle: str = option(
+        "backoff",
+        Choice(tuple(IDLE)),
+        "What a worker does without work: spin, spin and then sleep (backoff), or sleep (park).",
+        flag=None,
+    )
+    budget_ticks: int = option(4096, Whole(1, 2**20), "Ticks that end a visit of a strand.")
+    budget_us: float = option(1000.0, Number(0, 1e9, "us", above=True), "Time that ends a visit of a strand.")
+    max_publishers: int = option(8, Whole(1, MAX_PUBLISHERS), "Threads that may publish at a time.")
+
+    def __post_init__(self) -> None:
+        read_options(self).end()
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+@named_fields
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Limits:
+    """The bounds of queues and memory: ``limits=`` of ``strand.Dispatcher`` and ``strand.replay`` (docs/overload.md).
+
+    ``capacity_ticks`` and ``on_full`` can also be given there as options of their own.
+
+    Raises:
+        ConfigurationError: If a field cannot work; it names the field. Conditions on the policy are checked where the
+            limits are used.
+    """
+
+    capacity_ticks: int = option(65_536, _CAPACITY, "Bound on the pending ticks of each strand.", flag=None)
+    on_full: str = option(
+        "block",
+        Choice(tuple(ON_FULL)),
+        "What happens at a bound.",
+        more='``"conflate"`` keeps the latest tick. With ``total_capacity_ticks`` under ``Levels`` it may be '
+        '``"shed"``: ticks of the lowest level make room for higher ones.',
+        flag=None,
+    )
+    total_capacity_ticks: int | None = option(
+        None,
+        _CAPACITY,
+        "Bound on the pending ticks of all strands together.",
+        unset="none",
+        more="For a scheduler: tasks that wait.",
+        flag=None,
+    )
+    level_capacity_ticks: Mapping[str, int] | None = option(
+        None,
+        ByName(_CAPACITY, level_name, "LEVEL=TICKS"),
+        "Under Levels, the bound on the pending ticks of all strands of a level.",
+        unset="none",
+        flag=None,
+    )
+    memory_bytes: int | None = option(
+        None,
+        Whole(1),
+        "Bound of the segments of all queues together, in bytes.",
+        unset="enough for 64 strands at their bound, and more",
+        more="When they are used up, publishing waits whatever ``on_full`` says.",
+    )
+    output_memory: int = option(
+        1 << 26,
+        Whole(1),
+        "Bytes that may be emitted and not merged yet; beyond that publishing waits.",
+        more="In a replay of several merged feeds, each tick that is not final counts 4 bytes more.",
+    )
+
+    def __post_init__(self) -> None:
+        read_options(self).end()
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+def chosen(name: str, given: K | None, usual: K) -> K:
+    """Value given as the option ``name``, else ``usual``. Raises ConfigurationError for another kind of object."""
+    if given is None:
+        return usual
+    if not isinstance(given, type(usual)):
+        raise ConfigurationError(name, f"{given!r} is not a strand.{type(usual).__name__}")
+    return given
+
+
+def capacities(limits: Limits, policy: str) -> tuple[int, tuple[int, ...]]:
+    """The bounds in ticks, in all and by level, the highest first, as the engine takes them: 0 for none.
+
+    ``policy``: its name. Raises ConfigurationError for a bound that the policy or ``on_full`` cannot keep."""
+    on_full, total, of_levels = limits.on_full, limits.total_capacity_ticks or 0, limits.level_capacity_ticks or {}
+    faults, given = Faults(), "total_capacity_ticks" if total else "level_capacity_ticks"
+    if of_levels and policy != "levels":
+        faults.append(
+            ConfigurationError("level_capacity_ticks", f"the policy {policy!r} has no levels; {give_policy('levels')}")
+        )
+    if (total or of_levels) and on_full in ("drop_oldest", "conflate"):
+        faults.append(
+            ConfigurationError(
+                "on_full",
+                f"{on_full!r} makes room on one strand only, and {given} is a bound over several; give 'shed', "
+                "'drop_newest', 'block' or 'raise'",
+            )
+        )
+    if on_full == "shed" and policy != "levels":
+        reason = (
+            f"'shed' drops the lowest level first, and the policy {policy!r} has no levels; {give_policy('levels')}"
+        )
+        faults.append(ConfigurationError("on_full", reason))
+    elif on_full == "shed" and not total:
+        reason = "'shed' makes room at a bound over all strands; give total_capacity_ticks"
+        faults.append(ConfigurationError("on_full", reason))
+    faults.end()
+    return total, tuple(of_levels.get(level, 0) for level in LEVELS)
+
 
 #: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
 AHEAD_TICKS = 1 << 15

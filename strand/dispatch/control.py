@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import PAUSED, QUARANTINED, StrandInspection
-from strand.dispatch.priorities import Priorities
-from strand.dispatch.routing import Routing
+from strand.dispatch.routing import Priorities, Routing
 from strand.dispatch.state import RunState
 from strand.errors import ConfigurationError
 

@@ -2,51 +2,435 @@
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, TypeVarTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.books import TradeMaker
+from strand.binding.columns import Seen
 from strand.binding.engine import Engine
+from strand.binding.engine_words import StrandInspection
 from strand.binding.feeder import Feeder
-from strand.binding.tick_counts import Seen
-from strand.dispatch.activating import least_of
+from strand.clock import Deadline
 from strand.dispatch.base import HistoryOf
-from strand.dispatch.configuration import engine_config, symbol_counts, worker_cores
-from strand.dispatch.controlled import ControlledRun
-from strand.dispatch.grouping import StrandsLike
+from strand.dispatch.calls import CallFuture, Calls, SymbolView
+from strand.dispatch.configuration import (
+    Limits,
+    Pool,
+    WorkerCores,
+    chosen,
+    engine_config,
+    merging_cores,
+    symbol_counts,
+    worker_cores,
+)
+from strand.dispatch.engine_run import EngineRun, RunEnd
 from strand.dispatch.guard import Guard, marks_of
-from strand.dispatch.lifecycle import Lifecycle
 from strand.dispatch.options import GROUPS
-from strand.dispatch.pool import Limits, Pool, chosen
-from strand.dispatch.priorities import Priorities, ranks_of
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.records import RecordReader
-from strand.dispatch.saved_state import check_name
+from strand.dispatch.routing import Priorities, StrandsLike, ranks_of
+from strand.dispatch.saving import check_name
+from strand.dispatch.state import RunState
+from strand.dispatch.watching import least_of
 from strand.dispatch.workers import Workers
+from strand.errors import SavedStateError, StoppedError, WouldDeadlockError
 from strand.handlers import HandlerLike
+from strand.handlers.host import warn_of_unpriced
 from strand.options import named_options
-from strand.output.sink import Destination
+from strand.output.sinks import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
+from strand.threads import WAITS_FOR_ITSELF
 from strand.ticks import TICK
 from strand.validate import text
 
 if TYPE_CHECKING:
-    from strand.dispatch.description import ShownNames
+    from strand.dispatch.statistics import ShownNames
     from strand.feeds.base import FeedInfo, TicksAre
     from strand.feeds.mapping.column_options import ColumnOptions
-    from strand.tasks.engine_tasks import EngineTasks
+    from strand.tasks.engine_pool import EngineTasks
+    from strand.tasks.places import ThreadCounts
     from strand.tasks.retry import RetryPolicy
-    from strand.tasks.work import ThreadCounts
 
-__all__ = ["Dispatcher"]
+__all__ = ["ControlledRun", "Dispatcher", "Lifecycle"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
+
+
+class ControlledRun(EngineRun):
+    """A run with the methods of the Dispatcher that are about strands, and not about its ticks or threads."""
+
+    # ---- calls
+
+    def call(
+        self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts, timeout_s: float | None = None
+    ) -> R:
+        """Runs ``fn(view, *args)`` on the symbol's strand, in order with its ticks, and returns what it returns.
+
+        It runs after all ticks published before the call and before any published after it, while nothing else of the
+        strand runs: ``dispatcher.call("AAPL", lambda view: view.book.bids(5))``. A worker runs it, so it should be
+        short. It may publish, as a handler may. It may be called from any thread. A paused strand answers when it is
+        resumed.
+
+        Args:
+            symbol: Its name or index.
+            fn: Called with a ``SymbolView``, which has ``row``, ``book``, ``symbol`` and ``index``. Its exceptions are
+                raised here.
+            *args: More arguments of ``fn``.
+            timeout_s: How many seconds to wait at most. None waits without end.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+            CallTimeoutError: After ``timeout_s``.
+            QuarantinedError: If the strand is set aside because a handler failed.
+            WouldDeadlockError: Inside a handler, and in a task or call that it would wait for.
+            HandlerError: If a handler's failure has stopped the run.
+            StoppedError: After a stop, and if no worker was ever started.
+            BackpressureError: If too many calls wait already.
+        """
+        answer: R = self._calls.call(symbol, fn, args, timeout_s)
+        return answer
+
+    def submit_call(self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts) -> CallFuture[R]:
+        """Does what ``call`` does without waiting, and returns a ``concurrent.futures.Future`` of the answer.
+
+        It may be called inside handlers too. There ``result()`` of the future does not wait, but raises
+        WouldDeadlockError: give the future an ``add_done_callback``.
+
+        ``cancel()`` of the future gives the call up unless it has begun. A stop ends it with StoppedError, or with
+        HandlerError if a handler's failure stopped the run. On a strand that is paused, or quarantined meanwhile, it
+        waits.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+            QuarantinedError: If the strand is set aside because a handler failed.
+            HandlerError: If a handler's failure has stopped the run.
+            StoppedError: After a stop, and if no worker was ever started.
+            BackpressureError: If too many calls wait already.
+        """
+        return self._calls.submit(symbol, fn, args)
+
+    # ---- strands
+
+    def pause(self, symbol: str | int) -> None:
+        """Holds back the symbol's strand, from the end of the visit under way.
+
+        Symbols that share the strand are held back with it. Its ticks queue up to its bound.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        self._control.pause(symbol)
+
+    def resume(self, symbol: str | int) -> None:
+        """Lets a paused strand go on.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        self._control.resume(symbol)
+
+    def release(self, symbol: str | int) -> None:
+        """Lets a quarantined strand go on, after the tick that its handler failed on.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        self._control.release(symbol)
+
+    def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool = False) -> None:
+        """Gives a symbol another priority of the policy, and its strand the highest of its symbols, at once.
+
+        Under ``Levels`` its wait in the new level begins then.
+
+        Args:
+            symbol: Its name or index.
+            priority: A priority, as ``priorities=`` takes it.
+            for_backlog: Raise the strand only until nothing of it is pending. A priority below its own changes nothing.
+
+        Raises:
+            ConfigurationError: If the policy does not have that priority.
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        self._control.prioritise(symbol, priority, for_backlog=for_backlog)
+
+    def regroup(self, symbol: str | int, group: str) -> None:
+        """Moves a symbol to another group, under ``Fair``, and with it the symbols that share its strand.
+
+        The old group keeps the on-CPU time that was charged before.
+
+        Args:
+            symbol: Its name or index.
+            group: A name in ``groups=`` or ``weights=``, or of a symbol that was a group of its own at the start.
+
+        Raises:
+            ConfigurationError: If there is no such group, or the policy has none.
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        self._control.regroup(symbol, group)
+
+    def strand_of(self, symbol: str | int) -> int:
+        """Returns the number of the strand that a symbol belongs to.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        return self._control.strand_of(symbol)
+
+    def inspect(self, symbol: str | int) -> StrandInspection:
+        """Returns the counts and the state of the symbol's strand.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        return self._control.inspect(symbol)
+
+    def time_handlers(self) -> None:
+        """Keeps the time that handlers take, for ``handler_times``. Call it before the start.
+
+        Raises:
+            MemoryError: If there is no memory for the times.
+        """
+        self._engine.time_strands()
+
+    def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """Returns by symbol how many ns its handler took, and for how many ticks; both of shape (n_symbols,), u8.
+
+        Both are 0 where that is not known: of symbols that share a strand, of ticks that a publisher handled, and
+        without ``time_handlers``.
+        """
+        return self._control.handler_times()
+
+    # ---- looking on
+
+    @property
+    def memory_fd(self) -> int:
+        """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)``.
+
+        Hand it to the process that attaches. It stays the dispatcher's, which closes it.
+
+        Raises:
+            ConfigurationError: Without ``attachable=True``.
+        """
+        return self._control.memory_fd()
+
+    def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
+        """Returns a symbol's values in columns of ``rows`` after all ticks published, which belong together.
+
+        Only the one thread that publishes may call it.
+
+        Args:
+            index: The symbol's index.
+            columns: Arrays of shape (n_symbols,), such as ``rows.array["price"]``.
+
+        Returns:
+            One value per column; None if ticks of the symbol's strand are pending.
+        """
+        return self._control.read_if_quiescent(index, columns)
+
+    def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
+        """Returns a function that reads every participant's counters, much cheaper than ``statistics()``.
+
+        It returns one array of shape (participants, fields), u8, workers first. ``COUNTERS`` of
+        strand.binding.engine_words names the fields.
+        """
+        return self._engine.counters_reader()
+
+
+_live: weakref.WeakSet[Lifecycle] = weakref.WeakSet()
+
+
+class Lifecycle:
+    """Life of a dispatcher, which alone holds it: when it goes before a stop, the workers and outputs are ended."""
+
+    def __init__(
+        self,
+        state: RunState,
+        workers: Workers,
+        publishers: Publishers,
+        calls: Calls,
+        end: RunEnd,
+        *,
+        makers: list[TradeMaker],
+        cores: WorkerCores,
+    ) -> None:
+        self._state = state
+        self._workers = workers
+        self._publishers = publishers
+        self._calls = calls
+        self._end = end
+        self._makers = makers
+        self._cores = cores
+        self._engine = state.engine
+        self._outputs = state.outputs
+        self._inside = state.inside
+        self._dropped: weakref.finalize[..., Lifecycle] | None = None
+        self._close_lock = threading.Lock()
+        self._closed = False
+
+    def start(self) -> None:
+        """See ``Dispatcher.start``."""
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            if self._state.closing:
+                raise StoppedError("the dispatcher has been stopped: make a new one")
+            if not self._state.threads:
+                self._begin()
+        finally:
+            self._inside.threads.remove(me)
+
+    def _begin(self) -> None:
+        state = self._state
+        try:
+            self._outputs.start(self._engine, allowed=merging_cores(self._cores.allowed, state.cores))
+            # Its threads hold the engine, and not the dispatcher.
+            self._dropped = weakref.finalize(self, _drop, state)
+            self._dropped.atexit = False
+            _live.add(self)
+            self._workers.start()
+            if state.cores is not None:
+                state.cores, refused = self._workers.pin(state.cores, must=self._cores.are_given)
+                if refused is not None:
+                    state.unpinned = f"workers are not pinned to cores: the system refused it ({refused.strerror})"
+                    # The fourth is who called Dispatcher.start, or entered it.
+                    warnings.warn(
+                        f"{state.unpinned}; cores=None runs them unpinned without this warning",
+                        RuntimeWarning,
+                        stacklevel=4,
+                    )
+            for regular in state.regular:
+                regular.start()
+        except BaseException:
+            # __exit__ runs only after __enter__ has returned, so the stop is done here.
+            self._close(drained=False, started=False)
+            raise
+
+    def stop(self, *, drain: bool, timeout_s: float | None) -> bool:
+        """See ``Dispatcher.stop``."""
+        if self._state.forked:
+            return False
+        if self._inside.here or self._calls.tasks.here:
+            if drain:
+                raise WouldDeadlockError(f"stop: {WAITS_FOR_ITSELF}: call stop(drain=False), which does not wait")
+            self._engine.stop()
+            return False
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            return self._stop(drain, timeout_s)
+        finally:
+            self._inside.threads.remove(me)
+
+    def save(self, write: Callable[[], None]) -> None:
+        """See ``Dispatcher.save``. ``write`` writes the file, when all is at rest and before anything ends."""
+        if self._state.forked or self._state.closing:
+            raise self._state.stopped_error()
+        if self._inside.here or self._calls.tasks.here:
+            raise WouldDeadlockError(f"save: {WAITS_FOR_ITSELF}: save in the thread that publishes the ticks")
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            self._publishers.drain_inside(None)
+            if waiting := self._calls.tasks.waiting:
+                raise SavedStateError(f"{waiting:,} tasks have not ended, and tasks are not saved: wait for them first")
+            self._end.check_saved()
+            self._close(drained=True, save=write)
+        finally:
+            self._inside.threads.remove(me)
+        if self._end.failure is not None:
+            raise self._end.failure
+
+    def _stop(self, drain: bool, timeout_s: float | None) -> bool:
+        drained = False
+        try:
+            self._end_regular()
+            deadline = Deadline(timeout_s)
+            if not self._state.closing and self._calls.tasks.begin_end(drain=drain, timeout_s=timeout_s) and drain:
+                drained = self._publishers.drain_inside(deadline.left_s())
+        except StoppedError:
+            pass  # by a handler, or by another thread
+        finally:
+            self._close(drained=drained)
+        if drain and self._end.failure is not None:
+            raise self._end.failure
+        makers = self._makers[:]
+        self._makers.clear()
+        warn_of_unpriced(makers)
+        return drained and self._state.abandoned == 0
+
+    def _close(self, *, drained: bool, started: bool = True, save: Callable[[], None] | None = None) -> None:
+        state = self._state
+        state.closing = True
+        self._end_regular()
+        self._engine.stop()
+        # A handler may wait for an answer in ways that cannot be refused, and its worker for it.
+        self._calls.end()
+        self._workers.join()
+        self._calls.tasks.join()
+        # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
+        self._publishers.wait_for_others()
+        self._engine.tasks.stop()
+        with self._close_lock:
+            if not self._closed:
+                self._closed = True
+                _live.discard(self)
+                if self._dropped is not None:
+                    self._dropped.detach()
+                self._end.close(drained=drained, started=started, save=save)
+        self._calls.end()
+
+    def _end_regular(self) -> None:
+        """Releases the strands that a guard holds back, and makes all workers active. The regular threads may be
+        running, or may have ended."""
+        for regular in self._state.regular:
+            regular.end()
+
+    def forget(self) -> None:
+        """Forgets the threads in the child of a fork: they stay behind, and a wait for one would have no end."""
+        self._state.forked = self._state.closing = True
+        if self._dropped is not None:
+            self._dropped.detach()
+        self._outputs.forget()
+
+
+def _drop(state: RunState) -> None:
+    """Nothing refers to a dispatcher that was not stopped. May run anywhere: it waits for nobody."""
+    state.dropped = True
+    state.engine.stop()
+    for regular in state.regular:
+        regular.tell_to_end()
+    state.outputs.abandon()
+    warnings.warn(
+        "a Dispatcher was deleted before it was stopped: call stop(), or use it in a with block",
+        ResourceWarning,
+        stacklevel=2,
+    )
+
+
+def _stop_all() -> None:
+    for lifecycle in list(_live):
+        lifecycle.stop(drain=False, timeout_s=None)
+
+
+def _forget_all() -> None:
+    for lifecycle in list(_live):
+        lifecycle.forget()
+    _live.clear()
+
+
+atexit.register(_stop_all)
+os.register_at_fork(after_in_child=_forget_all)
 
 
 class Dispatcher(ControlledRun):
@@ -208,7 +592,7 @@ class Dispatcher(ControlledRun):
         self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)
         self._shown: ShownNames | None = None
         if config.attachable:
-            from strand.dispatch.description import ShownNames, described
+            from strand.dispatch.statistics import ShownNames, described
 
             self._shown = ShownNames(engine, self._table)
             self._shown.update()

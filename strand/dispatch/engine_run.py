@@ -13,17 +13,15 @@ import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.engine_words import COUNTERS
-from strand.binding.space import Space
+from strand.binding.memory import Space
 from strand.brief import brief, listed, several
 from strand.dispatch.base import RunBase
 from strand.dispatch.calls import Calls
 from strand.dispatch.control import Control
-from strand.dispatch.priorities import Priorities
 from strand.dispatch.python_handlers import PythonHandlers, stop_objects
-from strand.dispatch.routing import Routing
+from strand.dispatch.routing import Priorities, Routing
 from strand.dispatch.run_tasks import RunTasks
-from strand.dispatch.saved_symbols import check_objects
-from strand.dispatch.saving import Saving
+from strand.dispatch.saving import Saving, check_objects
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import EngineStatistics
 from strand.errors import EngineError, HandlerError, SavedStateError

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
-from strand.dispatch.pool import Limits, Pool, chosen
+from strand.dispatch.configuration import Limits, Pool, chosen
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from strand.dispatch.grouping import StrandsLike
     from strand.dispatch.guard import Guard
+    from strand.dispatch.routing import StrandsLike
     from strand.policies.policy import Policy
     from strand.tasks.retry import RetryPolicy
 

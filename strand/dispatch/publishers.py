@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.columns import Seen
 from strand.binding.engine import HeldParticipant
 from strand.binding.feeder import Feeder
 from strand.binding.gate import NOT_STARTED, Code, publish_error
-from strand.binding.tick_counts import Seen
 from strand.clock import Deadline
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import PythonHandlers

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from strand.binding.gate import NOT_STARTED, Code
 from strand.clock import Deadline
 from strand.dispatch.control import Control
-from strand.dispatch.priorities import Priorities
+from strand.dispatch.routing import Priorities
 from strand.dispatch.state import FORKED, RunState
 from strand.tasks.waits import IN_LOOP, Waiter, numbered
 
 if TYPE_CHECKING:
-    from strand.tasks.core import Core
-    from strand.tasks.engine_tasks import EngineTasks
+    from strand.tasks.engine_pool import EngineTasks
     from strand.tasks.retry import RetryPolicy
+    from strand.tasks.tasks import Core
 
 __all__ = ["RunTasks"]
 
@@ -49,10 +49,9 @@ class RunTasks:
         with self._lock:
             if self._tasks is None:
                 # Only now: they import asyncio and more, which a replay without tasks does not need.
-                from strand.tasks.accounts import GroupAccounts
-                from strand.tasks.engine_pool import EnginePool
-                from strand.tasks.engine_tasks import EngineTasks
-                from strand.tasks.ranks import Ranks
+                from strand.tasks.engine_pool import EnginePool, EngineTasks
+                from strand.tasks.groups import GroupAccounts
+                from strand.tasks.options import Ranks
 
                 engine, policy, groups = self._state.engine, self._priorities.policy, self._priorities.groups
                 if groups is not None:

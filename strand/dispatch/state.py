@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from strand.binding.engine import Engine
-from strand.binding.thread import Thread
-from strand.dispatch.activating import Activating
-from strand.dispatch.overload_watch import OverloadWatch
+from strand.binding.gate import Thread
+from strand.dispatch.watching import Activating, OverloadWatch
 from strand.errors import EngineError, HandlerError, StoppedError
 from strand.handlers.failures import Kept, describe, failures_of
 from strand.output.outputs import Outputs
@@ -18,7 +17,7 @@ from strand.threads import Inside
 if TYPE_CHECKING:
     from strand.dispatch.guard import Guard
     from strand.dispatch.guarding import Guarding
-    from strand.dispatch.regular import Regular
+    from strand.dispatch.watching import Regular
     from strand.handlers import Handler
 
 __all__ = ["RunState"]

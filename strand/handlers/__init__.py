@@ -20,8 +20,6 @@ from strand.lazy import loading
 
 if TYPE_CHECKING:
     from strand.handlers.base import Handler, HandlerLike
-    from strand.handlers.basket_decorator import basket_handler
-    from strand.handlers.batch_handlers import PythonHandler, batch_handler
     from strand.handlers.builtin import BUILTIN
     from strand.handlers.builtin.bar_handlers import (
         BAR,
@@ -51,14 +49,14 @@ if TYPE_CHECKING:
     from strand.handlers.builtin.measures import imbalance, spread, trade_stats, volatility, vwap
     from strand.handlers.builtin.order_books import BOOK_ROW, book
     from strand.handlers.chains import ChainHandler, chain
-    from strand.handlers.compiled_handlers import CompiledHandler, handler
-    from strand.handlers.context import Context
+    from strand.handlers.compiled.handlers import CompiledHandler, handler
+    from strand.handlers.context import Context, Tick, Trade
+    from strand.handlers.host import Bar, Top
+    from strand.handlers.hosted_baskets import basket_handler
+    from strand.handlers.loading import resolve
     from strand.handlers.native_handlers import NativeHandler, SymbolMemory, native
-    from strand.handlers.object_handlers import ObjectHandler, object_handler
-    from strand.handlers.resolving import resolve
+    from strand.handlers.python_handlers import ObjectHandler, PythonHandler, batch_handler, object_handler
     from strand.handlers.state import add_total
-    from strand.handlers.tick_values import Tick, Trade
-    from strand.handlers.watches import Bar, Top
 
 __all__ = [
     "BAR",
@@ -124,8 +122,6 @@ __all__ = [
 #: The public names of each module.
 _NAMES: Final = {
     "base": "Handler HandlerLike",
-    "basket_decorator": "basket_handler",
-    "batch_handlers": "PythonHandler batch_handler",
     "builtin": "BUILTIN",
     "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_CUT BAR_EMPTY BAR_OUTSIDE BAR_PARTIAL bars",
     "builtin.counting": "COUNT_ROW SPIN_ROW spin",
@@ -136,14 +132,14 @@ _NAMES: Final = {
     "builtin.measures": "imbalance spread trade_stats volatility vwap",
     "builtin.order_books": "BOOK_ROW book",
     "chains": "ChainHandler chain",
-    "compiled_handlers": "CompiledHandler handler",
-    "context": "Context",
+    "compiled.handlers": "CompiledHandler handler",
+    "context": "Context Tick Trade",
+    "host": "Bar Top",
+    "hosted_baskets": "basket_handler",
+    "loading": "resolve",
     "native_handlers": "NativeHandler SymbolMemory native",
-    "object_handlers": "ObjectHandler object_handler",
-    "resolving": "resolve",
+    "python_handlers": "PythonHandler batch_handler ObjectHandler object_handler",
     "state": "add_total",
-    "tick_values": "Tick Trade",
-    "watches": "Bar Top",
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 

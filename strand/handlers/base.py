@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.trades import TradeSource
+from strand.binding.books import TradeSource
 from strand.brief import brief, listed
 from strand.errors import ConfigurationError
 from strand.handlers.bound import BindContext, BoundHandler
 from strand.handlers.feed_trades import trades_of
 from strand.handlers.options import Option, Origin
-from strand.handlers.parameters import Parameters
-from strand.handlers.state import padded
+from strand.handlers.state import Parameters, padded
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
-    from strand.handlers.called_again import FailedCall
+    from strand.handlers.compiled.called_again import FailedCall
     from strand.handlers.set_context import SetContext
 
 __all__ = ["FailedSet", "Handler", "HandlerLike", "SingleHandler", "TradesHandler"]
@@ -274,7 +273,7 @@ class TradesHandler(SingleHandler):
 
     def _called_with(self, call: FailedCall) -> npt.NDArray[Any]:
         """The tick of a failed call, or the trade that it is, shape (1,). Raises ConfigurationError."""
-        from strand.handlers.called_again import trade_of
+        from strand.handlers.compiled.called_again import trade_of
 
         return call.tick if self.trades is None else trade_of(self.trades, call)
 

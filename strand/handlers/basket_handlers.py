@@ -19,7 +19,7 @@ from strand.symbols import SymbolTable
 from strand.ticks import TRADE
 
 if TYPE_CHECKING:
-    from strand.handlers.called_again import FailedCall
+    from strand.handlers.compiled.called_again import FailedCall
 
 __all__ = ["BasketHandler", "CompiledBasketHandler", "basket_parts"]
 
@@ -96,10 +96,10 @@ class CompiledBasketHandler(BasketHandler):
         return True
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:
-        from strand.handlers.compiled_handlers import numba_module
+        from strand.handlers.compiled.handlers import numba_module
 
         numba_module()  # before what imports it
-        from strand.handlers.compiled_baskets import tables_of
+        from strand.handlers.compiled.loop import tables_of
 
         params = None if self.params is None else self.params.records(self.name, context.table)
         memory, maker = self.memory_in(context), context.maker_for(self.trades)
@@ -116,8 +116,8 @@ class CompiledBasketHandler(BasketHandler):
     def _compile(self, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> Any:
         signature = (record, key, row)
         if signature not in self._compiled:
-            from strand.handlers.compiled_baskets import make_basket_loop
-            from strand.handlers.compiled_handlers import compile_function
+            from strand.handlers.compiled.handlers import compile_function
+            from strand.handlers.compiled.loop import make_basket_loop
 
             tick = "tick" if self.trades is None else "trade"
             known = {"row": row, tick: record, "basket": self.basket_state, "member": None, "index": None}
@@ -126,6 +126,6 @@ class CompiledBasketHandler(BasketHandler):
         return self._compiled[signature]
 
     def reason_of(self, message: str) -> str:
-        from strand.handlers.compile_errors import reason_of_compiled
+        from strand.handlers.compiled.handlers import reason_of_compiled
 
         return reason_of_compiled(message)

@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.books import TradeMaker, TradeSource
 from strand.binding.engine_words import Failure, RunByPython
+from strand.binding.memory import Space
 from strand.binding.native import NativeFunction
-from strand.binding.space import Space
-from strand.binding.trades import TradeMaker, TradeSource
 from strand.handlers.baskets import BasketMemory
-from strand.handlers.context import Context
-from strand.handlers.contracts import ContractMemory
-from strand.handlers.emit import Emit, EmittingBatch
-from strand.handlers.timed import Clock, Host
-from strand.handlers.timer import Timer
-from strand.handlers.traded import TradesSite
+from strand.handlers.context import Context, Emit, EmittingBatch, Timer
+from strand.handlers.feed_trades import ContractMemory
+from strand.handlers.host import Clock, Host, TradesSite
 from strand.symbols import SymbolTable
 
 if TYPE_CHECKING:
-    from strand.binding.chain import Chained
+    from strand.binding.native import Chained
 
 __all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site", "TickByTick"]
 

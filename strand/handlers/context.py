@@ -1,26 +1,155 @@
-"""Context of a Python handler: its symbol, its row, the time, its timer, a logger."""
+"""Context of a Python handler: its symbol, its row, the time, its timer, a logger, what it emits."""
 
 from __future__ import annotations
 
 import logging
+import operator
+import struct
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import Failure
 from strand.brief import one_line
-from strand.errors import ConfigurationError, PlaceError
-from strand.handlers.timer import Timer
-from strand.ticks import TRADE
+from strand.errors import ConfigurationError, PlaceError, RecordTypeError
+from strand.ticks import TRADE, UNDEF_PRICE
 
 if TYPE_CHECKING:
     from strand.handlers.baskets import BasketMemory
 
-__all__ = ["Call", "Context", "EarlierPartError", "FailedOnTick", "SymbolFunctions"]
+__all__ = [
+    "Call",
+    "Context",
+    "EarlierPartError",
+    "Emit",
+    "EmittingBatch",
+    "FailedOnTick",
+    "SymbolFunctions",
+    "Tick",
+    "Timer",
+    "Trade",
+    "alarm_of",
+    "as_ticks",
+    "as_trades",
+    "places_of",
+    "records_of",
+    "trades_by_place",
+]
+
+_NO_TICKS: Final = np.empty(0, np.int64)
+#: The greatest time: no timer fires then, also where a tick says it.
+_NEVER: Final = 2**63 - 1
+
+
+def _ns(value: Any) -> int:
+    """A time. Raises ConfigurationError."""
+    try:
+        ns = operator.index(value)
+    except TypeError:
+        raise ConfigurationError(f"wake_at: {value!r} is not a time: give whole nanoseconds since the epoch") from None
+    if not 0 <= ns < 2**63:
+        raise ConfigurationError(f"wake_at: {ns} is not a time: nanoseconds since the epoch are from 0 to 2**63 - 1")
+    return ns
+
+
+def alarm_of(ns: int, now: int) -> int:
+    """Due time of a timer that was asked for at ``now``; 0: never."""
+    alarm = ns and max(ns, now + 1)
+    return alarm if alarm < _NEVER else 0
+
+
+class Timer:
+    """Timer of a symbol. ``alarm``: its due time, 0: never. While ticks are in hand, ``times`` is the feed's time at
+    each of them, and ``end`` the number of ticks before the timer. ``latest``: the due time of the latest request;
+    before the first tick, the requested time itself."""
+
+    __slots__ = ("_asked", "_early", "_ended", "alarm", "end", "handler", "latest", "times")
+
+    def __init__(self, handler: str) -> None:
+        self.handler = handler
+        self.alarm = 0
+        self.latest = 0
+        self.times: npt.NDArray[np.int64] = _NO_TICKS
+        self.end = 0
+        #: The places of ticks that have asked, and for when.
+        self._asked: list[tuple[int, int]] = []
+        #: A timer set before the first tick, which counts from that tick's time.
+        self._early: int | None = None
+        self._ended = False
+
+    def begin(self, times: npt.NDArray[np.int64]) -> None:
+        """Ticks are in hand, all of them before ``alarm``."""
+        self.times = times
+        self.end = len(times)
+        self._asked.clear()
+        if self._early is not None:
+            self.ask(self._early, 0)
+
+    def ask(self, ns: Any, at: Any) -> int:
+        """Sets a timer for the tick at a position of the ticks in hand; returns ``end``."""
+        ns, n = _ns(ns), len(self.times)
+        who = f"handler {self.handler!r}: wake_at"
+        if not n:
+            raise ConfigurationError(f"{who}: no tick or timer is being handled that could ask for it")
+        if at is None:
+            raise ConfigurationError(f"{who}: say which tick asks: wake_at(ns, at=place)")
+        place, last = operator.index(at), self.last_asked()
+        if not 0 <= place < n:
+            raise PlaceError(f"at: {place} is not a place in a batch of {n} ticks: places count from 0")
+        if place < last:
+            raise ConfigurationError(f"{who}: tick {place} asks after tick {last} did: ask in order")
+        if place >= self.end:
+            raise ConfigurationError(
+                f"{who}: tick {place} comes after the timer that tick {last} asked for: handle the {self.end} before "
+                f"it, and return {self.end}"
+            )
+        alarm = self.latest = alarm_of(ns, int(self.times[place]))
+        self._asked.append((place, alarm))
+        self.end = n if not alarm or alarm > self.times[-1] else int(self.times.searchsorted(np.int64(alarm)))
+        return self.end
+
+    def ask_again(self, ns: Any, now: int) -> int:
+        """Sets a timer from the timer that runs, at its time; returns 0, as no ticks are in hand."""
+        ns = _ns(ns)
+        if self._ended:
+            raise ConfigurationError(f"handler {self.handler!r}: wake_at: the run has ended, and its timers with it")
+        self.alarm = self.latest = alarm_of(ns, now)
+        return 0
+
+    def ask_early(self, ns: Any) -> int:
+        """Sets a timer before the symbol's first tick, in its name; returns 0, as no ticks are in hand."""
+        self._early = self.latest = _ns(ns)
+        return 0
+
+    def over(self, handled: int) -> bool:
+        """The first ``handled`` of the ticks in hand were. Whether one of them has asked: ``alarm`` is what was asked
+        for last."""
+        alarms = [alarm for place, alarm in self._asked if place < handled]
+        self.times = _NO_TICKS
+        if handled:
+            self._early = None
+        if alarms:
+            self.alarm = alarms[-1]
+        return bool(alarms)
+
+    def resume(self, alarm: int) -> None:
+        """Resumes in another process, with the due time that the timer had. Requests before the first tick were met
+        there."""
+        self.alarm = alarm
+        self._early = None
+
+    def last_asked(self) -> int:
+        """The place of the last tick that has asked; -1: none has."""
+        return self._asked[-1][0] if self._asked else -1
+
+    def finish(self) -> None:
+        """The run has ended."""
+        self._ended = True
+
 
 _NO_TRADES: Final = np.empty(0, TRADE)
 
@@ -252,3 +381,216 @@ class Context:
 
     def __repr__(self) -> str:
         return one_line(f"<Context of {self.handler} for {self.symbol}>")
+
+
+class EmittingBatch(Protocol):
+    """The ticks, or the timer, in hand, as the engine knows them: see strand.binding.tasks."""
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def at_timer(self) -> bool: ...
+
+    def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None: ...
+
+
+class Emit:
+    """Emits what a handler declares. ``batch``: the ticks in this thread's hands; ``first``: the engine's number of the
+    first of the outputs."""
+
+    def __init__(
+        self, handler: str, outputs: Mapping[str, np.dtype[Any]], first: int, batch: Callable[[], EmittingBatch]
+    ) -> None:
+        self._handler = handler
+        self._outputs = {name: (first + number, dtype) for number, (name, dtype) in enumerate(outputs.items())}
+        self._only = next(iter(self._outputs)) if len(self._outputs) == 1 else None
+        self._batch = batch
+
+    def name_of(self, output: str | None) -> str:
+        """The output's name where it is given, or the only one's. Raises ConfigurationError for one not declared."""
+        name = output if output is not None else self._only
+        if name is None or name not in self._outputs:
+            there = ", ".join(self._outputs)
+            wrong = "say which one, by output=" if name is None and there else f"not {name!r}; give it outputs="
+            raise ConfigurationError(f"output: handler {self._handler!r} declares {there or 'none'}: {wrong}")
+        return name
+
+    def dtype_of(self, name: str) -> np.dtype[Any]:
+        """Dtype of an output's records."""
+        return self._outputs[name][1]
+
+    def __call__(self, records: Any, at: Any, output: str | None) -> None:
+        """See Context.emit."""
+        name = self.name_of(output)
+        number, dtype = self._outputs[name]
+        batch = self._batch()
+        emitted = records_of(records, dtype, name)
+        if batch.at_timer:
+            if at is not None:
+                raise PlaceError(
+                    f"at: {at!r} is not a place of a tick: at a timer or at the end there is no tick: leave at out"
+                )
+            batch.emit(number, None, emitted)
+            return
+        batch.emit(number, places_of(at, len(emitted), batch.n), emitted)
+
+
+def places_of(at: Any, n_records: int, n_ticks: int) -> npt.NDArray[np.int64]:
+    """The place of each record's tick in a batch. Raises PlaceError."""
+    places = np.broadcast_to(np.asarray(at), (n_records,))
+    if len(places):
+        if places.dtype.kind not in "iu":
+            raise PlaceError(f"at: {at!r} are not places of ticks in the batch: give whole numbers")
+        outside = places[(places < 0) | (places >= n_ticks)]
+        if len(outside):
+            raise PlaceError(f"at: {outside[0]} is not a place in a batch of {n_ticks} ticks: places count from 0")
+    return np.ascontiguousarray(places, np.int64)
+
+
+def records_of(records: Any, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
+    """Converts emitted values to records of a declared dtype, shape (n,). Raises RecordTypeError."""
+    if isinstance(records, np.ndarray | np.void):
+        if records.dtype != dtype:
+            raise RecordTypeError(f"output {name!r}: records of {records.dtype} were emitted, but {dtype} is declared")
+        array = np.atleast_1d(np.asarray(records))
+    else:
+        try:
+            array = np.atleast_1d(np.array(records, dtype))
+        except (TypeError, ValueError) as error:
+            raise RecordTypeError(f"output {name!r}: {records!r} is not a record of {dtype}: {error}") from error
+    if array.ndim != 1:
+        raise RecordTypeError(f"output {name!r}: the array has the shape {array.shape}; give one of shape (n,)")
+    return np.ascontiguousarray(array)
+
+
+class Tick(NamedTuple):
+    """A tick of ``strand.TICK`` with its fields as attributes: plain Python values, which may be kept.
+
+    Attributes:
+        ts_event: The venue's time, ns since the UNIX epoch.
+        ts_recv: The time of capture, ns since the UNIX epoch; 0 or less: none.
+        order_id: The order; 0: none. Of a quote with both sides the ask's price: read ``ask_price``.
+        price: In units of 1e-9 of the currency; ``UNDEF_PRICE``: none.
+        size: In units that the feed names (``feed.info.size_unit``).
+        instrument_id: The index of the symbol in the feed's table of symbols, from 0.
+        sequence_low: The lower 32 bits of ``sequence``.
+        ref_id: The new order of a replace, or the match number of a trade. Of a quote with both sides the ask's size:
+            read ``ask_size``.
+        publisher_id: The venue or data set; 0: unknown.
+        action: What happened, bytes of one letter.
+        side: The side, bytes of one letter.
+        flags: Bits that depend on the format.
+        depth: The level of the book that the record speaks of; 0: the top, or no level.
+        kind: What the record is, a ``KIND_`` constant of ``strand.ticks``.
+        sequence_high: The upper 8 bits of ``sequence``.
+    """
+
+    ts_event: int
+    ts_recv: int
+    order_id: int
+    price: int
+    size: int
+    instrument_id: int
+    sequence_low: int
+    ref_id: int
+    publisher_id: int
+    action: bytes
+    side: bytes
+    flags: int
+    depth: int
+    kind: int
+    sequence_high: int
+
+    @property
+    def sequence(self) -> int:
+        """The venue's number of the message, else its place in the file, from 1: the whole number, which lies in two
+        fields.
+        """
+        return self.sequence_high << 32 | self.sequence_low
+
+    @property
+    def bid_price(self) -> int:
+        """The bid's price of a quote, in 1e-9; ``UNDEF_PRICE`` if it speaks of the ask alone."""
+        return UNDEF_PRICE if self.side == b"A" else self.price
+
+    @property
+    def bid_size(self) -> int:
+        """The bid's size of a quote; 0 if it speaks of the ask alone."""
+        return 0 if self.side == b"A" else self.size
+
+    @property
+    def ask_price(self) -> int:
+        """The ask's price of a quote, in 1e-9; ``UNDEF_PRICE`` if it speaks of the bid alone."""
+        if self.side == b"B":
+            return UNDEF_PRICE
+        return self.price if self.side == b"A" else _signed(self.order_id)
+
+    @property
+    def ask_size(self) -> int:
+        """The ask's size of a quote; 0 if it speaks of the bid alone."""
+        if self.side == b"B":
+            return 0
+        return self.size if self.side == b"A" else _signed(self.ref_id)
+
+
+class Trade(NamedTuple):
+    """A trade, a record of ``strand.ticks.TRADE``, with its fields as attributes: plain Python values, which may be
+    kept.
+
+    Attributes:
+        ts_event: The venue's time, ns since the UNIX epoch.
+        ts_recv: The time of capture, ns since the UNIX epoch; 0 or less: none.
+        order_id: The order that rested; 0: the feed does not say.
+        price: In units of 1e-9 of the currency.
+        size: In units that the feed names (``feed.info.size_unit``).
+        instrument_id: The index of the symbol in the feed's table of symbols, from 0.
+        publisher_id: The venue or data set; 0: unknown.
+        aggressor: Bytes of one letter: ``A`` a seller, ``B`` a buyer, ``N`` unknown.
+        hidden: Whether the trade met an order that was not displayed.
+        match_id: The venue's number of the match; 0: the feed does not say.
+        sequence: The venue's number of the message, else its place in the file, from 1.
+        cross: Whether the trade is an auction's.
+    """
+
+    ts_event: int
+    ts_recv: int
+    order_id: int
+    price: int
+    size: int
+    instrument_id: int
+    publisher_id: int
+    aggressor: bytes
+    hidden: bool
+    match_id: int
+    sequence: int
+    cross: bool
+
+
+def _signed(word: int) -> int:
+    """The i8 of the same 64 bits."""
+    return word - (1 << 64) if word >> 63 else word
+
+
+#: Unpacked so a tick takes a third of what numpy's tolist() does; from bytes, for to find out how a structured array's
+#: memory is laid out takes more than a copy of it.
+_FIELDS: Final = struct.Struct("<qqQqqIIQHccBBBB")
+_new_tick: Final = partial(tuple.__new__, Tick)
+_TRADE_FIELDS: Final = struct.Struct("<qqQqqIHc?Qq?7x")
+_new_trade: Final = partial(tuple.__new__, Trade)
+
+
+def as_ticks(ticks: npt.NDArray[Any]) -> Iterator[Tick]:
+    """Records of ``strand.TICK`` as Python values."""
+    return map(_new_tick, _FIELDS.iter_unpack(ticks.tobytes()))
+
+
+def as_trades(trades: npt.NDArray[Any]) -> Iterator[Trade]:
+    """Records of ``strand.ticks.TRADE`` as Python values."""
+    return map(_new_trade, _TRADE_FIELDS.iter_unpack(trades.tobytes()))
+
+
+def trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
+    """Trades of a batch by the position of their tick, from records that each tick has."""
+    places = np.flatnonzero(trades["size"] >= 0)
+    return dict(zip(places.tolist(), as_trades(trades[places]), strict=True))

@@ -13,7 +13,7 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.errors import ConfigurationError, HandlerError
 from strand.handlers.basket_handlers import basket_parts
-from strand.handlers.called_again import Before, FailedCall, line_of
+from strand.handlers.compiled.called_again import Before, FailedCall, line_of
 from strand.handlers.context import Context, EarlierPartError, FailedOnTick
 from strand.ticks import named
 

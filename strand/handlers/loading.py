@@ -1,4 +1,4 @@
-"""Handlers by name, as a command or a file of a run says them: built-in ones, and those of modules."""
+"""Handlers by name, and of what users give: built-in ones, classes, and those of modules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copyreg
 import dataclasses
 import importlib
 import inspect
+import os
 import sys
 import traceback
 import typing
@@ -15,17 +16,68 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from strand.code_line import OURS
+from strand.brief import OURS
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler
+from strand.handlers.base import Handler, HandlerLike
 from strand.handlers.builtin import BUILTIN
 from strand.handlers.builtin.definition import Builtin
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.options import Option, Origin, options_of_function
-from strand.handlers.resolving import not_built_in, resolve
 from strand.validate import did_you_mean
 
-__all__ = ["Makes", "configured", "find", "load_handler", "needs", "options_of"]
+__all__ = [
+    "Makes",
+    "configured",
+    "find",
+    "is_jit_disabled",
+    "load_handler",
+    "needs",
+    "not_built_in",
+    "options_of",
+    "resolve",
+]
+
+
+def resolve(like: HandlerLike) -> Handler:
+    """A handler from a user's value: a handler, which is returned unchanged, the name of a built-in one, or a class
+    whose objects are handlers. With ``NUMBA_DISABLE_JIT=1`` a compiled handler becomes one that Python runs. Raises
+    ConfigurationError for any other value, and for an unknown name."""
+    if isinstance(like, Handler):
+        return _as_python(like) if is_jit_disabled() else like
+    if isinstance(like, str):
+        if like not in BUILTIN:
+            raise ConfigurationError(f"handler: {not_built_in(like)}")
+        return BUILTIN[like]()
+    from strand.handlers.python_handlers import is_object_class, object_handler
+
+    if is_object_class(like):
+        return object_handler(like)
+    raise ConfigurationError(
+        f"handler: {like!r} is not a handler; decorate a function with @strand.handler or @strand.batch_handler"
+    )
+
+
+def not_built_in(name: str, otherwise: str = "") -> str:
+    """Message that no built-in handler has a name, with the nearest one. ``otherwise``: what else it might have
+    been."""
+    cure = did_you_mean(name, BUILTIN, before="; ")
+    return f"{name!r} is not one of {', '.join(sorted(BUILTIN))}{otherwise}{cure}"
+
+
+def is_jit_disabled() -> bool:
+    """True if numba is told to compile nothing."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+def _as_python(handler: Handler) -> Handler:
+    from strand.handlers.basket_handlers import CompiledBasketHandler
+    from strand.handlers.compiled.handlers import CompiledHandler
+    from strand.handlers.compiled.plain import uncompiled, uncompiled_basket
+
+    if isinstance(handler, CompiledBasketHandler):
+        return uncompiled_basket(handler)
+    return uncompiled(handler) if isinstance(handler, CompiledHandler) else handler
+
 
 #: Things that can have options.
 Makes: TypeAlias = Handler | Builtin | Callable[..., Handler]
@@ -84,7 +136,7 @@ def find(name: str) -> Makes:
     found: Any = getattr(module, attribute)
     if inspect.isfunction(found) and _returns_a_handler(found):
         return found
-    from strand.handlers.object_handlers import is_object_class
+    from strand.handlers.python_handlers import is_object_class
 
     if not isinstance(found, Handler) and not is_object_class(found):
         raise ConfigurationError(
@@ -103,7 +155,7 @@ def _lacking(module: ModuleType, attribute: str) -> str:
     """Error text for a module without such a name: its handlers, and its file, since another module may have been
     meant."""
     name = module.__name__
-    from strand.handlers.object_handlers import is_object_class
+    from strand.handlers.python_handlers import is_object_class
 
     there = sorted(
         found

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 
 from strand.errors import ConfigurationError
-from strand.handlers.contracts import Contracts, contracts_of
+from strand.handlers.feed_trades import Contracts, contracts_of
 from strand.handlers.sessions import Sessions
 from strand.spans import span_ns, span_text
 

@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.handlers.context import Context, FailedOnTick
-from strand.handlers.emit import Emit, places_of, records_of
+from strand.handlers.context import Context, Emit, FailedOnTick, alarm_of, places_of, records_of
 from strand.handlers.state import SET
-from strand.handlers.timer import alarm_of
 
 __all__ = [
     "Alarms",

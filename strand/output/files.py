@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
-from strand.feeds.io.paths import check_folder
-from strand.output.sink import Sink
+from strand.feeds.io.files import check_folder
+from strand.output.sinks import Sink
 from strand.tables.arrow import arrow_array, taken_texts
 from strand.tables.columns import FORMULA_STARTS, Table
 

@@ -30,8 +30,7 @@ from strand.output.memory import PIECE_BYTES, Memory
 from strand.output.notebook import MAX_TABLES
 from strand.output.output import Output
 from strand.output.records import FEED, HEAD_BYTES, merged_dtype, with_feed
-from strand.output.sink import Destination, files_and_sinks
-from strand.output.sinks import Sinks
+from strand.output.sinks import Destination, Sinks, files_and_sinks
 from strand.output.tick_feeds import TickFeeds
 from strand.threads import WAITS_FOR_ITSELF, Bell, Inside, join
 

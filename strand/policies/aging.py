@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.engine_config import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USUAL
+from strand.binding.engine_words import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USUAL
 from strand.errors import ConfigurationError
 from strand.frozen_dict import FrozenDict
 from strand.options import ByName, Number, Span, Whole, named_fields, option, read_options

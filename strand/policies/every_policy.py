@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from strand.binding.engine_config import PolicyConfig
+from strand.binding.engine_words import PolicyConfig
 from strand.errors import ConfigurationError
 from strand.policies.aging import Aging
 from strand.policies.fair import Fair

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.engine_config import UNIT_WEIGHT
+from strand.binding.engine_words import UNIT_WEIGHT
 from strand.errors import ConfigurationError
 from strand.frozen_dict import FrozenDict
 from strand.options import ByName, Number, named_fields, option, read_options

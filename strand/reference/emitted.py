@@ -83,7 +83,7 @@ class SerialEmitted:
         self.at_timer, self._time, self._number = True, time, AT_END if at_end else TIMER
 
     def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
-        """Records on behalf of what is in hand, as ``strand.handlers.emit.EmittingBatch`` has it."""
+        """Records on behalf of what is in hand, as ``strand.handlers.context.EmittingBatch`` has it."""
         number = self.numbers[output]
         entries: Any = np.zeros(len(records), self.writers[number].dtype)
         if self.at_timer:

@@ -17,23 +17,23 @@ import numpy.typing as npt
 
 from strand.binding.engine_words import Failure, histogram_floors_ns
 from strand.binding.gate import key_error
+from strand.binding.memory import Space
 from strand.binding.serial import POSITION, PlainRows, SerialRun
-from strand.binding.space import Space
 from strand.dispatch.base import HistoryOf, RunBase
 from strand.dispatch.configuration import check_timed
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.options import GROUPS, QueueOptions
-from strand.dispatch.priorities import priorities_of
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
+from strand.dispatch.routing import priorities_of
 from strand.errors import ConfigurationError, EngineError, HandlerError, StoppedError
 from strand.frozen_dict import FrozenDict
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundHandler, BoundNative
 from strand.handlers.failures import error_of
-from strand.handlers.traded import warn_of_unpriced
+from strand.handlers.host import warn_of_unpriced
 from strand.options import named_options
-from strand.output.sink import Destination
+from strand.output.sinks import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.fair import groups_of
 from strand.policies.policy import Fifo, Policy

@@ -17,8 +17,7 @@ from strand.errors import ConfigurationError, PlaceError
 from strand.handlers.bound import BoundHandler, BoundPython, TickByTick
 from strand.handlers.context import Call, Context
 from strand.handlers.failures import failure_of
-from strand.handlers.timed import Host
-from strand.handlers.traded import Traded
+from strand.handlers.host import Host, Traded
 from strand.reference.emitted import SerialEmitted
 from strand.reference.site import SerialSite
 from strand.threads import interrupts

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.chain import Chained
 from strand.binding.engine_words import Failure
-from strand.binding.native import NativeFunction
+from strand.binding.native import Chained, NativeFunction
 from strand.binding.serial import PlainRows, SerialRun
 from strand.dispatch.records import RecordReader
 from strand.reference.emitted import SerialEmitted

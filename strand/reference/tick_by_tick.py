@@ -8,9 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.handlers.context import Context, FailedOnTick
-from strand.handlers.tick_values import Tick, Trade, as_ticks, trades_by_place
-from strand.handlers.timed import Host
+from strand.handlers.context import Context, FailedOnTick, Tick, Trade, as_ticks, trades_by_place
+from strand.handlers.host import Host
 from strand.reference.emitted import SerialEmitted
 from strand.threads import interrupts
 from strand.ticks import TRADE

@@ -46,7 +46,7 @@ class Rereading:
 
 @dataclass(frozen=True)
 class Before:
-    """``strand.handlers.called_again.Before``, of files."""
+    """``strand.handlers.compiled.called_again.Before``, of files."""
 
     input: Rereading
     symbol: str

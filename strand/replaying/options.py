@@ -11,7 +11,7 @@ from strand.dispatch.options import RunOptions
 
 if TYPE_CHECKING:
     from strand.feeds.reader_options import FeedOptions
-    from strand.output.sink import Destination
+    from strand.output.sinks import Destination
     from strand.replaying.pacing import Pacer
     from strand.replaying.snapshots import Snapshot
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import pace as _pace
+from strand.binding import live as _pace
 from strand.brief import brief, several
 from strand.clock import Clock, installed
 from strand.errors import ConfigurationError

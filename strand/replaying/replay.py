@@ -24,11 +24,10 @@ from strand.feeds.trading_day import as_date
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.options import named_options
-from strand.output.sink import Destination, files_and_sinks
+from strand.output.sinks import Destination, files_and_sinks
 from strand.replaying.days import DayRecorder, NoDays
 from strand.replaying.failed import rereading, telling_more
-from strand.replaying.header import run_header
-from strand.replaying.recorder import recorder_for
+from strand.replaying.recorder import recorder_for, run_header
 from strand.replaying.result import ReplayResult
 from strand.replaying.run import Run, Timed, chain, pinned
 from strand.replaying.sampler import NoSampler, Sampler

@@ -49,12 +49,12 @@ class ReplayResult(RunResult):
                 was not watched.
             FeedError: If the file cannot be written.
         """
-        from strand.report.page import check_page_path, write_page
+        from strand.report.html import check_page_path, write_page
 
         check_page_path(Path(path))
         write_page(Path(path), self, symbols=symbols, handler=handler)
 
     def _repr_html_(self) -> str:
-        from strand.report.card import card
+        from strand.report.html import card
 
         return card(self)

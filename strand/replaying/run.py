@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from strand.binding.columns import Seen, count_by_symbol
 from strand.binding.feeder import Feeder
-from strand.binding.tick_counts import Seen, count_by_symbol
 from strand.by_name import ByName
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.tick_counts import TickCounts
+from strand.binding.columns import TickCounts
 from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError
 from strand.feeds import FeedInfo
@@ -27,7 +27,7 @@ from strand.stats import Statistics
 from strand.symbols import SymbolTable
 
 if TYPE_CHECKING:
-    from strand.handlers.contracts import ContractsUsed
+    from strand.handlers.feed_trades import ContractsUsed
     from strand.replaying.fingerprint_file import Interval
     from strand.replaying.pacing import Pacing
     from strand.replaying.snapshot_tables import Snapshots

@@ -19,9 +19,9 @@ from strand.brief import brief
 from strand.units import NO_SIZE_UNIT
 
 if TYPE_CHECKING:
-    from strand.binding.tick_counts import TickCounts
+    from strand.binding.columns import TickCounts
     from strand.feeds import FeedInfo
-    from strand.handlers.contracts import ContractsUsed
+    from strand.handlers.feed_trades import ContractsUsed
     from strand.output.basket_rows import BusiestBasket
     from strand.output.rows import Rows
     from strand.replaying.days import Day

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import in_full
-from strand.dispatch.saved_state import SavedState, check_name
+from strand.dispatch.saving import SavedState, check_name
 from strand.errors import ConfigurationError
-from strand.replaying.header import describe_source
+from strand.replaying.recorder import describe_source
 
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.history import RowHistory
+from strand.binding.books import RowHistory
 from strand.brief import brief, listed, several
 from strand.by_name import unknown_name
 from strand.errors import ConfigurationError

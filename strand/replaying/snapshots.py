@@ -18,7 +18,7 @@ from strand.replaying.snapshot_tables import Changes, Copies, Fields, Snapshots,
 from strand.spans import SpanLike, span_ns, span_text
 
 if TYPE_CHECKING:
-    from strand.binding.history import RowHistory
+    from strand.binding.books import RowHistory
     from strand.dispatch.dispatcher import Dispatcher
     from strand.output.rows import Rows
     from strand.reference.loop import SerialLoop

@@ -16,7 +16,7 @@ from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import NEW_YORK, as_date, day_of_ns
-from strand.handlers.called_again import codes_of
+from strand.handlers.compiled.called_again import codes_of
 from strand.replaying.failed import Rereading
 from strand.symbols import near_symbol
 from strand.validate import is_whole

@@ -1,16 +1,41 @@
-"""Empty figures in the project's style; the only place that asks whether matplotlib is there."""
+"""Figures: their colours, their canvas, and their text as SVG."""
 
 from __future__ import annotations
 
 import importlib
 import io
+import re
 from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from strand.errors import MissingExtraError
-from strand.report.palette import Palette
 
-__all__ = ["matplotlib", "new_figure", "styled"]
+__all__ = ["DARK", "LIGHT", "PLACEHOLDERS", "Palette", "css", "inline_svg", "matplotlib", "new_figure", "styled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """``ink`` writes, ``quiet`` writes what matters less, ``rule`` draws axes, ``one`` to ``three`` draw data (blue,
+    orange and green, after Okabe and Ito, https://jfly.uni-koeln.de/color/)."""
+
+    ink: str
+    quiet: str
+    rule: str
+    one: str
+    two: str
+    three: str
+    ground: str
+
+
+LIGHT: Final = Palette("#1b2329", "#5b6770", "#c9d0d5", "#0072b2", "#d55e00", "#00805f", "#ffffff")
+DARK: Final = Palette("#e6eaed", "#9aa6af", "#3d474f", "#5ab4f0", "#f59a57", "#3ecfa4", "#14191d")
+
+
+def css(palette: Palette) -> str:
+    """The palette as CSS variables."""
+    return " ".join(f"--{name}: {colour};" for name, colour in asdict(palette).items())
+
 
 #: Inches.
 WIDTH: Final = 9.5
@@ -67,3 +92,36 @@ def styled(palette: Palette, **others: Any) -> AbstractContextManager[None]:
     }
     block: AbstractContextManager[None] = matplotlib().rc_context(style | others)
     return block
+
+
+#: Colours that nothing else is drawn in; each becomes the variable of its name.
+PLACEHOLDERS: Final = Palette("#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05", "#0a0b06", "none")
+
+
+def inline_svg(figure: Any, description: str) -> str:
+    """The figure as an ``<svg>`` element as wide as where it stands; ``description`` is for who cannot see it."""
+    text = io.StringIO()
+    # The same figure gives the same bytes, and equal ids only where what they name is equal.
+    with styled(PLACEHOLDERS, **{"svg.fonttype": "none", "svg.hashsalt": "strand"}):
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]
+    opening, rest = svg.split(">", 1)
+    box = re.search(r'viewBox="[^"]*"', opening)
+    assert box is not None
+    rest = re.sub(r"<metadata>.*?</metadata>", "", rest, flags=re.DOTALL)
+    rest = re.sub(r'<g id="(?!p|m)[^"]*">', "<g>", rest)
+    rest = re.sub(r"font: ([\w ]*?)([\d.]+px) [^;\"]*", r"font: \1\2 var(--font)", rest)
+    for field in fields(Palette):
+        colour = getattr(PLACEHOLDERS, field.name)
+        if colour != "none":
+            rest = rest.replace(colour, f"var(--{field.name})")
+    label = _escape(description)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {box[0]} '
+        f'role="img" aria-label="{label}">{rest.strip()}'
+    )
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")

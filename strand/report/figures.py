@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.report.bars import bars_of, draw_bars
-from strand.report.canvas import matplotlib, new_figure, styled
+from strand.report.canvas import LIGHT, Palette, matplotlib, new_figure, styled
+from strand.report.counts import shown_latency
 from strand.report.feed_time import feed_clock
-from strand.report.latencies import shown_latency
-from strand.report.palette import LIGHT, Palette
-from strand.report.prices import draw_prices, has_prices
+from strand.report.market import bars_of, draw_bars, draw_prices, has_prices
 from strand.report.quantities import count, duration
 from strand.stats import Latency
 from strand.validate import one_of

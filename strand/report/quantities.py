@@ -1,10 +1,15 @@
-"""Numbers as tables, figures and pages write them."""
+"""Numbers and texts as tables, figures and pages write them."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-__all__ = ["count", "duration", "moment", "rate"]
+import numpy as np
+import numpy.typing as npt
+
+from strand.ticks import PRICE_SCALE, UNDEF_PRICE
+
+__all__ = ["count", "duration", "moment", "prices_of", "printable", "rate", "sizes_of"]
 
 
 def count(n: float) -> str:
@@ -35,3 +40,28 @@ def rate(per_s: float) -> tuple[str, str]:
     if per_s >= 99_950:
         return f"{per_s / 1e6:,.2f}", "M ticks/s"
     return (f"{per_s / 1e3:,.3g}", "k ticks/s") if per_s >= 999.5 else (f"{per_s:.3g}", "ticks/s")
+
+
+def prices_of(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Prices in units of currency, NaN where there is none: integers are in 1e-9, floats in that unit already."""
+    found = values.astype(np.float64)
+    if values.dtype.kind == "f":
+        return found
+    return np.where((values == UNDEF_PRICE) | (values == -1 - UNDEF_PRICE), np.nan, found / PRICE_SCALE)
+
+
+def sizes_of(values: npt.NDArray[Any], size_unit: float | None) -> npt.NDArray[np.float64]:
+    """Sizes in units of the instrument: integers count ``size_unit``, floats are in that unit already. NaN where nobody
+    knows the unit, because merged files differ in it."""
+    found = values.astype(np.float64)
+    return found if values.dtype.kind == "f" else found * (np.nan if size_unit is None else size_unit)
+
+
+def printable(text: str) -> str:
+    """The text with each character that is not to be seen as its escape, such as ``\\x1b``; ends of lines stay."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(
+        letter if letter == "\n" or letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.report.feed_time import UTC_CLOCK, FeedClock
-from strand.report.printing import printable
-from strand.report.quantities import duration
+from strand.report.quantities import duration, printable
 from strand.units import Unit
 
 if TYPE_CHECKING:

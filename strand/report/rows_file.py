@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.io.atomic_write import atomic_write
-from strand.feeds.io.paths import check_folder
+from strand.feeds.io.files import check_folder
 from strand.output.files import check_path
 from strand.replaying.run_result import RunResult
 from strand.tables.columns import FORMULA_STARTS, Column

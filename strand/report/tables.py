@@ -1,29 +1,30 @@
-"""Tables of a replay or a file that the command prints for people."""
+"""Tables of a replay or a file that the command prints for people, and the console that shows them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 
 from strand.brief import several
 from strand.replaying.run_result import RunResult
-from strand.report.closing import dropped_ticks, left_ticks
+from strand.report.closing import UNDATED, dropped_ticks, left_ticks, skipped_as_dict
+from strand.report.counts import LATENCY_HEADS, latency_rows, policy_tables, queue_depth, shown_latency
 from strand.report.feed_time import clock_of, feed_clock
-from strand.report.latencies import LATENCY_HEADS, latency_rows, queue_depth, shown_latency
-from strand.report.policy_counts import policy_tables
-from strand.report.quantities import duration, rate
+from strand.report.quantities import duration, printable, rate
 from strand.report.result_rows import ResultRows
-from strand.report.to_json import UNDATED, skipped_as_dict
 from strand.stats import Statistics
 
 __all__ = [
+    "TerminalConsole",
     "latency_table",
     "numbers_table",
     "print_info",
@@ -31,6 +32,7 @@ __all__ = [
     "print_replay",
     "print_rows",
     "print_skipped",
+    "standard_output",
 ]
 
 _PLACES: Final = (("byte", "offset"), ("line", "line"))
@@ -228,3 +230,23 @@ def _counted(counters: dict[str, int]) -> dict[str, str]:
     held = {k.replace("_", " "): f"{n:,}" for k, n in counters.items() if k not in _OF_READING and k[:5] != "type_"}
     types = sorted(((n, k[5:]) for k, n in counters.items() if k[:5] == "type_"), key=lambda one: -one[0])
     return held | {"message types": ", ".join(f"{letter} {n:,}" for n, letter in types)}
+
+
+#: Letters in a line, where no line is broken.
+_ENDLESS: Final = 1 << 20
+
+
+class TerminalConsole(Console):
+    """A console that shows all text ``printable``."""
+
+    def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """See ``rich.console.Console.render``; what moves the cursor for rich itself is a control segment."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+def standard_output() -> TerminalConsole:
+    """A console as wide as the terminal. Elsewhere no line is broken and no cell is cut: what reads a pipe wants them
+    whole."""
+    console = TerminalConsole()
+    return console if console.is_terminal else TerminalConsole(width=_ENDLESS)

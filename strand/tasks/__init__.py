@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Final
 from strand.lazy import loading
 
 if TYPE_CHECKING:
-    from strand.tasks.dead_letters import DeadLetter, DeadLetters
-    from strand.tasks.executor import TaskExecutor
+    from strand.tasks.ends import DeadLetter, DeadLetters
     from strand.tasks.future import TaskFuture, current_task
     from strand.tasks.groups import TaskGroup
     from strand.tasks.joblib_backend import register_joblib
-    from strand.tasks.periodic import Periodic
+    from strand.tasks.options import Ranks
     from strand.tasks.pool import Pool
-    from strand.tasks.ranks import Ranks
-    from strand.tasks.registry import task
     from strand.tasks.retry import RetryPolicy
-    from strand.tasks.tasks import Tasks
+    from strand.tasks.tasks import TaskExecutor, Tasks, task
+    from strand.tasks.timers import Periodic
 
 __all__ = [
     "DeadLetter",
@@ -36,19 +34,19 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "DeadLetter": "dead_letters",
-    "DeadLetters": "dead_letters",
-    "Periodic": "periodic",
+    "DeadLetter": "ends",
+    "DeadLetters": "ends",
+    "Periodic": "timers",
     "Pool": "pool",
-    "Ranks": "ranks",
+    "Ranks": "options",
     "RetryPolicy": "retry",
-    "TaskExecutor": "executor",
+    "TaskExecutor": "tasks",
     "TaskFuture": "future",
     "TaskGroup": "groups",
     "Tasks": "tasks",
     "current_task": "future",
     "register_joblib": "joblib_backend",
-    "task": "registry",
+    "task": "tasks",
 }
 
 

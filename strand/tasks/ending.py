@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from strand.binding.engine import Engine
-from strand.binding.gate import Code
-from strand.binding.thread import Thread
+from strand.binding.gate import Code, Thread
 from strand.errors import StoppedError
 from strand.tasks.places import Places
 from strand.threads import Bell

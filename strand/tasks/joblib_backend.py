@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.tasks.executor import TaskExecutor
 from strand.tasks.future import TaskFuture
-from strand.tasks.suspending import blocking
+from strand.tasks.running import blocking
+from strand.tasks.tasks import TaskExecutor
 
 __all__ = ["register_joblib"]
 

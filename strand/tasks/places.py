@@ -26,24 +26,202 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from operator import call
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from strand.binding.engine import Engine
-from strand.binding.gate import Code
-from strand.binding.py_batches import RESUME
-from strand.binding.thread import Thread
+from strand.binding.gate import Code, Thread
+from strand.binding.tasks import RESUME, TASK
 from strand.errors import StoppedError, WouldDeadlockError
-from strand.tasks.turns import ENDED, EngineTurn, Held
 from strand.tasks.waits import Waiter, begin_wait, end_wait
-from strand.tasks.work import Place, ThreadCounts, Work
 from strand.threads import sleep_exactly
 from strand.ticks import TICK
 
-__all__ = ["MAX_THREADS", "Places", "Regular", "Seat", "seat_here"]
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = [
+    "CURRENT_TASK",
+    "ENDED",
+    "ENDING_TASK",
+    "MAX_THREADS",
+    "EngineTurn",
+    "Held",
+    "Place",
+    "Places",
+    "Regular",
+    "RunningTask",
+    "Seat",
+    "Sitting",
+    "TasksAlone",
+    "ThreadCounts",
+    "Turn",
+    "Work",
+    "on_behalf_of",
+    "seat_here",
+    "wait_as",
+    "waiter_here",
+]
+
+
+class Place:
+    """A worker of the engine. It is used by the thread that has it. ``core``: the one to which it pins that thread;
+    None: it does not pin it."""
+
+    __slots__ = ("batches", "core", "participant", "should_yield", "take")
+
+    def __init__(self, engine: Engine, participant: int, dtype: np.dtype[Any]) -> None:
+        self.participant = participant
+        self.core: int | None = None
+        self.batches = engine.batches(participant, dtype)
+        self.take: Callable[[], int] = engine.tasks.next_of(self.batches.hand)
+        self.should_yield: Callable[[], int] = engine.tasks.question_of(self.batches.hand)
+
+
+class ThreadCounts(NamedTuple):
+    """Counts of the threads. ``threads``: their number. ``places``: the number of tasks that may run at a time.
+    ``suspended``: tasks that wait for a place. ``blocked``: tasks in a block. ``suspensions``: times that a task was
+    suspended or blocked. ``refused``: times that it could not be, because of ``max_threads``."""
+
+    threads: int
+    places: int
+    suspended: int
+    blocked: int
+    suspensions: int
+    refused: int
+
+
+class Sitting(Protocol):
+    """A thread of ``Places``, which has a place or has none."""
+
+    place: Place | None
+    #: Whether an exception has cut short what the thread did with its place.
+    is_cut: bool
+
+    def live(self) -> None:
+        """The thread's body."""
+
+
+class Work(Protocol):
+    """Work that the threads of ``Places`` do."""
+
+    @property
+    def name(self) -> str:
+        """Prefix of the threads' names."""
+
+    def live(self, seat: Sitting) -> None:
+        """A thread's life: calls ``seat.live()``."""
+
+    def moved(self, place: Place | None) -> None:
+        """Notes that the calling thread goes on with another place, or without one, perhaps in the middle of a task."""
+
+    def serve(self, seat: Sitting, place: Place) -> int:
+        """Ends the task that is in hand, and runs what comes. Returns what stops that, as ``PyBatches.what``: RESUME, a
+        stop, or TASK where the thread came out of a task with another place, or without one. Where an exception comes
+        out of it that is none of a task, it is called again, with ``is_cut``."""
+
+    def over(self) -> None:
+        """Notes the end; called by the last thread that gives its place up, because the workers have stopped."""
+
+
+class TasksAlone:
+    """The work of an engine without ticks. ``run``: what is called with the tag of each task."""
+
+    name: Final = "strand-task-worker"
+
+    def __init__(self, run: Callable[[int], None]) -> None:
+        self._run = run
+
+    def live(self, seat: Sitting) -> None:
+        seat.live()
+
+    def moved(self, place: Place | None) -> None:
+        """Nothing that it does depends on which place it is."""
+
+    def serve(self, seat: Sitting, place: Place) -> int:
+        """Gives the GIL up only if there is nothing to run. Each time it is given up, other threads that run tasks wake
+        for it, and this thread waits for it again."""
+        run, take, batches = self._run, place.take, place.batches
+        if seat.is_cut:
+            seat.is_cut = False
+            if batches.task:
+                run(batches.task)  # if it has run, this does nothing
+        while seat.place is place:
+            tag = take()
+            if tag:
+                run(tag)
+            else:
+                batches.more()
+                if batches.what != TASK:
+                    return batches.what
+                run(batches.tag)
+        return TASK
+
+    def over(self) -> None:
+        """The thread that ended the threads takes care of the rest."""
+
+
+ENDED: Final = "a task was ended that still ran: please report this"
+
+
+class Turn(Protocol):
+    """Turn that ``Pool.hold`` gives to a task. ``charge``: called with on-CPU time in ns that the task has used; None:
+    the policy does not ask for it."""
+
+    charge: Callable[[int], object] | None
+
+    def over(self) -> None:
+        """The task has ended, or waits for a retry. From any thread, once."""
+
+
+class EngineTurn:
+    """Turn of the current task, which is away from now on. ``entry``: the engine's name for it."""
+
+    __slots__ = ("_batches", "charge", "entry")
+
+    def __init__(self, place: Place) -> None:
+        self.charge: Callable[[int], object] | None = None
+        self._batches = place.batches
+        self.entry = place.batches.entry
+
+    def over(self) -> None:
+        """Lists the entry, for a worker to end. Where a stop has ended it, nothing is left to do."""
+        self._batches.come_back(self.entry)
+
+
+class Held:
+    """The entries of tasks that run in no thread of ``Places``. One of these that a worker is to resume is over. No
+    lock: an entry is put in before it can come back, and then one worker at a time has it in hand."""
+
+    def __init__(self) -> None:
+        self._entries: set[int] = set()
+
+    def take(self, place: Place) -> EngineTurn:
+        """Takes the turn of the task in hand; called by the thread of the place, which has no task in hand
+        afterwards."""
+        turn = EngineTurn(place)
+        self._entries.add(turn.entry)
+        if place.batches.suspender(away=True)() != Code.OK:
+            raise RuntimeError(ENDED)
+        return turn
+
+    def has(self, place: Place) -> bool:
+        """True if the task in hand is one of these."""
+        return place.batches.entry in self._entries
+
+    def is_over(self, place: Place) -> bool:
+        """Tells whether the task that the place is to resume was held. The worker goes on with the task, to end it."""
+        entry = place.batches.entry
+        if entry not in self._entries:
+            return False
+        self._entries.remove(entry)
+        place.batches.resumed()
+        return True
+
 
 #: Default of the largest number of threads.
 MAX_THREADS: Final = 256
@@ -503,3 +681,49 @@ class Places:
             thread.join()
         for each in self._regular:
             each.end()
+
+
+class RunningTask(Waiter, Protocol):
+    """A ``TaskFuture``, for what lies below it."""
+
+    id: int
+    cancel_requested: bool
+    _runner: asyncio.Task[Any] | None
+    _charge: Callable[[int], object] | None
+
+
+#: The task that runs here.
+CURRENT_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_task", default=None)
+#: The task whose callbacks run here, as it ends.
+ENDING_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_ending_task", default=None)
+
+
+def on_behalf_of(task: RunningTask, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns the result of ``call``, which runs as a part of the task: a wait in it is a wait of the task."""
+    outer = CURRENT_TASK.get()
+    try:
+        CURRENT_TASK.set(task)
+        return call(*arguments)
+    finally:
+        CURRENT_TASK.set(outer)
+
+
+def waiter_here() -> tuple[Seat | None, Waiter | None]:
+    """The thread's seat, and the task or call that runs in it; None for what there is not."""
+    task, seat = CURRENT_TASK.get(), seat_here()
+    return seat, seat.call if task is None and seat is not None else task
+
+
+def wait_as(seat: Seat | None, me: Waiter | None, target: Waiter, wait: Callable[[], Any]) -> Any:
+    """Returns the result of ``wait``, which waits for the target. ``seat`` and ``me`` are those of ``waiter_here``: a
+    thread with a seat gives its place away meanwhile. Raises WouldDeadlockError where the target waits for ``me``, and
+    as ``Seat.enter_block``."""
+    if me is None:
+        return wait()
+    if seat is not None:
+        return seat.wait(me, target, wait)
+    begin_wait(me, target)
+    try:
+        return wait()
+    finally:
+        end_wait(me)

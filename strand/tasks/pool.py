@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from strand.tasks.turns import Turn
+from strand.tasks.places import Turn
 
 __all__ = ["Pool"]
 

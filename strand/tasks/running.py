@@ -3,28 +3,267 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import CancelledError
 from concurrent.futures._base import RUNNING
 from contextvars import Context, copy_context
 from dataclasses import replace
-from types import CoroutineType
-from typing import Any
+from types import CoroutineType, TracebackType
+from typing import Any, Final, Protocol
 
 import numpy as np
 
+from strand.binding.gate import Thread
 from strand.binding.tasks import ROSE_AT
-from strand.tasks.coroutines import Coroutines
-from strand.tasks.counts import MOST_WAITS, Counts
-from strand.tasks.current import CURRENT_TASK, RunningTask, on_behalf_of
-from strand.tasks.dead_letters import DeadLetter, DeadLetters
+from strand.brief import brief
+from strand.tasks.ends import MOST_WAITS, Counts, DeadLetter, DeadLetters
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
-from strand.tasks.retrying import Retrying
+from strand.tasks.options import Ranks
+from strand.tasks.places import CURRENT_TASK, RunningTask, Turn, on_behalf_of, seat_here
+from strand.tasks.retry import BUSINESS, SYSTEM, RetryPolicy
 from strand.tasks.table import Table
 from strand.tasks.waiting import Waiting, expired
+from strand.tasks.waits import IN_LOOP
 from strand.threads import interrupts, mended
 
-__all__ = ["Running"]
+__all__ = ["Coroutines", "Retrying", "Running", "blocking", "checkpoint"]
+
+#: Time for which the end waits for asyncio tasks that coroutines have started, and that have not ended.
+_LEFT_S: Final = 1.0
+
+
+class Coroutines:
+    """The asyncio thread of a scheduler. It starts with the first coroutine, and ends with ``end``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+        #: Those that have not ended, and were not told that all end.
+        self._tasks: set[TaskFuture] = set()
+        self._running = 0
+        #: Turns that are over.
+        self._over: list[Turn] = []
+
+    def run(
+        self,
+        task: TaskFuture,
+        coroutine: Coroutine[Any, Any, Any],
+        context: Context,
+        hold: Callable[[], Turn],
+        ended: Callable[[TaskFuture, Any, BaseException | None], None],
+    ) -> None:
+        """Runs a coroutine in the thread, in a context, and calls ``ended`` there with its value or with what it
+        raised. ``hold``: called here, for the turn that is over after that. Raises RuntimeError where no thread can be
+        started, and what ``hold`` raises."""
+
+        def begin() -> None:
+            if turn.charge is not None and loop.get_task_factory() is None:
+                loop.set_task_factory(_charged_task)
+            running = loop.create_task(_guarded(coroutine), context=context)
+            running.add_done_callback(end)
+            task._runner = running
+            if task.cancel_requested:
+                running.cancel()
+
+        def end(running: asyncio.Task[Any]) -> None:
+            with self._lock:
+                self._tasks.discard(task)
+                self._running -= 1
+            task._runner = task._charge = None
+            try:
+                if running.cancelled():  # before its first step: later ones hand CancelledError over as a value
+                    coroutine.close()
+                    ended(task, None, asyncio.CancelledError())
+                else:
+                    ended(task, *running.result())
+            finally:
+                if not self._over:
+                    loop.call_soon(self._let_go)
+                self._over.append(turn)
+
+        with self._lock:
+            loop = self._loop = self._loop or self._started()
+            turn = hold()
+            task._charge = turn.charge
+            self._tasks.add(task)
+            self._running += 1
+            loop.call_soon_threadsafe(begin)
+
+    def _let_go(self) -> None:
+        """Gives back the turns that are over, in the loop's thread. Each worker that this wakes wants the GIL, so they
+        go together."""
+        over, self._over = self._over, []
+        for turn in over:
+            turn.over()
+
+    def cancel(self) -> None:
+        """Raises CancelledError in all coroutines that have not ended, once in each."""
+        with self._lock:
+            tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel(running=True)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        """A loop in a thread of its own. Raises RuntimeError where the system has no thread left."""
+        loop = asyncio.new_event_loop()
+        thread = Thread(_Loop(loop).run, "strand task coroutines")
+        try:
+            thread.start()
+        except BaseException:
+            loop.close()
+            raise
+        self._thread = thread
+        return loop
+
+    def end(self) -> None:
+        """Tells the thread to end. Does nothing where a coroutine was begun meanwhile, which calls this at its end."""
+        with self._lock:
+            if self._running:
+                return
+            loop, self._loop = self._loop, None
+        if loop is not None:  # in a thread that no signal interrupts
+            loop.call_soon_threadsafe(loop.stop)
+
+    def join(self) -> None:
+        """Waits for the thread's end, unless this is the thread."""
+        if self._thread is not None:
+            self._thread.join()
+
+
+async def _guarded(coroutine: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """Result and exception of a coroutine, as values: SystemExit and KeyboardInterrupt would end the loop's thread."""
+    try:
+        return await coroutine, None
+    except BaseException as error:
+        return None, error
+
+
+class _Charged(Coroutine[Any, Any, Any]):
+    """A coroutine whose steps the group of a task pays for, as long as the task has not ended."""
+
+    __slots__ = ("_coroutine", "_task")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], task: RunningTask) -> None:
+        self._coroutine = coroutine
+        self._task = task
+
+    def send(self, value: Any) -> Any:
+        return self._step(self._coroutine.send, value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._step(self._coroutine.throw, *error)
+
+    def close(self) -> None:
+        self._step(self._coroutine.close)
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return (yield from self._coroutine.__await__())
+
+    def _step(self, go_on: Callable[..., Any], *arguments: Any) -> Any:
+        begun = time.thread_time_ns()
+        try:
+            return go_on(*arguments)
+        finally:
+            charge = self._task._charge
+            if charge is not None:
+                charge(time.thread_time_ns() - begun)
+
+
+def _charged_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    """Makes an asyncio task. One that belongs to a strand task, as its context says, is charged."""
+    context = options.get("context")
+    task = CURRENT_TASK.get() if context is None else context.get(CURRENT_TASK)
+    steps = coroutine if task is None or task._charge is None else _Charged(coroutine, task)
+    return asyncio.Task(steps, loop=loop, **options)
+
+
+class _Loop:
+    """The life of the asyncio thread. An exception of another thread may end ``run`` anywhere, and then it is called
+    again."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._is_stopped = False
+
+    def run(self) -> None:
+        IN_LOOP.here = True
+        loop = self._loop
+        if loop.is_closed():
+            return
+        if not self._is_stopped:
+            loop.run_forever()
+            self._is_stopped = True
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=_LEFT_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+_log = logging.getLogger(__package__)
+
+
+class RetryingCore(Protocol):
+    """Queue for tasks that are tried again."""
+
+    ranks: Ranks
+    counts: Counts
+
+    def now(self) -> int: ...
+    def wait_again(self, task: TaskFuture, place: str, number: int, priority: Any, due_ns: int) -> None: ...
+
+
+class Retrying:
+    """``seed``: of the random part of backoffs; None: another one each time."""
+
+    def __init__(self, core: RetryingCore, seed: int | None) -> None:
+        self._core = core
+        self._generator = random.Random(seed)
+        self._lock = threading.Lock()  # around a call of C that runs no code of a user
+
+    def decide(self, task: TaskFuture, error: BaseException) -> str | None:
+        """End of the task; None: it waits for its retry. Raises the errors of ``classify``."""
+        policy = task._options.retry
+        if policy is None:
+            return "failed"
+        kind = policy.kind_of(error)
+        if kind == SYSTEM:
+            _alert(policy, task, error)
+        if kind == BUSINESS and isinstance(error, Exception) and task.attempts <= policy.max_retries:
+            _log.warning("task %d is not tried again, because it met a business error: %r", task.id, error)
+        if kind == BUSINESS or task.cancel_requested:
+            return "failed"
+        if task.attempts > policy.max_retries:
+            return "dead"
+        with self._lock:
+            delay_ns = policy.delay_ns(task.attempts, self._generator)
+        due_ns = self._core.now() + delay_ns
+        if task._deadline_ns is not None and due_ns >= task._deadline_ns:
+            return "expired"
+        ranks = self._core.ranks
+        number = ranks.raised(task._number) if kind == SYSTEM else ranks.for_retry(task._number)
+        next(self._core.counts.retries.numbers)
+        task._failure = error
+        self._core.wait_again(task, "retrying", number, task._priority, due_ns)
+        return None
+
+
+def _alert(policy: RetryPolicy, task: TaskFuture, error: BaseException) -> None:
+    if policy.on_alert is None:
+        _log.error("task %d met an error of the system at attempt %d: %r", task.id, task.attempts, error)
+        return
+    try:
+        policy.on_alert(task, error)
+    except BaseException:  # it must end neither the worker nor the task
+        _log.exception("on_alert failed for task %d", task.id)
 
 
 class Running:
@@ -203,3 +442,66 @@ class Running:
             options = replace(task._options, group=None)
             self._dead_letters.add(DeadLetter(task.id, *task._call, error, task.attempts, self._now(), options))
         self._end(task, end, None, error)
+
+
+def checkpoint() -> None:
+    """Lets other tasks go that the policy would take first now, and then goes on.
+
+    Under ``Levels`` these are tasks of a higher level. Under ``Aging`` they are those with a higher priority, as if
+    this one still waited. Under ``Fair`` it is another group once this one has used up its slice, and no task while the
+    cap holds the scheduler. ``Fifo`` takes none first. This task waits meanwhile, is charged for what it used, and is
+    taken again in the policy's order. Its key, and its symbol's ticks, wait with it.
+
+    It costs less than a microsecond if there is nothing to do, so a loop may call it each time. It gives up the GIL
+    about once per millisecond. It is for tasks of a ``Scheduler`` and of ``dispatcher.tasks``, where it lets ticks go
+    first, too, and for calls of a dispatcher. Elsewhere, as in a handler, it does nothing; a coroutine awaits instead.
+    If ``max_threads`` threads wait already it goes on, which is counted (``thread_counts()``).
+
+    Raises:
+        concurrent.futures.CancelledError: If ``cancel(running=True)`` asked the task to end.
+        StoppedError: If the workers have stopped.
+    """
+    task, seat = CURRENT_TASK.get(), seat_here()
+    if task is not None and task.cancel_requested:
+        raise CancelledError
+    if seat is None or (task is None and seat.call is None):
+        return
+    seat.checkpoint()
+    if task is not None and task.cancel_requested:
+        raise CancelledError
+
+
+class blocking:  # noqa: N801 - users see a function
+    """A block in which a task or call waits for something else than the processor: a lock, a reply, a file.
+
+    For example::
+
+        with strand.blocking():
+            reply = socket.recv(4096)
+
+    Another thread takes the place of this one meanwhile, so as many tasks run as before, and ticks are handled. After
+    the block the task waits for a worker in the policy's order. Outside of tasks and calls it does nothing.
+    ``future.result()`` of a task enters such a block by itself. A task with ``symbol=``, or a call, keeps its symbol's
+    turn: ticks of the symbol wait until it ends. In the block a task of a dispatcher cannot publish to it.
+
+    Raises:
+        WouldDeadlockError: At its start, if ``max_threads`` threads wait already. Also in a handler that Python runs
+            for a dispatcher: the ticks that it handles may lie in its worker's memory.
+        StoppedError: If the workers have stopped.
+    """
+
+    __slots__ = ("_seat",)
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    def __enter__(self) -> None:
+        self._seat = seat_here()
+        if self._seat is not None:
+            self._seat.enter_block()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._seat is not None:
+            self._seat.leave_block(self._seat.depth - 1)

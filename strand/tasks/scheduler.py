@@ -8,17 +8,16 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Self, TypedDict
+from typing import Any, Final, Self, TypedDict, Unpack
 
 from strand.binding.engine import Engine
-from strand.binding.engine_config import CACHED_SEGMENTS, EngineConfig
-from strand.binding.engine_words import RunByPython
+from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, RunByPython
 from strand.brief import brief, several
 from strand.config.configuration import Config
-from strand.dispatch.activating import Activating, least_of
 from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
 from strand.dispatch.statistics import counted_by_policy, fair_statistics
+from strand.dispatch.watching import Activating, least_of
 from strand.errors import ConfigurationError
 from strand.options import named_options
 from strand.policies.every_policy import policy_config
@@ -26,20 +25,18 @@ from strand.policies.fair import Fair, Groups
 from strand.policies.policy import Levels, Policy
 from strand.stats import ActiveStatistics, GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
-from strand.tasks.accounts import IN_NO_GROUP, GroupAccounts
-from strand.tasks.core import Core
 from strand.tasks.ending import Ending
-from strand.tasks.engine_pool import EnginePool
-from strand.tasks.engine_tasks import EngineTasks
-from strand.tasks.places import MAX_THREADS, Places
-from strand.tasks.ranks import Ranks
+from strand.tasks.engine_pool import EnginePool, EngineTasks
+from strand.tasks.groups import IN_NO_GROUP, GroupAccounts
+from strand.tasks.options import Ranks
+from strand.tasks.places import MAX_THREADS, Places, TasksAlone, ThreadCounts
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.work import TasksAlone, ThreadCounts
+from strand.tasks.tasks import Core
 from strand.threads import Inside
 from strand.ticks import TICK
 from strand.validate import whole, yes_or_no
 
-__all__ = ["Scheduler", "SchedulerOptions", "config_of"]
+__all__ = ["Scheduler", "SchedulerOptions", "config_of", "napoleon"]
 
 #: Tasks that may be there at once. Places that were never used take addresses and no memory.
 _MOST_TASKS: Final = 1 << 24
@@ -255,3 +252,41 @@ def _end_all() -> None:
 
 
 atexit.register(_end_all)
+
+
+_HOLD: Final = {"low": "30s"}
+
+
+@named_options("napoleon()", more=SchedulerOptions, like=Scheduler)
+def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Unpack[SchedulerOptions]) -> Scheduler:
+    """Makes a ``strand.Scheduler`` that leaves letters of level ``low`` unopened for a while (docs/napoleon.md).
+
+    It has ``Levels(hold={"low": "30s"})``. A task rises from ``high`` after 30 s, from ``retry`` after 60 s, from
+    ``normal`` after 5 min and from ``low`` after 30 min. A task of level ``low`` does not start in its first 30 s. Give
+    such a task ``expire_if``, so that it is dropped if it has resolved itself meanwhile. ``retry`` is ``RetryPolicy()``
+    (three retries, after 1 s, 2 s and 4 s, less a random part) and ``guard`` is ``Guard()``. 1,000 dead letters are
+    kept.
+
+    Args:
+        config: A ``strand.Config``, or the path of its file, which gives what ``Scheduler(config=)`` takes from it. A
+            policy that it names has to be ``levels``, and has the hold above if it says none.
+        **more: Arguments of ``Scheduler``, which win; ``guard=None`` leaves the guard out.
+
+    Raises:
+        ConfigurationError: If the policy is not ``Levels``, or an argument cannot work.
+        MissingExtraError: If there is a guard of the machine without the extra ``guard``.
+        UnknownOptionError: If there is no argument of a given name.
+    """
+    found: dict[str, Any] = {"policy": Levels(), "retry": RetryPolicy(), "guard": Guard()}
+    if config is not None:
+        said = config_of(config)
+        found |= said.scheduler_options()
+    given = more.pop("policy", None)
+    policy = found["policy"] if given is None else given
+    if not isinstance(policy, Levels):
+        raise ConfigurationError(
+            f"policy: {type(policy).__name__} has no levels to hold: name levels, or use strand.Scheduler"
+        )
+    found["policy"] = replace(policy, hold=policy.hold or _HOLD) if given is None else given
+    found |= more
+    return Scheduler(**found)

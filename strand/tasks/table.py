@@ -23,8 +23,7 @@ from strand.binding.gate import NOT_STARTED
 from strand.brief import several
 from strand.errors import QueueFull
 from strand.tasks.future import TaskFuture
-from strand.tasks.options import TaskOptions
-from strand.tasks.ranks import Ranks
+from strand.tasks.options import Ranks, TaskOptions
 from strand.threads import Bell, Inside
 
 __all__ = ["Bounds", "Table"]

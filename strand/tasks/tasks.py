@@ -1,30 +1,486 @@
-"""Tasks: what a scheduler is made of, over whatever pool of threads runs it."""
+"""Tasks: the way in, and what a scheduler is made of, over whatever pool of threads runs it."""
 
 from __future__ import annotations
 
+import time
 import weakref
+from _thread import start_new_thread
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import CancelledError, Executor
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Protocol, TypeVar, overload
 
 from strand.brief import brief
-from strand.clock import Clock
-from strand.errors import ConfigurationError
+from strand.clock import Clock, Deadline
+from strand.errors import ConfigurationError, StoppedError, StrandError, WouldDeadlockError
+from strand.options import named_options
 from strand.policies.policy import LEVELS, level_of
-from strand.spans import SpanLike
+from strand.spans import SpanLike, span_ns
 from strand.stats import TaskStatistics
-from strand.tasks.core import Core
-from strand.tasks.dead_letters import DeadLetters
-from strand.tasks.executor import TaskExecutor
-from strand.tasks.groups import TaskGroup
-from strand.tasks.options import options_of
+from strand.tasks.ends import Counts, DeadLetters
+from strand.tasks.future import TaskFuture
+from strand.tasks.groups import CURRENT_GROUP, TaskGroup
+from strand.tasks.options import Ranks, TaskOptions, check_wait, options_of
+from strand.tasks.places import CURRENT_TASK, ENDING_TASK, RunningTask
 from strand.tasks.pool import Pool
-from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.table import Bounds
-from strand.validate import whole
+from strand.tasks.running import Running
+from strand.tasks.table import Bounds, Table
+from strand.tasks.timers import Periodic, Timers
+from strand.tasks.waiting import WITHDRAWN, Waiting
+from strand.threads import in_main_thread, mended
+from strand.validate import did_you_mean, seconds, whole
 
-__all__ = ["Tasks"]
+__all__ = ["Core", "TaskExecutor", "Tasks", "Workers", "task", "task_named"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_functions: dict[str, Callable[..., Any]] = {}
+
+
+@overload
+def task(function: Function, /, *, name: str | None = None) -> Function: ...
+@overload
+def task(*, name: str | None = None) -> Callable[[Function], Function]: ...
+@named_options("task()")
+def task(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Registers a function, so that ``submit("name", ...)`` finds it: ``@strand.task``, ``@strand.task(name="mail")``.
+
+    A module that is loaded again replaces its own functions.
+
+    Args:
+        function: The function.
+        name: Its name; None: the function's own name.
+
+    Returns:
+        The function as it is.
+
+    Raises:
+        ConfigurationError: If the name is empty or no text, if another function has the name, or if ``function`` cannot
+            be called.
+    """
+    if name is not None and (not isinstance(name, str) or not name):
+        raise ConfigurationError(f"name: {name!r} is not the name of a task: give text")
+
+    def register(found: Function) -> Function:
+        if not callable(found):
+            raise ConfigurationError(f"task: {found!r} cannot be called")
+        called = name or getattr(found, "__name__", "")
+        if not called:
+            raise ConfigurationError(f"task: {found!r} has no name of its own; give name=")
+        known = _functions.setdefault(called, found)
+        if known is not found:
+            if _place(known) != _place(found):
+                raise ConfigurationError(f"name: {called!r} is already the task {'.'.join(_place(known))}")
+            _functions[called] = found
+        return found
+
+    return register if function is None else register(function)
+
+
+def _place(function: Callable[..., Any]) -> tuple[str, str]:
+    return str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", repr(function)))
+
+
+def task_named(name: str) -> Callable[..., Any]:
+    """The function that is registered by a name. Raises ConfigurationError where there is none."""
+    found = _functions.get(name)
+    if found is None:
+        cure = did_you_mean(name, _functions) or "register a function by @strand.task(name=...)"
+        raise ConfigurationError(f"fn: no task is named {name!r}: {cure}")
+    return found
+
+
+#: Longest single wait at the end of the program.
+_SLICE_S: Final = 0.05
+#: The shortest wait for the threads' end, which needs no more time than that from a machine with nothing else to do.
+_LOOK_S: Final = 0.001
+
+
+class Workers(Protocol):
+    """Threads that end with the last task."""
+
+    def let_go(self) -> None:
+        """No task will come: nothing is held back any more. From any thread, and again and again; waits for nobody."""
+
+    def expect_native(self) -> None:
+        """Tasks in C will be submitted. Raises StoppedError where the threads were told to end."""
+
+    def end(self) -> None:
+        """Tells them to end, when no task in C is left. From any thread."""
+
+    def give_up(self) -> None:
+        """The end waits for no task in C that has not begun."""
+
+    def wait(self, wait_s: float) -> bool:
+        """Waits, after ``end``, so many seconds at most. True if no task is left."""
+        ...
+
+    def left(self) -> int:
+        """Number of tasks that have not ended, those in C too."""
+        ...
+
+    def join(self) -> None:
+        """Waits for their end, but for the caller's own."""
+
+
+class Core:
+    """The parts of one scheduler's tasks. A plain task, without key, hold, group or bound, takes no lock at all."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        ranks: Ranks,
+        *,
+        clock: Clock | None,
+        bounds: Bounds,
+        max_dead_letters: int,
+        seed: int | None,
+    ) -> None:
+        self.table = Table(ranks, bounds)
+        self.timers = Timers(clock)
+        self.now = self.timers.now
+        self.dead_letters = DeadLetters(max_dead_letters, self.submit)
+        self.counts = Counts(ranks)
+        self.waiting = Waiting(self.table, pool, ranks, self.timers, self.counts)
+        self.running = Running(self.table, self.waiting, self.dead_letters, seed, self.counts)
+        #: The threads of a pool that has some of its own, and how many tasks run at a time.
+        self.workers: Workers | None = None
+        self.n_workers = 1
+        self._pool = pool
+        self._ranks = ranks
+        #: True if a task without group and wait needs no care but for its key.
+        self._takes_plain = not bounds and ranks.groups is None
+        self._queued = self.table.queued
+        self._tags = self.counts.submitted.numbers
+        self._told_to_end = False
+
+    def submit(self, options: TaskOptions, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture:
+        """Takes a task, and lists it in the pool or makes it wait. See ``TaskExecutor.submit``."""
+        table = self.table
+        refusal = table.refusal
+        if refusal is not None:
+            raise StoppedError(refusal)
+        if not callable(fn):
+            fn = self.function_of(fn)
+        task = TaskFuture(self.waiting, options, (fn, args, kwargs), self.now())
+        group = CURRENT_GROUP.get() if options.group is None else options.group
+        try:
+            if group is None and options.goes_at_once and self._takes_plain:
+                for task.id in self._tags:
+                    self._queued[options.counted_at].add(task.id)
+                    table.alive[task.id] = task
+                    break
+                if options.deadline_ns is not None:
+                    self.waiting.deadlines.add(task, task._submitted_ns + options.deadline_ns)
+                if options.key is None:
+                    task._entry = self._pool.submit(task.id, options.number)
+                else:
+                    table.take_lock()
+                    try:
+                        if "_claim" not in task.__dict__:  # it has not expired meanwhile
+                            self.waiting.keys.join(task)
+                    finally:
+                        table.lock.release()
+            else:
+                self._submit_with([task], options, group)
+            # A shutdown in between may have found nothing to wait for.
+            if self.table.refusal is not None and self._withdraw([task]):
+                raise StoppedError(self.table.refusal)
+        except BaseException:
+            try:
+                self._withdraw([task])
+            except BaseException:
+                start_new_thread(self._withdraw, ([task],))
+                raise
+            raise
+        return task
+
+    def submit_many(self, options: TaskOptions, fn: Any, calls: Iterable[tuple[Any, ...]]) -> list[TaskFuture]:
+        """See ``TaskExecutor.submit_many``."""
+        refusal = self.table.refusal
+        if refusal is not None:
+            raise StoppedError(refusal)
+        if not callable(fn):
+            fn = self.function_of(fn)
+        now = self.now()
+        tasks = [TaskFuture(self.waiting, options, (fn, args, {}), now) for args in calls]
+        group = CURRENT_GROUP.get() if options.group is None else options.group
+        if tasks:
+            mended(self._submit_many, lambda tasks, *_: self._withdraw(tasks), tasks, options, group)
+        return tasks
+
+    @staticmethod
+    def function_of(fn: Any) -> Any:
+        """A function, or the one that is registered by a name. Raises TypeError and ConfigurationError."""
+        if isinstance(fn, str):
+            return task_named(fn)
+        if callable(fn):
+            return fn
+        raise TypeError(f"fn: {fn!r} is neither callable nor the name of a task")
+
+    def _submit_many(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
+        try:
+            self._submit_with(tasks, options, group)
+        except StrandError:
+            self._withdraw(tasks)
+            raise
+        # A shutdown in between may have found nothing to wait for.
+        if self.table.refusal is not None and self._withdraw(tasks) == len(tasks):
+            raise StoppedError(self.table.refusal)
+
+    def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
+        """All or none of them, with whatever is to be seen to: the caller withdraws them if it raises."""
+        deadline_ns = self.deadline_of(options, tasks[0]._submitted_ns)
+        number = self._ranks.number_in(group, options.number)
+        for task in tasks:
+            task._number = number
+            for task.id in self._tags:
+                self.table.alive[task.id] = task
+                break
+        tags = [task.id for task in tasks]
+        self.table.take_room(tasks, options)
+        if deadline_ns is not None:
+            for task in tasks:
+                self.waiting.deadlines.add(task, deadline_ns)
+        if group is not None:
+            for task in tasks:
+                task._group = group
+                group.add(task)
+                # From here on the group may cancel it.
+        if options.key is None and options.strand is None and not options.waits_ns and not options.marks:
+            entries = self._pool.submit_many(tags, number)
+            for task, entry in zip(tasks, entries, strict=True):
+                task._entry = entry
+            return
+        for task in tasks:
+            self.waiting.begin_wait(task)
+
+    @staticmethod
+    def deadline_of(options: TaskOptions, now: int) -> int | None:
+        """Time by which a task has to have begun, ns of the clock. Raises ConfigurationError where the task's wait ends
+        after it."""
+        if options.deadline_at is not None:
+            left = options.deadline_at - time.time_ns()
+            check_wait(options.delay_ns, options.hold_ns, left)
+            return now + left
+        return None if options.deadline_ns is None else now + options.deadline_ns
+
+    def _withdraw(self, tasks: list[TaskFuture]) -> int:
+        """Ends those that have not begun, as if nobody had submitted them. Returns how many. It can be repeated."""
+        return sum(self.waiting.end_unbegun(task, WITHDRAWN, CancelledError()) for task in tasks if task.id)
+
+    # -- the end
+
+    def waits_for_here(self) -> RunningTask | None:
+        """Unended task that runs in this thread, or whose callbacks run here; None: there is none. Here nobody can wait
+        for the end of all tasks, since that task would have to end first."""
+        for me in (CURRENT_TASK.get(), ENDING_TASK.get()):
+            if me is not None and self.table.alive.get(me.id) is me:
+                return me
+        return None
+
+    def refuse(self, reason: str) -> None:
+        """No task can be submitted from here on, none is held back, and when the last has ended, the threads end."""
+        if self.workers is not None:
+            self.workers.let_go()
+        self.table.refuse(reason, self.end_threads)
+
+    def end_threads(self) -> None:
+        """Tells the threads to end, from any thread, and again and again. No task is left, and none will come."""
+        if in_main_thread():
+            start_new_thread(self._end_threads, ())
+        else:
+            self._end_threads()
+
+    def _end_threads(self) -> None:
+        """Ends the threads, in a thread that no signal interrupts."""
+        self.timers.end()
+        self.running.coroutines.end()
+        if self.workers is not None:
+            self.workers.end()
+        self._told_to_end = True
+        self.table.lock.ring()
+
+    def begin_shutdown(self, reason: str, periodics: Iterable[Periodic], cancel_futures: bool) -> None:
+        """All of a shutdown but the wait. If an exception cuts it short, it can be repeated, in any thread."""
+        self.refuse(reason)
+        for periodic in periodics:
+            periodic.cancel()
+        if cancel_futures:
+            self.table.cancels_all = True
+            for task in self.table.alive.copy().values():
+                task.cancel()
+            if self.workers is not None:
+                self.workers.give_up()
+
+    def wait_until_over(self, wait_s: float) -> bool:
+        """Waits, after ``refuse``, about so many seconds at most. True if no task is left."""
+        if not self.table.wait_until_idle(wait_s):
+            return False
+        if not self._told_to_end:
+            self.end_threads()
+            self.table.lock.wait_for(lambda: self._told_to_end, max(wait_s, _SLICE_S))
+        return self._told_to_end and (self.workers is None or self.workers.wait(max(wait_s, _LOOK_S)))
+
+    def join_threads(self) -> None:
+        """Waits for their end, but for the caller's own."""
+        self.timers.join()
+        self.running.coroutines.join()
+        if self.workers is not None:
+            self.workers.join()
+
+    def retire(self) -> None:
+        """Refuses further tasks, since nobody refers to the scheduler any more."""
+        if not self.table.is_fork:
+            mended(self.refuse, self.refuse, "nobody refers to the scheduler any more")
+
+    def end_at_exit(self) -> None:
+        """The program ends: what waits for a worker is run, and what waits for a time is cancelled."""
+        if self.table.is_fork:
+            return
+        self.refuse("the program ends")
+        self.cancel_waiting(everything=False)
+        while not self.wait_until_over(_SLICE_S):
+            pass
+        self.join_threads()
+
+    def cancel_waiting(self, *, everything: bool) -> None:
+        """Cancels tasks that are delayed, held, or wait for a retry, and those that come to that from here on.
+        ``everything``: all that have not begun."""
+        self.table.cancels_all = True
+        for task in self.table.alive.copy().values():
+            if everything or task.state in ("delayed", "held", "retrying"):
+                task.cancel()
+
+
+#: Longest single wait of ``shutdown`` before it checks its time limit.
+_SLICE_NS = 50_000_000
+
+
+class TaskExecutor(Executor):
+    """A ``concurrent.futures.Executor`` whose tasks all have the same options. ``Tasks.options`` makes one."""
+
+    def __init__(self, core: Core, options: TaskOptions, periodics: weakref.WeakSet[Periodic]) -> None:
+        self._core = core
+        self._options = options
+        self._periodics = periodics
+
+    def __repr__(self) -> str:
+        return brief(self, self._core.table.stage, *self._options.figures)
+
+    @property
+    def _max_workers(self) -> int:
+        """Number of tasks that run at a time: dask asks an executor for it by this name."""
+        return self._core.n_workers
+
+    def submit(self, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> TaskFuture:
+        """Submits a call of ``fn(*args, **kwargs)``, which a worker runs.
+
+        If the function returns a coroutine, as an ``async`` function does, the scheduler's asyncio thread awaits it,
+        and the task ends with it. Deadline, ``expire_if`` and retries go by its start, and its key or symbol waits for
+        its end.
+
+        Args:
+            fn: A function, or the name of one registered by ``@strand.task``.
+            *args: Positional arguments of ``fn``.
+            **kwargs: Keyword arguments of ``fn``: all keywords go to it.
+
+        Returns:
+            The future of the task.
+
+        Raises:
+            StoppedError: After a shutdown, in a child of a fork, and if the task's group has ended or was cancelled.
+            QueueFull: If ``max_queue`` tasks wait.
+            ConfigurationError: If no function has the name.
+            TypeError: If ``fn`` cannot be called.
+        """
+        return self._core.submit(self._options, fn, args, kwargs)
+
+    def submit_many(self, fn: Callable[..., Any] | str, /, *iterables: Iterable[Any]) -> list[TaskFuture]:
+        """Submits a call of a function for each item, which costs less than as many ``submit``.
+
+        If it raises, which it does as ``submit``, it has submitted none of them.
+
+        Args:
+            fn: A function, or the name of one registered by ``@strand.task``.
+            *iterables: The items; those of several iterables are taken side by side, as ``map`` pairs them.
+
+        Returns:
+            The futures in their order.
+        """
+        return self._core.submit_many(self._options, fn, zip(*iterables, strict=False))
+
+    def every(self, period: SpanLike, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Periodic:
+        """Submits a call of a function each period.
+
+        It raises what ``submit`` raises, too. ``shutdown`` cancels the turns.
+
+        Args:
+            period: The period, as ``"1s"`` or float seconds. The first turn comes after one period, or after the
+                ``delay`` of the options.
+            fn: A function, or the name of one registered by ``@strand.task``.
+            *args: Positional arguments of ``fn``.
+            **kwargs: Keyword arguments of ``fn``.
+
+        Returns:
+            What counts the turns and cancels them.
+
+        Raises:
+            ConfigurationError: If the period is no span of time.
+        """
+        period_ns = span_ns("period", period)
+        core, options = self._core, self._options
+        if core.table.refusal is not None:
+            raise StoppedError(core.table.refusal)
+        fn = core.function_of(fn)
+        each = options
+        if options.delay_ns:
+            hold_ns = options.hold_ns
+            place = "held" if hold_ns else "waiting"
+            each = replace(options, delay_ns=0, waits_ns=hold_ns, place=place, goes_at_once=False)
+        first_ns = core.now() + (options.delay_ns or period_ns)
+        found = Periodic(core.timers, lambda: core.submit(each, fn, args, kwargs), first_ns, period_ns)
+        self._periodics.add(found)
+        mended(found.begin, found.cancel)
+        return found
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False, timeout: float | None = None) -> None:
+        """Ends the whole scheduler, from whichever of its executors: no task can be submitted any more.
+
+        Periodic functions have no more turns. Tasks that were submitted still run, those too that are delayed or wait
+        for a retry.
+
+        Args:
+            wait: Whether to return only when all tasks have ended.
+            cancel_futures: Whether to cancel all tasks that have not begun.
+            timeout: Seconds to wait; None: any time.
+
+        Raises:
+            TimeoutError: If the time is over; ``shutdown`` may be called again then.
+            WouldDeadlockError: From within a task that it would wait for, and from its callbacks.
+            StoppedError: In a child of a fork.
+            ConfigurationError: If the timeout is no number.
+        """
+        core = self._core
+        if core.table.is_fork:
+            raise StoppedError("this process is a fork of the one that runs the scheduler: that one shuts it down")
+        deadline = Deadline(seconds("timeout", timeout))
+        me = core.waits_for_here()
+        if wait and me is not None:
+            raise WouldDeadlockError(f"shutdown: task {me.id} would wait for its own end: use wait=False")
+        if wait and core.table.submitting.here:
+            raise WouldDeadlockError("shutdown: it would wait for the submit_native of this thread that it interrupts")
+        reason = "the scheduler was shut down: no task can be submitted"
+        mended(core.begin_shutdown, core.begin_shutdown, reason, list(self._periodics), cancel_futures)
+        if not wait:
+            return
+        while not core.wait_until_over(deadline.slice_ns(_SLICE_NS) / 1e9):
+            left = len(core.table.alive) or (0 if core.workers is None else core.workers.left())
+            if left and deadline.has_passed():
+                raise TimeoutError(f"shutdown: {left:,} tasks have not ended after {timeout} s")
+        core.join_threads()
 
 
 class Tasks(TaskExecutor):

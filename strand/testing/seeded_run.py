@@ -2,24 +2,250 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Unpack
+from typing import Any, Final, Self, Unpack
 
-from strand.dispatch.options import GROUPS
-from strand.errors import ConfigurationError, DifferenceError
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.gate import Code, publish_error
+from strand.binding.memory import Space
+from strand.binding.scheduled import MAX_WORKERS, ScheduledEngine
+from strand.clock import installed
+from strand.dispatch.base import HistoryOf
+from strand.dispatch.configuration import Limits, Pool, WorkerCores, chosen, engine_config, symbol_counts
+from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.engine_run import EngineRun
+from strand.dispatch.options import GROUPS, RunOptions
+from strand.dispatch.records import RecordReader
+from strand.dispatch.routing import Priorities, ranks_of
+from strand.dispatch.workers import work
+from strand.errors import ConfigurationError, DifferenceError, StoppedError
 from strand.feeds import Feed
 from strand.handlers import HandlerLike
-from strand.options import named_options
+from strand.handlers.host import warn_of_unpriced
+from strand.options import named_options, options_of, refuse_unknown
+from strand.output.sinks import Destination
+from strand.policies.every_policy import policy_config
 from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.testing.comparing import assert_same, reference
-from strand.testing.seeded_dispatcher import SeededDispatcher
+from strand.testing.virtual_clock import Clock
 from strand.validate import whole
 
-__all__ = ["check_seeds", "seeded"]
+__all__ = ["SeededDispatcher", "check_seeds", "seeded"]
+
+#: Wait of a call, in steps of the scheduler times three, before Python's handlers have their turn.
+SLICE: Final = 300
+#: Options of a Dispatcher about what is not here: cores, several publishers, other processes, a busy machine.
+_NOT_HERE: Final = ("cores", "attachable", "name", "guard", "marks")
+
+_PUBLISHERS: Final = Pool().max_publishers
+
+_under_way = threading.Lock()
+
+
+class SeededDispatcher(EngineRun):
+    """Dispatcher for ``strand.replay`` whose order a seed decides. All of it runs on the calling thread."""
+
+    def __init__(
+        self,
+        symbols: int | Sequence[str],
+        handler: HandlerLike | None = None,
+        *,
+        seed: int,
+        handlers: Mapping[str, HandlerLike] | None = None,
+        out: Mapping[str, Destination] | None = None,
+        _history: HistoryOf | None = None,
+        **options: Unpack[RunOptions],
+    ) -> None:
+        refuse_unknown(options, RunOptions.__annotations__.keys() - set(_NOT_HERE), "a seeded run")
+        parameters = inspect.signature(Dispatcher).parameters
+        given: dict[str, Any] = {name: parameters[name].default for name in options_of(Dispatcher)}
+        given |= options
+        of_pool = ("workers", "idle", "budget_ticks")
+        pool = chosen("pool", given["pool"], Pool(**{name: given[name] for name in of_pool}))
+        if pool != (same := replace(pool, cores="auto", min_workers=None, max_publishers=_PUBLISHERS)):
+            raise ConfigurationError(f"pool: a seeded run has no cores, min_workers or max_publishers: give {same!r}")
+        of_limits = ("capacity_ticks", "on_full")
+        limits = chosen("limits", given["limits"], Limits(**{name: given[name] for name in of_limits}))
+        workers = whole("workers", 2 if pool.workers is None else pool.workers, 1, MAX_WORKERS)
+        super().__init__(
+            symbols,
+            handler,
+            handlers,
+            reader=RecordReader(*(given[name] for name in ("dtype", "key", "columns", "column_options"))),
+            feed=given["feed"],
+            out=out,
+            escape_formulas=given["escape_formulas"],
+            history=_history,
+        )
+        # Not of this machine: the same seed is the same run on all.
+        cores = WorkerCores(workers, None, list(range(workers + 1)), are_given=False)
+        policy = given["policy"]
+        ranks, grouped = ranks_of(policy, self._table, given["priorities"], given["groups"])
+        marks = np.zeros(len(self._table), np.uint8)
+        config = engine_config(
+            self._reader,
+            self._handlers,
+            self._handler_of_symbol,
+            ranks,
+            cores,
+            units=self._units,
+            pool=replace(pool, max_publishers=1),
+            limits=limits,
+            marks=marks,
+            emits=len(self._outputs) > 0 or self._history_of is not None,
+            attachable=False,
+            counters_start=0,
+            policy=policy_config(policy),
+            **{name: given[name] for name in ("strands", "publisher_drains", "on_error", "batch_ticks")},
+        )
+        expected = symbol_counts(given["counts"], config.n_symbols)
+        self._seed = seed
+        self._started = self._closed = False
+        self._clock: Clock | None = None
+        engine = ScheduledEngine(config)
+        # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
+        priorities = Priorities(engine, policy, ranks, marks, grouped)
+        self._put_together(engine, Space(), expected=expected, priorities=priorities, cores=None)
+        self._fibers = engine
+
+    # ---- life
+
+    def __enter__(self) -> Self:
+        self._outputs.start(self._engine, allowed=None)
+        return self
+
+    def _start(self) -> None:
+        """Starts with the first ticks: handlers are set by then."""
+        if not _under_way.acquire(blocking=False):
+            raise ConfigurationError("seeded: another seeded run is under way: this one can begin when that has ended")
+        self._started = True
+        self._fibers.start_workers(self._seed)
+        clock = installed()
+        if isinstance(clock, Clock):
+            self._clock = clock
+            clock.follow(self)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._closed:
+            return
+        drained = False
+        try:
+            if kind is None:
+                with suppress(StoppedError):  # by a handler
+                    drained = self.drain()
+        finally:
+            self._close(drained=drained)
+        if kind is None and (failure := self._end.failure) is not None:
+            raise failure
+        warn_of_unpriced(self._makers)
+
+    def _close(self, *, drained: bool) -> None:
+        self._closed = self._state.closing = True
+        if self._started:
+            try:
+                self._engine.stop()
+                while self._fibers.pause():
+                    self._serve()
+            finally:
+                if self._clock is not None:
+                    self._clock.follow(None)
+                self._fibers.end_workers()
+                _under_way.release()
+        self._end.close(drained=drained)
+
+    # ---- publishing
+
+    def publish(self, records: npt.NDArray[Any] | np.void) -> int:
+        """Publishes as ``Dispatcher.publish`` does."""
+        if self._wants_names:
+            self._publishing(records)
+        array = self._reader.read(records)
+        if self._closed:
+            raise self._state.stopped_error()
+        if len(array) == 0:
+            return 0
+        if self._orders.is_needed:
+            self._orders.look(array, stacklevel=2)
+        if not self._routing.is_known:
+            self._routing.by_keys(array[self._reader.key])
+        if not self._started:
+            self._start()
+        held = self._engine.held_participant()
+        held.take()
+        participant = held.number
+        assert participant is not None
+        try:
+            code = self._engine.publish(participant, array, SLICE)
+            while code == Code.AGAIN:
+                self._serve()
+                code = self._engine.publish_more(participant, SLICE)
+            rejected = self._engine.rejected(participant) if code != Code.OK else np.empty(0, np.int64)
+        finally:
+            held.give()
+        self._serve()
+        if code == Code.STOPPED:
+            raise self._state.stopped_error()
+        if code != Code.OK:
+            key, symbols = self._reader.key, len(self._table)
+            raise publish_error(code, array, rejected, key=key, symbols=symbols, started=True)
+        return len(array)
+
+    def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
+        """Drains as ``Dispatcher.drain`` does."""
+        if self._closed:
+            raise self._state.stopped_error()
+        held = self._engine.held_participant()
+        held.take()
+        try:
+            while self._started and (code := self._engine.drain(held.number, SLICE)) != Code.OK:
+                if code == Code.STOPPED:
+                    raise self._state.stopped_error()
+                self._serve()
+        finally:
+            held.give()
+        return True
+
+    # ---- the clock that follows it
+
+    def now_ns(self) -> int:
+        """The run's time."""
+        return self._fibers.now_ns()
+
+    def take(self, ns: int) -> None:
+        """Passes time: in a handler its worker is busy for so long; elsewhere the workers go on for so long."""
+        if self._fibers.take(ns):
+            return
+        until = self._fibers.now_ns() + ns
+        while self._fibers.now_ns() < until:
+            self._fibers.pass_until(until)
+            self._serve()
+
+    def _serve(self) -> None:
+        """Runs what workers have for Python, and hands out what is final of the outputs."""
+        while (worker := self._fibers.waiting()) is not None:
+            ended = True
+            try:
+                batches = self._engine.batches(worker, self._reader.dtype)
+                self._python.site.enter(worker, batches)
+                work(self._python, self._calls, batches)
+                ended = False
+            except BaseException as error:
+                self._state.broken = self._state.broken or error
+                self._engine.stop()
+                raise
+            finally:
+                self._fibers.go_on(worker, ended=ended)
+        self._outputs.settled_digests()
 
 
 @named_options("seeded()", more=ReplayOptions, like=replay, groups=GROUPS)

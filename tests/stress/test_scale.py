@@ -10,7 +10,7 @@ from bad_input import SANITIZED
 from engine_support import RELAY_ROW, balanced, ticks_for
 
 from strand import Dispatcher, native
-from strand.dispatch.pool import Limits, Pool
+from strand.dispatch.configuration import Limits, Pool
 
 SYMBOLS = 1_000_000
 LINE = 64

@@ -37,7 +37,7 @@ from feed_samples import SAMPLES, Sample, itch
 from mold_wire import SESSION, blocks, heartbeat, packet
 
 from strand import feeds
-from strand.binding.mold import Receiver
+from strand.binding.live import Receiver
 from strand.command.cli import main as command
 from strand.errors import ConfigurationError, StrandError, UnknownFormatError
 from strand.feeds.io.bytestream import InflateLimits

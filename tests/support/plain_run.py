@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand import TICK, Handler
-from strand.binding.space import Space
+from strand.binding.memory import Space
 from strand.handlers import NativeHandler
 
 SUPPORT = Path(__file__).resolve().parent

@@ -11,7 +11,7 @@ from typing import Any
 from strand.errors import StoppedError
 from strand.policies.policy import Levels
 from strand.tasks import Ranks, TaskGroup, Tasks
-from strand.tasks.ranks import GroupNumbers
+from strand.tasks.options import GroupNumbers
 from strand.testing import Clock
 
 

@@ -48,6 +48,6 @@ def threads_come_back() -> Iterator[None]:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws no figures, which takes seconds: these tests read the words beside them."""
-    from strand.report import contents
+    from strand.report import html
 
-    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
+    monkeypatch.setattr(html, "_figure", lambda _result, _kind, description, *_: description)

@@ -21,7 +21,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.policies.policy import LEVELS
 from strand.replaying.pacing import Pacer
-from strand.tasks.native import NativeTask
+from strand.tasks.engine_pool import NativeTask
 
 pytestmark = pytest.mark.python
 

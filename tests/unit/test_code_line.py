@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strand.code_line import CodeLine
+from strand.brief import CodeLine
 
 pytestmark = pytest.mark.python
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strand.headers import HEADERS
+from strand.machine import HEADERS
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,7 +7,7 @@ import pytest
 from engine_support import counting, ticks_for
 
 from strand import Dispatcher
-from strand.latency import Latency
+from strand.stats import Latency
 
 pytestmark = pytest.mark.python
 

@@ -77,12 +77,12 @@ def test_a_replay_to_a_parquet_file_imports_none_of_what_it_does_not_use(tmp_pat
     assert "strand.handlers.builtin.market_tables" in found
     assert not found & {
         "asyncio", "click.shell_completion", "csv", "difflib", "fractions", "html", "importlib.metadata", "msgspec",
-        "numba", "numpy.ma.core", "pandas", "pdb", "polars", "pyarrow.compute", "random", "rich", "secrets", "zipfile",
-        "strand.binding.chain", "strand.dispatch.description", "strand.dispatch.guarding", "strand.dispatch.meters",
-        "strand.feeds.formats.csv.reader", "strand.feeds.formats.lean.archive", "strand.handlers.chains",
-        "strand.handlers.compiled_handlers", "strand.handlers.object_handlers", "strand.reference.loop",
-        "strand.replaying.pacing", "strand.replaying.rows_over_time", "strand.replaying.timeline", "strand.report.page",
-        "strand.report.tables", "strand.tasks.core", "strand.tasks.future",
+        "numba", "numpy.ma.core", "pandas", "pdb", "polars", "pyarrow.compute", "random", "rich", "secrets",
+        "strand.dispatch.guarding", "strand.feeds.formats.csv.reader", "strand.feeds.formats.lean.reader",
+        "strand.handlers.chains", "strand.handlers.compiled.handlers", "strand.handlers.python_handlers",
+        "strand.reference.loop", "strand.replaying.pacing", "strand.replaying.rows_over_time",
+        "strand.replaying.timeline", "strand.report.html", "strand.report.tables", "strand.tasks.future",
+        "strand.tasks.tasks", "zipfile",
     }  # fmt: skip
 
 

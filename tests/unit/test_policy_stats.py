@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strand.policy_stats import FairStatistics, GroupStatistics, GuardStatistics, LongStretch
+from strand.stats import FairStatistics, GroupStatistics, GuardStatistics, LongStretch
 
 pytestmark = pytest.mark.python
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.text import TextColumn, count_byte, line_ends
+from strand.binding.columns import TextColumn, count_byte, line_ends
 from strand.errors import FeedError, FormatError, MissingExtraError
-from strand.feeds.formats.csv.match import BOM, Match
+from strand.feeds.formats.csv.profile import BOM, Match
 from strand.feeds.io.prefetch import Chunks
 
 __all__ = ["LONGEST_LINE", "BadLine", "Block", "blocks"]

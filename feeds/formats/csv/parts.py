@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from strand.binding.text import holds
+from strand.binding.columns import holds
 from strand.feeds.base import TickBatch
 from strand.feeds.formats.csv.lines import Block
-from strand.feeds.formats.csv.match import Match
-from strand.feeds.formats.csv.profile import Part, Profile, SymbolRule
+from strand.feeds.formats.csv.profile import Match, Part, Profile, SymbolRule
 from strand.feeds.formats.csv.ticks import Made, TickMaker
 from strand.feeds.mapping.events import end_views
 from strand.feeds.mapping.scalars import PLACES

@@ -22,18 +22,17 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.csv.lines import LONGEST_LINE
-from strand.feeds.formats.csv.match import Match, choose, match, matches
 from strand.feeds.formats.csv.parts import tick_maker
-from strand.feeds.formats.csv.profile import Profile, built_in, named_profile
+from strand.feeds.formats.csv.profile import Match, Profile, built_in, choose, match, matches, named_profile
 from strand.feeds.formats.csv.rows import CsvRows
+from strand.feeds.io.compression import split_member
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
-from strand.feeds.io.zip import split_member
 from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.rules import Plus
 from strand.feeds.mapping.scalars import SIZES
-from strand.feeds.mapping.units import unit_power
+from strand.feeds.mapping.values import unit_power
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, date_in_names

@@ -11,16 +11,16 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.text import FAULT_PRECISION, FAULT_RANGE, FAULT_TWICE, FAULT_WORDS
+from strand.binding.columns import FAULT_PRECISION, FAULT_RANGE, FAULT_TWICE, FAULT_WORDS
 from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
 from strand.feeds.formats.csv.lines import Block, blocks
-from strand.feeds.formats.csv.match import Match
 from strand.feeds.formats.csv.parts import PartsMaker
+from strand.feeds.formats.csv.profile import Match
 from strand.feeds.formats.csv.ticks import Made, TickMaker
 from strand.feeds.io.prefetch import Chunks
+from strand.feeds.mapping.events import Rolls
 from strand.feeds.mapping.options import MEND
-from strand.feeds.mapping.rolls import Rolls
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.symbols import NAME_BYTES

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.text import (
+from strand.binding.columns import (
     DECIMAL,
     FAULT_FALLS,
     HEX,
@@ -24,15 +24,12 @@ from strand.binding.text import (
 )
 from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
+from strand.feeds.formats.csv.columns import Chosen, NumberReader, SymbolReader, TimeReader
 from strand.feeds.formats.csv.lines import Block
-from strand.feeds.formats.csv.match import Match
-from strand.feeds.formats.csv.numbers import Chosen, NumberReader
-from strand.feeds.formats.csv.profile import Profile
-from strand.feeds.formats.csv.symbols import SymbolReader
-from strand.feeds.formats.csv.times import TimeReader
+from strand.feeds.formats.csv.profile import Match, Profile
 from strand.feeds.mapping.rules import FieldRule
 from strand.feeds.mapping.scalars import IDS, PLACES, PRICES, SIZES
-from strand.feeds.mapping.units import PRICE_POWER, nearest
+from strand.feeds.mapping.values import PRICE_POWER, nearest
 from strand.feeds.selection import Selection
 from strand.ticks import MAX_SEQUENCE, UNDEF_PRICE, limits, zeros
 

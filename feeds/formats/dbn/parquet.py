@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import FormatError
-from strand.feeds.formats.parquet.source import ArrowSource, Dialect, KeepsGroup
+from strand.feeds.formats.parquet.sources import ArrowSource, Dialect, KeepsGroup
 from strand.feeds.mapping.events import LAST, end_views
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, zeros
 

@@ -7,28 +7,103 @@ one in Python: ten to forty thousand a second.
 
 from __future__ import annotations
 
+import abc
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from strand.binding.text import DECIMAL, Numbers
+from strand.binding.columns import DECIMAL, Numbers
 from strand.errors import ConfigurationError, FeedError, FormatError
-from strand.feeds.base import FeedInfo, TickBatch
-from strand.feeds.formats.json.file import JsonFileFeed
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, at_path, read_profile
 from strand.feeds.formats.json.ticks import JsonTicks, parsed
-from strand.feeds.formats.websocket.lines import Line
-from strand.feeds.io.bytestream import InflateLimits
-from strand.feeds.io.streams import STANDARD_INPUT, open_stream
+from strand.feeds.formats.websocket.lines import Line, whole_lines
+from strand.feeds.io.prefetch import Chunks, read_chunks
+from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.values import ONLY_NS, said_unit
 from strand.validate import whole
 
-__all__ = ["JsonLinesFeed"]
+__all__ = ["JsonFileFeed", "JsonLinesFeed"]
+
+_CHUNK_BYTES: Final = 1 << 18
+
+
+class JsonFileFeed(BaseFeed):
+    """``first``: where the first line of messages begins. ``longest``: bytes of a line, at most. ``open_end``: the last
+    line may lack its end."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        first: int,
+        longest: int,
+        open_end: bool,
+        max_symbols: int,
+        batch_ticks: int,
+        limits: InflateLimits | None,
+    ) -> None:
+        super().__init__()
+        self._path, self._limits = path, limits
+        self._first, self._longest, self._open_end = first, longest, open_end
+        self._max_symbols, self._batch_ticks = max_symbols, batch_ticks
+        self._chunks: Chunks | None = None
+        self._ticks = self._none_yet()
+
+    @abc.abstractmethod
+    def _none_yet(self) -> JsonTicks:
+        """Returns a new taker of messages, as at the file's start."""
+
+    @abc.abstractmethod
+    def _take(self, line: Line | None) -> bool:
+        """Takes a line, None: the end. Whether there may be more behind it. Raises FeedError."""
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index, in the order in which they came."""
+        return self._ticks.names
+
+    @property
+    def max_symbols(self) -> int:
+        return self._max_symbols
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The file from its start."""
+        self._check_open()
+        self.skipped.clear()
+        self._ticks = self._none_yet()
+        stream = open_stream(self._path, limits=self._limits)
+        # A line that is longer than a chunk is copied with each: so no chunk is a small part of one.
+        chunk_bytes = max(_CHUNK_BYTES, self._longest // 4)
+        chunks = self._chunks = read_chunks(stream, chunk_bytes=chunk_bytes, headroom=self._longest)
+        lines = whole_lines(chunks, self._first, self._longest, self._path, open_end=self._open_end)
+        fault: FeedError | None = None
+        more = True
+        try:
+            while more and fault is None:
+                try:
+                    while more and self._ticks.pending < self._batch_ticks:
+                        more = self._take(next(lines, None))
+                except FeedError as error:
+                    fault = error
+                if self._ticks.pending:
+                    yield self._ticks.batch()
+            if fault is not None:
+                raise fault
+        finally:
+            chunks.close()
+
+    def close(self) -> None:
+        """Ends the iteration under way, and the feed. May be repeated."""
+        self._closed = True
+        if self._chunks is not None:
+            self._chunks.close()
+
 
 _LONGEST_LINE: Final = 1 << 20
 #: Bytes of a file that is one JSON value: as Python's objects it takes ten times that.

@@ -13,8 +13,7 @@ import numpy as np
 
 from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
-from strand.feeds.formats.json.numbering import Chain, Numbers, Step
-from strand.feeds.formats.json.profile import BadRecord, JsonProfile, Record
+from strand.feeds.formats.json.profile import BadRecord, Chain, JsonProfile, Numbers, Record, Step
 from strand.feeds.mapping.options import MEND
 from strand.feeds.skipped import Skipped
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, zeros

@@ -22,22 +22,21 @@ from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch, TicksAre
 from strand.feeds.formats.dbn.parquet import DatabentoSource, is_databento
 from strand.feeds.formats.nautilus import NautilusSource, is_nautilus
 from strand.feeds.formats.own_metadata import OWN_KEY, Own, own_from
-from strand.feeds.formats.parquet.arrays import mask_of, numbers
-from strand.feeds.formats.parquet.arrow_source import ARROW_MAGIC, is_arrow_stream
-from strand.feeds.formats.parquet.column import arrow_column
-from strand.feeds.formats.parquet.keys import Keys
-from strand.feeds.formats.parquet.opening import open_arrow
-from strand.feeds.formats.parquet.parquet_source import PARQUET_MAGIC
-from strand.feeds.formats.parquet.row_groups import group_filter
-from strand.feeds.formats.parquet.source import Dialect
+from strand.feeds.formats.parquet.columns import Keys, arrow_column, mask_of, numbers
+from strand.feeds.formats.parquet.sources import (
+    ARROW_MAGIC,
+    PARQUET_MAGIC,
+    Dialect,
+    group_filter,
+    is_arrow_stream,
+    open_arrow,
+)
 from strand.feeds.io.bytestream import InflateLimits
-from strand.feeds.io.prefetch_batches import PrefetchedBatches, may_prefetch
-from strand.feeds.mapping.chosen import Reading
-from strand.feeds.mapping.columns import BadRow, Columns
-from strand.feeds.mapping.events import with_ends
+from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
+from strand.feeds.mapping.columns import BadRow, Columns, Reading
+from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, check_options
-from strand.feeds.mapping.rolls import Rolls
-from strand.feeds.mapping.units import unit_power
+from strand.feeds.mapping.values import unit_power
 from strand.feeds.selection import Selection
 from strand.ticks import TICK, empty
 from strand.validate import whole

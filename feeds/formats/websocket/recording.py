@@ -29,8 +29,8 @@ from typing import Any, BinaryIO, Final, Literal, Self
 
 from strand.errors import FormatError, TruncatedFeedError
 from strand.feeds.base import FeedInfo
-from strand.feeds.formats.json.file import JsonFileFeed
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
+from strand.feeds.formats.json.reader import JsonFileFeed
 from strand.feeds.formats.json.ticks import FeedEvent, JsonTicks
 from strand.feeds.formats.websocket.lines import (
     LONGEST_MESSAGE,

@@ -13,8 +13,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
 from strand.handlers.builtin.tape import STRETCH, tape_handler
-from strand.handlers.contracts import ContractsLike, contracts_of
-from strand.handlers.feed_trades import Fills
+from strand.handlers.feed_trades import ContractsLike, Fills, contracts_of
 from strand.handlers.native_handlers import NativeHandler, SymbolMemory
 from strand.handlers.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
@@ -23,7 +22,7 @@ from strand.units import COUNT, INNER, NO_SIZE_UNIT, NOTIONAL, PRICE, SIZE, TIME
 from strand.validate import is_whole, one_of, whole
 
 if TYPE_CHECKING:
-    from strand.binding.space import Space
+    from strand.binding.memory import Space
     from strand.feeds import FeedInfo
 
 __all__ = ["BAR", "BARS_ROW", "BAR_AUCTION", "BAR_CUT", "BAR_EMPTY", "BAR_OUTSIDE", "BAR_PARTIAL", "bars"]

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strand.binding.depths import MAX_TOP, DepthMemory
-from strand.binding.trades import TradeRules
+from strand.binding.books import MAX_TOP, DepthMemory, TradeRules
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
 from strand.handlers.builtin.tape import FILLS

@@ -30,8 +30,7 @@ from strand.handlers.builtin.measure_rows import (
     VWAP_ROW,
 )
 from strand.handlers.builtin.tape import tape_handler
-from strand.handlers.contracts import ContractsLike, contracts_of
-from strand.handlers.feed_trades import Fills
+from strand.handlers.feed_trades import ContractsLike, Fills, contracts_of
 from strand.handlers.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
 from strand.validate import one_of, whole

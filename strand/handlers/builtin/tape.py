@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from strand.binding.books import TapeMemory, TradeRules, source_bytes
 from strand.binding.native import builtin_function
-from strand.binding.tape import TapeMemory, source_bytes
-from strand.binding.trades import TradeRules
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
-from strand.handlers.contracts import Contracts
-from strand.handlers.feed_trades import Fills, check_intervals, fills_of, flags_of, ticks_of, usual_for
+from strand.handlers.feed_trades import Contracts, Fills, check_intervals, fills_of, flags_of, ticks_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.sessions import session_table
 from strand.units import INNER, PRICE, SIZE, declare

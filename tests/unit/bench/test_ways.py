@@ -14,7 +14,7 @@ from route_jobs import job_of, small_stream, unpinned
 
 from strand.bench.streams import all_at_once, numbered, paced
 from strand.bench.ways import THROUGHPUT_WAYS, WayName, run, static_homes
-from strand.binding import route as routes
+from strand.binding import lab as routes
 from strand.errors import EngineError
 from strand.handlers import spin
 from strand.ticks import zeros

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from strand.binding.chain import MAX_PARTS, Part, chained
-from strand.binding.native import NativeFunction, builtin, finish_pointer, wake_pointer
-from strand.binding.space import Space
+from strand.binding.memory import Space
+from strand.binding.native import MAX_PARTS, NativeFunction, Part, builtin, chained, finish_pointer, wake_pointer
 
 COUNT = NativeFunction(builtin("count"), never_publishes=True)
 ADDRESS = 64

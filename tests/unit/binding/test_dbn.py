@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.binding.dbn import DbnDecoder
+from strand.binding.decoders import DbnDecoder
 from strand.ticks import aligned_ticks
 
 MBO: Final = np.dtype(

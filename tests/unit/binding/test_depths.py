@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from strand import Dispatcher, depth
-from strand.binding.depths import DEPTH_LEVEL, DepthMemory
-from strand.binding.space import Space
+from strand.binding.books import DEPTH_LEVEL, DepthMemory
+from strand.binding.memory import Space
 from strand.ticks import KIND_QUOTE, zeros
 
 

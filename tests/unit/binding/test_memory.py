@@ -16,9 +16,8 @@ from feed_samples import itch, pcap, pitch
 
 import strand.binding
 from strand.binding import ffi, lib, memory
-from strand.binding.itch import ItchDecoder
-from strand.binding.pcap import PcapDecoder
-from strand.binding.pitch import PitchDecoder
+from strand.binding.decoders import PitchDecoder
+from strand.binding.itch import ItchDecoder, PcapDecoder
 
 #: Each makes ``held``, which has a handle of C, and ``uses``: calls that read what the handle points to.
 HOLDERS = {
@@ -41,7 +40,7 @@ HOLDERS = {
         uses = [lambda: held.live_orders, lambda: held.levels(99_999, "B", 5)]
     """,
     "depths": """
-        from strand.binding.depths import DepthMemory
+        from strand.binding.books import DepthMemory
         held = DepthMemory(Space(), 100_000, top=5, max_levels=50)
         uses = [lambda: held.levels(99_999, "B", 5)]
     """,
@@ -52,7 +51,7 @@ import ctypes, gc, warnings
 import numpy as np
 import strand
 from strand import Dispatcher
-from strand.binding.space import Space
+from strand.binding.memory import Space
 
 gc.unfreeze()  # the interpreter's end is to collect the imported modules too
 M_PERTURB = -6

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mold_wire import SESSION, blocks, end_of_session, heartbeat, packet
 
-from strand.binding.mold import Receiver
+from strand.binding.live import Receiver
 
 A, B, RETRANSMITTED = 0, 1, 2
 TIMEOUT_NS = 1_000

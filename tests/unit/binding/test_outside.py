@@ -79,7 +79,7 @@ from outside_ticks import SYMBOLS, some_ticks
 from test_outside import MEMORY_BYTES, _copy_of
 from strand import Dispatcher
 from strand.binding.outside import OutsideView
-from strand.dispatch.description import Description
+from strand.dispatch.statistics import Description
 from strand.dispatch.options import grouped
 from strand.errors import AttachError, UnknownSymbolError
 from strand.outside.attached import Attached

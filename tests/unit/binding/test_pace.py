@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from strand.binding import pace
+from strand.binding import live
 
 
 def test_lateness_is_booked_in_the_engines_buckets() -> None:
-    book = pace.Book()
+    book = live.Book()
     floors = book.floors_ns()
     book.note(np.array([100, 200, 5_000, 9_000], np.int64), 5_100, 1_000)
     counts = book.counts()
@@ -20,7 +20,7 @@ def test_lateness_is_booked_in_the_engines_buckets() -> None:
 
 
 def test_what_the_clock_resolves_is_a_whole_number_of_ns_and_measured_once() -> None:
-    found = pace.resolution_ns()
+    found = live.resolution_ns()
     assert found >= 1
     assert found == int(found)
-    assert pace.resolution_ns() is found
+    assert live.resolution_ns() is found

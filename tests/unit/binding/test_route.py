@@ -12,7 +12,7 @@ import pytest
 from route_jobs import job_of, small_stream
 
 from strand.bench.ways import run
-from strand.binding import route as routes
+from strand.binding import lab as routes
 from strand.errors import ConfigurationError
 from strand.machine import Cores
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strand.binding.books import BookMemory
-from strand.binding.space import Space
+from strand.binding.memory import Space
 
 
 def test_what_lies_in_a_space_has_a_place_of_its_own_and_the_space_grows() -> None:

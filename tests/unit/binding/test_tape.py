@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from strand.binding.space import Space
-from strand.binding.tape import TapeMemory, source_bytes
-from strand.binding.trades import TradeRules
+from strand.binding.books import TapeMemory, TradeRules, source_bytes
+from strand.binding.memory import Space
 
 
 def test_a_source_is_four_addresses_and_the_rules() -> None:

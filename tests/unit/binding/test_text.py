@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.binding.text import (
+from strand.binding.columns import (
     CLOCK,
     DATE,
     DECIMAL,

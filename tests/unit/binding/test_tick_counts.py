@@ -3,7 +3,7 @@
 import numpy as np
 
 from strand import TICK
-from strand.binding.tick_counts import Seen, TickCounts, count_by_symbol
+from strand.binding.columns import Seen, TickCounts, count_by_symbol
 from strand.ticks import zeros
 
 

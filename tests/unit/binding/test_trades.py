@@ -8,8 +8,8 @@ import pytest
 
 from strand import UNDEF_PRICE
 from strand.binding import ffi
-from strand.binding.space import Space
-from strand.binding.trades import TradeMaker, TradeRules, TradeSource
+from strand.binding.books import TradeMaker, TradeRules, TradeSource
+from strand.binding.memory import Space
 from strand.ticks import KIND_ORDER, KIND_TRADE, Flags, zeros
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strand.binding.values import Field, look_up, value_ticks, whole
+from strand.binding.columns import Field, look_up, value_ticks, whole
 from strand.ticks import zeros
 
 

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 from command_here import run_here
 
-from strand.command.running import running
+from strand.command.run_options import running
+from strand.dispatch.configuration import Limits, Pool
 from strand.dispatch.guard import Guard
-from strand.dispatch.pool import Limits, Pool
 from strand.errors import ConfigurationError
 from strand.feeds.sample import sample_path
 from strand.policies.aging import Aging

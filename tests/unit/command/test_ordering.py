@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from strand.command.configured import ordering
+from strand.command.run_options import ordering
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError
 from strand.policies.aging import Aging

@@ -8,8 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from strand.command.running import running
-from strand.dispatch.pool import Limits, Pool
+from strand.command.run_options import running
+from strand.dispatch.configuration import Limits, Pool
 from strand.policies.policy import Levels
 
 pytestmark = pytest.mark.python

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from strand.command.cli import cli
-from strand.command.sections import SectionedCommand
+from strand.command.parameters import SectionedCommand
 
 pytestmark = pytest.mark.python
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand.command import cli
-from strand.command.terminal import TerminalConsole
+from strand.report.tables import TerminalConsole
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from strand.command.writing import Writes, writing
+from strand.command.showing import Writes, writing
 
 pytestmark = pytest.mark.python
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from strand.diff.to_json import to_json
+from strand.diff.runs import to_json
 
 pytestmark = pytest.mark.python
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import strand
 from strand import Dispatcher, Levels, batch_handler, testing
-from strand.dispatch.activating import BUSY, LOOKS_TO_FEWER, LOOKS_TO_MORE, Load, decide
+from strand.dispatch.configuration import Pool
 from strand.dispatch.options import grouped
-from strand.dispatch.pool import Pool
+from strand.dispatch.watching import BUSY, LOOKS_TO_FEWER, LOOKS_TO_MORE, Load, decide
 from strand.errors import ConfigurationError
 from strand.handlers import spin
-from strand.testing.seeded_dispatcher import SeededDispatcher
+from strand.testing.seeded_run import SeededDispatcher
 from strand.ticks import TICK
 
 pytestmark = pytest.mark.python

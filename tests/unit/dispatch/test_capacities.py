@@ -18,7 +18,7 @@ from strand import Dispatcher, batch_handler, testing
 from strand.dispatch.options import grouped
 from strand.errors import BackpressureError, ConfigurationError, SavedStateError
 from strand.policies.policy import LEVELS, Levels
-from strand.testing.seeded_dispatcher import SeededDispatcher
+from strand.testing.seeded_run import SeededDispatcher
 from strand.ticks import TICK
 
 NAMES = [*(f"{level} {i}" for level in LEVELS for i in range(2))]

@@ -8,9 +8,9 @@ import os
 import pytest
 
 from strand import Dispatcher
-from strand.dispatch.description import Description
+from strand.dispatch.statistics import Description
 from strand.errors import AttachError
-from strand.outside.finding import view_of
+from strand.outside.attached import view_of
 
 pytestmark = pytest.mark.python
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.dispatch.grouping import strand_count, strands_for
+from strand.dispatch.routing import strand_count, strands_for
 from strand.errors import ConfigurationError
 
 pytestmark = pytest.mark.python

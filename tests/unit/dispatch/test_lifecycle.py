@@ -21,7 +21,7 @@ from engine_support import PAIR_ROW, balanced, counting, run_python, ticks_for, 
 
 import strand
 from strand import Dispatcher, batch_handler, native
-from strand.dispatch.pool import Pool
+from strand.dispatch.configuration import Pool
 from strand.errors import BackpressureError, StoppedError
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from strand.dispatch import meters
+from strand.dispatch import guarding
 from strand.dispatch.guard import Guard
-from strand.dispatch.meters import Meters, cpu_meter, io_meter, memory_meter
+from strand.dispatch.guarding import Meters, cpu_meter, io_meter, memory_meter
 from strand.errors import MissingExtraError
 
 pytestmark = pytest.mark.python
@@ -52,8 +52,8 @@ def system(tmp_path: Path) -> System:
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Its ``s`` is the time that rates go by."""
     made = SimpleNamespace(s=0.0)
-    rate = meters._Rate
-    monkeypatch.setattr(meters, "_Rate", lambda used, clock_s=lambda: made.s: rate(used, clock_s))
+    rate = guarding._Rate
+    monkeypatch.setattr(guarding, "_Rate", lambda used, clock_s=lambda: made.s: rate(used, clock_s))
     return made
 
 

@@ -23,7 +23,7 @@ from engine_support import (
 from order_recorder import Recorder
 
 from strand import Dispatcher, batch_handler, native
-from strand.dispatch.pool import Pool
+from strand.dispatch.configuration import Pool
 from strand.errors import BackpressureError, UnknownSymbolError, WouldDeadlockError
 
 

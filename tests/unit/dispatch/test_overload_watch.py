@@ -14,8 +14,8 @@ import pytest
 
 import strand
 from strand import Dispatcher, Limits, testing
-from strand.dispatch import overload_watch
-from strand.dispatch.overload_watch import EVERY_NS, LASTING_LOOKS, OverloadWatch
+from strand.dispatch import watching
+from strand.dispatch.watching import LASTING_LOOKS, LOOK_NS, OverloadWatch
 from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.merge.selected import CarriedFeed, is_live
 from strand.replaying.pacing import Pacer
@@ -33,7 +33,7 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ns = self.accepted = self.pending = self.looks = 0
-        monkeypatch.setattr(overload_watch, "time", SimpleNamespace(monotonic_ns=lambda: self.now_ns))
+        monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic_ns=lambda: self.now_ns))
         self.watch = OverloadWatch(self, is_on=True)
 
     def totals(self) -> dict[str, int]:
@@ -106,7 +106,7 @@ def test_what_was_dropped_does_not_wait(counted: Counted) -> None:
 def test_looks_are_a_second_apart_however_often_somebody_publishes(counted: Counted) -> None:
     before = counted.looks
     for _ in range(500):
-        counted.second(500, 400, later_ns=EVERY_NS // 100)
+        counted.second(500, 400, later_ns=LOOK_NS // 100)
     assert counted.looks == before + 5
 
 
@@ -142,7 +142,7 @@ class Waits:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """That of the handler. Looks come with each publish."""
-    monkeypatch.setattr(overload_watch, "EVERY_NS", 0)
+    monkeypatch.setattr(watching, "LOOK_NS", 0)
     monkeypatch.setattr(Waits, "gate", threading.Event())
     return Waits.gate
 

@@ -11,7 +11,7 @@ from engine_support import wait_until
 
 import strand
 from strand import Dispatcher, Levels
-from strand.dispatch.pinning import pin_here
+from strand.dispatch.workers import pin_here
 from strand.tasks.places import seat_here
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import strand
 from strand import Dispatcher, batch_handler, testing
-from strand.dispatch.priorities import kinds_of
+from strand.dispatch.routing import kinds_of
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.handlers import spin
 from strand.policies.aging import Aging

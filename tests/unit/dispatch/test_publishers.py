@@ -11,7 +11,7 @@ import pytest
 from engine_support import balanced, in_threads, subsequence, ticks_for, wait_until
 
 from strand import Dispatcher, batch_handler
-from strand.dispatch.pool import Limits, Pool
+from strand.dispatch.configuration import Limits, Pool
 from strand.errors import BackpressureError, ConfigurationError, UnknownSymbolError
 
 REASONS = ("newest", "oldest", "conflated", "quarantined", "shed", "failed", "lost", "abandoned")

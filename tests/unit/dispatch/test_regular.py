@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from engine_support import wait_until
 
-from strand.dispatch.regular import Regular
+from strand.dispatch.watching import Regular
 from strand.threads import Inside
 
 pytestmark = pytest.mark.python

@@ -28,8 +28,8 @@ from strand import (
     blocking,
     object_handler,
 )
+from strand.dispatch.configuration import Pool
 from strand.dispatch.options import grouped
-from strand.dispatch.pool import Pool
 from strand.errors import ConfigurationError, QueueFull, SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
 from strand.tasks import TaskFuture
 

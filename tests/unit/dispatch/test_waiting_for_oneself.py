@@ -19,8 +19,8 @@ import strand.dispatch.calls
 import strand.dispatch.dispatcher
 import strand.dispatch.publishers
 from strand import Dispatcher
-from strand.binding.thread import Thread
-from strand.dispatch.pool import Pool
+from strand.binding.gate import Thread
+from strand.dispatch.configuration import Pool
 from strand.errors import WouldDeadlockError
 
 #: For programs that hang without what is tested: their limit is there for that alone.

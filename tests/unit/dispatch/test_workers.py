@@ -14,7 +14,7 @@ import pytest
 from engine_support import counting, ticks_for, wait_until, worker_threads
 
 from strand import Dispatcher
-from strand.binding.thread import Thread
+from strand.binding.gate import Thread
 from strand.errors import ConfigurationError, StoppedError
 
 

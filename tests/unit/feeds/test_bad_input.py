@@ -30,9 +30,8 @@ from reading import ticks_of
 from warm_python import run_warm
 
 from strand import feeds
-from strand.binding.dbn import DbnDecoder
+from strand.binding.decoders import DbnDecoder, PitchDecoder
 from strand.binding.itch import ItchDecoder
-from strand.binding.pitch import PitchDecoder
 from strand.errors import FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.lean.reader import LeanFeed
 from strand.feeds.formats.npy.reader import NpyFeed

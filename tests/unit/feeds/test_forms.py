@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strand import feeds
-from strand.binding.text import DECIMAL, PATTERN, Numbers
+from strand.binding.columns import DECIMAL, PATTERN, Numbers
 from strand.errors import ConfigurationError, FormatError, StrandError
 from strand.feeds.mapping.clocks import LocalTimes, pattern_of
 

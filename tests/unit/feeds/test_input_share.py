@@ -11,7 +11,7 @@ import pytest
 from feed_samples import some_ticks
 
 from strand import feeds
-from strand.feeds.input_share import InputShare
+from strand.feeds.progress_bar import InputShare
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy

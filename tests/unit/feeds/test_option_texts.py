@@ -14,7 +14,7 @@ from strand import feeds
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.io.bytestream import InflateLimits
-from strand.feeds.option_texts import option_values
+from strand.feeds.reader_options import option_values
 
 pytestmark = pytest.mark.python
 

@@ -13,10 +13,10 @@ from engine_support import ticks_for
 
 import strand
 from strand import Dispatcher, batch_handler, object_handler
-from strand.binding.trades import TradeSource
+from strand.binding.books import TradeSource
 from strand.errors import ConfigurationError, HandlerError
 from strand.handlers import resolve
-from strand.handlers.called_again import FailedCall, PlainFields, trade_of
+from strand.handlers.compiled.called_again import FailedCall, PlainFields, trade_of
 from strand.reference.loop import SerialLoop
 from strand.symbols import SymbolTable
 from strand.ticks import KIND_TRADE

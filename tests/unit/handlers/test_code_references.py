@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import strand
-from strand.handlers.code_references import add_code, imported_in, referred_to
+from strand.handlers.compiled.code_references import add_code, imported_in, referred_to
 
 pytestmark = pytest.mark.python
 

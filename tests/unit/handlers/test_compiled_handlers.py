@@ -215,31 +215,31 @@ def test_numba_is_not_needed_to_import_the_package() -> None:
 
 
 def test_kept_code_goes_by_the_layout_of_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from strand.handlers import compiled_loop
+    from strand.handlers.compiled import loop
 
     def counts(row: Any, tick: Any) -> None:
         row.n += np.isscalar(tick.size)
 
     def digest() -> str:
-        cache = compiled_loop.FunctionCache.of(counts, ())
+        cache = loop.FunctionCache.of(counts, ())
         assert cache is not None
         return cache._digest
 
     now = digest()
     assert digest() == now
-    monkeypatch.setattr(compiled_loop, "HANDLER_LAYOUT", compiled_loop.HANDLER_LAYOUT - 1)
+    monkeypatch.setattr(loop, "HANDLER_LAYOUT", loop.HANDLER_LAYOUT - 1)
     assert digest() != now
 
 
 def test_no_code_is_kept_that_would_never_be_found_again() -> None:
-    from strand.handlers import compiled_loop
+    from strand.handlers.compiled import loop
 
     thing = object()
 
     def refers() -> object:
         return thing
 
-    assert compiled_loop.FunctionCache.of(refers, ()) is None
+    assert loop.FunctionCache.of(refers, ()) is None
 
 
 def test_an_index_outside_an_array_fails_the_tick_and_writes_nowhere() -> None:

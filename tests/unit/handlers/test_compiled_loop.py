@@ -78,7 +78,7 @@ def test_two_keys_that_are_saved_at_the_same_time_do_not_get_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have read the index before either has written it, as in two processes that start together."""
-    from strand.handlers.compiled_loop import FunctionCache
+    from strand.handlers.compiled.loop import FunctionCache
 
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
     one, other = (FunctionCache.of(_counts, layout) for layout in ("one", "other"))
@@ -96,7 +96,7 @@ def test_two_keys_that_are_saved_at_the_same_time_do_not_get_one_file(
 
 
 def test_code_of_a_source_that_has_changed_since_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from strand.handlers.compiled_loop import FunctionCache
+    from strand.handlers.compiled.loop import FunctionCache
 
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.handlers.functions import check_runs, name_of
+from strand.handlers.state import check_runs, name_of
 
 pytestmark = pytest.mark.python
 

@@ -24,11 +24,9 @@ import strand
 from strand.errors import ConfigurationError, HandlerError, PlaceError, RecordTypeError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import Handler
-from strand.handlers.context import Context
-from strand.handlers.emit import Emit
-from strand.handlers.parameters import records_of_sets
+from strand.handlers.context import Context, Emit, Timer
 from strand.handlers.sets import with_sets
-from strand.handlers.timer import Timer
+from strand.handlers.state import records_of_sets
 from strand.symbols import SymbolTable
 
 pytestmark = pytest.mark.python

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.handlers.native_functions import NativeFunctions
+from strand.handlers.native_handlers import NativeFunctions
 
 
 def test_a_function_is_found_by_its_name_its_address_and_a_pointer(c_handlers: Path) -> None:

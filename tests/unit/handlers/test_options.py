@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import strand
-from strand.binding.space import Space
+from strand.binding.memory import Space
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BUILTIN, Handler, NativeHandler
 from strand.handlers.loading import find, load_handler, options_of
-from strand.replaying.header import describe_handlers
+from strand.replaying.recorder import describe_handlers
 
 pytestmark = pytest.mark.python
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "handlers" / "options.md"

@@ -9,7 +9,7 @@ import pytest
 import strand
 from strand.errors import ConfigurationError
 from strand.handlers import BUILTIN, NativeHandler, ObjectHandler
-from strand.handlers.resolving import resolve
+from strand.handlers.loading import resolve
 
 pytestmark = pytest.mark.python
 

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strand.handlers.context import Context
-from strand.handlers.emit import Emit
+from strand.handlers.context import Context, Emit, Timer
 from strand.handlers.set_context import Alarms, ObjectSetContext, OneSet, numbered
-from strand.handlers.timer import Timer
 
 pytestmark = pytest.mark.python
 

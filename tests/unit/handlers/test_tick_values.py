@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from strand import TICK, Tick
-from strand.handlers.tick_values import _FIELDS
+from strand.handlers.context import _FIELDS
 from strand.ticks import Ticks
 
 pytestmark = pytest.mark.python

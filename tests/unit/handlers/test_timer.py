@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from examples import examples
 from strand import Dispatcher, Handler, bars, batch_handler, chain, native
 from strand import handler as compiled
-from strand.binding.py_batches import PyBatches
+from strand.binding.tasks import PyBatches
 from strand.errors import HandlerError
 from strand.output.outputs import Outputs
 from strand.reference.loop import SerialLoop

@@ -12,7 +12,7 @@ import pytest
 from written_for_numba import fingerprints
 
 import strand
-from strand.handlers.resolving import is_jit_disabled, resolve
+from strand.handlers.loading import is_jit_disabled, resolve
 from strand.testing import feed, reference
 
 pytestmark = pytest.mark.python

@@ -10,7 +10,7 @@ import strand
 from strand.errors import HandlerError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers.hosted_baskets import BasketObjectHandler
-from strand.handlers.resolving import resolve
+from strand.handlers.loading import resolve
 from strand.testing import assert_same, feed, reference
 
 pytestmark = pytest.mark.python

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.handlers.watches import Events, check_states, watches_of
+from strand.handlers.host import Events, check_states, watches_of
 
 pytestmark = pytest.mark.python
 

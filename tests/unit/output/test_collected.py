@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from strand.errors import WouldDeadlockError
-from strand.output.collected import Collected
+from strand.output.output import Collected
 from strand.threads import Inside
 
 pytestmark = pytest.mark.python

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, batch_handler, native
+from strand.dispatch.configuration import Limits, Pool
 from strand.dispatch.options import grouped
-from strand.dispatch.pool import Limits, Pool
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
 from strand.output.fingerprint import OutputDigest
 from strand.output.memory import PIECE_BYTES, Memory

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from strand import Dispatcher, batch_handler
-from strand.diff.tables import open_table
+from strand.diff.records import open_table
 from strand.output.files import OutputFile
 from strand.output.records import AT_END, AT_TIMER, NO_SEQUENCE, merged_dtype
 from strand.symbols import SymbolTable

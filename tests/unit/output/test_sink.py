@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.output.sink import files_and_sinks
+from strand.output.sinks import files_and_sinks
 
 pytestmark = pytest.mark.python
 

@@ -116,7 +116,7 @@ def test_a_sink_gets_all_records_in_order_from_one_thread_and_is_closed_once(loo
 
 
 def test_on_one_core_too_all_records_come_from_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strand.dispatch.lifecycle.merging_cores", lambda *_: [min(os.sched_getaffinity(0))])
+    monkeypatch.setattr("strand.dispatch.dispatcher.merging_cores", lambda *_: [min(os.sched_getaffinity(0))])
     sink = Noted()
     with Dispatcher(NAMES, on_ticks, out={"a": sink}, workers=1, cores=None) as d:
         for part in np.array_split(stream(), 20):

@@ -9,7 +9,7 @@ import strand
 from strand import feeds
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.planning.measured import Arrivals, measure_arrivals, measure_service
+from strand.planning.plan import Arrivals, measure_arrivals, measure_service
 from strand.testing import feed
 
 pytestmark = pytest.mark.python

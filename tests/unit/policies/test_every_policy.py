@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import strand
-from strand.binding.engine_config import POLICIES as IN_THE_CORE
+from strand.binding.engine_words import POLICIES as IN_THE_CORE
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Policy
 

@@ -9,7 +9,7 @@ import pytest
 
 import strand
 from strand.replaying.fingerprint_file import read_fingerprints
-from strand.replaying.header import describe_handlers
+from strand.replaying.recorder import describe_handlers
 
 pytestmark = pytest.mark.python
 

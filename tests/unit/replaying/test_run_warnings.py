@@ -26,7 +26,7 @@ from strand.feeds.write.npy import write_npy
 from strand.replaying.pacing import Pacer
 from strand.replaying.replay import ReplayResult
 from strand.replaying.run_warnings import RunWarning
-from strand.report import contents
+from strand.report import html
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
 
 pytestmark = pytest.mark.python
@@ -471,9 +471,9 @@ def test_the_page_has_warnings_below_its_first_line(
 ) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
-    from strand.report import contents
+    from strand.report import html
 
-    monkeypatch.setattr(contents, "_figure", lambda *_, **__: "")  # what is looked at stands above them
+    monkeypatch.setattr(html, "_figure", lambda *_, **__: "")  # what is looked at stands above them
     path = tmp_path / "page.html"
     strand.replay(damaged.path, "book", feed_options=DAY, workers=1).report(path)
     head = path.read_text().partition("<main>")[0]
@@ -526,7 +526,7 @@ def test_the_command_s_strict_reports_and_ends_with_2(
     damaged: Damaged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The page's words matter here: to draw its figures takes seconds.
-    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
+    monkeypatch.setattr(html, "_figure", lambda _result, _kind, description, *_: description)
     page, rows = tmp_path / "page.html", tmp_path / "rows.csv"
     options = ["--handler", "book", "--date", SAMPLE_DATE, "--strict"]
     files = ["--report", str(page), "--out", str(rows)]

@@ -10,8 +10,8 @@ import strand
 from strand import replay
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.sample import sample_path
-from strand.report import contents
-from strand.report.page import page
+from strand.report import html
+from strand.report.html import page
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.python
 
 
 def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw = contents._figure
-    monkeypatch.setattr(contents, "_figure", lambda *given: draw(*given) if given[1] == "bars" else given[2])
+    draw = html._figure
+    monkeypatch.setattr(html, "_figure", lambda *given: draw(*given) if given[1] == "bars" else given[2])
     result = with_bars(390)
     text = Reader(page(result)).text
     assert "A: 390 bars, 2 drawn as one" in text
@@ -38,7 +38,7 @@ def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for(monkeypatch:
 def test_bars_that_went_to_a_file_are_drawn_as_those_that_were_collected(
     tmp_path: Path, ending: str, undrawn: None
 ) -> None:
-    from strand.report.bars import bars_of
+    from strand.report.market import bars_of
 
     path = tmp_path / f"bars{ending}"
     collected = replay(sample_path(), strand.bars("30m"))
@@ -66,10 +66,10 @@ def test_an_output_in_a_file_that_has_no_bars_is_left_alone(tmp_path: Path, undr
 
 
 def test_bars_drawn_as_one_have_the_first_open_the_last_close_and_all_between() -> None:
-    from strand.report import bars
+    from strand.report import market
 
-    records = bars.bars_of(with_bars(700), None)["A"]
-    drawn, together = bars.thinned(records)
+    records = market.bars_of(with_bars(700), None)["A"]
+    drawn, together = market.thinned(records)
     assert (len(drawn), together) == (234, 3)
     assert drawn["volume"].sum() == records["volume"].sum() == 70_000
     assert drawn["open"].tolist() == records["open"][::3].tolist()

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from strand.errors import MissingExtraError
-from strand.report.canvas import WIDTH, matplotlib, new_figure, styled
-from strand.report.palette import DARK, LIGHT
+from strand.report.canvas import DARK, LIGHT, WIDTH, matplotlib, new_figure, styled
 
 pytestmark = pytest.mark.python
 

@@ -11,8 +11,8 @@ import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.skipped import Skipped
 from strand.report.closing import closing_lines, figures_line, left_ticks
-from strand.report.contents import contents
-from strand.report.latencies import shown_latency
+from strand.report.counts import shown_latency
+from strand.report.html import contents
 
 pytestmark = pytest.mark.python
 

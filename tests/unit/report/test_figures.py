@@ -10,7 +10,7 @@ import strand
 from strand import replay
 from strand.errors import ConfigurationError
 from strand.report import figures
-from strand.report.svg import PLACEHOLDERS, inline_svg
+from strand.report.canvas import PLACEHOLDERS, inline_svg
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -27,8 +27,8 @@ def test_the_same_figure_is_the_same_text(day: strand.ReplayResult) -> None:
 
 @pytest.mark.parametrize("ending", ["", ".parquet", ".csv", ".npy"])
 def test_figures_of_fractions_of_coins_are_in_coins(tmp_path: Path, ending: str) -> None:
-    from strand.report.bars import bars_of
     from strand.report.figures import plot
+    from strand.report.market import bars_of
 
     path = tmp_path / "trades.csv"
     lines = ["exchange,symbol,timestamp,local_timestamp,id,side,price,amount"]

@@ -9,7 +9,7 @@ import pytest
 
 import strand
 from strand.replaying.timeline import Timeline
-from strand.report.latencies import latency_cells, latency_rows, queue_depth, shown_latency
+from strand.report.counts import latency_cells, latency_rows, queue_depth, shown_latency
 from strand.stats import Latency
 
 pytestmark = pytest.mark.python

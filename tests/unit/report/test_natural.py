@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from strand import UNDEF_PRICE
-from strand.report.natural import prices_of, sizes_of
+from strand.report.quantities import prices_of, sizes_of
 
 pytestmark = pytest.mark.python
 

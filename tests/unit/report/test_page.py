@@ -22,8 +22,8 @@ from strand.distribution import install_command
 from strand.errors import MissingExtraError
 from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.sample import sample_path
-from strand.report import contents
-from strand.report.page import page
+from strand.report import html
+from strand.report.html import page
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -46,7 +46,7 @@ def test_what_the_publisher_waited_for_is_named_as_it_was(day: strand.ReplayResu
     ):
         info = replace(day.info, details={"compression": compression, "inflater": inflater})
         run = replace(day, info=info, wall_s=10.0, setup_s=1.0, feed_s=6.0, input_wait_s=5.0)
-        note = contents.contents(run, (), "count", "")["sections"][0].note
+        note = html.contents(run, (), "count", "")["sections"][0].note
         assert f"set-up 10%, {work} 50%, decoding 10%," in note
 
 
@@ -133,7 +133,7 @@ def test_a_page_that_cannot_be_made_leaves_the_file_as_it_was(
     path = tmp_path / "run.html"
     day.report(path)
     before = path.read_bytes()
-    monkeypatch.setattr(contents, "_footer", lambda _: 1 / 0)
+    monkeypatch.setattr(html, "_footer", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         day.report(path)
     assert path.read_bytes() == before

@@ -7,7 +7,7 @@ from dataclasses import astuple
 
 import pytest
 
-from strand.report.palette import DARK, LIGHT, Palette, css
+from strand.report.canvas import DARK, LIGHT, Palette, css
 
 pytestmark = pytest.mark.python
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import strand
 from strand.frozen_dict import FrozenDict
-from strand.report.policy_counts import policy_tables
+from strand.report.counts import policy_tables
 from strand.report.tables import print_policy
 from strand.stats import FairStatistics, GroupStatistics, GuardStatistics, Statistics
 from strand.ticks import TICK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strand.report.printing import printable
+from strand.report.quantities import printable
 
 pytestmark = pytest.mark.python
 

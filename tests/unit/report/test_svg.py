@@ -6,8 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from strand.report.canvas import new_figure, styled
-from strand.report.svg import PLACEHOLDERS, inline_svg
+from strand.report.canvas import PLACEHOLDERS, inline_svg, new_figure, styled
 
 pytestmark = pytest.mark.python
 

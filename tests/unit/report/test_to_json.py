@@ -8,7 +8,7 @@ import pytest
 
 import strand
 from strand.feeds.sample import sample_path
-from strand.report.to_json import as_dict
+from strand.report.closing import as_dict
 
 pytestmark = pytest.mark.python
 

@@ -7,7 +7,7 @@ import pytest
 
 import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.report.volumes import scale_top, step_ns, volume_by_time
+from strand.report.market import scale_top, step_ns, volume_by_time
 
 pytestmark = pytest.mark.python
 SECOND = 10**9

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from strand.errors import FeedError
-from strand.report.written import columns_of, written_records
+from strand.report.market import columns_of, written_records
 
 pytestmark = pytest.mark.python
 

@@ -10,8 +10,8 @@ import pytest
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest
 from strand.output.records import merged_dtype
-from strand.sweeping import outputs
-from strand.sweeping.outputs import SetRecords
+from strand.sweeping import job
+from strand.sweeping.job import SetRecords
 from strand.symbols import SymbolTable
 from strand.tables.columns import Table
 
@@ -37,7 +37,7 @@ def _batch(first: int, n: int) -> EmittedRecords:
 def test_each_set_has_the_digest_of_its_records_alone(
     held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outputs, "HELD_RECORDS", held)
+    monkeypatch.setattr(job, "HELD_RECORDS", held)
     batches = [_batch(first, 100) for first in range(0, 600, 100)]
     sink = SetRecords(tmp_path / "a.parquet", ALONE, [3, 5, 7, 9])
     for batch in batches:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.sweeping.python_digests import add_written
+from strand.sweeping.digests import add_written
 
 pytestmark = pytest.mark.python
 
@@ -199,7 +199,7 @@ def test_another_process_finds_the_same(tmp_path: Path) -> None:
     (tmp_path / "digest_signals.py").write_text(SIGNALS)
     program = (
         "import hashlib, sys; from digest_signals import Signal; "
-        "from strand.sweeping.python_digests import add_written; digest = hashlib.blake2b(digest_size=16); "
+        "from strand.sweeping.digests import add_written; digest = hashlib.blake2b(digest_size=16); "
         "add_written(digest, (Signal,)); print(digest.hexdigest())"
     )
     for seed in ("1", "2"):

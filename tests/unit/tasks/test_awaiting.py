@@ -13,8 +13,8 @@ from engine_support import wait_until
 from strand import Dispatcher, Scheduler, TaskGroup
 from strand.errors import WouldDeadlockError
 from strand.tasks import TaskFuture
-from strand.tasks.awaiting import noted_wait
-from strand.tasks.current import CURRENT_TASK
+from strand.tasks.groups import noted_wait
+from strand.tasks.places import CURRENT_TASK
 
 pytestmark = pytest.mark.python
 

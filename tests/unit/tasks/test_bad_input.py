@@ -25,7 +25,7 @@ from engine_support import wait_until
 import strand
 from strand import Dispatcher, Fair, Fifo, Levels, NativeTask, RetryPolicy, Scheduler, TaskGroup
 from strand.errors import ConfigurationError, StoppedError, TaskExpired, UnknownSymbolError, WouldDeadlockError
-from strand.tasks.engine_tasks import EngineTasks
+from strand.tasks.engine_pool import EngineTasks
 
 WORKERS = 2
 #: What is no span of time.

@@ -11,7 +11,7 @@ import pytest
 from task_pools import Stepped, Threaded
 
 from strand import Levels, Scheduler
-from strand.binding.thread import Thread
+from strand.binding.gate import Thread
 from strand.errors import WouldDeadlockError
 from strand.tasks import RetryPolicy, TaskGroup, current_task
 

@@ -17,9 +17,9 @@ from strand import Aging, Dispatcher, Fair, Fifo, Levels, RetryPolicy, Scheduler
 from strand.binding.engine_words import histogram_floors_ns
 from strand.errors import QueueFull, StoppedError
 from strand.frozen_dict import FrozenDict
-from strand.latency import Latency
 from strand.policies.policy import LEVELS
-from strand.tasks.counts import MOST_WAITS, Count
+from strand.stats import Latency
+from strand.tasks.ends import MOST_WAITS, Count
 from strand.tasks.future import ENDS
 from strand.ticks import TICK
 

@@ -10,7 +10,7 @@ from task_pools import Stepped, Threaded
 from strand import Scheduler
 from strand.errors import WouldDeadlockError
 from strand.tasks import current_task
-from strand.tasks.current import CURRENT_TASK, on_behalf_of, wait_as, waiter_here
+from strand.tasks.places import CURRENT_TASK, on_behalf_of, wait_as, waiter_here
 
 pytestmark = pytest.mark.python
 

@@ -17,8 +17,8 @@ from strand import Aging, Fair, Fifo, Levels
 from strand.errors import ConfigurationError, QueueFull, StoppedError, TaskDropped, TaskExpired
 from strand.policies.policy import LEVELS, Policy
 from strand.tasks import RetryPolicy, TaskFuture, TaskGroup
-from strand.tasks.accounts import IN_NO_GROUP
 from strand.tasks.future import ENDS
+from strand.tasks.groups import IN_NO_GROUP
 
 pytestmark = pytest.mark.python
 

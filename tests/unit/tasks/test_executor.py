@@ -12,7 +12,7 @@ from task_pools import Stepped, Threaded, raises
 
 from strand.errors import ConfigurationError, QueueFull, StoppedError, WouldDeadlockError
 from strand.tasks import RetryPolicy
-from strand.tasks.core import Core
+from strand.tasks.tasks import Core
 
 pytestmark = pytest.mark.python
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strand.tasks.lazy import NOBODY, Lazy
+from strand.tasks.future import NOBODY, Lazy
 
 
 class Holder:

@@ -15,7 +15,7 @@ from order_recorder import Recorder
 from strand import Aging, Dispatcher, Fair, Fifo, Levels, Scheduler
 from strand.errors import WouldDeadlockError
 from strand.tasks import TaskFuture
-from strand.tasks.engine_tasks import EngineTasks
+from strand.tasks.engine_pool import EngineTasks
 
 TASKS = 10_000
 KEYS = 20

@@ -12,7 +12,7 @@ import pytest
 from task_pools import Stepped, Threaded, raises
 
 from strand.tasks import TaskFuture
-from strand.tasks.lazy import NOBODY
+from strand.tasks.future import NOBODY
 from strand.threads import Bell
 
 pytestmark = pytest.mark.python

@@ -16,7 +16,7 @@ import pytest
 from bounded_child import in_bounded_child
 
 from strand import Scheduler, TaskGroup, blocking, checkpoint
-from strand.binding.thread import Thread
+from strand.binding.gate import Thread
 from strand.tasks.running import Running
 
 pytestmark = [pytest.mark.python, pytest.mark.usefixtures("threads_come_back")]

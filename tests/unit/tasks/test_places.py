@@ -12,11 +12,10 @@ from strand import Levels
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.gate import Code
-from strand.binding.py_batches import PyBatches
+from strand.binding.tasks import PyBatches
 from strand.tasks.engine_pool import EnginePool
-from strand.tasks.places import Places, Seat, seat_here
+from strand.tasks.places import Places, Seat, TasksAlone, seat_here
 from strand.tasks.scheduler import _config
-from strand.tasks.work import TasksAlone
 
 
 def workers_of(n: int, run: Callable[[int], None]) -> tuple[Engine, EnginePool, Places]:

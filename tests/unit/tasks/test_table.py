@@ -11,7 +11,7 @@ import pytest
 from task_pools import Stepped
 
 from strand.policies.policy import Levels
-from strand.tasks.ranks import Ranks
+from strand.tasks.options import Ranks
 from strand.tasks.table import Bounds, Table
 
 pytestmark = pytest.mark.python

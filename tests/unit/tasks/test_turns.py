@@ -10,10 +10,8 @@ from strand import Fair
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.tasks.engine_pool import EnginePool
-from strand.tasks.places import Places, seat_here
+from strand.tasks.places import EngineTurn, Places, TasksAlone, seat_here
 from strand.tasks.scheduler import _config
-from strand.tasks.turns import EngineTurn
-from strand.tasks.work import TasksAlone
 
 pytestmark = pytest.mark.python
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from strand.binding.py_batches import RESUME, TASK
-from strand.tasks.work import Place, TasksAlone
+from strand.binding.tasks import RESUME, TASK
+from strand.tasks.places import Place, TasksAlone
 
 STOP = -1
 

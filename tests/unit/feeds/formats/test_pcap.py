@@ -17,12 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import decode_in_pieces, read, ticks_of
 
-from strand.binding.itch import ItchDecoder
-from strand.binding.pcap import MAX_RECORD, PcapDecoder
+from strand.binding.itch import MAX_RECORD, ItchDecoder, PcapDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds import Feed
+from strand.feeds.formats.decoded import symbol_filter
 from strand.feeds.formats.pcap import PcapFeed, recognise
-from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from reading import decode_in_pieces, read
 
 from strand import UNDEF_PRICE
-from strand.binding import pitch
+from strand.binding import decoders
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds import Feed
+from strand.feeds.formats.decoded import symbol_filter
 from strand.feeds.formats.pitch import PitchFeed, recognise
-from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
@@ -31,10 +31,10 @@ MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
 
 def decode(
     data: bytes, *, chunk: int | None = None, capacity: int = 4096, skip: bool = False, **options: Any
-) -> tuple[np.ndarray, FeedError | None, pitch.PitchDecoder]:
+) -> tuple[np.ndarray, FeedError | None, decoders.PitchDecoder]:
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
-    decoder = pitch.PitchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, **options)
-    ticks, fault = decode_in_pieces(decoder, data, chunk=chunk, capacity=capacity, max_left=pitch.MAX_LINE)
+    decoder = decoders.PitchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, **options)
+    ticks, fault = decode_in_pieces(decoder, data, chunk=chunk, capacity=capacity, max_left=decoders.MAX_LINE)
     return ticks, fault, decoder
 
 
@@ -66,7 +66,7 @@ def write(folder: Path, content: bytes, name: str = "pitch_20190130.txt") -> Pat
 
 
 def test_lengths_are_those_of_the_specification() -> None:
-    assert {chr(i): n for i in range(256) if (n := pitch.message_length(i))} == ref.LENGTHS
+    assert {chr(i): n for i in range(256) if (n := decoders.message_length(i))} == ref.LENGTHS
 
 
 def test_a_line_as_cboe_sends_it() -> None:

@@ -14,7 +14,7 @@ from reading import read, ticks_of
 from warm_python import run_warm
 
 import strand
-from strand.binding.mold import RUN
+from strand.binding.live import RUN
 from strand.errors import (
     FormatError,
     TruncatedFeedError,
@@ -66,7 +66,7 @@ def test_a_killed_recorder_leaves_all_that_came_without_a_further_message(tmp_pa
 import os, signal, sys, time
 sys.path[:0] = {[str(Path(__file__).parents[3] / "support")]!r}
 import numpy as np
-from strand.binding.mold import RUN
+from strand.binding.live import RUN
 from strand.feeds.formats.recording import Recorder
 from itch_reference import frame
 from mold_lines import order

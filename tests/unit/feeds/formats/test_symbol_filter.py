@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.feeds.formats.symbol_filter import symbol_filter
+from strand.feeds.formats.decoded import symbol_filter
 from strand.feeds.selection import Selection
 
 pytestmark = pytest.mark.python

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds.io.paths import check_folder, files_in, named_paths
+from strand.feeds.io.files import check_folder, files_in, named_paths
 
 pytestmark = pytest.mark.python
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from engine_support import wait_until
 
-from strand.feeds.io.prefetch_batches import PrefetchedBatches
+from strand.feeds.io.prefetch import PrefetchedBatches
 
 pytestmark = pytest.mark.python
 

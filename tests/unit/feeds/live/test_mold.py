@@ -17,7 +17,6 @@ from mold_wire import end_of_session, heartbeat, packet
 from reading import ticks_of
 
 import strand
-from strand.command.serving import Faults, ServeOptions, serve
 from strand.errors import (
     ConfigurationError,
     FeedError,
@@ -30,6 +29,7 @@ from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.formats.recording import RecordedFeed
 from strand.feeds.io.address import Address
 from strand.feeds.live.mold import MoldFeed
+from strand.feeds.live.serving import Faults, ServeOptions, serve
 from strand.feeds.synthetic.market import SyntheticFeed
 
 pytestmark = pytest.mark.python

@@ -13,7 +13,7 @@ from strand.errors import (
     FeedError,
 )
 from strand.feeds.io.address import Address
-from strand.feeds.live import udp
+from strand.feeds.live import mold
 from strand.feeds.live.mold import MoldFeed
 
 pytestmark = pytest.mark.python
@@ -23,7 +23,7 @@ def test_a_receive_buffer_that_the_kernel_caps_is_said(monkeypatch: pytest.Monke
     with contextlib.closing(listen(receive_bytes=1 << 14)) as feed:
         assert feed.warnings == ()
     # What the kernel says after it gave 16 KiB: twice as much, its own overhead included.
-    monkeypatch.setattr("strand.binding.mold.Receiver.line_counts", lambda self, line: {"receive_bytes": 2 << 14})
+    monkeypatch.setattr("strand.binding.live.Receiver.line_counts", lambda self, line: {"receive_bytes": 2 << 14})
     with contextlib.closing(listen(receive_bytes=1 << 20)) as feed:
         assert len(feed.warnings) == 1
         assert "gave 16,384 bytes" in feed.warnings[0]
@@ -43,16 +43,16 @@ class _Noted(socket.socket):
 
 
 def test_a_multicast_group_is_joined_on_the_interface_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(udp.socket, "socket", _Noted)
+    monkeypatch.setattr(mold.socket, "socket", _Noted)
     monkeypatch.setattr(_Noted, "options", [])
     monkeypatch.setattr(_Noted, "bound", [])
-    with udp.receiving_socket(Address("0.0.0.0", 26_400), "239.1.2.3", "127.0.0.1", "line A"):
+    with mold.receiving_socket(Address("0.0.0.0", 26_400), "239.1.2.3", "127.0.0.1", "line A"):
         pass
     assert _Noted.bound == [("239.1.2.3", 26_400)], "bound to the group: other groups on the port are not heard"
     member = socket.inet_aton("239.1.2.3") + socket.inet_aton("127.0.0.1")
     assert (socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member) in _Noted.options
     assert (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1) in _Noted.options
-    with udp.receiving_socket(Address("239.9.9.9", 1), None, None, "line A"):
+    with mold.receiving_socket(Address("239.9.9.9", 1), None, None, "line A"):
         pass
     member = socket.inet_aton("239.9.9.9") + bytes(4)
     assert _Noted.options[-1] == (socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)

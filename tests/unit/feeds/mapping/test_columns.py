@@ -21,7 +21,7 @@ from strand.feeds.formats.csv.reader import CsvFeed
 from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.formats.parquet.reader import ParquetFeed
 from strand.feeds.mapping.records import ArrayColumns
-from strand.feeds.option_texts import option_values
+from strand.feeds.reader_options import option_values
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
 pytestmark = pytest.mark.python

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strand.feeds.mapping.chosen import Reading
+from strand.feeds.mapping.columns import Reading
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
 
 pytestmark = pytest.mark.python

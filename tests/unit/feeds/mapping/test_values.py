@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.binding.values import Field, look_up, value_ticks, whole
-from strand.feeds.mapping.units import float_units
+from strand.binding.columns import Field, look_up, value_ticks, whole
+from strand.feeds.mapping.values import float_units
 from strand.ticks import TICK, zeros
 
 KINDS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]

@@ -20,7 +20,7 @@ from reading import ticks_of
 from tick_rows import tick_row
 
 from strand import TICK, UNDEF_PRICE
-from strand.binding.market import Market
+from strand.binding.lab import Market
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Feed
 from strand.feeds.formats.itch.reader import ItchFeed

@@ -16,7 +16,7 @@ from bad_input import write_anew
 from reading import assert_selected, names_of, read
 
 import strand
-from strand.binding.dbn import DbnDecoder, Question
+from strand.binding.decoders import DbnDecoder, Question
 from strand.errors import ConfigurationError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed

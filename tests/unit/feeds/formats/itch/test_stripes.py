@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reading import read, threads_that_read
 
 from strand.errors import FeedError, TruncatedFeedError
-from strand.feeds.formats.itch import reader, stripes
+from strand.feeds.formats.itch import reader
 from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.selection import Selection
 
@@ -36,11 +36,11 @@ def striped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def make_striped(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     monkeypatch.setattr(reader, "worth_striping", lambda _: True)
-    monkeypatch.setattr(stripes, "thread_count", lambda: threads)
-    monkeypatch.setattr(stripes, "_STRIPE", STRIPE)
-    monkeypatch.setattr(stripes, "_IN_TURN", STRIPE)
-    monkeypatch.setattr(stripes, "_PIECE", 700)
-    monkeypatch.setattr(stripes, "_PATIENCE", 1_000)
+    monkeypatch.setattr(reader, "thread_count", lambda: threads)
+    monkeypatch.setattr(reader, "_STRIPE", STRIPE)
+    monkeypatch.setattr(reader, "_IN_TURN", STRIPE)
+    monkeypatch.setattr(reader, "_PIECE", 700)
+    monkeypatch.setattr(reader, "_PATIENCE", 1_000)
 
 
 def write(folder: Path, content: bytes) -> Path:
@@ -173,10 +173,10 @@ def test_a_file_that_cannot_be_taken_in_stripes_is_soon_decoded_in_turn(
     path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + events)
     assert assert_the_same(path, EVERYTHING, "raise", 3) == 0
     make_striped(monkeypatch, 3)
-    monkeypatch.setattr(stripes, "_PATIENCE", 4)
+    monkeypatch.setattr(reader, "_PATIENCE", 4)
     taken: list[int] = []
-    take = stripes.StripeDecoder.take
-    monkeypatch.setattr(stripes.StripeDecoder, "take", lambda *args, **named: (taken.append(1), take(*args, **named)))
+    take = reader.StripeDecoder.take
+    monkeypatch.setattr(reader.StripeDecoder, "take", lambda *args, **named: (taken.append(1), take(*args, **named)))
     read(ItchFeed(path, select=EVERYTHING).batches())
     assert 0 < len(taken) <= 5 + 2 * 3
 
@@ -218,7 +218,7 @@ def test_closing_waits_for_the_stripes_under_way_and_wakes_who_waits_for_them(
 ) -> None:
     make_striped(monkeypatch, threads)
     entered, released = threading.Event(), threading.Event()
-    take = stripes.StripeDecoder.take
+    take = reader.StripeDecoder.take
 
     def slow(*args: Any, **named: Any) -> None:
         entered.set()
@@ -226,7 +226,7 @@ def test_closing_waits_for_the_stripes_under_way_and_wakes_who_waits_for_them(
         assert args[1] >= 0
         take(*args, **named)
 
-    monkeypatch.setattr(stripes.StripeDecoder, "take", slow)
+    monkeypatch.setattr(reader.StripeDecoder, "take", slow)
     feed = ItchFeed(write(tmp_path, ref.deletes(20_000)), select=EVERYTHING)
     caught: list[FeedError | None] = []
     waiting = threading.Thread(target=lambda: caught.append(read(feed.batches())[1]))
@@ -249,7 +249,7 @@ def test_what_fails_in_a_thread_reaches_the_reader(tmp_path: Path, monkeypatch: 
     def fails(*_: Any, **__: Any) -> None:
         raise MemoryError("none left")
 
-    monkeypatch.setattr(stripes.StripeDecoder, "take", fails)
+    monkeypatch.setattr(reader.StripeDecoder, "take", fails)
     with pytest.raises(MemoryError, match="none left"):
         read(ItchFeed(write(tmp_path, ref.deletes(20_000)), select=EVERYTHING).batches())
     assert not threads_that_read()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strand.feeds.formats.parquet.arrays import numbers
+from strand.feeds.formats.parquet.columns import numbers
 
 pytestmark = pytest.mark.python
 pa = pytest.importorskip("pyarrow")

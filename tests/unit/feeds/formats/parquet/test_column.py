@@ -14,7 +14,7 @@ from parquet_files import T0, arrow, pa, parquet, table
 from reading import read
 
 from strand.errors import FormatError
-from strand.feeds.formats.parquet.column import arrow_column
+from strand.feeds.formats.parquet.columns import arrow_column
 from strand.feeds.formats.parquet.reader import ParquetFeed
 from strand.feeds.mapping.values import scaled
 

@@ -9,7 +9,7 @@ from parquet_files import arrow, pa, parquet
 
 from strand.errors import FormatError
 from strand.feeds.formats.parquet.reader import ParquetFeed
-from strand.feeds.formats.parquet.source import first_line, names_of
+from strand.feeds.formats.parquet.sources import first_line, names_of
 
 pytestmark = pytest.mark.python
 

@@ -1,0 +1,390 @@
+"""Columns of text: times in the zone of the profile, numbers, symbols."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.columns import (
+    CLOCK,
+    DATE,
+    DECIMAL,
+    EPOCH,
+    FAULT_NAME,
+    FAULT_NAMES,
+    FAULT_PRECISION,
+    FAULT_RANGE,
+    FAULT_SKIPPED,
+    FAULT_TEXT,
+    FAULT_TWICE,
+    LETTER_BYTES,
+    PATTERN,
+    STAMP,
+    ZONE_ALWAYS,
+    ZONE_NEVER,
+    Faults,
+    Letters,
+    Names,
+    Numbers,
+    TextColumn,
+    holds,
+)
+from strand.feeds.formats.csv.lines import Block
+from strand.feeds.formats.csv.profile import Match, SymbolRule
+from strand.feeds.mapping.clocks import CLOCKS, STAMPS, LocalTimes
+from strand.feeds.mapping.rules import FieldRule, Plus
+from strand.feeds.mapping.values import nearest_units
+from strand.symbols import name_problem
+from strand.zones import zone_named
+
+__all__ = ["Chosen", "NumberReader", "SymbolReader", "TimeReader"]
+
+_DIGIT: Final = re.compile(rb"\d")
+#: The rows of a block that are read.
+Chosen = npt.NDArray[np.uint32]
+
+
+class NumberReader:
+    """Reads the columns of one block after the other, and knows which rows of the block at hand were rounded."""
+
+    def __init__(self, *, rounds: bool) -> None:
+        self._rounds = rounds
+        self._rounded: list[npt.NDArray[np.int64]] = []
+
+    def begin(self) -> None:
+        """Starts a new pass: over another block, or over the same block for other ticks."""
+        self._rounded.clear()
+
+    @property
+    def has_rounded(self) -> bool:
+        return bool(self._rounded)
+
+    def rounded_rows(self) -> npt.NDArray[np.int64]:
+        """The rows in which a number was rounded; some of them may not be selected."""
+        return np.unique(np.concatenate(self._rounded)) if self._rounded else np.zeros(0, np.int64)
+
+    @staticmethod
+    def undefined(texts: frozenset[bytes], at: int, column: TextColumn, of: tuple[Faults, Chosen | None]) -> list[int]:
+        """The places of texts that stand for no value; their faults are taken back."""
+        faults, chosen = of
+        rows = np.arange(len(faults), dtype=np.uint32) if chosen is None else chosen
+        # A text that is a number, such as -1 or -999.99, was read as that number: no fault shows it.
+        numbers = [text for text in texts if _DIGIT.search(text) and len(text) <= LETTER_BYTES]
+        same = np.logical_or.reduce([holds(column, text, rows) for text in numbers]) if numbers else ()
+        found = np.flatnonzero(same).tolist()
+        faults[found] = np.where(faults[found] >> 8 == at, 0, faults[found])
+        for place in np.flatnonzero((faults == (at << 8 | FAULT_RANGE)) | (faults == (at << 8 | FAULT_TEXT))).tolist():
+            if column.text(place if chosen is None else int(chosen[place])).strip() in texts:
+                faults[place] = 0
+                found.append(place)
+        return found
+
+    def read(
+        self, numbers: Numbers, at: int, column: TextColumn, out: npt.NDArray[Any], of: tuple[Faults, Chosen | None]
+    ) -> None:
+        """A column of numbers.
+
+        ``of``: the faults, one a number, and the rows that are read (None: all).
+        """
+        faults, chosen = of
+        bad = numbers.read(column, at, out, faults, chosen)
+        if not bad or not self._rounds or numbers.form != DECIMAL:
+            return
+        places = np.flatnonzero(faults == (at << 8 | FAULT_PRECISION))
+        rows = places if chosen is None else chosen[places].astype(np.int64)
+        for place, row in zip(places.tolist(), rows.tolist(), strict=True):
+            text = column.text(row).strip()
+            if numbers.point:
+                text = text.replace(numbers.group or b" ", b"").replace(numbers.point, b".")
+            units = nearest_units(text, numbers.scale)
+            if units is None or not numbers.lowest <= units <= numbers.highest:
+                faults[place] = at << 8 | FAULT_RANGE
+                continue
+            if units == 0:
+                continue  # a size or price may not become 0, which means something else: the fault stays
+            out[place] = units
+            faults[place] = 0
+        self._rounded.append(rows)
+
+
+_DAY_NS: Final = 86_400_000_000_000
+_HOUR_NS: Final = 3_600_000_000_000
+_EPOCH_SCALE: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class _TimeColumn:
+    field: str
+    column: int
+    numbers: Numbers
+    local: bool
+    of_day: bool
+    undefined: frozenset[bytes]
+    plus: Plus | None
+    clocks: LocalTimes
+
+
+class TimeReader:
+    """Reads the columns of times of one file. ``sample``: the first text of each column, which tells how it is written.
+    ``place``: where a column is that is read, by its names. ``date``: of times of day, where no column has it."""
+
+    def __init__(
+        self,
+        found: Match,
+        rules: Sequence[FieldRule],
+        sample: Mapping[int, str],
+        *,
+        date: dt.date | None,
+        place: Callable[[tuple[str, ...]], int],
+        numbers: NumberReader,
+    ) -> None:
+        self._found = found
+        self._date = date
+        self._place = place
+        self._numbers = numbers
+        self._columns = [self._column(rule, sample) for rule in rules]
+        days = found.profile.date_columns
+        self._day_column = place(days) if days else None
+        #: True if times are of a day that only ``date`` could give.
+        self.needs_date = self._day_column is None and any(time.of_day for time in self._columns)
+
+    def read(self, block: Block, faults: Faults, chosen: Chosen | None) -> dict[str, npt.NDArray[np.int64]]:
+        """The times of a block's rows, by field."""
+        return {time.field: self._read(time, block, faults, chosen) for time in self._columns}
+
+    def is_decimal(self, column: int) -> bool:
+        """True if a column holds times that are decimals."""
+        return any(time.column == column and time.numbers.form == DECIMAL for time in self._columns)
+
+    def _column(self, rule: FieldRule, sample: Mapping[int, str]) -> _TimeColumn:
+        """Form of a time: the first of the profile's forms that the column's first time agrees with."""
+        at = self._place(rule.columns)
+        empty = 0 if rule.empty else None
+        for unit in rule.unit:
+            of_day = unit == "clock" or rule.since == "midnight"
+            highest = _DAY_NS - 1 if of_day else (1 << 63) - 1 - 2 * _DAY_NS
+            pattern = b""
+            if rule.format is not None:
+                form, scale, pattern = PATTERN, 0, rule.format.text
+            elif unit == "auto":
+                form, scale = EPOCH, 0
+            elif unit in _EPOCH_SCALE:
+                form, scale = DECIMAL, _EPOCH_SCALE[unit]
+            else:
+                form, scale = (CLOCK if unit == "clock" else STAMP), rule.digits
+            # An empty time becomes -1, which no time of day is.
+            point, group = self._found.profile.marks if form == DECIMAL else (b"", b"")
+            numbers = Numbers(
+                form, scale, 0, highest, empty=None if empty is None else -1, pattern=pattern, point=point, group=group
+            )
+            if rule.format is not None:
+                numbers = replace(numbers, zone=ZONE_ALWAYS if rule.format.has_zone else ZONE_NEVER)
+            elif unit == "stamp" and self._found.profile.zone != "UTC":
+                zoned = replace(numbers, zone=ZONE_ALWAYS)
+                says_zone = at in sample and _reads(zoned, sample[at])
+                numbers = zoned if says_zone else replace(numbers, zone=ZONE_NEVER)
+            local = of_day or numbers.zone == ZONE_NEVER
+            undefined = frozenset(text.encode() for text in rule.undefined)
+            clocks = LocalTimes(self._found.profile.zone, self._found.profile.ambiguous)
+            plus = rule.plus
+            if plus is not None and plus.columns:
+                if self._found.column(plus.columns) is None:
+                    plus = None
+                else:
+                    self._place(plus.columns)
+            found = _TimeColumn(rule.field, at, numbers, local, of_day, undefined, plus, clocks)
+            if unit == rule.unit[-1] or _reads(numbers, sample.get(at, "")):
+                return found
+        raise AssertionError(rule)
+
+    def _read(self, time: _TimeColumn, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
+        values = np.zeros(len(faults), np.int64)
+        self._numbers.read(time.numbers, time.column, block.columns[time.column], values, (faults, chosen))
+        if time.undefined:
+            none = self._numbers.undefined(time.undefined, time.column, block.columns[time.column], (faults, chosen))
+            values[none] = -1
+        missing = None if time.numbers.empty is None and not time.undefined else values < 0
+        if time.plus is not None:
+            values += self._added(time.plus, block, faults, chosen)
+        if time.local:
+            if time.of_day:
+                values += self._days(block, faults, chosen)
+            values = self._to_utc(time, values, faults, missing)
+        if missing is not None:
+            values[missing] = 0
+        if len(values) and values.min() < 0:  # in the first hours of 1970 somewhere east of Greenwich
+            early = values < 0
+            values[early] = 0
+            faults[early & (faults == 0)] = time.column << 8 | FAULT_RANGE
+        return values
+
+    def _added(self, plus: Plus, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
+        if not plus.columns:
+            return np.full(len(faults), plus.ns[0][1], np.int64)
+        at = self._place(plus.columns)
+        if not plus.ns:
+            below = np.zeros(len(faults), np.int64)
+            Numbers(DECIMAL, 0, 0, 999_999_999, empty=0).read(block.columns[at], at, below, faults, chosen)
+            return below
+        codes = np.zeros(len(faults), np.uint8)
+        encoding = self._found.encoding
+        letters = Letters(({text.encode(encoding): code for code, (text, _) in enumerate(plus.ns)}, None))
+        letters.read(block.columns[at], at, [codes], faults, chosen)
+        spans = np.array([ns for _, ns in plus.ns], np.int64)
+        return spans[np.minimum(codes, len(spans) - 1)]
+
+    def _days(self, block: Block, faults: Faults, chosen: Chosen | None) -> Any:
+        if self._day_column is not None:
+            days = np.zeros(len(faults), np.int64)
+            form = self._found.profile.date_format
+            numbers = Numbers(DATE) if form is None else Numbers(PATTERN, pattern=form.text)
+            numbers.read(block.columns[self._day_column], self._day_column, days, faults, chosen)
+            return days
+        return 0 if self._date is None else (self._date - dt.date(1970, 1, 1)).days * _DAY_NS
+
+    def _to_utc(
+        self, time: _TimeColumn, wall: npt.NDArray[np.int64], faults: Faults, missing: npt.NDArray[np.bool_] | None
+    ) -> npt.NDArray[np.int64]:
+        """Clock times of the profile's zone, as ns since 1970 as if they were UTC, to UTC."""
+        if self._date is None and self.needs_date:
+            return wall
+        found, bad = time.clocks.to_utc(wall, faults if missing is None else np.where(missing, 1, faults))
+        if bad is not None:
+            wrong = (bad != 0) & (faults == 0)
+            faults[wrong] = (time.column << 8) | bad[wrong].astype(np.uint16)
+        return found
+
+    def local_days(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The days of times in UTC by the profile's zone, as numbers that rise with them."""
+        zone = zone_named(self._found.profile.zone)
+        hours, places = np.unique(times // _HOUR_NS, return_inverse=True)
+        days = [dt.datetime.fromtimestamp(hour * 3600, zone).date().toordinal() for hour in hours.tolist()]
+        return np.array(days, np.int64)[places]
+
+    def cure(self, column: int, fault: int) -> str:
+        """Advice for a fault in a column of times, to follow the fault's text; empty where there is none."""
+        time = next((time for time in self._columns if time.column == column), None)
+        if fault == FAULT_TEXT:
+            return self._forms(column, time)
+        zone = self._found.profile.zone
+        if time is not None and fault == FAULT_RANGE and time.numbers.form in (CLOCK, STAMP, PATTERN):
+            return (
+                "; dates are from 1970 to 2261, clocks from 00:00:00 to 23:59:59: 24:00 and leap seconds are not read"
+            )
+        if fault == FAULT_TWICE:
+            return (
+                f": the clocks of {zone} go back then, and the order of the lines does not show which one it is; give "
+                'ambiguous = "earliest" or "latest" under [time]'
+            )
+        if fault == FAULT_SKIPPED:
+            return f": the clocks of {zone} go forward over it; give the zone that the file has under [time]"
+        return ""
+
+    def _forms(self, column: int, time: _TimeColumn | None) -> str:
+        """The forms that a column of times or dates could have."""
+        if time is None:
+            example = (
+                'a date is 20260928 or 2026-09-28; give date_format under [time] for other forms, as in "%d.%m.%Y"'
+            )
+            return f"; {example}" if column == self._day_column else ""
+        if time.numbers.form == PATTERN:
+            return f"; format is {time.numbers.pattern.decode()!r}"
+        if time.numbers.form in (CLOCK, STAMP):
+            return f"; {CLOCKS if time.numbers.form == CLOCK else STAMPS}"
+        return f'; for stamps and clocks give unit = "stamp" or "clock": {STAMPS}'
+
+    def unresolved(self) -> int | None:
+        """Column whose last rows, at the file's end, lie in an hour that comes twice, with no second pass."""
+        return next((time.column for time in self._columns if time.local and time.clocks.is_open), None)
+
+
+def _reads(numbers: Numbers, text: str) -> bool:
+    try:
+        numbers.one(text.strip().encode())
+    except ValueError:
+        return False
+    return True
+
+
+#: Of a row that has a fault already.
+_NO_PAIR: Final = 0xFFFFFFFFFFFFFFFF
+
+
+class SymbolReader:
+    """Indices of the symbols of one file, in the order in which they first appear. ``names``: what they are called."""
+
+    def __init__(
+        self, rule: SymbolRule, place: Callable[[tuple[str, ...]], int], encoding: str, max_symbols: int
+    ) -> None:
+        self.names: list[str] = []
+        self._column = place(rule.columns) if rule.columns else None
+        self._suffix = place(rule.suffix) if rule.suffix else None
+        self._encoding, self._max_symbols = encoding, max_symbols
+        self._texts = Names(max_symbols) if rule.columns else None
+        self._suffixes = Names(max_symbols) if rule.suffix else None
+        self._no_names: list[int] = []
+        self._joined: dict[int, int] = {}  # by name and suffix: the symbol
+
+    def read(self, block: Block) -> tuple[npt.NDArray[np.uint32] | None, Faults]:
+        """An index a row, None where there is no column of symbols, and the rows' faults."""
+        faults = np.zeros(block.rows, np.uint16)
+        if self._texts is None or self._column is None:
+            return None, faults
+        ids = np.zeros(block.rows, np.uint32)
+        self._texts.read(block.columns[self._column], self._column, ids, faults)
+        if self._suffixes is not None and self._suffix is not None:
+            self._join(block, ids, faults, self._suffix)
+            return ids, faults
+        for text in self._texts.all()[len(self.names) :]:
+            name = text.decode(self._encoding, "surrogateescape")  # which no name has
+            if name_problem(name):
+                self._no_names.append(len(self.names))
+                name = ""
+            self.names.append(name)
+        if self._no_names:
+            faults[np.isin(ids, self._no_names) & (faults == 0)] = self._column << 8 | FAULT_NAME
+        return ids, faults
+
+    def _join(self, block: Block, ids: npt.NDArray[np.uint32], faults: Faults, at: int) -> None:
+        """Makes ``ids``: those of names, and those of names with their suffix, which may be empty."""
+        assert self._suffixes is not None
+        assert self._texts is not None
+        assert self._column is not None
+        suffixes, bad = np.zeros(block.rows, np.uint32), np.zeros(block.rows, np.uint16)
+        self._suffixes.read(block.columns[at], at, suffixes, bad)
+        empty = holds(block.columns[at], b"", np.arange(block.rows, dtype=np.uint32))
+        wrong = (bad != 0) & ~empty & (faults == 0)
+        faults[wrong] = bad[wrong]
+        pairs = ids.astype(np.uint64) << np.uint64(32) | np.where(empty, 0, suffixes.astype(np.uint64) + np.uint64(1))
+        pairs[faults != 0] = np.uint64(_NO_PAIR)
+        distinct, starts, places = np.unique(pairs, return_index=True, return_inverse=True)
+        symbols = np.zeros(len(distinct), np.uint32)
+        for number in np.argsort(starts).tolist():  # in the order in which they appear
+            pair = int(distinct[number])
+            if pair == _NO_PAIR:
+                continue
+            if pair not in self._joined:
+                name = self._name(pair >> 32, pair & 0xFFFFFFFF)
+                fault = FAULT_NAME if name_problem(name) else FAULT_NAMES if self._is_full() else 0
+                if fault:
+                    faults[(places == number) & (faults == 0)] = self._column << 8 | fault
+                    continue
+                self._joined[pair] = len(self.names)
+                self.names.append(name)
+            symbols[number] = self._joined[pair]
+        ids[:] = symbols[places]
+
+    def _is_full(self) -> bool:
+        return len(self.names) >= self._max_symbols
+
+    def _name(self, text: int, suffix: int) -> str:
+        assert self._suffixes is not None
+        assert self._texts is not None
+        parts = [self._texts.all()[text], *([self._suffixes.all()[suffix - 1]] if suffix else [])]
+        return b" ".join(parts).decode(self._encoding, "surrogateescape")

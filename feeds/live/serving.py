@@ -1,0 +1,211 @@
+"""Sending a recorded ITCH file as MoldUDP64 on two lines, with faults on demand: the partner of a live feed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from strand.binding.live import LineOptions, Sender
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.feeds.formats.itch.reader import recognise
+from strand.feeds.io.address import Address, ipv4, parse_address
+from strand.feeds.io.streams import open_stream
+
+__all__ = ["Faults", "ServeOptions", "serve"]
+
+_CHUNK: Final = 1 << 20
+_HEAD_BYTES: Final = 16
+_SLICE_NS: Final = 100_000_000
+_MIN_PACKET: Final = 300
+_MAX_PACKET: Final = 9216
+#: Options that the sender takes as they are.
+_AS_THEY_ARE: Final = (
+    "packet_bytes", "reorder_depth", "seed", "rate", "history_messages", "history_bytes", "request_rate",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Shares of a line's packets, each from 0 to 1: lost; kept back behind later ones; sent a second time, later."""
+
+    loss: float = 0.0
+    reorder: float = 0.0
+    duplicate: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("loss", "reorder", "duplicate"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigurationError(f"{name}: {getattr(self, name)!r} is not a share from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """Options of the sender.
+
+    ``line``: HOST:PORT of a line, or of two, A and B, on 127.0.0.0/8 unless ``allow_remote``. ``rerequest``: where
+    requests for retransmission are answered, None: nowhere. ``rate``: messages a second; else ``speed`` times the
+    file's own pace; both 0: as fast as it goes. ``gather_s``: messages due within it share packets of at most
+    ``packet_bytes`` UDP payload. ``faults`` of A and B, drawn from ``seed``; a packet kept back goes out 1 to
+    ``reorder_depth`` packets later.
+    ``history_messages``, ``history_bytes``: what can be asked for again; ``request_rate``: answers a second, at most.
+    ``end_repeats`` session ends are sent, ``end_pause_s`` apart and then twice as long each time: a receiver whose
+    buffer is full hears one later. Requests are answered for ``linger_s`` after the last.
+    """
+
+    line: str | Address | Sequence[str | Address]
+    rerequest: str | Address | None = None
+    session: str = "STRAND0001"
+    rate: float = 0.0
+    speed: float = 1.0
+    gather_s: float = 100e-6
+    packet_bytes: int = 1400
+    heartbeat_s: float = 1.0
+    faults: tuple[Faults, Faults] = field(default_factory=lambda: (Faults(), Faults()))
+    reorder_depth: int = 4
+    seed: int = 1
+    history_messages: int = 1 << 20
+    history_bytes: int = 64 << 20
+    request_rate: float = 20_000.0
+    end_repeats: int = 6
+    end_pause_s: float = 0.02
+    linger_s: float = 0.0
+    allow_remote: bool = False
+    interface: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("rate", 0, 1e9), ("speed", 0, 1e9), ("gather_s", 0, 1), ("heartbeat_s", 1e-3, 3600),
+            ("packet_bytes", _MIN_PACKET, _MAX_PACKET), ("reorder_depth", 1, 64), ("seed", 0, 2**64 - 1),
+            ("history_messages", 1, 1 << 28), ("history_bytes", 1 << 16, 1 << 34), ("request_rate", 0, 1e9),
+            ("end_repeats", 1, 10), ("end_pause_s", 0, 10), ("linger_s", 0, 3600),
+        ):  # fmt: skip
+            if not low <= getattr(self, name) <= high:
+                raise ConfigurationError(f"{name}: {getattr(self, name)!r} is not from {low:g} to {high:g}")
+        if not self.session.isascii() or not 0 < len(self.session) <= 10:
+            raise ConfigurationError(f"session: {self.session!r} is not of 1 to 10 ASCII characters")
+        if not 1 <= len(self.lines) <= 2:
+            raise ConfigurationError(f"line: {len(self.lines)} of them: give one, or two, A and B")
+        for address in self.lines:
+            if address.port == 0:
+                raise ConfigurationError(f"line: {address} has no port to send to")
+            if not (address.is_loopback or self.allow_remote):
+                raise ConfigurationError(f"line: {address} is not on this machine; allow_remote permits that")
+
+    @property
+    def lines(self) -> list[Address]:
+        """Addresses of the lines, one or two."""
+        given = [self.line] if isinstance(self.line, str | Address) else self.line
+        return [parse_address(each, "line") for each in given]
+
+
+def serve(
+    path: str | os.PathLike[str],
+    options: ServeOptions,
+    *,
+    stop: threading.Event | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Sends an ITCH 5.0 file, compressed or not; returns what was sent.
+
+    ``stop`` ends it early, with the session's end. ``progress`` is called with the messages sent.
+    The result: ``messages``, ``packets``, ``heartbeats``, requests and answers, ``seconds`` that sending them took,
+    ``late_ns`` (the most a message went out after it was due), and by line what was sent and ``lost_ranges`` as
+    [from, to) pairs.
+
+    Raises FormatError or TruncatedFeedError for a file that is no whole ITCH 5.0, FeedError.
+    """
+    with contextlib.ExitStack() as stack:
+        sender = _sender(stack, options)
+        stream = open_stream(path)
+        stack.callback(stream.close)
+        begun = time.monotonic()
+        try:
+            rest = _send_all(sender, stream, path, stop, progress)
+            seconds = time.monotonic() - begun
+            for repeat in range(options.end_repeats):
+                if repeat:
+                    sender.idle(round(options.end_pause_s * 1e9 * 2 ** (repeat - 1)))
+                sender.end()
+            until = time.monotonic() + options.linger_s
+            while (left := until - time.monotonic()) > 0 and not (stop is not None and stop.is_set()):
+                sender.idle(min(round(left * 1e9), _SLICE_NS))
+        except OSError as error:
+            raise FeedError(f"cannot be sent: {error.strerror}", path=os.fspath(path)) from error
+    if rest:
+        raise TruncatedFeedError(
+            "the file ends inside a message; what was before it was sent",
+            path=os.fspath(path),
+            offset=stream.bytes_out - rest,
+        )
+    lines = {
+        name: {**sender.line_counts(at), "lost_ranges": sender.lost(at)}
+        for at, name in enumerate("ab"[: len(options.lines)])
+    }
+    return {"path": os.fspath(path), "session": options.session, "seconds": seconds, **sender.counts(), "lines": lines}
+
+
+def _send_all(sender: Sender, stream: Any, path: Any, stop: Any, progress: Any) -> int:
+    """Bytes left over at the end: part of a message."""
+    buffer = bytearray(_CHUNK + 512)
+    view = memoryview(buffer)
+    filled = 0
+    if not recognise(stream.head(_HEAD_BYTES)):
+        raise FormatError("does not start with an ITCH 5.0 message", path=path, offset=0)
+    while got := stream.readinto(view[filled : filled + _CHUNK]):
+        filled += got
+        done = 0
+        complete = False
+        while not complete:
+            try:
+                used, complete = sender.send(view[done:filled], _SLICE_NS)
+            except FormatError as error:
+                raise FormatError(str(error), path=path, offset=error.offset) from None
+            done += used
+            if progress is not None:
+                progress(sender.counts()["messages"])
+            if stop is not None and stop.is_set():
+                return 0
+        left = filled - done
+        view[:left] = bytes(view[done:filled])
+        filled = left
+    # Two zero bytes end a file whose lengths are true.
+    return 0 if bytes(view[:filled]) in (b"", b"\0\0") else filled
+
+
+def _sender(stack: contextlib.ExitStack, options: ServeOptions) -> Sender:
+    lines = []
+    for at, address in enumerate(options.lines):
+        sock = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC))
+        if options.interface is not None:
+            local = socket.inet_aton(ipv4(options.interface, "interface"))
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, local)
+        faults = options.faults[at]
+        lines.append(
+            LineOptions(sock.fileno(), address.packed, address.port, faults.loss, faults.reorder, faults.duplicate)
+        )
+    request_fd = -1
+    if options.rerequest is not None:
+        server = parse_address(options.rerequest, "rerequest")
+        if not (server.is_loopback or options.allow_remote):
+            raise ConfigurationError(f"rerequest: {server} is not on this machine only; allow_remote permits that")
+        sock = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC))
+        try:
+            sock.bind((server.host, server.port))
+        except OSError as error:
+            raise FeedError(f"requests cannot be served at {server}: {error.strerror}") from error
+        request_fd = sock.fileno()
+    return Sender(
+        lines,
+        session=options.session.encode("ascii"),
+        speed=0.0 if options.rate else options.speed,
+        gather_ns=round(options.gather_s * 1e9),
+        heartbeat_ns=round(options.heartbeat_s * 1e9),
+        request_fd=request_fd,
+        **{name: getattr(options, name) for name in _AS_THEY_ARE},
+    )

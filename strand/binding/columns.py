@@ -1,0 +1,427 @@
+"""Columns of text and numbers into fields of ticks, and counts of ticks, one column a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.gate import made
+from strand.binding.memory import owned
+from strand.ticks import TICK, empty
+
+__all__ = [
+    "CLOCK",
+    "DATE",
+    "DECIMAL",
+    "EPOCH",
+    "FAULT_FALLS",
+    "FAULT_PRECISION",
+    "FAULT_RANGE",
+    "FAULT_SKIPPED",
+    "FAULT_TEXT",
+    "FAULT_TWICE",
+    "FAULT_WORDS",
+    "HEX",
+    "ID",
+    "LETTER_BYTES",
+    "LETTER_TARGETS",
+    "MAX_LETTERS",
+    "PATTERN",
+    "STAMP",
+    "ZONE_ALWAYS",
+    "ZONE_MAY",
+    "ZONE_NEVER",
+    "Faults",
+    "Field",
+    "Letters",
+    "Names",
+    "Numbers",
+    "Seen",
+    "TextColumn",
+    "TickCounts",
+    "Whole",
+    "blank_ticks",
+    "count_by_symbol",
+    "count_byte",
+    "holds",
+    "line_ends",
+    "look_up",
+    "value_ticks",
+    "whole",
+]
+
+DECIMAL: Final[int] = lib.SD_FORM_DECIMAL
+ID: Final[int] = lib.SD_FORM_ID
+EPOCH: Final[int] = lib.SD_FORM_EPOCH
+CLOCK: Final[int] = lib.SD_FORM_CLOCK
+STAMP: Final[int] = lib.SD_FORM_STAMP
+DATE: Final[int] = lib.SD_FORM_DATE
+HEX: Final[int] = lib.SD_FORM_HEX
+PATTERN: Final[int] = lib.SD_FORM_PATTERN
+ZONE_MAY: Final[int] = lib.SD_ZONE_MAY
+ZONE_NEVER: Final[int] = lib.SD_ZONE_NEVER
+ZONE_ALWAYS: Final[int] = lib.SD_ZONE_ALWAYS
+
+#: The longest text a table of letters may hold.
+LETTER_BYTES: Final[int] = lib.SD_LETTER_BYTES
+#: The most texts in the tables of one column, and the most tables.
+MAX_LETTERS: Final[int] = lib.SD_LETTERS
+LETTER_TARGETS: Final[int] = lib.SD_LETTER_TARGETS
+
+FAULT_PRECISION: Final[int] = lib.SD_FAULT_PRECISION
+FAULT_RANGE: Final[int] = lib.SD_FAULT_RANGE
+FAULT_NAME: Final[int] = lib.SD_FAULT_NAME
+FAULT_NAMES: Final[int] = lib.SD_FAULT_NAMES
+FAULT_TEXT: Final[int] = lib.SD_FAULT_TEXT
+FAULT_TWICE: Final[int] = lib.SD_FAULT_TWICE
+FAULT_SKIPPED: Final[int] = lib.SD_FAULT_SKIPPED
+FAULT_FALLS: Final[int] = lib.SD_FAULT_FALLS
+
+FAULT_WORDS: Final[Mapping[int, str]] = {
+    lib.SD_FAULT_EMPTY: "empty",
+    lib.SD_FAULT_TEXT: "not of its form",
+    lib.SD_FAULT_PRECISION: "too precise",
+    lib.SD_FAULT_RANGE: "out of range",
+    lib.SD_FAULT_UNKNOWN: "unknown value",
+    lib.SD_FAULT_NAMES: "one name too many",
+    lib.SD_FAULT_NAME: "no symbol's name",
+    lib.SD_FAULT_TWICE: "a local time that comes twice",
+    lib.SD_FAULT_SKIPPED: "a local time that does not exist",
+    lib.SD_FAULT_FALLS: "below the running total before it",
+}
+
+#: A word a row: the column's number in the high byte, a key of FAULT_WORDS in the low one; 0: all is well.
+Faults = npt.NDArray[np.uint16]
+Whole = npt.NDArray[np.int64]
+
+_I64: Final = (1 << 63) - 1
+
+
+class TextColumn:
+    """A column in Arrow's layout: ``offsets`` (int32, one more than rows) into ``data``; it must outlive this."""
+
+    def __init__(self, offsets: Any, data: Any, *, rows: int, first: int = 0) -> None:
+        self.rows = rows
+        self._offsets = ffi.from_buffer("int32_t[]", offsets)
+        self._first = first
+        self._data = ffi.from_buffer("uint8_t[]", data if data is not None else b"\0")
+
+    def cells(self, chosen: npt.NDArray[np.uint32] | None) -> Any:
+        """The struct of all its rows, or of the chosen ones."""
+        cells = ffi.new("sd_cells *")
+        cells.offsets = self._offsets + self._first
+        cells.bytes = self._data
+        if chosen is None:
+            cells.count = self.rows
+        else:
+            cells.rows = ffi.from_buffer("uint32_t[]", chosen)
+            cells.count = len(chosen)
+        return cells
+
+    def text(self, row: int) -> bytes:
+        """Text of one field, as it lies in the file."""
+        at, end = self._offsets[self._first + row], self._offsets[self._first + row + 1]
+        return bytes(ffi.buffer(self._data + at, end - at))
+
+
+def _aim(target: Any, out: npt.NDArray[Any]) -> None:
+    """Points a target at a one-dimensional array, contiguous or a field of records."""
+    target.out = ffi.cast("uint8_t *", out.ctypes.data)
+    target.stride = out.strides[0]
+    target.width = out.dtype.itemsize
+
+
+def _target(out: npt.NDArray[Any]) -> Any:
+    target = ffi.new("sd_target *")
+    _aim(target, out)
+    return target
+
+
+def _check(out: npt.NDArray[Any], cells: Any, faults: Faults) -> None:
+    if len(out) != cells.count or len(faults) != cells.count or not faults.flags.c_contiguous:
+        raise ValueError(f"{cells.count} rows, {len(out)} places and {len(faults)} faults")
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Rule for reading a column's text as a number. ``form``, ``scale``, ``pattern``, ``point`` and ``group`` are as in
+    csrc/codec/text/decimal.h."""
+
+    form: int
+    scale: int = 0
+    lowest: int = -_I64
+    highest: int = _I64
+    empty: int | None = None
+    zero: int = 0
+    hash: bool = False
+    zone: int = ZONE_MAY
+    pattern: bytes = b""
+    point: bytes = b""
+    group: bytes = b""
+
+    def _rule(self) -> Any:
+        rule = ffi.new("sd_number_rule *")
+        rule.form, rule.scale, rule.lowest, rule.highest = self.form, self.scale, self.lowest, self.highest
+        rule.empty, rule.allow_empty = self.empty or 0, self.empty is not None
+        rule.zero, rule.hash, rule.zone = self.zero, self.hash, self.zone
+        rule.pattern, rule.pattern_bytes = ffi.from_buffer("uint8_t[]", self.pattern), len(self.pattern)
+        if self.point or self.group:
+            rule.point, rule.group = ord(self.point or b"."), ord(self.group or b"\0")
+        return rule
+
+    def read(
+        self,
+        column: TextColumn,
+        number: int,
+        out: npt.NDArray[Any],
+        faults: Faults,
+        chosen: npt.NDArray[np.uint32] | None = None,
+    ) -> int:
+        """Fills ``out``; column ``number`` is noted in ``faults``. Returns how many rows have one."""
+        cells = column.cells(chosen)
+        _check(out, cells, faults)
+        target = _target(out)
+        return int(lib.sd_numbers(cells, self._rule(), number, target, ffi.from_buffer("uint16_t[]", faults)))
+
+    def one(self, text: bytes) -> int:
+        """The number a single field stands for. Raises ValueError with one of FAULT_WORDS."""
+        value = ffi.new("int64_t *")
+        fault = lib.sd_number(text, len(text), self._rule(), value)
+        if fault:
+            raise ValueError(FAULT_WORDS[fault])
+        return int(value[0])
+
+
+class Letters:
+    """Tables of texts (at most ``LETTER_BYTES`` each) that stand for small numbers, one table a field that is filled.
+
+    Each comes with the number for all other texts, None: they are a fault.
+    """
+
+    def __init__(self, *tables: tuple[Mapping[bytes, int], int | None]) -> None:
+        texts = dict.fromkeys(text for table, _ in tables for text in table)
+        if not 1 <= len(tables) <= LETTER_TARGETS or len(texts) > MAX_LETTERS:
+            raise ValueError(f"at most {MAX_LETTERS} texts and {LETTER_TARGETS} tables")
+        if any(len(text) > LETTER_BYTES for text in texts):
+            raise ValueError(f"a text is longer than {LETTER_BYTES} bytes")
+        self._otherwise = ffi.new("int32_t[]", [-1 if otherwise is None else otherwise for _, otherwise in tables])
+        self._entries = ffi.new("sd_letter[]", max(len(texts), 1))
+        for entry, text in zip(self._entries, texts, strict=False):
+            ffi.memmove(entry.text, text, len(text))
+            entry.length = len(text)
+            for at, (table, _) in enumerate(tables):
+                entry.values[at] = table.get(text, self._otherwise[at])
+        self._texts = len(texts)
+        self._tables = len(tables)
+
+    def read(
+        self,
+        column: TextColumn,
+        number: int,
+        outs: Sequence[npt.NDArray[Any]],
+        faults: Faults,
+        chosen: npt.NDArray[np.uint32] | None = None,
+    ) -> int:
+        """Reads as ``Numbers.read``, for each table into the array at its place."""
+        cells = column.cells(chosen)
+        targets = ffi.new("sd_target[]", self._tables)
+        for target, out in zip(targets, outs, strict=True):
+            _check(out, cells, faults)
+            if out.dtype.itemsize > 4:
+                raise ValueError("a text can stand for at most four bytes")
+            _aim(target, out)
+        words = ffi.from_buffer("uint16_t[]", faults)
+        return int(
+            lib.sd_letters(cells, self._entries, self._texts, self._otherwise, number, targets, self._tables, words)
+        )
+
+
+class Names:
+    """Names by the order in which they first appear, at most ``capacity`` of them."""
+
+    def __init__(self, capacity: int) -> None:
+        names = made(lib.sd_names_new(capacity), "no memory for a table of names")
+        self._names = owned(names, lib.sd_names_free)
+        self._known: list[bytes] = []
+
+    def read(self, column: TextColumn, number: int, out: npt.NDArray[Any], faults: Faults) -> int:
+        """Fills ``out`` (u4) with indices. Returns how many rows have a fault."""
+        cells = column.cells(None)
+        _check(out, cells, faults)
+        if out.dtype.itemsize != 4:
+            raise ValueError("indices have four bytes")
+        target = _target(out)
+        return int(lib.sd_names_find(self._names, cells, number, target, ffi.from_buffer("uint16_t[]", faults)))
+
+    def all(self) -> list[bytes]:
+        """Every name so far."""
+        length = ffi.new("uint32_t *")
+        for index in range(len(self._known), lib.sd_names_count(self._names)):
+            text = lib.sd_names_get(self._names, index, length)
+            self._known.append(bytes(ffi.buffer(text, length[0])))
+        return self._known
+
+
+def holds(column: TextColumn, text: bytes, rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Mask of the rows that have this text (at most ``LETTER_BYTES``) in the column."""
+    found = np.zeros(len(rows), np.uint8)
+    Letters(({text: 1}, 0)).read(column, 0, [found], np.zeros(len(rows), np.uint16), rows)
+    return found.view(np.bool_)
+
+
+def blank_ticks(
+    blank: npt.NDArray[Any], first: int, event: Whole, recv: Whole, names: npt.NDArray[np.uint32] | None
+) -> npt.NDArray[Any]:
+    """Ticks (TICK) like ``blank``, an array of one, numbered from ``first``, with their times and indices of names.
+
+    Where ``event`` is 0, the event has the time of its receipt.
+    """
+    if len(event) != len(recv) or (names is not None and len(names) != len(recv)):
+        raise ValueError(f"{len(event)} times of events and {len(recv)} of receipts")
+    ticks = empty(len(recv))
+    out, like = (ffi.cast("sd_tick *", ffi.from_buffer(array.view(np.uint8))) for array in (ticks, blank))
+    times = (ffi.from_buffer("int64_t[]", values) for values in (event, recv))
+    indices = ffi.NULL if names is None else ffi.from_buffer("uint32_t[]", names)
+    lib.sd_blank_ticks(out, len(ticks), like, first, *times, indices)
+    return ticks
+
+
+def count_byte(data: bytes | memoryview, byte: int) -> int:
+    """Counts a byte; several times as fast as ``bytes.count`` where the byte is frequent."""
+    return int(lib.sd_count_byte(ffi.from_buffer("uint8_t[]", data), len(data), byte))
+
+
+def line_ends(data: bytes | memoryview) -> tuple[int, bool]:
+    r"""Counts the bytes ``\n``, and tells whether any is ``\r`` or a double quote."""
+    odd = ffi.new("int *")
+    return int(lib.sd_line_ends(ffi.from_buffer("uint8_t[]", data), len(data), odd)), bool(odd[0])
+
+
+_KINDS: Final[Mapping[str, int]] = {
+    "i1": lib.SD_VALUES_I8,
+    "i2": lib.SD_VALUES_I16,
+    "i4": lib.SD_VALUES_I32,
+    "i8": lib.SD_VALUES_I64,
+    "u1": lib.SD_VALUES_U8,
+    "u2": lib.SD_VALUES_U16,
+    "u4": lib.SD_VALUES_U32,
+    "u8": lib.SD_VALUES_U64,
+    "f8": lib.SD_VALUES_F64,
+}
+_WORD: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of ticks from numbers: integers, or float64 that are whole units of 1/``scale``.
+
+    ``values``, of native byte order and shape (rows,), may be from ``lowest`` to ``highest`` (a float's units) and are
+    multiplied by ``factor``; the products fit the field.
+    """
+
+    values: npt.NDArray[Any]
+    lowest: int
+    highest: int
+    factor: int = 1
+    scale: float = 1.0
+
+
+def whole(values: npt.NDArray[Any]) -> Field:
+    """Numbers that fit their field as they are: integers or letters (S1)."""
+    values = values.view(np.uint8) if values.dtype.kind == "S" else values
+    bounds = np.iinfo(values.dtype)
+    return Field(values, bounds.min, bounds.max)
+
+
+def value_ticks(
+    blank: npt.NDArray[Any], first: int, rows: int, fields: Mapping[str, Field]
+) -> tuple[npt.NDArray[Any], int]:
+    """Ticks (TICK), shape (rows,), like ``blank``, an array of one, numbered from ``first``, with those fields; and how
+    many are good: up to the first row with a value out of its bounds. The others are undefined."""
+    ticks = empty(rows)
+    columns = ffi.new("sd_values[]", len(fields))
+    kept = []
+    for column, (name, field) in zip(columns, fields.items(), strict=True):
+        if len(field.values) != rows:
+            raise ValueError(f"{len(field.values)} values of {name} for {rows} rows")
+        kind, values = _numbers(field.values)
+        kept.append(values)
+        at = "sequence_low" if name == "sequence" else name
+        dtype, column.at = TICK.fields[at][:2]  # type: ignore[index]
+        column.width = lib.SD_VALUES_SEQUENCE if name == "sequence" else dtype.itemsize
+        column.kind = kind
+        column.values = ffi.cast("void *", values.ctypes.data)
+        column.lowest = field.lowest & _WORD
+        column.more = field.highest - field.lowest
+        column.factor = field.factor & _WORD
+        column.scale = field.scale
+    out, like = (ffi.cast("sd_tick *", array.ctypes.data) for array in (ticks, blank))
+    return ticks, int(lib.sd_value_ticks(out, rows, like, first, columns, len(columns)))
+
+
+def look_up(
+    values: npt.NDArray[Any], table: npt.NDArray[np.uint32], none: int
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    """Looks integers up in a table by value. Returns the entries found, ``none`` for values without an entry, and the
+    rows that have one, in order."""
+    kind, numbers = _numbers(values)
+    found, rows = np.empty(len(values), np.uint32), np.empty(len(values), np.uint32)
+    n = lib.sd_look_up(
+        ffi.cast("void *", numbers.ctypes.data), kind, len(values), ffi.from_buffer("uint32_t[]", table), len(table),
+        none, ffi.from_buffer("uint32_t[]", found), ffi.from_buffer("uint32_t[]", rows),
+    )  # fmt: skip
+    return found, rows[:n]
+
+
+def _numbers(values: npt.NDArray[Any]) -> tuple[int, npt.NDArray[Any]]:
+    """The kind of numbers, and those at addresses that C may read them at."""
+    kind = _KINDS.get(values.dtype.str[1:])
+    if kind is None or not values.dtype.isnative or values.ndim != 1:
+        raise ValueError(f"an array of {values.dtype} of shape {values.shape} does not hold numbers of a known type")
+    return kind, np.require(values, requirements=["A", "C"])
+
+
+class TickCounts(NamedTuple):
+    """The ticks that a run has published: of kind order, trade and quote, and trades of size 0.
+
+    ``behind``: those whose receive time is before that of an earlier tick (one below 0 is none). One of them was
+    ``furthest_ns`` behind, the most of all: the tick at ``furthest_at``, counted from 0, of the symbol with the index
+    ``furthest_symbol``.
+    """
+
+    orders: int
+    trades: int
+    quotes: int
+    zero_sizes: int
+    behind: int
+    furthest_ns: int
+    furthest_at: int
+    furthest_symbol: int
+
+
+class Seen:
+    """Facts about a run's ticks so far."""
+
+    def __init__(self) -> None:
+        self.state = ffi.new("sd_seen *")
+
+    @property
+    def ticks(self) -> int:
+        """Number of ticks."""
+        return int(self.state.ticks)
+
+    def counts(self) -> TickCounts:
+        return TickCounts(**{name: int(getattr(self.state, name)) for name in TickCounts._fields})
+
+
+def count_by_symbol(ticks: npt.NDArray[Any], counts: npt.NDArray[np.int64], seen: Seen | None = None) -> None:
+    """Adds ``ticks``, of dtype ``strand.TICK``, to ``counts``, shape (n_symbols,) and contiguous, by their
+    ``instrument_id``; those of symbols beyond it are left out. Adds all of them to ``seen``."""
+    held = ffi.from_buffer("sd_tick[]", np.ascontiguousarray(ticks))
+    state = ffi.NULL if seen is None else seen.state
+    lib.sd_count_by_symbol(held, len(held), ffi.from_buffer("int64_t[]", counts), len(counts), state)

@@ -1,0 +1,598 @@
+"""Handlers that Python runs: functions of a batch, and objects, one a symbol."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Final, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.books import TradeMaker
+from strand.errors import ConfigurationError
+from strand.handlers.base import TradesHandler
+from strand.handlers.bound import BindContext, BoundPython, TickByTick
+from strand.handlers.compiled.called_again import FailedCall, trade_of
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, Tick, Timer, as_ticks, trades_by_place
+from strand.handlers.emitted import output_dtypes
+from strand.handlers.feed_trades import On, source_for
+from strand.handlers.host import (
+    STATES,
+    Events,
+    Timed,
+    TradesSite,
+    check_states,
+    stand,
+    tell_changes,
+    watches_of,
+    with_trades,
+)
+from strand.handlers.state import Parameters, check_runs, name_of, row_dtype
+from strand.options import named_options
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS
+from strand.validate import is_whole
+
+__all__ = [
+    "METHODS",
+    "OBJECT_ROW",
+    "HostedHandler",
+    "ObjectHandler",
+    "PythonHandler",
+    "batch_handler",
+    "functions_of",
+    "is_object_class",
+    "made_by",
+    "object_handler",
+]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HostedHandler(TradesHandler):
+    """A handler that Python runs: each symbol has functions of its own, from its first tick on."""
+
+    @property
+    def is_native(self) -> bool:
+        return False
+
+    @property
+    def needs_states(self) -> tuple[str, ...]:
+        """Methods that are called after another handler's row has changed."""
+        return ()
+
+    @property
+    def fails_as_a_whole(self) -> bool:
+        """True if a failed call does not say at which of its ticks, and writes to nothing but rows."""
+        return False
+
+    def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:  # noqa: ARG002 - as object handlers have it
+        """Way to call the handler for several symbols in turn, with trades of a maker; None: the handler takes
+        batches."""
+        return None
+
+    @abstractmethod
+    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:
+        """Returns the maker of the functions to call for a symbol in a run."""
+
+    def bind_functions(
+        self, context: BindContext, maker: TradeMaker | None
+    ) -> Callable[[Context, TradesSite], SymbolFunctions]:
+        """Binds the functions to the place where they run, with trades of a maker if they ask for any."""
+        functions_of = self.functions_in(context)
+        return lambda of_symbol, site: with_trades(functions_of(of_symbol), of_symbol, site, maker)
+
+    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
+        check_states(self.name, self.needs_states, {})
+        maker = context.maker_for(self.trades)
+        functions_of = self.bind_functions(context, maker)
+        return BoundPython(
+            name=self.name,
+            timers=self.timers,
+            ends=self.ends,
+            emitting=self,
+            host=lambda of_symbol, site: Timed(of_symbol, functions_of(of_symbol, site), site),
+            key=context.key,
+            params=None if self.params is None else self.params.records(self.name, context.table),
+            by_tick=self.by_tick(maker),
+        )
+
+
+OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], None]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PythonHandler(HostedHandler):
+    """A handler of functions that Python calls: ``on_ticks`` with a batch of ticks or trades, the others at timers and
+    at the end of a run."""
+
+    on_ticks: Callable[..., Any]
+    on_wake: Callable[..., None] | None = None
+    on_finish: Callable[..., None] | None = None
+
+    @property
+    def timers(self) -> bool:
+        return self.on_wake is not None
+
+    @property
+    def ends(self) -> bool:
+        return self.on_finish is not None
+
+    @property
+    def fails_as_a_whole(self) -> bool:
+        return True
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return tuple(each for each in (self.on_ticks, self.on_wake, self.on_finish) if each is not None)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """True if ``on_ticks`` takes no context."""
+        return not _takes(self.on_ticks, 4)
+
+    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
+        return self.functions_of
+
+    def call_again(self, call: FailedCall) -> None:
+        timer = Timer(self.name) if self.timers else None
+        context = Context(
+            self.name,
+            call.symbol,
+            call.key,
+            call.row[0],
+            params=call.params_of(self.name, self.params),
+            states={name: rows.dtype for name, rows in call.after.items()},
+            emit=_emits_nothing,
+            timer=timer,
+        )
+        context.after = call.after
+        if self.trades is not None:
+            context.trades = self._called_with(call)
+        if timer is not None:
+            timer.begin(call.tick["ts_recv"])
+        try:
+            self.functions_of(context).ticks(call.tick)
+        except FailedOnTick as failed:
+            raise (failed.__cause__ or failed) from None
+
+    def functions_of(self, context: Context) -> SymbolFunctions:
+        """Functions to call for the symbol of a context."""
+        plain = self._is_plain
+        call = _plain(self.on_ticks, context) if plain else _with_context(self.on_ticks, context)
+        return SymbolFunctions(
+            call if self.trades is None else _with_trades(call, context),
+            None if self.on_wake is None else _wake(self.on_wake, context),
+            None if self.on_finish is None else _finish(self.on_finish, context),
+            plain=self.on_ticks if plain else None,
+        )
+
+
+@named_options("batch_handler()")
+def batch_handler(
+    *,
+    state: Any,
+    params: Any = None,
+    name: str | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    on_wake: Callable[..., None] | None = None,
+    on_finish: Callable[..., None] | None = None,
+    on: On = "tick",
+) -> Callable[[OnTicks], PythonHandler]:
+    """Decorates a function that Python runs once per batch of one symbol's ticks.
+
+    The function is ``on_ticks(symbol, ticks, row)`` or ``on_ticks(symbol, ticks, row, ctx)``. ``ticks`` is an array of
+    shape (n,) of the symbol's records in order, read-only and valid during the call only. ``row`` is the symbol's row,
+    a numpy record to write into, and ``ctx`` its ``Context``. The function runs under the GIL.
+
+    Args:
+        state: The row, declared as for ``strand.handler``.
+        params: The parameters of each symbol, which ``ctx.params`` has, as for ``strand.handler``.
+        name: The handler's name; None: that of the function.
+        outputs: The dtypes of the records that ``ctx.emit`` emits, by name.
+        on_wake: ``on_wake(symbol, time, row)``, or with ``ctx`` as the last argument, called at the timers that
+            ``ctx.wake_at`` asks for. With it the function takes ``ctx``, and returns how many ticks it handled, those
+            before its timer; None: all.
+        on_finish: ``on_finish(symbol, row)``, or with ``ctx`` as the last argument, called at the end of a run, when
+            everything has been handled.
+        on: ``"tick"``, or ``"trade"``. Then the function is called as ``on_trades(symbol, trades, row)``, or with
+            ``ctx``. ``trades`` is an array of ``strand.ticks.TRADE`` of what the feed says are trades with a price.
+            Places in the batch, for ``emit`` and timers, and the number handled count those trades.
+
+    Raises:
+        ConfigurationError: If a row cannot be declared so, or if a function has other arguments. Also if the function
+            takes no ``ctx`` beside an ``on_wake``.
+    """
+    emitted = output_dtypes(outputs)
+    row = row_dtype(state)
+    parameters, source = Parameters.declared(params), source_for(on)
+
+    def wrap(function: OnTicks) -> PythonHandler:
+        called = name or name_of(function)
+        _check_arguments(called, function, f"on_{on}s", ("symbol", f"{on}s", "row"))
+        _check_arguments(called, on_wake, "on_wake", ("symbol", "time", "row"))
+        _check_arguments(called, on_finish, "on_finish", ("symbol", "row"))
+        if on_wake is not None and not _takes(function, 4):
+            raise ConfigurationError(
+                f"handler {called!r}: with on_wake it needs a context to ask for timers: write on_ticks(symbol, ticks, "
+                "row, ctx)"
+            )
+        return PythonHandler(
+            name=called,
+            state=row,
+            on_ticks=function,
+            on_wake=on_wake,
+            on_finish=on_finish,
+            params=parameters,
+            outputs=emitted,
+            trades=source,
+        )
+
+    return wrap
+
+
+def _emits_nothing(records: Any, at: Any, output: str | None) -> None:
+    """Stand-in for ``emit`` that drops the records."""
+
+
+def _plain(on_ticks: Callable[..., Any], context: Context) -> Call:
+    row = context.row
+
+    def call(ticks: npt.NDArray[Any]) -> None:
+        on_ticks(context.symbol, ticks, row)
+
+    return call
+
+
+def _with_context(on_ticks: Callable[..., Any], context: Context) -> Call:
+    row = context.row
+    if context.timer is None:
+
+        def call(ticks: npt.NDArray[Any]) -> None:
+            context.ticks = ticks
+            on_ticks(context.symbol, ticks, row, context)
+
+        return call
+
+    def call_timed(ticks: npt.NDArray[Any]) -> Any:
+        context.ticks = ticks
+        return on_ticks(context.symbol, ticks, row, context)
+
+    return call_timed
+
+
+def _with_trades(on_trades: Call, context: Context) -> Call:
+    """Calls with only the ticks that are trades, and converts the answer about trades to one about ticks."""
+
+    def call(ticks: npt.NDArray[Any]) -> Any:
+        places = np.flatnonzero(context.trades["size"] >= 0)
+        if not len(places):
+            return None
+        trades, after = context.trades[places], context.after
+        trades.flags.writeable = False
+        context.places = places
+        context.after = {name: rows[places] for name, rows in after.items()}
+        try:
+            said: Any = on_trades(trades)
+        except BaseException as error:
+            raise FailedOnTick(int(places[0])) from error
+        finally:
+            context.places, context.after = None, after
+        timer = context.timer
+        if timer is None:
+            return None
+        n = len(places)
+        handled = n if said is None else said
+        if not is_whole(handled) or not 0 <= handled <= n:
+            raise ConfigurationError(
+                f"handler {context.handler!r}: it returned {said!r} for {n} trades: return how many it handled, or None"
+            )
+        # Ticks that are no trades, up to the timer, or to the next trade, have been handled with those before them.
+        if handled == np.searchsorted(places, timer.end):
+            return timer.end
+        return int(places[handled]) if handled < n else len(ticks)
+
+    return call
+
+
+def _wake(on_wake: Callable[..., None], context: Context) -> Callable[[int], None]:
+    further = (context,) if _takes(on_wake, 4) else ()
+    return lambda time: on_wake(context.symbol, time, context.row, *further)
+
+
+def _finish(on_finish: Callable[..., None], context: Context) -> Callable[[], None]:
+    further = (context,) if _takes(on_finish, 3) else ()
+    return lambda: on_finish(context.symbol, context.row, *further)
+
+
+def _takes(function: Callable[..., Any], arguments: int) -> bool:
+    """Tells whether a function has at least ``arguments`` arguments that have to be given."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a built-in callable without a signature
+        return False
+    positional = [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len([p for p in positional if p.default is p.empty]) >= arguments
+
+
+def _check_arguments(name: str, function: Callable[..., Any] | None, what: str, given: tuple[str, ...]) -> None:
+    """Refuses a function that cannot be called with ``given``, or with the context behind them where it takes that."""
+    if function is None:
+        return
+    check_runs(name, function)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*given, *(("ctx",) if _takes(function, len(given) + 1) else ()))
+    except TypeError:
+        raise ConfigurationError(
+            f"handler {name!r}: its arguments are {signature}; write {what}({', '.join(given)}), or add ctx at the end"
+        ) from None
+
+
+#: Methods for ticks of one kind.
+BY_KIND: Final = {"on_order": KIND_ORDER, "on_quote": KIND_QUOTE, "on_status": KIND_STATUS}
+#: All methods that are called where they are defined.
+METHODS: Final = (*BY_KIND, *STATES, "on_trade", "on_day", "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
+
+#: State of an object handler that declares none.
+OBJECT_ROW = np.dtype([("ticks", "<i8")])
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ObjectHandler(HostedHandler):
+    """A handler of objects, one per symbol. ``factory``: their class, or a function that makes them. ``counts``: the
+    row is ``OBJECT_ROW``, in which ticks are counted for them."""
+
+    factory: Callable[..., Any]
+    counts: bool = False
+
+    @property
+    def needs_ticks(self) -> bool:
+        return True
+
+    @property
+    def timers(self) -> bool:
+        return hasattr(_made_by(self.factory), "on_wake")
+
+    @property
+    def ends(self) -> bool:
+        return hasattr(_made_by(self.factory), "on_finish")
+
+    @property
+    def needs_states(self) -> tuple[str, ...]:
+        return tuple(method for method in STATES if hasattr(self.factory, method))
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return (self.factory,)
+
+    def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:
+        return None if self.timers or self.needs_states else TickByTick(maker, self.counts)
+
+    def call_again(self, call: FailedCall) -> None:
+        context, thing = call.context, call.object
+        if context is None or thing is None:
+            raise ConfigurationError(
+                f"replay: handler {self.name!r} has no object of {call.symbol}: it failed at its start"
+            )
+        one = _one_of(thing)
+        with context.rehearsing(int(call.tick["ts_recv"][0]), call.row[0], call.after):
+            (tick,) = as_ticks(call.tick)
+            if one is not None:
+                one(tick)
+            if self.trades is not None and (trade := trades_by_place(trade_of(self.trades, call))):
+                thing.on_trade(trade[0])
+            for method, value in context.told:
+                method(value)
+
+    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
+        return lambda of_symbol: functions_of(made_by(self), self.name, self.counts, of_symbol)
+
+
+@overload
+def object_handler(cls: Callable[..., Any], /) -> ObjectHandler: ...
+@overload
+def object_handler(
+    *, state: Any = None, params: Any = None, name: str | None = None, outputs: Mapping[str, Any] | None = None
+) -> Callable[[Callable[..., Any]], ObjectHandler]: ...
+@named_options("object_handler()")
+def object_handler(
+    cls: Callable[..., Any] | None = None,
+    /,
+    *,
+    state: Any = None,
+    params: Any = None,
+    name: str | None = None,
+    outputs: Mapping[str, Any] | None = None,
+) -> ObjectHandler | Callable[[Callable[..., Any]], ObjectHandler]:
+    """Makes a handler of a class ``cls``: each symbol has an object of it, from its first tick on.
+
+    A class may also be given as a handler as it is. ``cls`` may be a ``functools.partial`` of a class, too, or another
+    function that makes objects. The objects of such a function cannot have ``on_wake``, ``on_finish`` or ``on_trade``.
+
+    Strand calls those of these methods that are defined. Ticks are ``strand.Tick``, trades ``strand.Trade``.
+
+    - ``on_start(ctx)``: before the first tick, with the symbol's ``Context``.
+    - ``on_tick(tick)``: for each tick; ``on_order``, ``on_quote`` and ``on_status`` for those of their kind.
+    - ``on_trade(trade)``: for what the feed says is a trade with a price.
+    - ``on_day(tick)``: before ``on_tick`` and those that follow it, for a clear record that begins a new day.
+    - ``on_book(top)``, ``on_bar(bar)``: after a book or bars before it in a chain have changed, by a tick, a timer or
+      the end.
+    - ``on_wake(time)``: at the timers that ``ctx.wake_at`` asks for.
+    - ``on_finish()``: at the end of a run, when everything has been handled.
+    - ``on_stop()``: when the run has ended, in whatever way.
+
+    Args:
+        state: The row, which ``ctx.row`` has, declared as for ``strand.handler``. None: a row counts the ticks.
+        params: The parameters of each symbol, which ``ctx.params`` has, as for ``strand.handler``.
+        name: The handler's name; None: that of the class.
+        outputs: The dtypes of the records that ``ctx.emit`` emits on behalf of the current tick, by name.
+
+    Raises:
+        ConfigurationError: If the class has none of the methods, or another one that begins with ``on_``. Also if a row
+            or record cannot be declared so.
+    """
+    row = OBJECT_ROW if state is None else row_dtype(state)
+    parameters = Parameters.declared(params)
+    emitted = output_dtypes(outputs)
+
+    def wrap(factory: Callable[..., Any]) -> ObjectHandler:
+        called = name or name_of(factory)
+        if isinstance(factory, type):
+            _check_methods(called, factory)
+        return ObjectHandler(
+            name=called,
+            state=row,
+            factory=factory,
+            counts=state is None,
+            params=parameters,
+            outputs=emitted,
+            trades=source_for("trade" if hasattr(_made_by(factory), "on_trade") else "tick"),
+        )
+
+    return wrap if cls is None else wrap(cls)
+
+
+def _made_by(factory: Callable[..., Any]) -> Any:
+    """The class of the objects, where that can be told beforehand."""
+    while isinstance(factory, partial):
+        factory = factory.func
+    return factory if isinstance(factory, type) else None
+
+
+def is_object_class(like: object) -> bool:
+    """Tells whether an object is a class whose objects are meant to be handlers: it has a method that begins with
+    ``on_``."""
+    return isinstance(like, type) and any(method.startswith("on_") for method in dir(like))
+
+
+def _check_methods(name: str, thing: object) -> None:
+    defined = [method for method in METHODS if callable(getattr(thing, method, None))]
+    if not defined:
+        raise ConfigurationError(f"handler {name!r}: it has none of the methods {', '.join(METHODS)}")
+    for method in defined:
+        check_runs(name, getattr(thing, method))
+    strange = [other for other in dir(thing) if other.startswith("on_") and other not in METHODS]
+    if strange:
+        raise ConfigurationError(f"handler {name!r}: {strange[0]!r} is never called; there are {', '.join(METHODS)}")
+
+
+def _check_told(name: str, factory: Callable[..., Any], thing: object) -> None:
+    """Checks that a handler's objects have only the methods that its class was known to have before the run."""
+    for method in ("on_wake", "on_finish", "on_trade"):
+        if hasattr(thing, method) and not hasattr(_made_by(factory), method):
+            raise ConfigurationError(
+                f"handler {name!r}: its objects have {method}, which must be known before the run: give the class, or "
+                "a functools.partial of it"
+            )
+
+
+def made_by(handler: ObjectHandler) -> Any:
+    """Makes an object of a handler. Raises ConfigurationError if it lacks a method that the handler's class has."""
+    thing = handler.factory()
+    _check_methods(handler.name, thing)
+    _check_told(handler.name, handler.factory, thing)
+    return thing
+
+
+def functions_of(thing: Any, name: str, counts: bool, context: Context) -> SymbolFunctions:
+    """Functions to call with the ticks of a symbol, for the symbol's object."""
+    context.at = 0
+    watches = watches_of(thing, name, context.states)
+    on_trade = getattr(thing, "on_trade", None)
+    only = None if hasattr(thing, "on_tick") else _mask_of(_kinds_of(thing))
+    row = context.row
+    timer = context.timer
+    if hasattr(thing, "on_start"):
+        context.starts = True
+        thing.on_start(context)
+        context.starts = False
+
+    one = _one_of(thing)
+
+    def call(ticks: npt.NDArray[Any]) -> int | None:
+        context.ticks = ticks
+        events: Events = {}
+        for watch in watches:
+            watch.look(context.after, events)
+        trades = {} if on_trade is None else trades_by_place(context.trades)
+        chosen, positions = _chosen(ticks, only, events, trades)
+        i = 0
+        try:
+            for i, tick in zip(positions, as_ticks(chosen), strict=True):
+                if timer is not None and i >= timer.end:
+                    break
+                context.at = i
+                if one is not None:
+                    one(tick)
+                if on_trade is not None and i in trades:
+                    on_trade(trades[i])
+                if i in events:
+                    for method, value in events[i]:
+                        method(value)
+        except BaseException as error:
+            context.told = events.get(i, ())
+            for watch in watches:
+                watch.stand(context.after, i)
+            if counts:
+                row["ticks"] += i
+            raise FailedOnTick(i) from error
+        handled = len(ticks) if timer is None else timer.end
+        for watch in watches:
+            watch.stand(context.after, handled - 1)
+        if counts:
+            row["ticks"] += handled
+        return None if handled == len(ticks) else handled
+
+    wake, finish = getattr(thing, "on_wake", None), getattr(thing, "on_finish", None)
+    told = (partial(tell, watches, context) if watches else None for tell in (tell_changes, stand))
+    return SymbolFunctions(call, wake, finish, next(told), one=one, stand=next(told), object=thing)
+
+
+def _kinds_of(thing: object) -> list[int]:
+    """Kinds of the ticks that have a method of their own."""
+    return [
+        *(kind for method, kind in BY_KIND.items() if hasattr(thing, method)),
+        *[KIND_STATUS] * hasattr(thing, "on_day"),
+    ]
+
+
+def _one_of(thing: object) -> Callable[[Tick], Any] | None:
+    """Function to call with each tick: the methods for days, for all ticks, and by kind."""
+    on_day, on_tick = getattr(thing, "on_day", None), getattr(thing, "on_tick", None)
+    for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
+    if on_day is None and not for_kind:
+        return on_tick
+
+    def one(tick: Tick) -> None:
+        if on_day is not None and tick.kind == KIND_STATUS and tick.action == b"R":
+            on_day(tick)
+        if on_tick is not None:
+            on_tick(tick)
+        if (method := for_kind.get(tick.kind)) is not None:
+            method(tick)
+
+    return one
+
+
+def _chosen(
+    ticks: npt.NDArray[Any], only: npt.NDArray[np.bool_] | None, *places: Iterable[int]
+) -> tuple[npt.NDArray[Any], Iterable[int]]:
+    """The ticks of the kinds in ``only``, and those at ``places``; and where each is. None: all of them."""
+    if only is None:
+        return ticks, range(len(ticks))
+    wanted = only[ticks["kind"]]
+    for each in places:
+        wanted[list(each)] = True
+    at = np.flatnonzero(wanted)
+    return ticks[at], at.tolist()
+
+
+def _mask_of(kinds: Iterable[int]) -> npt.NDArray[np.bool_]:
+    """Mask of the wanted kinds of ticks."""
+    return np.isin(np.arange(1 << 8), list(kinds))

@@ -1,0 +1,269 @@
+"""Ends of tasks: counts of them, of retries and of waiting times, and the tasks that failed for good.
+
+Any thread counts, without a lock. A count is an ``itertools.count``: ``next`` is one atomic step. A count that belongs
+to a change is made as ``for _ in count: ...; break``: no interrupt comes between the count and the change in the body.
+To read it takes a number too, so a reader subtracts the reads before. A wait is appended to a list, which is one atomic
+step too, and a full list is put into its histogram at one go: sorted, so that each bucket is looked up once. NumPy
+would give up the GIL for that, and then the worker waits for it again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from bisect import bisect_left, bisect_right
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+
+import numpy as np
+
+from strand.binding.engine_words import histogram_floors_ns
+from strand.brief import brief, several
+from strand.errors import ConfigurationError
+from strand.frozen_dict import FrozenDict
+from strand.stats import Latency, TaskStatistics
+from strand.tasks.future import ENDS, TaskFuture
+from strand.tasks.options import Ranks, TaskOptions
+
+__all__ = ["MOST_WAITS", "Count", "Counts", "DeadLetter", "DeadLetters"]
+
+#: A list of so many waits is put into its histogram.
+MOST_WAITS: Final = 1024
+
+
+class Count:
+    """A number that any thread counts up by ``next(count.numbers)``, which gives 1, 2, and so on, with gaps where
+    somebody read it. A read has a lock of its reader's around it."""
+
+    __slots__ = ("_reads", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count(1)
+        self._reads = 0
+
+    def read(self) -> int:
+        """Number of times that it was counted up."""
+        self._reads += 1
+        return next(self.numbers) - self._reads
+
+
+class _Waits(dict[Any, list[int]]):
+    """Waits in ns by the number that they are counted under: that of the priority, without its lowest ``shift`` bits;
+    or by that of the level at which a task began and that of the level with which it was submitted, if they differ. A
+    list that is missing is made, or found by the number without these bits."""
+
+    def __init__(self, shift: int) -> None:
+        super().__init__()
+        self.shift = shift
+
+    def __missing__(self, number: Any) -> list[int]:
+        return self.setdefault(number if isinstance(number, tuple) else number >> self.shift, [])
+
+
+class Counts:
+    """The counts of one scheduler's tasks. ``submitted`` numbers the tasks, too."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.submitted = Count()
+        self.retries = Count()
+        self.ended = {end: Count() for end in ENDS}
+        self.waits: dict[Any, list[int]] = _Waits(ranks.class_shift)
+        #: Tasks that were numbered, and that nobody was given.
+        self.refused = Count()
+        self._ranks = ranks
+        self._floors_ns = histogram_floors_ns()
+        #: The upper edge of each bucket.
+        self._edges_ns = [*self._floors_ns[1:].tolist(), inf]
+        self._histograms: dict[Any, Counter[int]] = {}
+        # Reentrant: the garbage collector may run a __del__ that asks for statistics while it is held.
+        self._lock = threading.RLock()
+        self._folding = False
+        if ranks.groups is not None:
+            ranks.groups.take_waits = self.take_waits
+
+    def take_waits(self, number: int) -> Counter[int]:
+        """The waits of a number's tasks so far, by bucket, which are then forgotten: none of its tasks is left."""
+        with self._lock:
+            self.fold()
+            self.waits.pop(number, None)
+            return self._histograms.pop(number, Counter())
+
+    def fold(self) -> None:
+        """Puts all waits so far into the histograms."""
+        with self._lock:
+            if self._folding:
+                return  # it goes on below, in this thread
+            self._folding = True
+            try:
+                for number, waits in list(self.waits.items()):
+                    n = len(waits)
+                    found = sorted(waits[:n])
+                    del waits[:n]
+                    self._add(number, found)
+            finally:
+                self._folding = False
+
+    def _add(self, number: Any, waits_ns: list[int]) -> None:
+        """``waits_ns``: in their order."""
+        histogram = self._histograms.setdefault(number, Counter())
+        begin = 0
+        while begin < len(waits_ns):
+            bucket = bisect_right(self._edges_ns, waits_ns[begin])
+            end = bisect_left(waits_ns, self._edges_ns[bucket], begin)
+            histogram[bucket] += end - begin
+            begin = end
+
+    def read(self) -> TaskStatistics:
+        """All of it. Whatever has an end here is counted as submitted, so ``pending`` is never below 0."""
+        with self._lock:
+            refused = self.refused.read()
+            ended = {end: count.read() for end, count in self.ended.items()}
+            retries = self.retries.read()
+            self.fold()
+            histograms = {number: Counter(counts) for number, counts in self._histograms.items()}
+            submitted = self.submitted.read() - refused
+        by_name, by_submitted = self._by_name(histograms, 0), self._by_name(histograms, 1)
+        ranks = self._ranks
+        if ranks.groups is not None:
+            by_name = ranks.groups.waits(histograms)
+        wait: Counter[int] = Counter()
+        for waits in histograms.values() if ranks.groups is None else by_name.values():
+            wait.update(waits)
+        return TaskStatistics(
+            submitted=submitted,
+            ended=FrozenDict(ended),
+            pending=submitted - sum(ended.values()),
+            retries=retries,
+            wait=self._latency(wait),
+            wait_by_priority=FrozenDict({name: self._latency(waits) for name, waits in by_name.items()}),
+            wait_by_submitted=FrozenDict(
+                {name: self._latency(waits) for name, waits in by_submitted.items() if ranks.has_levels}
+            ),
+        )
+
+    def _by_name(self, histograms: Mapping[Any, Counter[int]], which: int) -> dict[str, Counter[int]]:
+        """Waits by the level or class of the tasks: when they began (0), or were submitted (1)."""
+        found: dict[str, Counter[int]] = {name: Counter() for name in self._ranks.names}
+        if found:
+            for number, waits in histograms.items():
+                at = number[which] if isinstance(number, tuple) else number
+                found[self._ranks.names[self._ranks.place_of(at << self._ranks.class_shift)]].update(waits)
+        return found
+
+    def _latency(self, waits: Counter[int]) -> Latency:
+        counts = np.zeros(len(self._floors_ns), np.uint64)
+        for bucket, n in waits.items():
+            counts[bucket] = n
+        return Latency.from_histogram(counts, self._floors_ns)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeadLetter:
+    """A task that failed after its last retry.
+
+    Attributes:
+        task_id: The id of its future.
+        function: The function that was called.
+        args: The positional arguments of the call.
+        kwargs: The keyword arguments of the call.
+        error: The last exception.
+        attempts: How often the function was called.
+        died_ns: When the task failed, in ns of the scheduler's clock (``time.monotonic_ns``).
+        options: The task's options, which ``DeadLetters.put_back`` gives to the new task.
+    """
+
+    task_id: int
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    error: BaseException
+    attempts: int
+    died_ns: int
+    options: TaskOptions
+
+    def __repr__(self) -> str:
+        function = getattr(self.function, "__qualname__", type(self.function).__name__)
+        attempts = several(self.attempts, "attempt")
+        return brief(self, f"task {self.task_id}", function, attempts, type(self.error).__name__)
+
+
+class DeadLetters:
+    """The dead letters that are kept, the oldest first. They live in memory only.
+
+    ``len`` counts them, and iteration goes over a copy.
+
+    Attributes:
+        maximum: The greatest number of letters kept, at least 0. The oldest go first.
+        dropped: How many letters went.
+    """
+
+    def __init__(self, maximum: int, submit: Callable[[TaskOptions, Any, tuple[Any, ...], dict[str, Any]], TaskFuture]):
+        self.maximum = maximum
+        self.dropped = 0
+        self._submit = submit
+        self._lock = threading.RLock()
+        self._letters: OrderedDict[int, DeadLetter] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return brief(self, f"{len(self):,} kept", f"{self.dropped:,} dropped")
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        with self._lock:
+            return iter(list(self._letters.values()))
+
+    def add(self, letter: DeadLetter) -> None:
+        """Keeps a letter, and drops the oldest one if there are too many."""
+        with self._lock:
+            self._letters[letter.task_id] = letter
+            while len(self._letters) > self.maximum:
+                self._letters.popitem(last=False)
+                self.dropped += 1
+
+    def put_back(self, letter: DeadLetter) -> TaskFuture:
+        """Submits a dead letter again, as a new task with its options.
+
+        The deadline counts from now, and all retries are there again. The task belongs to the group of the caller, not
+        to the letter's former group. It raises what ``submit`` raises, too; the letter is kept then.
+
+        Args:
+            letter: A letter that is kept here.
+
+        Returns:
+            The future of the new task.
+
+        Raises:
+            ConfigurationError: If the letter is not kept here.
+        """
+        if not isinstance(letter, DeadLetter):
+            raise ConfigurationError(f"letter: {letter!r} is not a dead letter; iterate over dead_letters")
+        with self._lock:
+            if self._letters.get(letter.task_id) is not letter:
+                raise ConfigurationError(
+                    f"letter: the one of task {letter.task_id} is not here any more (put back, cleared or let go), or "
+                    "belongs to another scheduler"
+                )
+            del self._letters[letter.task_id]
+        try:
+            return self._submit(letter.options, letter.function, letter.args, letter.kwargs)
+        except BaseException:
+            with self._lock:
+                self._letters[letter.task_id] = letter
+                self._letters.move_to_end(letter.task_id, last=False)
+            raise
+
+    def clear(self) -> int:
+        """Drops all letters.
+
+        Returns:
+            How many letters were dropped.
+        """
+        with self._lock:
+            found = len(self._letters)
+            self._letters.clear()
+            return found

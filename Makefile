@@ -111,6 +111,7 @@ docs: dev
 
 lint: dev
 	$(BIN)/python tools/arrows.py
+	$(BIN)/python tools/house.py --check
 	$(BIN)/python tools/prose.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

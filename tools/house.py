@@ -3,11 +3,13 @@
     python tools/house.py                    of this checkout
     python tools/house.py --root CHECKOUT    of another one; a replay runs there with its .venv
     python tools/house.py --room             lines by room too
+    python tools/house.py --check            fails where a gate is passed: part of `make lint`
 
 Lines are those of .py, .c, .h, .cdef and .cpp files as the formatters lay them out. The product is csrc, strand, feeds,
 bench, tools and setup.py. An importer of a module is another module of strand or feeds that imports it, or a name that
 it defines. A reach is an attribute with one leading underscore of an object other than ``self`` and ``cls``, where no
-module of the same package defines that attribute. A replay is one of five batches of a feed in Python: set-up ends
+module of the same package defines that attribute. A C file is a source and its header together. A replay
+is one of five batches of a feed in Python: set-up ends
 where the feed is asked for its second batch, a batch is what runs between the fourth and the fifth, and the end begins
 behind the last.
 """
@@ -20,6 +22,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +30,9 @@ from typing import Final
 
 PRODUCT: Final = ("csrc", "strand", "feeds", "bench", "tools", "setup.py")
 ENDINGS: Final = (".py", ".c", ".h", ".cdef", ".cpp")
+#: Of a package, and of a file.
+MOST_FILES: Final = 20
+MOST_LINES: Final = 800
 QUESTIONS: Final = re.compile(r"(What|Which|How|Where|When)\b")
 #: Runs in the checkout's own interpreter.
 REPLAY: Final = """
@@ -37,13 +43,14 @@ import strand
 from strand.testing import feed
 
 root = str(Path(strand.__file__).parent.parent.resolve())
+places = (f"{root}/strand/", f"{root}/feeds/")
 ticks = np.zeros(50, strand.TICK)
 ticks["ts_recv"] = ticks["ts_event"] = np.arange(1, 51)
 source = feed(ticks, ["X"], batches=5)
 seen, phase = {"set-up": set(), "batch": set(), "other": set(), "end": set()}, "set-up"
 
 def note(frame, event, _):
-    if event == "call" and frame.f_code.co_filename.startswith(root):
+    if event == "call" and frame.f_code.co_filename.startswith(places):
         seen[phase].add(frame.f_code.co_filename)
 
 class Phases(type(source)):
@@ -130,20 +137,21 @@ def defined_privates(tree: ast.Module) -> Iterator[str]:
             yield node.value  # of __slots__
 
 
-def reaches(trees: dict[str, ast.Module]) -> int:
-    """Private attributes of other objects that are used outside the package that defines them."""
+def reaches(trees: dict[str, ast.Module]) -> list[str]:
+    """Uses of private attributes of other objects outside the package that defines them, as ``module:line text``."""
     own: dict[str, set[str]] = defaultdict(set)
     for name, tree in trees.items():
         own[package_of(name, trees)].update(defined_privates(tree))
     ours = set().union(*own.values())
-    found = 0
+    found = []
     for name, tree in trees.items():
         here = own[package_of(name, trees)]
         for node in ast.walk(tree):
             if not isinstance(node, ast.Attribute) or not re.match(r"_[^_]", node.attr):
                 continue
             of_itself = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-            found += not of_itself and node.attr in ours and node.attr not in here
+            if not of_itself and node.attr in ours and node.attr not in here:
+                found.append(f"{name}:{node.lineno} {ast.unparse(node)}")
     return found
 
 
@@ -177,12 +185,70 @@ def shapes(trees: dict[str, ast.Module]) -> dict[str, int]:
     return dict(counts)
 
 
+def crowded(root: Path) -> dict[str, int]:
+    """Packages of strand, feeds and csrc, lab aside, with more than ``MOST_FILES`` files, and their numbers."""
+    stems = {path.relative_to(root).with_suffix("") for path in files(root, "strand", "feeds", "csrc")}
+    found = Counter(str(stem.parent) for stem in stems if not str(stem).startswith("csrc/lab/"))
+    return {package: n for package, n in found.items() if n > MOST_FILES}
+
+
+def long(root: Path) -> dict[str, int]:
+    """Files of more than ``MOST_LINES`` lines, and how many they have."""
+    found = {str(path.relative_to(root)): lines([path]) for path in files(root, "strand", "feeds", "csrc")}
+    return {name: n for name, n in found.items() if n > MOST_LINES}
+
+
+def rooms(root: Path) -> dict[str, int]:
+    """Lines by folder below csrc, strand and feeds; those of the files beside the folders under the name of all."""
+    found: Counter[str] = Counter()
+    for path in files(root, "csrc", "strand", "feeds"):
+        found["/".join(path.relative_to(root).parts[:-1][:2])] += lines([path])
+    return dict(found)
+
+
+def passed_gates(root: Path) -> Iterator[str]:
+    """Each gate that the checkout passes, in words. ``tools/rooms.toml`` has the gates, and the lines that a room may
+    have; a room's number that is greater than where the branch began has its reason behind it."""
+    text = (root / "tools/rooms.toml").read_text("utf-8")
+    gates, budget = (tomllib.loads(text)[name] for name in ("gates", "budget"))
+    trees = modules(root)
+    for package, n in crowded(root).items():
+        if n > (most := gates["files"].get(package, MOST_FILES)):
+            yield f"{package}: {n} files, and {most} may be"
+    for name, n in long(root).items():
+        yield f"{name}: {n} lines, and a file has {MOST_LINES} at most"
+    one = sum(len(by) == 1 for by in importers(trees).values())
+    if one > gates["one_importer"]:
+        yield f"{one} modules have one importer, and {gates['one_importer']} may: put one into its importer"
+    reached = reaches(trees)
+    if len(reached) > gates["reaches"]:
+        yield f"{len(reached)} reaches into privates, and {gates['reaches']} may be: {'; '.join(reached)}"
+    began = began_with(root)
+    for room, n in rooms(root).items():
+        allowed = budget.get(room, 0)
+        if n > allowed:
+            yield f"{room}: {n} lines, and tools/rooms.toml allows {allowed}: make it smaller, or give the reason there"
+        line = next((each for each in text.splitlines() if each.startswith(f'"{room}" = ')), "")
+        if allowed > began.get(room, allowed) and "#" not in line:
+            yield f"{room}: its budget rose from {began[room]} to {allowed} without a reason behind it"
+
+
+def began_with(root: Path) -> dict[str, int]:
+    """The budget at the commit where the branch began; none where nobody knows it."""
+    git = ["git", "-C", str(root)]
+    base = subprocess.run([*git, "merge-base", "HEAD", "origin/main"], check=False, capture_output=True, text=True)
+    there = f"{base.stdout.strip()}:tools/rooms.toml"
+    shown = subprocess.run([*git, "show", there], check=False, capture_output=True, text=True)
+    known = base.returncode == shown.returncode == 0
+    found: dict[str, int] = tomllib.loads(shown.stdout).get("budget", {}) if known else {}
+    return found
+
+
 def figures(root: Path) -> dict[str, object]:
     """All figures of a checkout, by name; None: it has no .venv to run a replay with."""
     trees = modules(root)
     used = importers(trees)
     one = [name for name, by in used.items() if len(by) == 1]
-    folders = Counter(str(path.parent.relative_to(root)) for path in files(root, "strand", "feeds", "csrc"))
     python = root / ".venv/bin/python"
     replay = {}
     if python.exists():
@@ -197,10 +263,10 @@ def figures(root: Path) -> dict[str, object]:
         "files whose Python runs: a batch": replay.get("batch"),
         "files whose Python runs: the end": replay.get("end"),
         "modules with one importer": len(one),
-        "reaches into privates of another package": reaches(trees),
+        "reaches into privates of another package": len(reaches(trees)),
         "modules that name a basket": sum("asket" in ast.unparse(tree) for tree in trees.values()),
-        "packages over 20 files": sum(n > 20 for n in folders.values()),
-        "files over 800 lines": sum(lines([path]) > 800 for path in files(root, "strand", "feeds", "csrc")),
+        "packages over 20 files": len(crowded(root)),
+        "files over 800 lines": len(long(root)),
         **dict(sorted(shaped.items())),
     }
 
@@ -210,14 +276,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
     parser.add_argument("--room", action="store_true", help="lines by room too")
+    parser.add_argument("--check", action="store_true", help="fails where a gate is passed")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    if given.check:
+        wrong = list(passed_gates(given.root))
+        for each in wrong:
+            print(each, file=sys.stderr)
+        raise SystemExit(bool(wrong))
     found = figures(given.root)
     if given.room:
-        for top in ("csrc", "strand", "feeds", "tests"):
-            for folder in sorted(path for path in (given.root / top).iterdir() if path.is_dir()):
-                if (n := lines(files(given.root, str(folder.relative_to(given.root))))) > 0:
-                    found[f"lines of {folder.relative_to(given.root)}"] = n
+        found |= {f"lines of {name}": n for name, n in sorted(rooms(given.root).items())}
     if given.json:
         json.dump(found, sys.stdout, indent=1)
         return

@@ -40,6 +40,7 @@ class RunTasks:
         self._retry = retry
         self._lock = threading.Lock()
         self._tasks: EngineTasks | None = None
+        self._core: Core | None = None
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
         self.name = numbered("dispatcher")
@@ -49,7 +50,7 @@ class RunTasks:
         with self._lock:
             if self._tasks is None:
                 # Only now: they import asyncio and more, which a replay without tasks does not need.
-                from strand.tasks.engine_pool import EnginePool, EngineTasks
+                from strand.tasks.engine_pool import EnginePool, EngineTasks, core_of
                 from strand.tasks.groups import GroupAccounts
                 from strand.tasks.options import Ranks
 
@@ -57,16 +58,21 @@ class RunTasks:
                 if groups is not None:
                     groups.accounts = GroupAccounts(engine, groups)
                 ranks = Ranks(policy, None if groups is None else groups.accounts)
-                self._tasks = EngineTasks(
+                tasks = EngineTasks(
                     EnginePool(engine, policy),
                     ranks,
                     retry=self._retry,
                     strand_of=self._control.strand_of,
                     key_of=self._state.table.index,
                 )
-                self._tasks._core.waiting.waits_on = self.waits_on
-                self._tasks._core.waiting.name = self.name
-            table = self._tasks._core.table
+                core = core_of(tasks)
+                core.waiting.waits_on = self.waits_on
+                core.waiting.name = self.name
+                # An interrupt in between leaves no tasks, and the next call makes new ones.
+                self._core = core
+                self._tasks = tasks
+            assert self._core is not None
+            table = self._core.table
             if self._state.forked:
                 table.is_fork, table.refusal = True, table.refusal or FORKED
             elif not self._state.threads:
@@ -74,7 +80,7 @@ class RunTasks:
             elif table.refusal == NOT_STARTED:
                 table.refusal = None
             if self._state.closing:
-                self._refuse(self._tasks)
+                self._refuse(self._core)
             return self._tasks
 
     def run(self, tag: int) -> None:
@@ -85,25 +91,23 @@ class RunTasks:
     @property
     def waiting(self) -> int:
         """Number of tasks that have not ended."""
-        return 0 if self._tasks is None else len(self._tasks._core.table.alive)
+        return 0 if self._core is None else len(self._core.table.alive)
 
     @property
     def here(self) -> bool:
         """True if a task that has not ended runs in this thread: a coroutine does so in a thread that is no worker.
         True also if this call interrupts a submit of tasks in C."""
-        if self._tasks is None:
-            return False
-        return self._tasks._core.waits_for_here() is not None or self._tasks._core.table.submitting.here
+        core = self._core
+        return core is not None and (core.waits_for_here() is not None or core.table.submitting.here)
 
     def begin_end(self, *, drain: bool, timeout_s: float | None) -> bool:
         """A stop begins: no task can be submitted any more, and those that are delayed, held, or wait for a retry are
         cancelled. ``drain``: waits until the others have ended; else they are cancelled too. False: ``timeout_s`` was
         over before."""
-        tasks = self._tasks
-        if tasks is None:
+        core = self._core
+        if core is None:
             return True
-        self._refuse(tasks)
-        core = tasks._core
+        self._refuse(core)
         core.cancel_waiting(everything=not drain)
         deadline = Deadline(timeout_s)
         while drain and not self._state.engine.stopping:
@@ -122,27 +126,27 @@ class RunTasks:
         return waits and self._state.engine.drain(None, 0) == Code.OK
 
     @staticmethod
-    def _refuse(tasks: EngineTasks) -> None:
-        tasks._core.refuse("the dispatcher was stopped: no task can be submitted")
+    def _refuse(core: Core) -> None:
+        core.refuse("the dispatcher was stopped: no task can be submitted")
 
     def end(self) -> None:
         """No worker runs any more: tasks that have not begun are told, coroutines are cancelled, and none is tried
         again."""
-        if self._tasks is None:
+        if self._tasks is None or self._core is None:
             return
-        self._refuse(self._tasks)
-        self._tasks._core.table.cancels_all = True
-        for tag in list(self._tasks._core.table.alive):
+        self._refuse(self._core)
+        self._core.table.cancels_all = True
+        for tag in list(self._core.table.alive):
             self._tasks.drop(tag, "the dispatcher was stopped")
-        self._tasks._core.running.coroutines.cancel()
+        self._core.running.coroutines.cancel()
 
     def join(self) -> None:
         """Ends the tasks that are left, after the workers have ended. Waits for coroutines and their thread, unless it
         is called in that thread."""
         self.end()
-        if self._tasks is None or IN_LOOP.here:
+        core = self._core
+        if core is None or IN_LOOP.here:
             return
-        core = self._tasks._core
         while not core.table.wait_until_idle(_SLICE_NS / 1e9):
             pass
         core.join_threads()

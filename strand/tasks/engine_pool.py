@@ -23,9 +23,9 @@ from strand.policies.policy import LEVELS, Fifo, Levels, Policy
 from strand.spans import SpanLike
 from strand.tasks.options import Ranks, options_of
 from strand.tasks.places import Turn, seat_here
-from strand.tasks.tasks import Tasks
+from strand.tasks.tasks import Core, Tasks
 
-__all__ = ["EnginePool", "EngineTasks", "NativeTask"]
+__all__ = ["EnginePool", "EngineTasks", "NativeTask", "core_of"]
 
 
 class NativeTask:
@@ -235,3 +235,8 @@ def _items(arguments: Any) -> npt.NDArray[Any]:
             "what is longer"
         )
     return items
+
+
+def core_of(tasks: EngineTasks) -> Core:
+    """The state of tasks, for the dispatcher whose workers run them."""
+    return tasks._core

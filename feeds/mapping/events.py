@@ -143,6 +143,7 @@ class Rolls:
     def __init__(self) -> None:
         self.count = 0
         self.first: tuple[int, int, int, int] | None = None
+        self._first = np.full(1, _NONE, np.int64)
         self._latest = np.full(1, _NONE, np.int64)
         self._days: dict[tuple[int, int], int] = {}  # by key and instrument, of keys with several: the latest day
 
@@ -152,7 +153,8 @@ class Rolls:
             return ticks
         keys = ticks["instrument_id"]
         if (most := int(keys.max())) >= len(self._latest):
-            self._latest = np.concatenate([self._latest, np.full(most + 1, _NONE, np.int64)])
+            more = np.full(most + 1, _NONE, np.int64)
+            self._first, self._latest = np.concatenate([self._first, more]), np.concatenate([self._latest, more])
         ids = instruments.astype(np.int64)
         if (self._latest[keys] == ids).all():
             return ticks
@@ -165,6 +167,8 @@ class Rolls:
         was = dict(zip(order[changes].tolist(), before[changes].tolist(), strict=True))
         rolled = [at for at in places if self._is_roll(ticks, at, int(ids[at]), int(was[at]))]
         ends = np.append(begins[1:], True)
+        new = begins & (before == _NONE)
+        self._first[by_key[new]] = own[new]
         self._latest[by_key[ends]] = own[ends]
         if not rolled:
             return ticks
@@ -178,6 +182,12 @@ class Rolls:
             pieces += [ticks[begin:at], marks[number : number + 1]]
             begin = at
         return named(joined([*pieces, ticks[begin:]]))
+
+    def ends_of(self, key: int) -> tuple[int, int] | None:
+        """The first and the latest instrument of a name that was read, by its key; None: no tick had it."""
+        if key >= len(self._first) or self._first[key] == _NONE:
+            return None
+        return int(self._first[key]), int(self._latest[key])
 
     def _is_roll(self, ticks: TickBatch, at: int, to: int, was: int) -> bool:
         key, day = int(ticks["instrument_id"][at]), int(ticks["ts_recv"][at]) // _DAY_NS

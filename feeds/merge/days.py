@@ -15,14 +15,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.merge import UNMAPPED
 from strand.errors import ConfigurationError
 from strand.feeds.base import Feed, FeedInfo, TickBatch
+from strand.feeds.mapping.events import Rolls
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.ticks import clear_records
 from strand.zones import ZoneInfo, ZoneInfoNotFoundError, zone_named
 
-__all__ = ["Boundaries", "DatedFeed", "check_new_day", "days_of", "zone_of"]
+__all__ = ["Boundaries", "DatedFeed", "RollsBetween", "check_new_day", "days_of", "zone_of"]
 
 #: Formats of venues that close: orders of one day are gone on the next.
 _CLOSING: Final = frozenset(("itch50", "pcap", "moldudp64", "recording", "pitch", "dbn"))
@@ -106,6 +108,56 @@ class Boundaries:
             return False
         dates = (self._dates[a], self._dates[b])
         return self._by_file or None in dates or dates[0] != dates[1]
+
+
+class RollsBetween:
+    """Names whose instrument in one file is another than it was in the files that have ended.
+
+    A clear record comes before the name's first tick in the file that begins. Files that are read at the same time do
+    not roll: the name stands for both instruments. ``feeds``: all files of a merge; those that tell no instruments take
+    no part.
+    """
+
+    def __init__(self, feeds: Sequence[Feed]) -> None:
+        self._feeds = feeds
+        self._under_way: dict[int, set[int]] = {}  # by file: the merged numbers of its names so far
+        self._latest: dict[int, int] = {}  # by merged number: the instrument in the file that ended last
+        self.count = 0
+        self.first: tuple[str, int, int, int] | None = None
+
+    def knows(self, stream: int) -> bool:
+        """Tells whether a file tells its instruments."""
+        return self._of(stream) is not None
+
+    def ended(self, stream: int, table: npt.NDArray[np.uint32]) -> None:
+        """A file has no more ticks. ``table``: the merged numbers of its symbols."""
+        self._under_way.pop(stream, None)
+        rolls = self._of(stream)
+        if rolls is None:
+            return
+        for own_id, number in enumerate(table.tolist()):
+            if number != UNMAPPED and (found := rolls.ends_of(own_id)) is not None:
+                self._latest[number] = found[1]
+
+    def meets(self, stream: int, own_id: int, number: int, time: int) -> TickBatch:
+        """The clear record before a name's first tick in a file, if the name rolls there; else no tick."""
+        self._under_way.setdefault(stream, set()).add(number)
+        rolls = self._of(stream)
+        found = None if rolls is None else rolls.ends_of(own_id)
+        was = self._latest.get(number)
+        if found is None or was in (None, found[0]) or self._is_read_elsewhere(stream, number):
+            return clear_records(np.empty(0, np.uint32), time)
+        self.count += 1
+        if self.first is None:
+            self.first = self._feeds[stream].symbols[own_id], was, found[0], time
+        return clear_records(np.array([number], np.uint32), time)
+
+    def _is_read_elsewhere(self, stream: int, number: int) -> bool:
+        return any(number in numbers for other, numbers in self._under_way.items() if other != stream)
+
+    def _of(self, stream: int) -> Rolls | None:
+        found: Rolls | None = getattr(self._feeds[stream], "rolls", None)
+        return found
 
 
 _SECOND = 1_000_000_000

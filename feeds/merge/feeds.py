@@ -13,7 +13,8 @@ import numpy.typing as npt
 from strand.binding.merge import UNMAPPED
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, Flags, TickBatch
-from strand.feeds.merge.days import Boundaries, check_new_day, days_of
+from strand.feeds.mapping.events import roll_text
+from strand.feeds.merge.days import Boundaries, RollsBetween, check_new_day, days_of
 from strand.feeds.merge.reorder import DISORDER, OnDisorder, Reorder
 from strand.feeds.merge.selected import files_read, files_written, is_live, skipped_of
 from strand.feeds.merge.streams import MERGED_TICKS, merge_streams
@@ -206,7 +207,7 @@ class MergedFeed(BaseFeed):
         new_day: ``"file"``: a file that begins when others have ended is a new day, whatever its format. None: only
             files of venues that close (ITCH, PITCH, LOBSTER, DBN) begin a new day, if their dates differ. A new day
             starts with a clear record for each symbol of the day before (docs/feeds/days.md).
-        carry_over: Whether no day ends, so that there are no clear records.
+        carry_over: Whether no day ends and no name rolls from file to file, so that there are no clear records.
         batch_ticks: Ticks in a full batch.
         max_symbols: The greatest number of symbols of all feeds together. None: as many as the complete symbol tables
             have, and the ``max_symbols`` of feeds whose tables grow while read. The latter count up to 131,072 in all,
@@ -248,6 +249,7 @@ class MergedFeed(BaseFeed):
             )
         self._new_day, self._carry_over = new_day, carry_over
         self._days: Boundaries | None = None
+        self._rolls = RollsBetween(self._feeds)
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
         self._remap = SymbolRemap(
             self._feeds,
@@ -290,7 +292,7 @@ class MergedFeed(BaseFeed):
                     for info in infos
                 ]
             }
-            | _examples(infos)
+            | _examples(infos, self._rolls.first)
             | {key: info.details[key] for info in infos for key in ("days_of_bars",) if key in info.details},
             undated=any(info.undated for info in infos),
             size_unit=_common([info.size_unit for info in infos]),
@@ -399,8 +401,15 @@ class MergedFeed(BaseFeed):
                 streams.append(stream)
             infos = [feed.info for feed in self._feeds]
             self._days = days = None if self._carry_over else days_of(infos, self._new_day)
+            self._rolls = RollsBetween(self._feeds)
+            may_roll = not self._carry_over and sum(self._rolls.knows(each) for each in range(len(infos))) > 1
             for batch in merge_streams(
-                streams, batch_ticks=self._batch_ticks, numbers=self._remap, days=days, tell=self._told
+                streams,
+                batch_ticks=self._batch_ticks,
+                numbers=self._remap,
+                days=days,
+                rolls=self._rolls if may_roll else None,
+                tell=self._told,
             ):
                 yield batch
                 self._check_open()
@@ -425,6 +434,8 @@ class MergedFeed(BaseFeed):
         sums: Counter[str] = Counter()
         for feed in self._feeds:
             sums.update(feed.statistics())
+        if self._rolls.count:
+            sums["rolled_instruments"] += self._rolls.count
         return dict(sums) | {
             "days_cleared": 0 if self._days is None else self._days.cleared,
             "reordered": sum(one.reordered for one in self._reorders),
@@ -467,9 +478,9 @@ def _check_days(infos: Sequence[FeedInfo]) -> None:
         )
 
 
-def _examples(infos: Sequence[FeedInfo]) -> dict[str, dict[str, str]]:
-    """Examples of the feeds for their counts, each from the first feed that has it."""
-    found: dict[str, str] = {}
+def _examples(infos: Sequence[FeedInfo], roll: tuple[str, int, int, int] | None) -> dict[str, dict[str, str]]:
+    """Examples of the feeds for their counts, each from the first feed that has it. ``roll``: between two feeds."""
+    found: dict[str, str] = {} if roll is None else {"rolled_instruments": roll_text(*roll)}
     for info in reversed(infos):
         found |= info.details.get("examples", {})
     return {"examples": found} if found else {}

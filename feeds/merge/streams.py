@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strand.binding.merge import UNMAPPED, Merger, Need
 from strand.errors import RecordTypeError
 from strand.feeds.base import TickBatch
-from strand.feeds.merge.days import Boundaries
+from strand.feeds.merge.days import Boundaries, RollsBetween
 from strand.ticks import TICK, aligned_ticks, named
 
 __all__ = ["MERGED_TICKS", "Numbers", "as_ticks", "merge_streams"]
@@ -41,6 +41,7 @@ def merge_streams(
     batch_ticks: int = MERGED_TICKS,
     numbers: Numbers | None = None,
     days: Boundaries | None = None,
+    rolls: RollsBetween | None = None,
     tell: Callable[[npt.NDArray[np.int32]], None] | None = None,
 ) -> Iterator[TickBatch]:
     """Merges streams of batches into full batches. Batches, of streams and merged, are valid until the next one is
@@ -49,13 +50,14 @@ def merge_streams(
     Holds one batch a stream and the one being filled. Where a time runs back in a stream its tick stays where it is, as
     if it bore the latest time before it. A stream that raises has been merged up to its last tick: the batch until then
     comes first, then what it raised.
-    ``days``, which need ``numbers``: clear records come as batches of their own, behind one that is not full.
+    ``days`` and ``rolls``, which need ``numbers``: clear records come as batches of their own, behind one that is not
+    full.
     ``tell`` is called before each batch with the stream of each of its ticks, -1 for a clear record. The array is valid
     as long as the batch.
     """
     if not streams:
         return
-    sources = _Sources(streams, numbers, days)
+    sources = _Sources(streams, numbers, days, rolls)
     out, stream_of = aligned_ticks(batch_ticks), np.empty(batch_ticks, np.int32)
     filled = 0
 
@@ -69,8 +71,9 @@ def merge_streams(
     while fault is None:
         made, need, stream = sources.merger.take(out[filled:], stream_of[filled:])
         filled += made
-        if sources.begins(need, stream):
-            clears = sources.begin(stream, out[:filled])
+        if sources.begins(need, stream) or sources.meets(need, stream):
+            begins = sources.begins(need, stream)
+            clears = sources.begin(stream, out[:filled]) if begins else sources.meet(stream)
             if len(clears):
                 if filled:
                     yield made_so_far()
@@ -99,19 +102,29 @@ def merge_streams(
 
 class _Sources:
     """Gives a merger its streams. Where days end, a stream's ids have no numbers at first, so that the merge stops at
-    its first tick."""
+    its first tick. Where names may roll, each id has none before its first tick."""
 
     def __init__(
-        self, streams: Sequence[Iterator[TickBatch]], numbers: Numbers | None, days: Boundaries | None
+        self,
+        streams: Sequence[Iterator[TickBatch]],
+        numbers: Numbers | None,
+        days: Boundaries | None,
+        rolls: RollsBetween | None,
     ) -> None:
         self.merger = Merger(len(streams))
         self._streams = streams
         self._numbers = numbers
         self._days = days
+        self._rolls = rolls
+        self._met = {
+            stream: np.full(1, UNMAPPED, np.uint32)
+            for stream in range(len(streams))
+            if rolls is not None and rolls.knows(stream)
+        }
         self._waiting = set(range(len(streams))) if days is not None else set()
         if numbers is not None:
             for stream in range(len(streams)):
-                self.merger.number_by(stream, _NO_NUMBERS if stream in self._waiting else numbers.table(stream))
+                self.merger.number_by(stream, _NO_NUMBERS if stream in self._waiting else self._table(stream))
 
     def begins(self, need: Need, stream: int) -> bool:
         """Tells whether the merge stopped at a stream's first tick."""
@@ -123,9 +136,35 @@ class _Sources:
         assert self._days is not None
         self._waiting.remove(stream)
         tables = [self._numbers.table(one) for one in range(len(self._streams))]
-        self.merger.number_by(stream, tables[stream])
+        self.merger.number_by(stream, self._table(stream))
         self._days.took(made)
         return self._days.begins(stream, self.merger.next_time(stream), tables)
+
+    def meets(self, need: Need, stream: int) -> bool:
+        """Tells whether the merge stopped at the first tick of a name that may have rolled."""
+        return need is Need.NUMBER and stream in self._met
+
+    def meet(self, stream: int) -> TickBatch:
+        """The clear record before a name's first tick in a stream, if there is to be one."""
+        assert self._numbers is not None
+        assert self._rolls is not None
+        own_id = self.merger.next_id(stream)
+        table = self._numbers.table(stream)
+        if own_id >= len(table) or table[own_id] == UNMAPPED:
+            self._numbers.assign(stream, own_id)
+            table = self._numbers.table(stream)
+        met = self._met[stream]
+        if own_id >= len(met):
+            met = np.full(max(own_id + 1, 2 * len(met)), UNMAPPED, np.uint32)
+            met[: len(self._met[stream])] = self._met[stream]
+            self._met[stream] = met
+        met[own_id] = table[own_id]
+        self.merger.number_by(stream, met)
+        return self._rolls.meets(stream, own_id, int(table[own_id]), self.merger.next_time(stream))
+
+    def _table(self, stream: int) -> npt.NDArray[np.uint32]:
+        assert self._numbers is not None
+        return self._met[stream] if stream in self._met else self._numbers.table(stream)
 
     def answer(self, need: Need, stream: int) -> None:
         """Gives the merger what it stopped for: ticks, or a number for an id. Raises what the stream raises."""
@@ -138,12 +177,14 @@ class _Sources:
                 self.merger.end(stream)
                 if self._days is not None:
                     self._days.ended(stream)
+                if self._rolls is not None and stream in self._met:
+                    self._rolls.ended(stream, self._met[stream])
             if self._numbers is not None:
                 changed = self._numbers.refresh(stream)
         elif need is Need.NUMBER:
             assert self._numbers is not None
             changed = self._numbers.assign(stream, self.merger.next_id(stream))
-        if changed is not None and stream not in self._waiting:
+        if changed is not None and stream not in self._waiting and stream not in self._met:
             self.merger.number_by(stream, changed)
 
 

@@ -28,7 +28,7 @@ from strand.feeds.formats.csv.rows import CsvRows
 from strand.feeds.io.compression import split_member
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
-from strand.feeds.mapping.events import with_ends
+from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.rules import Plus
 from strand.feeds.mapping.scalars import SIZES
@@ -220,6 +220,11 @@ class CsvFeed(BaseFeed):
         at = self._match.column(plus.columns)
         text = "" if at is None else self._sample.get(at, "").strip()
         return dict(plus.ns).get(text)
+
+    @property
+    def rolls(self) -> Rolls | None:
+        """The instruments of names, as far as they were read; None: the file does not tell them."""
+        return None if self._maker.instrument is None else self._rows.rolls
 
     @property
     def symbols(self) -> Sequence[str]:

@@ -85,7 +85,7 @@ class TickMaker:
         self.names: list[str] | None = self._symbols.names if profile.symbol.columns else None
         instrument = profile.symbol.instrument
         #: The column of instruments' numbers, if there is one.
-        self._instrument = self._place(instrument) if instrument and found.column(instrument) is not None else None
+        self.instrument = self._place(instrument) if instrument and found.column(instrument) is not None else None
         self._template = self._blank(profile)
         if profile.end is not None:
             self.columns.setdefault(0, found.columns[0])
@@ -218,10 +218,10 @@ class TickMaker:
         made = Made(ticks, recv, faults, chosen)
         if totals is not None:
             ticks["size"] = totals
-        if self._instrument is not None:
+        if self.instrument is not None:
             made.instruments = np.zeros(count, np.uint64)
-            column = block.columns[self._instrument]
-            Numbers(ID, empty=0).read(column, self._instrument, made.instruments, faults, chosen)
+            column = block.columns[self.instrument]
+            Numbers(ID, empty=0).read(column, self.instrument, made.instruments, faults, chosen)
         self._fill_all(block, made)
         if self._number_reader.has_rounded:
             inexact = self.rounded_rows()

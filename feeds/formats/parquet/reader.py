@@ -261,9 +261,17 @@ class ParquetFeed(BaseFeed):
     def max_symbols(self) -> int:
         return self._keys.max_symbols
 
+    @property
+    def rolls(self) -> Rolls | None:
+        """The instruments of names, as far as they were read; None: the file does not tell them."""
+        return None if self._instrument is None else self._rolls
+
     def count(self) -> int | None:
-        """The number of rows, if nothing is left out and the file says how many it has; else None."""
-        return None if self._select or self._skip else self._source.rows
+        """The number of rows, if nothing is left out and the file says how many it has; else None.
+
+        A name that goes over to another instrument adds a tick, so a file that tells instruments has none.
+        """
+        return None if self._select or self._skip or self._instrument is not None else self._source.rows
 
     def batches(self) -> Iterator[TickBatch]:
         """Yields the rows from the first one on, at most ``batch_ticks`` at a time.

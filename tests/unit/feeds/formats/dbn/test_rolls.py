@@ -177,3 +177,49 @@ def test_a_table_rolls_once_where_a_name_stands_for_two_instruments_on_a_day(tmp
     path = written(tmp_path, dialect, ref.metadata(3, ROLLS) + b"".join(records), {10: "ES", 20: "ES"})
     with strand.feeds.open(path, batch_ticks=7) as feed:
         assert np.flatnonzero(is_clear(feed.to_numpy())).tolist() == [1, 24]
+
+
+@pytest.mark.parametrize("dialect", ["csv", "parquet"])
+@pytest.mark.parametrize("batch_ticks", [1, 3, 1000])
+def test_days_in_files_of_their_own_roll_as_they_do_in_one(tmp_path: Path, dialect: str, batch_ticks: int) -> None:
+    """ES rolls between the files; CL does not, and NQ has its first tick in the second one."""
+    names = {10: "ES", 20: "ES", 30: "CL", 40: "NQ"}
+    days = [
+        [(10, 0), (30, 1), (10, 2)],
+        [(30, 0), (20, 1), (40, 2), (20, 3), (30, 4)],
+        [(40, 0), (20, 1), (30, 2)],
+    ]
+    made = [
+        [mbo(instrument=number, received=ref.NOON + day * ref.DAY + at, event=ref.NOON + at) for number, at in ticks]
+        for day, ticks in enumerate(days)
+    ]
+    head = ref.metadata(3, ROLLS)
+    whole = written(tmp_path, dialect, head + b"".join(record for day in made for record in day), names)
+    parts = []
+    for day, records in enumerate(made):
+        (folder := tmp_path / str(day)).mkdir()
+        path = written(folder, dialect, head + b"".join(records), names)
+        parts.append(path.rename(tmp_path / f"day{day}{path.suffix}"))
+    with strand.feeds.open(whole) as one, strand.feeds.open(parts, batch_ticks=batch_ticks) as several:
+        expected, found = one.to_numpy(), several.to_numpy()
+        assert np.flatnonzero(is_clear(expected)).tolist() == [4]
+        keys = [several.symbols.index(name) for name in one.symbols]
+        expected["instrument_id"] = np.array(keys, np.uint32)[expected["instrument_id"]]
+        np.testing.assert_array_equal(found, expected)
+        assert several.statistics()["rolled_instruments"] == one.statistics()["rolled_instruments"] == 1
+        assert several.info.details["examples"] == one.info.details["examples"]
+        np.testing.assert_array_equal(several.to_numpy(), expected)  # again, from the start
+    with strand.feeds.open(parts, carry_over=True) as feed:
+        assert not is_clear(feed.to_numpy()).any()
+    assert [warning.kind for warning in strand.replay(parts, "count").warnings] == ["rolled instruments"]
+
+
+def test_files_of_one_time_with_two_instruments_of_a_name_do_not_roll(tmp_path: Path) -> None:
+    paths = []
+    for number in (10, 20):
+        records = [mbo(instrument=number, received=ref.NOON + at + number, event=ref.NOON) for at in range(0, 60, 20)]
+        (folder := tmp_path / str(number)).mkdir()
+        path = written(folder, "csv", ref.metadata(3, ROLLS) + b"".join(records), {number: "ES"})
+        paths.append(path.rename(tmp_path / f"of{number}.csv"))
+    with strand.feeds.open(paths) as feed:
+        assert not is_clear(feed.to_numpy()).any()

@@ -90,25 +90,25 @@ class SerialPython:
                 end = start + 1
             part = records[start:end] if end - start < len(records) else records
             self._emitted.hold(positions[start:end], partial(self._reader.sequences, part), keys[start:end], numbers)
-            undo = None
+            undo, again = None, False
             try:
                 call = in_turn or (self._symbols.host_of(key) or self._symbols.bind(bound, key)[1]).call
-                again = end - start > 1 and bound.emitting.fails_as_a_whole
-                self.site.failed_come_again = again
-                if again:
+                self.site.failed_come_again = again = end - start > 1 and bound.emitting.fails_as_a_whole
+                if bound.emitting.fails_as_a_whole:
                     rows = self._symbols.rows_of(key)
                     undo = rows, [row.tobytes() for row in rows], self._emitted.mark() if numbers else ()
                 handled = call(part)
             except BaseException as error:
                 failure = failure_of(error)
                 self.handled = start + failure.handled
-                if undo is not None:
+                interrupt = failure.cause if failure.cause is not None and interrupts(failure.cause) else None
+                if undo is not None and (again or interrupt is not None):
                     self._put_back(*undo)
                     self.handled = start
-                if failure.cause is not None and interrupts(failure.cause):
-                    raise failure.cause from None
+                if interrupt is not None:
+                    raise interrupt from None
                 failure = failure._replace(handled=start + failure.handled)
-                if undo is None or isinstance(failure.cause, ConfigurationError | PlaceError):
+                if not again or isinstance(failure.cause, ConfigurationError | PlaceError):
                     return failure
                 whole = _Whole(failure, end)
                 continue

@@ -95,25 +95,26 @@ def test_what_an_interrupt_comes_upon_after_others_in_a_chain_can_be_published_a
     assert (loop.rows[0]["adds"]["n"], loop.rows[0]["count"]["ticks"]) == (5, 5)
 
 
-def test_what_an_interrupt_comes_upon_in_the_middle_of_a_batch_has_written_nothing() -> None:
+@pytest.mark.parametrize("n", [1, 5])
+def test_what_an_interrupt_comes_upon_in_the_middle_of_a_batch_has_written_nothing(n: int) -> None:
     interrupted = True
 
     @batch_handler(state=[("n", "i8")])
     def adds(symbol: str, ticks: Any, row: Any) -> None:
         for tick in ticks:
-            if interrupted and tick["sequence"] == 2:
-                raise KeyboardInterrupt
             row["n"] += 1
+            if interrupted and tick["sequence"] == n // 2:
+                raise KeyboardInterrupt
 
-    ticks = ticks_for([0] * 5)
-    ticks["sequence"] = range(5)
+    ticks = ticks_for([0] * n)
+    ticks["sequence"] = range(n)
     with SerialLoop(1, adds) as loop:
         with pytest.raises(KeyboardInterrupt):
             loop.publish(ticks)
         assert (loop.statistics().accepted, loop.rows[0]["n"]) == (0, 0)
         interrupted = False
         loop.publish(ticks)
-    assert loop.rows[0]["n"] == 5
+    assert loop.rows[0]["n"] == n
 
 
 @pytest.mark.parametrize("before", [(), ("count",)])

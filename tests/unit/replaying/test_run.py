@@ -107,10 +107,12 @@ def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, worker
 def test_an_interrupt_at_full_speed_gives_the_result_of_the_ticks_so_far(
     tmp_path: Path, kind: str, workers: int
 ) -> None:
-    """Real signals at random moments. What the interrupt has is what a replay of as many ticks gives."""
+    """Real signals at random moments. What the interrupt has is what a replay of as many ticks gives; of a batch
+    handler on the calling thread, which gets a publish symbol by symbol, what each symbol's first ticks give."""
     SyntheticFeed(30, 60_000, seed=5, date="2026-01-05").write_itch(tmp_path / "20260105.itch50")
     code = f"""
 import os, random, signal, threading, time
+import numpy as np
 import strand
 
 @strand.batch_handler(state=[("n", "i8"), ("size", "i8")])
@@ -155,6 +157,13 @@ for turn in range(6):
             continue
         seen += 1
         assert partial.ticks == partial.statistics.accepted == int(partial.ticks_by_symbol.sum())
+        if "{kind}" == "batches" and {workers} == 0:
+            with strand.feeds.open("20260105.itch50") as feed:
+                ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+            for key in np.flatnonzero(partial.ticks_by_symbol).tolist():
+                own = ticks[ticks["instrument_id"] == key][: partial.ticks_by_symbol[key]]
+                assert partial.rows.array[key].tolist() == (len(own), own["size"].sum()), key
+            continue
         again = strand.replay("20260105.itch50", handler, workers=0, limit=partial.ticks)
         assert again.fingerprint == partial.fingerprint, (partial.ticks, again.ticks)
 print(seen)

@@ -334,8 +334,11 @@ class Running:
             return None
         if task._begun_ns is None:
             task._begun_ns = begun
-            number, submitted = task._number if task._rose is None else task._rose, task._options.number
-            waits = self._waits[number if number == submitted or not self._has_levels else (number, submitted)]
+            number = task._number if task._rose is None else task._rose
+            if self._has_levels and number != task._options.number:
+                waits = self._waits[number, task._options.number]
+            else:
+                waits = self._waits[number]
             waits.append(begun - task._submitted_ns)
             if len(waits) >= MOST_WAITS:
                 self._fold()

@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 from concurrent.futures import CancelledError
-from concurrent.futures._base import PENDING
+from concurrent.futures._base import PENDING, RUNNING
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
@@ -76,8 +76,8 @@ class Keys:
             self._orders[key] = order
             self._give(task, number)
             return
-        before = self._highest(order.head._number, order.numbers)
         known = order.numbers.get(number, 0)
+        before = 0 if known else self._highest(order.head._number, order.numbers)
         # -- in one go
         order.rest[task.id] = task
         order.numbers[number] = known + 1
@@ -106,7 +106,7 @@ class Keys:
             task._order = None
             return None
         following = next(iter(order.rest.values()))
-        before = 0 if head is None else self._highest(head._number, numbers)
+        before = 0 if head is None or head is task else self._highest(head._number, numbers)
         # -- in one go
         if left:
             numbers[number] = left
@@ -413,7 +413,8 @@ class Waiting:
                 if task._timer is not None:
                     self.timers.cancel(task._timer)
                     task._timer = None
-        self._table.unqueue(task)
+        if task._state != RUNNING:  # a worker took it off the queue before it began
+            self._table.unqueue(task)
         if task._end is None:
             task._result = value
             if error is not None:

@@ -57,6 +57,7 @@ class PartsMaker:
         self._head = self._makers[0]
         self._found = found
         self.names = self._head.names
+        self.instrument = self._head.instrument
         self.needs_date = self._head.needs_date
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -97,34 +97,33 @@ def sweep(
         done = f"{n:,} of {total:,} files"
         bar.update(task, completed=n, total=total)
 
-    with bar, _saying_what_is_kept(lambda: f"{done} done, kept in {out}; the same command continues from there"):
-        task = bar.add_task("sweeping", total=None)
-        result = run_sweep(
-            files if len(files) > 1 else files[0],
-            handler,
-            sets,
-            days=None if days is None else [day.strip() for day in days.split(",")],
-            workers=workers,
-            out=out,
-            symbols=reads.symbols,
-            start=reads.start,
-            end=reads.end,
-            limit=reads.limit,
-            allow_empty=reads.allow_empty,
-            feed_options=reads.options,
-            backend=backend,
-            progress=advance,
-        )
-    show_either(as_json, _plain(result), lambda console: _print(console, result))
-
-
-@contextmanager
-def _saying_what_is_kept(words: Callable[[], str]) -> Iterator[None]:
     try:
-        yield
-    except KeyboardInterrupt:
-        click.echo(words(), err=True)
+        with bar:
+            task = bar.add_task("sweeping", total=None)
+            result = run_sweep(
+                files if len(files) > 1 else files[0],
+                handler,
+                sets,
+                days=None if days is None else [day.strip() for day in days.split(",")],
+                workers=workers,
+                out=out,
+                symbols=reads.symbols,
+                start=reads.start,
+                end=reads.end,
+                limit=reads.limit,
+                allow_empty=reads.allow_empty,
+                feed_options=reads.options,
+                backend=backend,
+                progress=advance,
+            )
+    except KeyboardInterrupt as interrupt:
+        partial: SweepResult | None = getattr(interrupt, "partial", None)
+        if partial is not None:
+            plain = _plain(partial) | {"error": "interrupted"}
+            show_either(as_json, plain, lambda console: _print(console, partial))
+        click.echo(f"{done} done, kept in {out}; the same command continues from there", err=True)
         raise
+    show_either(as_json, _plain(result), lambda console: _print(console, result))
 
 
 def _combinations(handler: Handler, each: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -152,6 +151,7 @@ def _plain(result: SweepResult) -> dict[str, Any]:
         "code": result.code,
         "files": list(result.labels),
         "ran": list(result.ran),
+        "missing": list(result.missing),
         "sets": {str(number): values for number, values in result.sets.items()},
         "runs": [
             {"file": run.label, "set": run.number, "ticks": run.ticks, "fingerprint": run.fingerprint}
@@ -171,6 +171,8 @@ def _print(console: Console, result: SweepResult) -> None:
         f"{several(len(result.numbers), 'set')} over {several(len(result.labels), 'file')} of "
         f"{several(sum(ticks.values()), 'tick')}: {several(len(result.ran), 'file')} run, {kept:,} already there"
     )
+    if result.missing:
+        say(f"no result of {several(len(result.missing), 'file')}: {', '.join(result.missing)}")
     for number, values in list(result.sets.items())[:SHOWN]:
         say(f"  set {number}: {text_of(values)}")
     if len(result.sets) > SHOWN:

@@ -109,17 +109,20 @@ class SweepResult:
         labels: The names of the files, in the order of the call.
         numbers: The numbers of the sets, in their order.
         ran: The files that were run. The others had all their results.
+        missing: The files that have no result, since the sweep was interrupted. They are not among ``labels``.
     """
 
     code: str
     labels: tuple[str, ...]
     numbers: tuple[int, ...]
     ran: tuple[str, ...]
+    missing: tuple[str, ...] = ()
     _place: Place = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
         figures = several(len(self.labels), "file"), several(len(self.numbers), "set"), f"{len(self.ran):,} run"
-        return brief(self, *figures, f"code {self.code[:8]}")
+        missing = [f"{len(self.missing):,} missing"] if self.missing else []
+        return brief(self, *figures, *missing, f"code {self.code[:8]}")
 
     @property
     def folder(self) -> Path:

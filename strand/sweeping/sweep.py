@@ -67,7 +67,8 @@ def sweep(
 ) -> SweepResult:
     """Runs a handler with many sets of parameters: each file is decoded once, and all sets see each tick.
 
-    An interrupt or an error keeps the files that are done, and the same call continues from there.
+    An interrupt or an error keeps the files that are done, and the same call continues from there. A KeyboardInterrupt
+    has the result of those files as ``partial``, once there is one: its ``missing`` names the others.
 
     Args:
         files: A file, several, a folder or a glob. Each file is a run of its own, which begins with rows of zeros. With
@@ -127,17 +128,34 @@ def sweep(
         # Without jobs this is only a note of the last sweep, and the folder may be read-only.
         with nullcontext() if jobs else suppress(FeedError):
             manifest.add_code(code, given.described, Table(part_with_sets(given)[1].state, None).unit_words)
-        for done, (job, did) in enumerate(run(jobs, min(n_workers, max(len(jobs), 1))), 1):
-            manifest.note_input(job.source, did.stamp, did.digest)
-            manifest.add(_runs(job, did, code, folder))
-            if progress is not None:
-                progress(done, len(jobs))
+        ran: list[str] = []
+        try:
+            for job, did in run(jobs, min(n_workers, max(len(jobs), 1))):
+                manifest.note_input(job.source, did.stamp, did.digest)
+                manifest.add(_runs(job, did, code, folder))
+                ran.append(job.label)
+                if progress is not None:
+                    progress(len(ran), len(jobs))
+        except KeyboardInterrupt as interrupt:
+            left = {job.label for job in jobs}.difference(ran)
+            if len(left) < len(inputs):
+                interrupt.partial = _result(code, inputs, numbers, ran, place, *left)  # type: ignore[attr-defined]
+            raise
         _remove_strays(folder, manifest)
+    return _result(code, inputs, numbers, ran, place)
+
+
+def _result(
+    code: str, inputs: Sequence[_Input], numbers: Sequence[int], ran: Sequence[str], place: Place, *left: str
+) -> SweepResult:
+    """Result of all inputs but those whose labels are ``left``."""
+    labels = [each.label for each in inputs]
     return SweepResult(
         code=code,
-        labels=tuple(each.label for each in inputs),
+        labels=tuple(label for label in labels if label not in left),
         numbers=tuple(numbers),
-        ran=tuple(job.label for job in jobs),
+        ran=tuple(ran),
+        missing=tuple(label for label in labels if label in left),
         _place=place,
     )
 

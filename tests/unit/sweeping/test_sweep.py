@@ -85,9 +85,29 @@ def test_an_interrupt_keeps_what_is_done(days: Path, tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     sources = sorted(days.iterdir())
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as raised:
         sweep(sources, wide, SETS, out=tmp_path / "out", workers=1, progress=interrupt, **FEW)
-    assert len(sweep(sources, wide, SETS, out=tmp_path / "out", workers=1, **FEW).ran) == 1
+    whole = sweep(sources, wide, SETS, out=tmp_path / "out", workers=1, **FEW)
+    partial = raised.value.partial  # type: ignore[attr-defined]
+    assert (partial.labels, partial.missing) == (partial.ran, whole.ran)
+    assert {*partial.labels, *partial.missing} == {*whole.labels}
+    assert partial.runs == tuple(run for run in whole.runs if run.label in partial.labels)
+    of_all = whole.rows.to_polars().filter(pl.col("file").is_in(list(partial.labels)))
+    assert (
+        partial.rows.to_polars()
+        .with_columns(pl.col("file").cast(str))
+        .equals(of_all.with_columns(pl.col("file").cast(str)))
+    )
+
+
+def test_an_interrupt_before_a_file_is_done_has_no_result(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("strand.sweeping.backends.run_job", interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        sweep(sorted(days.iterdir()), wide, SETS, workers=1, **FEW)
+    assert not hasattr(raised.value, "partial")
 
 
 @pytest.mark.parametrize(

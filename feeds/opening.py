@@ -7,6 +7,7 @@ import importlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -223,6 +224,11 @@ def expand(path_or_paths: Paths, options: Mapping[str, Any]) -> list[str | Path]
     return paths
 
 
+#: Bytes, unpacked, by which copies are told.
+_HEAD: Final = 1 << 20
+_PACKED: Final = (".gz", ".bz2", ".xz", ".zst", ".zip")
+
+
 def _check_once(paths: Sequence[str | Path]) -> None:
     """Refuses a file that is named twice, as by two globs that overlap: all of its ticks would come twice."""
     named: dict[str, str | Path] = {}
@@ -231,6 +237,24 @@ def _check_once(paths: Sequence[str | Path]) -> None:
         if first is not path:
             same = "is named twice" if str(first) == str(path) else f"is the same file as {first}"
             raise ConfigurationError(f"source: {path} {same}, and all of its ticks would come twice: name it once")
+    _check_copies([path for path in paths if isinstance(path, Path) and path.is_file()])
+
+
+def _check_copies(paths: Sequence[Path]) -> None:
+    """Refuses a file beside its packed copy: they have one name but for the packing, and begin with the same ``_HEAD``
+    bytes."""
+    alike: dict[Path, list[Path]] = {}
+    for path in paths:
+        alike.setdefault(path.with_suffix("") if path.suffix in _PACKED else path, []).append(path)
+    for group in alike.values():
+        heads: dict[bytes, Path] = {}
+        for path in group if len(group) > 1 else ():
+            with closing(open_stream(path)) as stream:
+                first = heads.setdefault(stream.head(_HEAD), path)
+            if first is not path:
+                raise ConfigurationError(
+                    f"source: {path} holds what {first} holds, and all of its ticks would come twice: name one of them"
+                )
 
 
 def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:

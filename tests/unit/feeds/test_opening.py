@@ -238,6 +238,23 @@ def test_an_empty_file_among_those_of_a_folder_is_an_error(tmp_path: Path) -> No
     assert len(feeds.open(tmp_path).info.details["feeds"]) == 2
 
 
+def test_a_file_beside_its_packed_copy_is_refused(tmp_path: Path) -> None:
+    header = (
+        "ts_recv,ts_event,rtype,publisher_id,instrument_id,action,side,depth,price,size,"
+        "flags,ts_in_delta,sequence,symbol\n"
+    )
+    row = "1767571200000000000,1767571200000000000,0,1,7,T,A,0,1500000000,{},0,0,1,ES\n"
+    (tmp_path / "day.csv").write_text(header + row.format(1))
+    (tmp_path / "day.csv.gz").write_bytes(gzip.compress((header + row.format(1)).encode()))
+    (tmp_path / "other.csv.gz").write_bytes(gzip.compress((header + row.format(2)).encode()))
+    for source in (tmp_path, str(tmp_path / "day*"), sorted(tmp_path.iterdir())):
+        with pytest.raises(ConfigurationError, match=r"day\.csv\.gz holds what .*day\.csv holds.*name one of them"):
+            feeds.open(source)
+    (tmp_path / "day.csv.gz").write_bytes(gzip.compress((header + row.format(3)).encode()))
+    with feeds.open(tmp_path) as feed:
+        assert sorted(feed.to_numpy()["size"].tolist()) == [1, 2, 3]
+
+
 def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
     plain = itch_seconds(tmp_path / "20200130.itch")
     link = tmp_path / "link.itch"

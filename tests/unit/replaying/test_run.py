@@ -138,14 +138,16 @@ seen = 0
 for turn in range(6):
     # Half of the signals come at a batch's end, and half of them at any time.
     progress = (lambda _: os.kill(os.getpid(), signal.SIGINT)) if turn % 2 else None
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
     def interrupt(after=random.random() * whole.wall_s):
+        begun.wait()  # the thread's start is over, and the block that takes the interrupt is entered
         time.sleep(after)
         if not ended.is_set():
             os.kill(os.getpid(), signal.SIGINT)
     thread = threading.Thread(target=interrupt if progress is None else int)
     thread.start()
     try:
+        begun.set()
         run(progress=progress)
         ended.set()
         thread.join()

@@ -332,8 +332,9 @@ class MoldFeed(BaseFeed):
         The recording holds every message that the decoder could read, and with ``on_bad_record="raise"`` also the one
         that it refused.
         """
-        at = 0
-        while at < len(frames):
+        at, made = 0, 0
+        # A full output may have left clear records of the last message: they have its time.
+        while at < len(frames) or made == len(out):
             first = self._passed() + 1
             made, used, sound = self._decoder.decode(frames[at:], last=False, out=out)
             raises = not sound and self._on_bad_record == "raise"

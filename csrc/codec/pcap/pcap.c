@@ -61,7 +61,7 @@ static way take_messages(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint6
     if (length == 0 || length > SD_ITCH_MAX_MESSAGE || (own != 0 && own != length)) break;
     end += BLOCK_PREFIX + length;
   }
-  if (end == now->at) {
+  if (end == now->at && !itch->clear_from) {
     uint64_t sequence = now->sequence;
     way taken = refuse(pcap, SD_PCAP_FAULT_MESSAGE, length, now->offset, sequence);
     if (taken == TAKEN) {
@@ -331,7 +331,8 @@ sd_decoded sd_pcap_decode(void *self, const uint8_t *at, uint64_t left, int last
   way taken = TAKEN;
   while (did.made < capacity && taken == TAKEN) {
     uint64_t used;
-    if (pcap->memory->current.at < pcap->memory->current.length) {
+    /* A full output may have left clear records of the packet's last message: they come before the next packet, at this one's time. */
+    if (pcap->memory->current.at < pcap->memory->current.length || pcap->itch->clear_from) {
       taken = take_messages(pcap, out + did.made, capacity - did.made, &did.made);
       continue;
     }

@@ -65,6 +65,24 @@ def decode(
     return ticks, fault, decoder
 
 
+@pytest.mark.parametrize("capacity", [1, 2, 3, 4, 5, 4096])
+@pytest.mark.parametrize("after", [0, 3])
+def test_the_clear_records_of_a_day_come_at_the_time_of_its_packet_however_few_ticks_a_call_takes(
+    capacity: int, after: int
+) -> None:
+    """The day begins with the last message of a packet, which may be the last one of all."""
+    deletes = [itch.message("D", 1, at, at) for at in range(5)]
+    bodies = [*bodies_of(3), *deletes[:2], itch.message("S", 0, 9, b"O"), *deletes[2 : 2 + after]]
+    ticks, fault, _ = decode(ref.pcap(frames_of(packets_of(bodies))), capacity=capacity)
+    assert fault is None
+    clears = [(OPEN_NS + 3000, 6, locate) for locate in (1, 2, 3)]
+    others = [(OPEN_NS + 3000, sequence, 1) for sequence in (4, 5)]
+    later = [(OPEN_NS + 6000, sequence, 1) for sequence in range(7, 7 + after)]
+    found = zip(*(ticks[name].tolist() for name in ("ts_recv", "sequence", "instrument_id")), strict=True)
+    assert list(found) == [*others, *clears, *later]
+    assert ticks["action"].tolist() == [b"C"] * 2 + [b"R"] * 3 + [b"C"] * after
+
+
 def test_packets_with_blanked_headers_are_read_on_request(tmp_path: Path) -> None:
     bodies = [itch.message("D", 1, number, number) for number in range(6)]
     packets = [ref.mold(0, bodies[at : at + 2], session=bytes(10)) for at in (0, 2, 4)]

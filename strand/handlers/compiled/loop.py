@@ -393,7 +393,8 @@ class FunctionCache(NumbaCache):
             cache = cls(function)
         except RuntimeError:
             return None
-        digest = hashlib.sha256(repr((LOOP, HANDLER_LAYOUT, np.__version__, layout)).encode())
+        # By the module's name, too: what is kept refers to the types of this package by theirs.
+        digest = hashlib.sha256(repr((__name__, LOOP, HANDLER_LAYOUT, np.__version__, layout)).encode())
         if not add_function(digest, function, set()):
             return None
         digest.update(repr(_codegen().magic_tuple()).encode())

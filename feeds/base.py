@@ -18,6 +18,7 @@ from strand.tables.columns import Prices
 from strand.tables.tabular import Tabular
 from strand.tables.ticks import tick_stream
 from strand.ticks import Flags, joined, named, zeros
+from strand.validate import unit_power
 
 __all__ = ["BaseFeed", "Feed", "FeedInfo", "Flags", "TickBatch", "TicksAre", "usual_flags"]
 
@@ -80,7 +81,7 @@ class FeedInfo:
         details: Whatever else the format tells, by name.
         undated: Whether the format has only times of day, and their day is unknown. Times count from 1970-01-01 then.
         size_unit: What 1 in a tick's ``size`` is worth in units of the instrument (crypto: 0.00000001 coins), a power
-            of ten. None if merged feeds differ in it.
+            of ten as a number or text. None if merged feeds differ in it.
         ticks: What the ticks mean (``TicksAre``); None if merged feeds differ in it.
         ticks_assumed: Whether ``ticks`` is an assumption, because neither the file nor an option says it.
         prices_assumed: Whether whole numbers of the source's prices are taken for currency, because nothing says what 1
@@ -114,6 +115,8 @@ class FeedInfo:
     def __post_init__(self) -> None:
         if self.flags is _BY_TICKS:
             object.__setattr__(self, "flags", usual_flags(self.ticks))
+        if self.size_unit is not None:
+            object.__setattr__(self, "size_unit", float(f"1e{unit_power('size_unit', self.size_unit)}"))
 
     def __repr__(self) -> str:
         return brief(self, *self.figures)

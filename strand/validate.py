@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
 from reprlib import Repr
 from typing import Any, Final, TypeGuard
 
@@ -16,6 +17,7 @@ from strand.errors import ConfigurationError
 
 __all__ = [
     "MAXIMUM",
+    "MIN_UNIT",
     "Faults",
     "did_you_mean",
     "is_between",
@@ -27,12 +29,16 @@ __all__ = [
     "seconds",
     "shown",
     "text",
+    "unit_power",
     "whole",
     "yes_or_no",
 ]
 
 #: The largest whole number that C takes.
 MAXIMUM: Final = 2**63 - 1
+#: The powers of ten that a unit may be.
+MIN_UNIT: Final = -18
+_MAX_UNIT: Final = 9
 _BRIEF: Final = Repr()
 _BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother = 1, 60, 60
 _BARE: Final = re.compile(r"[\w*-]+")
@@ -147,3 +153,18 @@ def text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise ConfigurationError(name, f"{shown(value)} is not text")
     return value
+
+
+def unit_power(name: str, unit: object) -> int:
+    """The power of ten that a unit is: -3 for ``"0.001"``. Raises ConfigurationError, which names the option."""
+    try:
+        number = Decimal(str(unit)) if isinstance(unit, str | int | float | Decimal) else Decimal(0)
+    except InvalidOperation:
+        number = Decimal(0)
+    if number.is_finite() and number > 0 and number.normalize().as_tuple().digits == (1,):
+        power = number.adjusted()
+        if MIN_UNIT <= power <= _MAX_UNIT:
+            return power
+    raise ConfigurationError(
+        f"{name}: give a power of ten from 1e{MIN_UNIT} to 1e{_MAX_UNIT} as text, like '0.001'; not {unit!r}"
+    )

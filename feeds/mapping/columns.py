@@ -242,6 +242,10 @@ class Columns:
     ) -> None:
         self._reading = reading
         chosen, self._rules = chosen_columns(names, columns, reading)
+        #: Fields whose unit no option for the whole file changes.
+        self._own_units = {
+            _BID.get(field, field) for field, given in columns.items() if isinstance(given, Mapping) and "unit" in given
+        }
         self._rules |= constant_rules(columns, constants, reading)
         self.constants = {field: rule.constant for field, rule in self._rules.items() if rule.constant is not None}
         found = {field: _first_of(aliases, names, field in TIMES) for field, aliases in ALIASES.items()}
@@ -457,7 +461,8 @@ class Columns:
             return partial(times, unit=self._time_unit(field), pattern=pattern, zone=reading.time_zone)
         if field in _PRICES or field in _SIZES:
             power, integer_power = self._powers(field)
-            return partial(scaled, power=power, integer_power=integer_power, field=_LIKE.get(field, field))
+            options = {"price_unit": "unit={0!r} of the column"} if field in self._own_units else {}
+            return partial(scaled, power=power, integer_power=integer_power, field=_LIKE.get(field, field), **options)
         if field == "action":
             return partial(letters, words=None if reading.own else ACTIONS)
         if field == "side":

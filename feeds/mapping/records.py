@@ -14,8 +14,9 @@ from strand.feeds.base import Flags, TicksAre
 from strand.feeds.mapping.column_options import ColumnOptions
 from strand.feeds.mapping.columns import Columns, Reading
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.values import NS_IN, Column, integers, unit_power, unusable
+from strand.feeds.mapping.values import NS_IN, Column, integers, unusable
 from strand.options import refuse_unknown
+from strand.validate import unit_power
 
 __all__ = ["ArrayColumns", "BadRecordError", "RecordColumns", "numpy_column"]
 

@@ -28,7 +28,7 @@ from strand.feeds.mapping.scalars import (
     converter,
     kind_of,
 )
-from strand.feeds.mapping.values import unit_power
+from strand.validate import unit_power
 from strand.zones import ZoneInfoNotFoundError, zone_named
 
 __all__ = [

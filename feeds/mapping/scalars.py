@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from strand.feeds.mapping.clocks import TextTimes
-from strand.feeds.mapping.values import PRICE_POWER, nearest
+from strand.feeds.mapping.values import PRICE_POWER, coarser_price, nearest
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, limits
 
 __all__ = [
@@ -161,7 +161,8 @@ def _whole(value: Any, minimum: int, maximum: int) -> int:
 def _price(value: Any, power: int, rounding: Rounding) -> int:
     units = rounding.units(value, power)
     if not -UNDEF_PRICE <= units < UNDEF_PRICE:
-        raise BadRecord(f"{shown(value)} is not a price that a tick can hold")
+        cure = coarser_price(_decimal(value), power - PRICE_POWER, 'unit = "{}" of the field')
+        raise BadRecord(f"{shown(value)} is out of range: {cure}")
     if units == 0 and _decimal(value):
         raise BadRecord(f"{shown(value)} rounds to 0: no price of 9 decimals holds it")
     return units

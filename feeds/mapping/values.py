@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.columns import Field
-from strand.errors import ConfigurationError
 from strand.feeds.mapping.clocks import Pattern, TextTimes, TwiceError
 from strand.ticks import FIELDS, UNDEF_PRICE, limits
+from strand.validate import MIN_UNIT
 
 __all__ = [
     "ACTIONS",
@@ -30,6 +30,7 @@ __all__ = [
     "TimeUnit",
     "Units",
     "Values",
+    "coarser_price",
     "decimal_units",
     "float_units",
     "integer_units",
@@ -44,7 +45,6 @@ __all__ = [
     "said_unit",
     "scaled",
     "times",
-    "unit_power",
     "unusable",
 ]
 
@@ -53,12 +53,16 @@ Mask = npt.NDArray[np.bool_]
 
 #: Ten to this power units of a tick's price are 1 of currency.
 PRICE_POWER: Final = 9
-#: The powers of ten that a unit may be.
-_MIN_UNIT: Final = -18
-_MAX_UNIT: Final = 9
+#: How the unit of prices is given.
+PRICE_UNIT: Final = "price_unit={0!r} (--feed price_unit={0})"
 #: Below this a product with a scale is known to its last unit.
 _EXACT: Final = float(1 << 52)
 _MAX_I64: Final = (1 << 63) - 1
+#: Every price below it fits into a tick. The bound as an error shows it.
+_MOST_OF_PRICE: Final = _MAX_I64 // 10**PRICE_POWER
+_PRICE_BOUND: Final = "9,223,372,036.85"
+#: Of a number for which no unit is proposed.
+_MOST_DIGITS: Final = 40
 #: Powers of ten that a double holds exactly.
 _EXACT_POWERS: Final = 22
 #: An exponent of more digits would make a number that fills the memory.
@@ -76,19 +80,24 @@ class Units(NamedTuple):
     inexact: Mask | None
 
 
-def unit_power(name: str, unit: object) -> int:
-    """The power of ten that a unit is: -3 for ``"0.001"``. Raises ConfigurationError, which names the option."""
-    try:
-        number = Decimal(str(unit)) if isinstance(unit, str | int | float | Decimal) else Decimal(0)
-    except InvalidOperation:
-        number = Decimal(0)
-    if number.is_finite() and number > 0 and number.normalize().as_tuple().digits == (1,):
-        power = number.adjusted()
-        if _MIN_UNIT <= power <= _MAX_UNIT:
-            return power
-    raise ConfigurationError(
-        f"{name}: give a power of ten from 1e{_MIN_UNIT} to 1e{_MAX_UNIT} as text, like '0.001'; not {unit!r}"
-    )
+def coarser_price(number: Decimal, power: int, option: str = PRICE_UNIT) -> str:
+    """Advice for a price that no tick holds, to follow the fault: the coarser unit that holds it.
+
+    Args:
+        number: The price as its source has it, of any size.
+        power: The power of ten that 1 in it is worth now.
+        option: How a unit is given.
+    """
+    bounds = f"a price is between -{_PRICE_BOUND} and {_PRICE_BOUND}"
+    if number.adjusted() > _MOST_DIGITS:
+        return bounds
+    steps = 1
+    while steps < 6 and abs(number.scaleb(power - 3 * steps, _WIDE)) >= _MOST_OF_PRICE:
+        steps += 1
+    if abs(number.scaleb(power - 3 * steps, _WIDE)) >= _MOST_OF_PRICE or power - 3 * steps < MIN_UNIT:
+        return bounds
+    unit = f"{Decimal(1).scaleb(power - 3 * steps):f}"
+    return f"{bounds}: {option.format(unit)} counts all money in units of {1000**steps:,}"
 
 
 def nearest_units(text: bytes, power: int) -> int | None:
@@ -96,6 +105,15 @@ def nearest_units(text: bytes, power: int) -> int | None:
     if not _NUMBER.fullmatch(text):
         return None
     return nearest(Decimal(text.decode("ascii")), power)[0]
+
+
+def _plain_number(shown: str) -> Decimal | None:
+    """The number that a column's value is shown as; None: it is infinite."""
+    try:
+        number = Decimal(shown.removeprefix("Decimal('").removesuffix("')"))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
 
 
 def nearest(number: Decimal, power: int) -> tuple[int, bool]:
@@ -407,9 +425,17 @@ def said_unit(number: int, option: str) -> str:
     return f"say one of the units {', '.join(NS_IN)}, as in {cure}: {number} is a date of our years in none of them"
 
 
-def scaled(column: Column, power: int, *, integer_power: int | None = None, field: str | None = None) -> Values | str:
+def scaled(
+    column: Column,
+    power: int,
+    *,
+    integer_power: int | None = None,
+    field: str | None = None,
+    price_unit: str = PRICE_UNIT,
+) -> Values | str:
     """Numbers times ten to the ``power``, as int64; integers to ``integer_power`` where that is another. A value that
-    the tick field of that name cannot hold is bad. A float that is no number counts as null.
+    the tick field of that name cannot hold is bad. A float that is no number counts as null. ``price_unit``: how the
+    unit of prices is given.
     """
     nulls = column.nulls
     if column.kind == "decimal":
@@ -430,6 +456,8 @@ def scaled(column: Column, power: int, *, integer_power: int | None = None, fiel
     def explain(row: int) -> str:
         if found.inexact is not None and found.inexact[row] and (bad is None or not bad[row]):
             return f"{column.show(row)} is not a whole number of units of {unit}"
+        if field == "price" and (number := _plain_number(column.show(row))) is not None:
+            return f"{column.show(row)} is out of range: {coarser_price(number, power - PRICE_POWER, price_unit)}"
         said = f"{column.show(row)} is outside {lowest} to {highest} units of {unit}"
         return f"give a larger size_unit: {said}" if field == "size" and not said.startswith(("-", "inf")) else said
 

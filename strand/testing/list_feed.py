@@ -41,7 +41,7 @@ class InfoOptions(TypedDict, total=False):
     span: tuple[int, int] | None
     details: dict[str, Any]
     undated: bool
-    size_unit: float | None
+    size_unit: str | float | Decimal | None
     ticks: TicksAre | None
     ticks_assumed: bool
     prices_assumed: bool
@@ -145,8 +145,9 @@ def feed(
 
     - ``symbol``, a name;
     - ``time``, ns since the epoch, which becomes ``ts_recv`` and ``ts_event``; without it, 1 ns after the tick before;
-    - ``price`` in natural units (``10.25``: a number, or a Decimal), taken to the nearest 1e-9, and ``size``; or for a
-      quote ``bid``, ``bid_size``, ``ask`` and ``ask_size``, and one side may be left out;
+    - ``price`` in natural units (``10.25``: a number, or a Decimal), taken to the nearest 1e-9, and ``size``, a whole
+      number of ``size_unit``; or for a quote ``bid``, ``bid_size``, ``ask`` and ``ask_size``, and one side may be left
+      out;
     - any other field of a tick by its name: ``action``, ``side``, ``order_id``, ``flags``, ``kind``, ...
 
     It is a trade (``action`` T, ``side`` N) unless it says otherwise; with another ``action`` it is of kind order.
@@ -217,7 +218,7 @@ def _written(ticks: Sequence[TickLike], symbols: Sequence[str] | None) -> tuple[
         tick["instrument_id"] = index[symbol]
         for name, value in {"sequence": at + 1, "ts_recv": time, "ts_event": time, **fields}.items():
             text = name in _LETTERS
-            tick[name] = value if text else whole(f"ticks: {at}: {name}", value, *limits(name))
+            tick[name] = value if text else _whole(f"ticks: {at}: {name}", value, name)
     return array, names
 
 
@@ -241,6 +242,17 @@ def _fields(at: int, given: TickLike) -> dict[str, Any]:
     return {"kind": kind, "action": "T", "side": "N", **fields}
 
 
+def _whole(where: str, value: Any, name: str) -> int:
+    try:
+        return whole(where, value, *limits(name))
+    except ConfigurationError as error:
+        if name not in ("size", "ref_id") or not isinstance(value, float | Decimal):
+            raise
+        raise ConfigurationError(
+            f"{error}: it counts units of size_unit, so 0.5 is 500 with size_unit='0.001'"
+        ) from None
+
+
 def _price(at: int, name: str, given: Any) -> int:
     """Price in units of 1e-9; UNDEF_PRICE for None."""
     if given is None:
@@ -251,4 +263,6 @@ def _price(at: int, name: str, given: Any) -> int:
         price = UNDEF_PRICE
     if abs(price) < UNDEF_PRICE:
         return price
-    raise ConfigurationError(f"ticks: {at}: {name}: {given!r} is not a price that a tick can hold")
+    raise ConfigurationError(
+        f"ticks: {at}: {name}: {given!r} is not a price between -9,223,372,036.85 and 9,223,372,036.85"
+    )

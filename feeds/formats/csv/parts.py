@@ -71,6 +71,10 @@ class PartsMaker:
     def is_size(self, column: int) -> bool:
         return any(maker.is_size(column) for maker in self._makers)
 
+    def power_of_price(self, column: int) -> int | None:
+        powers = (maker.power_of_price(column) for maker in self._makers)
+        return next((power for power in powers if power is not None), None)
+
     def is_mapped(self, column: int) -> bool:
         return any(maker.is_mapped(column) for maker in self._makers)
 

@@ -32,8 +32,8 @@ from strand.feeds.mapping.rules import (
     names_of,
 )
 from strand.feeds.mapping.scalars import TIMES
-from strand.feeds.mapping.values import unit_power
 from strand.spans import span_ns
+from strand.validate import unit_power
 
 __all__ = [
     "BOM",

@@ -30,15 +30,14 @@ from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.rules import Plus
-from strand.feeds.mapping.scalars import SIZES
-from strand.feeds.mapping.values import unit_power
+from strand.feeds.mapping.rules import FieldRule, Plus
+from strand.feeds.mapping.scalars import PRICES, SIZES
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, date_in_names
 from strand.spans import span_ns
 from strand.symbols import check_name
-from strand.validate import whole
+from strand.validate import unit_power, whole
 
 __all__ = ["CsvFeed", "profiles", "recognise"]
 
@@ -78,6 +77,8 @@ class CsvFeed(BaseFeed):
         symbol: The symbol of all lines, if the file's name does not say it.
         date: The day of files whose lines have only the time of day. By default it is taken from the file's name, or
             its folder's. Without it, times count from 1970-01-01T00:00.
+        price_unit: What 1 in the file's prices is worth, a power of ten (``"0.001"``), in place of what the profile
+            says. None: as the profile says.
         size_unit: What 1 in a tick's ``size`` is worth, if amounts are no whole numbers: a power of ten (``"0.001"``).
         inexact: What to do with a number that has more decimals than a tick: ``"raise"``, or ``"round"`` to the
             nearest, ties to even. Examples are 35821.088778456004 s with times in ns, and an amount of 0.0015 with a
@@ -108,6 +109,7 @@ class CsvFeed(BaseFeed):
         profile: str | os.PathLike[str] | None = None,
         symbol: str | None = None,
         date: dt.date | str | None = None,
+        price_unit: str | Decimal | None = None,
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
         bars: str | None = None,
@@ -138,6 +140,9 @@ class CsvFeed(BaseFeed):
         self._bar_ns = self._bar_length(bars, names)
         if self._bar_ns is not None:
             self._match = replace(self._match, profile=_ending_after(self._match.profile, self._bar_ns))
+        if price_unit is not None:
+            power = unit_power("price_unit", price_unit)
+            self._match = replace(self._match, profile=_priced(self._match.profile, power))
         self._sample = _sample(self._match, head)
         own = self._match.profile.size_power
         self._size_power = own if size_unit is None else unit_power("size_unit", size_unit)
@@ -325,6 +330,22 @@ def _ending_after(profile: Profile, ns: int) -> Profile:
     (begin,) = (rule for rule in profile.fields if rule.field == "ts_event")
     end = replace(begin, field="ts_recv", plus=Plus((), (("", ns),)))
     return replace(profile, fields=(*profile.fields, end))
+
+
+def _priced(profile: Profile, power: int) -> Profile:
+    """The profile with the power of ten that 1 in its prices is worth."""
+    rules = [*profile.fields, *(rule for part in profile.parts for rule in part.fields)]
+    if not any(rule.field in PRICES and rule.columns for rule in rules):
+        raise ConfigurationError(f"price_unit: leave it out: {profile.name} reads no prices")
+
+    def of(fields: tuple[FieldRule, ...]) -> tuple[FieldRule, ...]:
+        return tuple(
+            replace(rule, power=power, whole_power=None) if rule.field in PRICES and rule.columns else rule
+            for rule in fields
+        )
+
+    parts = tuple(replace(part, fields=of(part.fields)) for part in profile.parts)
+    return replace(profile, fields=of(profile.fields), parts=parts)
 
 
 def _sample(found: Match, head: bytes) -> dict[int, str]:

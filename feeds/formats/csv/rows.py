@@ -21,6 +21,7 @@ from strand.feeds.formats.csv.ticks import Made, TickMaker
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.events import Rolls
 from strand.feeds.mapping.options import MEND
+from strand.feeds.mapping.values import coarser_price
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.symbols import NAME_BYTES
@@ -189,6 +190,11 @@ class CsvRows:
             and text.lstrip().startswith("-")
         ):
             more[word] = "; give signed = true if a size below 0 is a sell"
+        power = self._maker.power_of_price(number)
+        if kind == FAULT_RANGE and self._rounds is not None and power is not None:
+            mark, group = (sign.decode() for sign in self._match.profile.marks)
+            plain = text.strip().replace(group, "").replace(mark, ".") if mark else text.strip()
+            more[word] = f": {coarser_price(Decimal(plain), power)}"
         if word == "not of its form" and not timed:
             more[word] = self._form_of(text)
         problem = f"{larger}{finer}column {self._maker.columns[number]}: {word}{timed or more.get(word, '')}"

@@ -331,6 +331,11 @@ class TickMaker:
         sizes = (rule for rule in [*self._readers, *running] if rule.field in SIZES and not (rule.map or rule.pair))
         return any(self.found.column(rule.columns) == column for rule in sizes)
 
+    def power_of_price(self, column: int) -> int | None:
+        """The power of ten that 1 in a column of prices is worth; None: it holds others."""
+        prices = (rule for rule in self._readers if rule.field in PRICES and not rule.map)
+        return next((rule.power for rule in prices if self.found.column(rule.columns) == column), None)
+
     def is_mapped(self, column: int) -> bool:
         """True if a column holds texts that a map lists."""
         return any(rule.map and self.found.column(rule.columns) == column for rule in self._readers)

@@ -81,9 +81,9 @@ from strand.feeds.mapping.scalars import (
     kind_of,
     shown,
 )
-from strand.feeds.mapping.values import unit_power
 from strand.symbols import name_problem
 from strand.ticks import KIND_NONE, KIND_QUOTE, UNDEF_PRICE
+from strand.validate import unit_power
 
 __all__ = [
     "BadRecord",

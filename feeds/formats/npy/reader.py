@@ -30,10 +30,9 @@ from strand.feeds.mapping.columns import Reading
 from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
-from strand.feeds.mapping.values import unit_power
 from strand.symbols import check_name, name_problem
 from strand.ticks import TICK, named
-from strand.validate import whole
+from strand.validate import unit_power, whole
 
 __all__ = ["ArrayPlace", "NpyFeed", "locate", "read_names", "read_own"]
 

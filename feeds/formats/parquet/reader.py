@@ -36,10 +36,9 @@ from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
 from strand.feeds.mapping.columns import BadRow, Columns, Reading
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, check_options
-from strand.feeds.mapping.values import unit_power
 from strand.feeds.selection import Selection
 from strand.ticks import TICK, empty
-from strand.validate import whole
+from strand.validate import unit_power, whole
 
 __all__ = ["ParquetFeed", "recognise"]
 

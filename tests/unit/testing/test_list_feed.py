@@ -17,6 +17,7 @@ from strand.errors import (
     ConfigurationError,
     TruncatedFeedError,
 )
+from strand.feeds import FeedInfo
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
 
@@ -112,3 +113,24 @@ def test_names_may_come_to_be_known_in_mid_stream() -> None:
 def test_a_list_that_is_no_feed_is_refused_by_tick_and_field(make: Callable[[], object], what: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(what)):
         make()
+
+
+@pytest.mark.parametrize("unit", ["0.001", 0.001, Decimal("0.001")])
+def test_a_size_unit_is_a_power_of_ten_as_a_number_or_text(unit: Any) -> None:
+    feed = testing.feed([("A", 1, 2.0, 500)], size_unit=unit)
+    assert feed.info.size_unit == 0.001
+    bars = strand.replay(feed, strand.bars(volume="0.5")).outputs["bars"].to_arrow(prices="float")
+    assert (bars["volume"].to_pylist(), bars["notional"].to_pylist()) == ([0.5], [1.0])
+
+
+@pytest.mark.parametrize("unit", ["x", 0, -1, True, 0.003, float("nan"), [1]])
+def test_another_size_unit_is_refused(unit: Any) -> None:
+    with pytest.raises(ConfigurationError, match="size_unit: give a power of ten"):
+        testing.feed([("A", 1, 2.0, 500)], size_unit=unit)
+    with pytest.raises(ConfigurationError, match="size_unit: give a power of ten"):
+        FeedInfo("list", "memory", size_unit=unit)
+
+
+def test_a_size_that_is_no_whole_number_of_units_is_refused_with_the_unit() -> None:
+    with pytest.raises(ConfigurationError, match=r"0: size: 0\.5 is not .*: it counts units of size_unit"):
+        testing.feed([("A", 1, 2.0, 0.5)], size_unit="0.001")  # type: ignore[list-item]

@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strand.errors import ConfigurationError
-from strand.feeds.mapping.values import Units, decimal_units, float_units, integer_units, nearest_units, unit_power
+from strand.feeds.mapping.values import Units, decimal_units, float_units, integer_units, nearest_units
+from strand.validate import unit_power
 
 pytestmark = pytest.mark.python
 

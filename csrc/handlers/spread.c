@@ -185,19 +185,26 @@ static int clear(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx,
   return 0;
 }
 
-/* Nonzero: no memory. */
+/* Brings the intervals to the moment of an event. Nonzero: no memory. */
+static int meet(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key, int64_t time) {
+  if (!p->every) return 0;
+  const int64_t at = interval_time(row, time);
+  if (advance(row, p, ctx, i, key, at)) return -1;
+  if (!row->interval.end && sd_stretch_at(&row->stretch, &p->calendar, at)) begin(row, p, ctx, key, at);
+  pass_interval(row, at);
+  if (p->fill && row->accounted) row->empty_left = SD_MAX_EMPTY;
+  return 0;
+}
+
+/* Nonzero: no memory, or a sum that does not fit. */
 static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
-  if (p->every) {
-    const int64_t at = interval_time(row, e->time);
-    if (advance(row, p, ctx, i, key, at)) return -1;
-    if (!row->interval.end && sd_stretch_at(&row->stretch, &p->calendar, at)) begin(row, p, ctx, key, at);
-    pass_interval(row, at);
-    if (p->fill && row->accounted) row->empty_left = SD_MAX_EMPTY;
-  }
-  /* The trade comes first: it met the top that its own fill then changes. */
-  if (e->trade.size >= 0 && trade(row, p, ctx, e)) return -1;
-  if (e->bid || e->ask) quote(row, p, e);
+  /* The trade comes first: it met the top that its own event then clears, or its own fill changes. */
+  if (e->trade.size >= 0 && (meet(row, p, ctx, i, key, e->time) || trade(row, p, ctx, e))) return -1;
+  if (e->clear && clear(row, p, ctx, i, key, e)) return -1;
+  if (!e->bid && !e->ask) return 0;
+  if (meet(row, p, ctx, i, key, e->time)) return -1;
+  quote(row, p, e);
   return 0;
 }
 
@@ -207,8 +214,8 @@ int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context
   for (int64_t i = 0; i < n; i++) {
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
-    if (e.clear && clear(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
-    if ((e.trade.size >= 0 || e.bid || e.ask) && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
+    if ((e.trade.size >= 0 || e.clear || e.bid || e.ask) && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e))
+      return i;
     if (ctx->yield) return i + 1;
   }
   return n;

@@ -45,7 +45,7 @@ typedef struct sd_source {
 
 /* What one tick means. */
 typedef struct sd_event {
-  uint64_t clear; /* SD_CLEAR_*; applies before everything else */
+  uint64_t clear; /* SD_CLEAR_*; applies before the quote. The trade met the top of before */
   int64_t time;   /* sd_moment_of */
   sd_trade trade;
   uint8_t bid, ask;

@@ -217,6 +217,30 @@ def test_rows_of_one_time_and_symbol_are_one_event_in_any_pieces(given_rows: lis
     np.testing.assert_array_equal(np.concatenate([zeros(0), *found]), wanted)
 
 
+def test_a_trade_at_the_end_of_a_snapshot_met_the_book_of_before() -> None:
+    level, trade = (KIND_QUOTE, b"M"), (KIND_TRADE, b"T")
+    rows = [
+        (1, *level, b"B", 99, SNAPSHOT), (1, *level, b"A", 101, SNAPSHOT | LAST),
+        (2, *level, b"B", 109, SNAPSHOT), (2, *level, b"A", 113, SNAPSHOT), (2, *trade, b"B", 103, LAST),
+        (3, *trade, b"B", 113, LAST),
+    ]  # fmt: skip
+    ticks = zeros(len(rows))
+    for tick, (time, kind, action, side, price, flags) in zip(ticks, rows, strict=True):
+        tick["kind"], tick["action"], tick["side"], tick["flags"], tick["size"] = kind, action, side, flags, 1
+        tick["ts_event"] = tick["ts_recv"] = time * 10**9
+        tick["price"] = price * 10**9
+    orders = ticks.copy()
+    orders["order_id"], orders["kind"][ticks["kind"] == KIND_QUOTE] = np.arange(1, len(ticks) + 1), 1
+    orders["action"][ticks["kind"] == KIND_QUOTE] = b"A"
+    for each, what in ((ticks, "plain"), (orders, "dbn-orders")):
+        feed = strand.testing.feed(each, symbols=["ABC"], flags=FLAGS, ticks=what)
+        result = strand.replay(feed, spread(every="1s"), workers=1, cores=None)
+        row = result.rows["ABC"]
+        # 2 |103 - 100| and 2 |113 - 111|
+        assert (row["trades"], row["unmatched"], row["effective_mean"]) == (2, 0, 5.0)
+        assert result.outputs["spread"]["effective_mean"][1:].tolist() == [6.0, 4.0]
+
+
 # ---- a recorded stream
 
 PROFILE: dict[str, Any] = {

@@ -249,6 +249,7 @@ class Core:
                 task._group = group
                 group.add(task)
                 # From here on the group may cancel it.
+                self._leave_group(task)
         if options.key is None and options.strand is None and not options.waits_ns and not options.marks:
             entries = self._pool.submit_many(tags, number)
             for task, entry in zip(tasks, entries, strict=True):
@@ -269,7 +270,18 @@ class Core:
 
     def _withdraw(self, tasks: list[TaskFuture]) -> int:
         """Ends those that have not begun, as if nobody had submitted them. Returns how many. It can be repeated."""
-        return sum(self.waiting.end_unbegun(task, WITHDRAWN, CancelledError()) for task in tasks if task.id)
+        n = sum(self.waiting.end_unbegun(task, WITHDRAWN, CancelledError()) for task in tasks if task.id)
+        for task in tasks:
+            self._leave_group(task)
+        return n
+
+    @staticmethod
+    def _leave_group(task: TaskFuture) -> None:
+        """Takes a task out of its group that ended before it was there, by its deadline or a shutdown: its end looked
+        for the group too early."""
+        group = task._group
+        if group is not None and task.done():
+            group.remove(task, None)
 
     # -- the end
 

@@ -151,6 +151,39 @@ def test_a_group_that_is_cancelled_while_its_task_is_submitted_leaves_nothing_be
     assert len(here.tasks._core.waiting.keys) == 0
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("end", ["deadline", "shutdown"])
+def test_a_task_that_ends_before_its_group_has_it_keeps_no_block_waiting(
+    end: str, many: bool, interrupted: bool
+) -> None:
+    here = Stepped()
+
+    class Late(TaskGroup):
+        def add(self, future: Any) -> None:
+            if end == "deadline":
+                here.advance(2)
+            else:
+                future.cancel()  # as a shutdown with cancel_futures does to all tasks
+            super().add(future)
+            if interrupted:
+                raise KeyboardInterrupt
+
+    def submit(group: TaskGroup) -> list[TaskFuture]:
+        executor = here.tasks.options(group=group, deadline="1s")
+        return executor.submit_many(int, [1, 2]) if many else [executor.submit(int)]
+
+    group = Late()
+    if interrupted:
+        with pytest.raises(KeyboardInterrupt):
+            submit(group)
+    else:
+        assert {future.state for future in submit(group)} == {"expired" if end == "deadline" else "cancelled"}
+    assert len(group) == 0
+    with group:
+        pass
+
+
 def test_leaving_in_a_task_for_which_its_group_waits_is_refused() -> None:
     here = Stepped()
 

@@ -78,6 +78,16 @@ def blocks(chunks: Chunks, found: Match, wanted: Sequence[int], threads: int) ->
         yield from map(parser.parse, lines)
         return
     coming: deque[Future[Block]] = deque()
+    # A piece is overwritten before its turn comes, so it is copied. A parsed block has its text in Arrow's memory, so
+    # the next piece goes into the same buffer, whose pages are there already.
+    free: list[bytearray] = []
+
+    def parse(buffer: bytearray, size: int) -> Block:
+        try:
+            return parser.parse(memoryview(buffer)[:size])
+        finally:
+            free.append(buffer)
+
     fault: FeedError | None = None
     ended = False
     with ThreadPoolExecutor(threads, thread_name_prefix="strand csv") as ahead:
@@ -85,8 +95,15 @@ def blocks(chunks: Chunks, found: Match, wanted: Sequence[int], threads: int) ->
             while not ended and len(coming) <= threads:
                 try:
                     text = next(lines)
-                    # A copy: the piece is overwritten before its turn comes.
-                    coming.append(ahead.submit(parser.parse, None if text is None else text.tobytes()))
+                    if text is None:
+                        coming.append(ahead.submit(parser.parse, None))
+                        continue
+                    size = len(text)
+                    buffer = free.pop() if free else bytearray()
+                    if len(buffer) < size:
+                        buffer = bytearray(size + LONGEST_LINE)
+                    memoryview(buffer)[:size] = text
+                    coming.append(ahead.submit(parse, buffer, size))
                 except StopIteration:
                     ended = True
                 except FeedError as error:

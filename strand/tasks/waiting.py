@@ -516,12 +516,18 @@ class Waiting:
             raise ConfigurationError(f"group: {group!r} is not a strand.TaskGroup")
         if self.is_fork:
             return False
-        return bool(mended(self._set_group, self._leave_other_group, task, group, task._group))
+        moved: bool | None = None
+        while moved is None:
+            moved = mended(self._set_group, self._leave_other_group, task, group, task._group)
+        return moved
 
-    def _set_group(self, task: TaskFuture, group: TaskGroup | None, before: TaskGroup | None) -> bool:
+    def _set_group(self, task: TaskFuture, group: TaskGroup | None, before: TaskGroup | None) -> bool | None:
+        """None: another thread has moved the task meanwhile, so that it is not in ``before`` any more."""
         with self.lock:
             if "_claim" in task.__dict__:
                 return False
+            if task._group is not before:
+                return None
             if group is before:
                 return True
             number = self.ranks.number_in(group, task._number)

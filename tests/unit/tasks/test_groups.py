@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -131,6 +132,22 @@ def test_a_task_moves_from_group_to_group_while_it_waits() -> None:
     assert future.set_group(None)
     here.pool.run_all()
     assert len(second) == 0
+
+
+def test_a_task_that_two_threads_move_at_once_is_in_one_group() -> None:
+    here = Stepped()
+    groups = [TaskGroup(), TaskGroup(), TaskGroup()]
+    future = here.tasks.options(group=groups[0]).submit(int)
+    moves = [threading.Thread(target=future.set_group, args=(group,)) for group in groups[1:]]
+    with here.tasks._core.waiting.lock:
+        for move in moves:
+            move.start()
+        time.sleep(0.2)  # both have looked for the group, and wait for the lock
+    for move in moves:
+        move.join()
+    assert [len(group) for group in groups] == [int(group is future.group) for group in groups]
+    here.pool.run_all()
+    assert [len(group) for group in groups] == [0, 0, 0]
 
 
 def test_a_group_that_is_cancelled_while_its_task_is_submitted_leaves_nothing_behind() -> None:

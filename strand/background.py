@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import numpy.typing as npt
 
 from strand.errors import EngineError
-from strand.threads import Inside, join
+from strand.threads import Bell, Inside, join
 
 __all__ = ["Background", "BackgroundReader", "BackgroundWriter"]
 
@@ -81,6 +81,8 @@ class Background(Generic[T]):
         self._allowed = allowed
         self._inside = inside or Inside()
         self._waiting = queue.SimpleQueue() if waiting is None else waiting
+        #: Hands an item over. It is a call of C, unless ``waiting`` has another ``put``.
+        self.put: Callable[[T], None] = self._waiting.put
         #: True if the thread is to end before the items that wait.
         self.stopping = False
         # Daemonic: an iteration that was not finished must not keep the interpreter from exiting.
@@ -88,10 +90,6 @@ class Background(Generic[T]):
 
     def start(self) -> None:
         self.thread.start()
-
-    def put(self, item: T) -> None:
-        """Hands an item over."""
-        self._waiting.put(item)
 
     def end(self, *, now: bool) -> None:
         """Ends the thread after all items that were put; ``now``: after the item under way."""
@@ -154,9 +152,7 @@ class BackgroundWriter:
         #: The size of the batches that wait and of the one under way.
         self._bytes = 0
         self._over = False
-        # Methods enter the lock and not the condition: an interrupt while a condition is entered leaves it locked.
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        self._bell = Bell()
         self._background = Background(self._work, self._ended, name, allowed=allowed, inside=inside)
 
     def start(self) -> None:
@@ -169,18 +165,18 @@ class BackgroundWriter:
 
     def put(self, batch: Batch) -> None:
         """Hands a batch over, whose memory must not be changed. Waits while ``MAXIMUM_BYTES`` or more wait."""
-        with self._lock:
-            self._changed.wait_for(lambda: self._bytes < MAXIMUM_BYTES or self._over)
+        self._bell.wait_for(lambda: self._bytes < MAXIMUM_BYTES or self._over)
+        with self._bell:
             if self._over:
                 return
-            self._background.put(batch)
-            self._bytes += batch.nbytes
+            for _ in map(self._background.put, (batch,)):
+                # No interrupt comes between the call and these lines.
+                self._bytes += batch.nbytes
+                break
 
     def settle(self) -> None:
         """Waits until all batches that were put have been written, or dropped."""
-        with self._lock:
-            # Below 0 after an interrupt between putting a batch and counting it.
-            self._changed.wait_for(lambda: self._bytes <= 0 or self._over)
+        self._bell.wait_for(lambda: not self._bytes or self._over)
 
     def close(self) -> None:
         """Ends the thread after all batches that were put, and waits for that."""
@@ -194,9 +190,9 @@ class BackgroundWriter:
 
     def _work(self, batch: Batch) -> bool:
         self._write(batch)
-        with self._lock:
+        with self._bell:
             self._bytes -= batch.nbytes
-            self._changed.notify_all()
+        self._bell.ring()
         return True
 
     def _ended(self, error: BaseException | None) -> None:
@@ -209,9 +205,9 @@ class BackgroundWriter:
                 failure.__cause__ = error
                 self._failed(failure)
         finally:
-            with self._lock:
+            with self._bell:
                 self._over = True
-                self._changed.notify_all()
+            self._bell.ring()
             self._background.discard()
 
 

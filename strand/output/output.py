@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +19,7 @@ from strand.output.records import merged_dtype
 from strand.output.sinks import NamedSink, Sink
 from strand.tables.columns import Prices, Table
 from strand.tables.tabular import Tabular
-from strand.threads import WAITS_FOR_ITSELF, Inside
+from strand.threads import WAITS_FOR_ITSELF, Bell, Inside, mended
 from strand.units import Unit, undeclared
 
 __all__ = ["Collected", "Output", "output_digests"]
@@ -39,52 +38,67 @@ class Collected:
         self._inside = inside
         self._batches: list[Batch] = []
         self._over = False
-        self._changed = threading.Condition()
+        self._bell = Bell()
         #: True if a user consumes batches while the run goes on. Their memory is then used again.
         self.is_consumed = False
 
     def write(self, batch: Batch) -> None:
-        with self._changed:
+        with self._bell:
             self._batches.append(batch)
-            self._changed.notify_all()
+        self._bell.ring()
 
     def close(self) -> None:
         """Ends all iterations after the last batch."""
-        with self._changed:
-            self._over = True
-            self._changed.notify_all()
+        self._over = True
+        self._bell.ring()
 
     def abort(self) -> None:
         """Closes likewise: the records written stay, and the run raises its error."""
         self.close()
 
-    def next(self) -> Batch | None:
-        """Removes the first batch, and waits until there is one; None: there is no more.
+    @property
+    def _may_go_on(self) -> bool:
+        return bool(self._batches) or self._over
+
+    def next(self, taken: list[Batch]) -> None:
+        """Moves the first batch to ``taken``, and waits until there is one; to none: there is no more.
 
         Raises WouldDeadlockError instead of waiting inside the dispatcher.
         """
         self.is_consumed = True
-        with self._changed:
-            while not self._batches and not self._over:
-                if self._inside.here:
-                    raise WouldDeadlockError(f"output {self._output!r}: {WAITS_FOR_ITSELF}: use take()")
-                self._changed.wait()
-            return self._batches.pop(0) if self._batches else None
+        while not taken:  # another iteration may have been quicker
+            if not self._may_go_on and self._inside.here:
+                raise WouldDeadlockError(f"output {self._output!r}: {WAITS_FOR_ITSELF}: use take()")
+            self._bell.wait_for(lambda: self._may_go_on)
+            with self._bell:
+                if self._over and not self._batches:
+                    return
+                # No interrupt comes between these lines.
+                taken += self._batches[:1]
+                del self._batches[:1]
 
     def array(self, dtype: np.dtype[Any]) -> Batch:
         """All batches as one array of this dtype, shape (n,). It stays here."""
-        with self._changed:
+        with self._bell:
             if len(self._batches) > 1:
                 self._batches = [as_one(self._batches)]
             return self._batches[0] if self._batches else np.empty(0, dtype)
 
-    def take(self, dtype: np.dtype[Any]) -> Batch:
-        """Removes all batches, and returns them as one array."""
+    def take(self, taken: list[Batch]) -> None:
+        """Moves all batches to ``taken``."""
         self.is_consumed = True
-        with self._changed:
-            found = self.array(dtype)
-            self._batches.clear()
-        return found
+        with self._bell:
+            # No interrupt comes between these lines.
+            taken += self._batches
+            self._batches = []
+
+    def put_back(self, taken: list[Batch]) -> None:
+        """Moves what was taken back to the beginning: an interrupt came before the user had it."""
+        with self._bell:
+            # No interrupt comes between these lines.
+            self._batches[:0] = taken
+            taken[:] = ()
+        self._bell.ring()
 
 
 #: Fields that a notebook shows.
@@ -164,9 +178,17 @@ class Output(Tabular):
         return several(self.records, "record"), where
 
     def __iter__(self) -> Iterator[EmittedRecords]:
-        collected = self._check_collected()
-        while (batch := collected.next()) is not None:
-            yield self._shown(batch)
+        put_back = self._check_collected().put_back
+        while True:
+            shown = mended(self._next, put_back, [])
+            # No interrupt comes from here to the user.
+            if shown is None:
+                return
+            yield shown
+
+    def _next(self, taken: list[Batch]) -> EmittedRecords | None:
+        self._check_collected().next(taken)
+        return self._shown(taken[0]) if taken else None
 
     def array(self) -> EmittedRecords:
         """All that is final by now and was not iterated over, shape (n,): after ``drain()`` all that was emitted."""
@@ -177,7 +199,12 @@ class Output(Tabular):
 
     def take(self) -> EmittedRecords:
         """All that was collected so far, shape (n,). It is then neither kept nor iterated over. Never waits."""
-        return self._shown(self._check_collected().take(self.dtype))
+        found: EmittedRecords = mended(self._take, self._check_collected().put_back, [])
+        return found
+
+    def _take(self, taken: list[Batch]) -> EmittedRecords:
+        self._check_collected().take(taken)
+        return self._shown(as_one(taken) if taken else np.empty(0, self.dtype))
 
     def _shown(self, records: npt.NDArray[Any]) -> EmittedRecords:
         return EmittedRecords(records, self._table, self._names)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Iterable, Iterator
+from _thread import start_new_thread
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import live as _pace
+from strand.binding import live
 from strand.brief import brief, several
 from strand.clock import Clock, installed
 from strand.errors import ConfigurationError
 from strand.stats import Latency
+from strand.threads import Bell
 from strand.validate import is_number, whole
 
 __all__ = ["Pacer", "Pacing", "SystemClock"]
@@ -33,10 +34,10 @@ class SystemClock:
     """CLOCK_MONOTONIC: sleeps without the GIL until shortly before, then watches the clock."""
 
     def now_ns(self) -> int:
-        return _pace.now_ns()
+        return live.now_ns()
 
     def wait_until(self, time_ns: int) -> None:
-        _pace.wait_until(time_ns, _SPIN_NS)
+        live.wait_until(time_ns, _SPIN_NS)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -76,6 +77,20 @@ class Pacing:
         }
 
 
+class _Pace(NamedTuple):
+    """How ticks are let through. It is replaced as a whole: an interrupt comes before that, or behind it.
+
+    ``anchor``: this receive time is due at this time of the clock. ``step_ticks``, ``step_until``: what steps still
+    have to let through.
+    """
+
+    speed: float
+    paused: bool
+    anchor: tuple[int, int] | None = None
+    step_ticks: int = 0
+    step_until: int | None = None
+
+
 class Pacer:
     """Lets ticks through when they are due, for ``replay(pacer=...)``.
 
@@ -101,48 +116,41 @@ class Pacer:
     def __init__(
         self, speed: float = 1.0, *, late_after_ns: int = 1_000_000, paused: bool = False, clock: Clock | None = None
     ) -> None:
-        self._speed = _checked(speed)
+        self._pace = _Pace(_checked(speed), paused)
         self._late_after_ns = whole("late_after_ns", late_after_ns, 0)
         self._clock: Clock = clock or installed() or SystemClock()
-        self._changed = threading.Condition()
-        self._paused = paused
-        self._step_ticks = 0
-        self._step_until: int | None = None
-        self._running = self._resting = False
+        self._bell = Bell()
+        #: Names the replay that it serves, if it serves one.
+        self._replay: object | None = None
+        #: True while a replay rests: it is over, or paused with nothing left that may pass.
+        self._resting = False
         self._reset()
 
     def __repr__(self) -> str:
-        return brief(self, f"speed {self.speed:g}", "paused" if self._paused else "")
+        return brief(self, f"speed {self.speed:g}", "paused" if self.paused else "")
 
     def _reset(self) -> None:
-        self._book = _pace.Book()
-        self._waited_ns = 0
-        self._ticks = 0
+        book, pace = live.Book(), self._pace._replace(anchor=None)
+        self._book, self._pace = book, pace
+        self._waited_ns = self._ticks = 0
         self._time_ns: int | None = None
-        # The schedule's anchor: this receive time is due at this time of the clock.
-        self._anchor: tuple[int, int] | None = None
-        self._schedules = 0
 
     # ---- from any thread
 
     @property
     def speed(self) -> float:
         """The pace. Setting it continues from where the replay stands."""
-        return self._speed
+        return self._pace.speed
 
     @speed.setter
     def speed(self, speed: float) -> None:
-        with self._changed:
-            speed = _checked(speed)
-            if not self._paused:
-                self._hold()
-            self._speed = speed
-            self._changed.notify_all()
+        speed = _checked(speed)
+        self._change(lambda pace: self._held(pace)._replace(speed=speed))
 
     @property
     def paused(self) -> bool:
         """True while the pace is paused."""
-        return self._paused
+        return self._pace.paused
 
     @property
     def ticks(self) -> int:
@@ -156,22 +164,11 @@ class Pacer:
 
     def pause(self) -> None:
         """Lets nothing through from now on. A publish under way goes to its end."""
-        with self._changed:
-            if not self._paused:
-                self._hold()
-            self._paused = True
-            self._forget_steps()
-            self._changed.notify_all()
+        self._change(lambda pace: self._held(pace)._replace(paused=True, step_ticks=0, step_until=None))
 
     def resume(self) -> None:
         """Continues after a pause: each remaining tick is due later by the length of the pause."""
-        with self._changed:
-            if self._paused and self._anchor is not None:
-                self._anchor = (max(self._anchor[0], self._time_ns or 0), self._clock.now_ns())
-                self._schedules += 1
-            self._paused = False
-            self._forget_steps()
-            self._changed.notify_all()
+        self._change(self._resumed)
 
     def step(self, *, ticks: int | None = None, until: int | None = None) -> None:
         """Lets some more ticks through at once, and pauses. Give either ``ticks`` or ``until``.
@@ -190,16 +187,14 @@ class Pacer:
             raise ConfigurationError("step: give either ticks= or until=")
         ticks = None if ticks is None else whole("ticks", ticks, 0)
         until = None if until is None else whole("until", until, 0)
-        with self._changed:
-            if not self._paused:
-                self._hold()
-                self._paused = True
-            if ticks is not None:
-                self._step_ticks += ticks
-            if until is not None:
-                self._step_until = max(self._step_until or 0, until)
-            self._resting = False
-            self._changed.notify_all()
+
+        def stepping(pace: _Pace) -> _Pace:
+            bounds = [bound for bound in (pace.step_until, until) if bound is not None]
+            return self._held(pace)._replace(
+                paused=True, step_ticks=pace.step_ticks + (ticks or 0), step_until=max(bounds, default=None)
+            )
+
+        self._change(stepping)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Waits until the replay is over, or is paused and all that may pass has been published.
@@ -210,18 +205,17 @@ class Pacer:
         Returns:
             False if the time passed first.
         """
-        with self._changed:
-            return self._changed.wait_for(lambda: self._resting, timeout_s)
+        return self._bell.wait_for(lambda: self._resting, timeout_s)
 
     def statistics(self) -> Pacing:
         """Returns how well the last replay kept the pace. Read it when that replay has ended, or rests."""
         lateness = Latency.from_histogram(self._book.counts(), self._book.floors_ns())
-        resolution_ns = _pace.resolution_ns() if isinstance(self._clock, SystemClock) else 0.0
+        resolution_ns = live.resolution_ns() if isinstance(self._clock, SystemClock) else 0.0
         # The percentile's bucket may reach beyond what was ever seen.
         highest = max(float(self._book.furthest_ns), resolution_ns)
         percentiles = {p: max(min(ns, highest), resolution_ns) for p, ns in lateness.percentiles.items()}
         lateness = replace(lateness, percentiles=percentiles, maximum_ns=highest, resolution_ns=resolution_ns)
-        return Pacing(self._speed, lateness, self._book.late, self._late_after_ns, self._waited_ns / 1e9)
+        return Pacing(self.speed, lateness, self._book.late, self._late_after_ns, self._waited_ns / 1e9)
 
     # ---- from the replay's thread
 
@@ -233,94 +227,115 @@ class Pacer:
         Raises:
             ConfigurationError: If another replay is using the pacer.
         """
-        with self._changed:
-            if self._running:
-                raise ConfigurationError("pacer: another replay is using it; give each replay a pacer of its own")
-            self._running = True
-            self._resting = False
-            self._reset()
+        me = object()
         try:
+            with self._bell:
+                if self._replay is not None:
+                    raise ConfigurationError("pacer: another replay is using it; give each replay a pacer of its own")
+                self._reset()
+                self._replay, self._resting = me, False
             for batch in batches:
                 yield from self._slices(batch)
         finally:
-            with self._changed:
-                self._running = False
-                self._resting = True
-                self._changed.notify_all()
+            try:
+                self._end(me)
+            except BaseException:
+                start_new_thread(self._end, (me,))  # where no signal interrupts it
+                raise
+
+    def _end(self, replay: object) -> None:
+        with self._bell:
+            if self._replay is replay:
+                self._replay, self._resting = None, True
+        self._bell.ring()
 
     def _slices(self, batch: Ticks) -> Iterator[Ticks]:
         times: npt.NDArray[np.int64] = np.maximum.accumulate(np.ascontiguousarray(batch["ts_recv"]))
         if self._time_ns is not None:
             np.maximum(times, np.int64(self._time_ns), out=times)
-        at, schedule, due = 0, -1, np.zeros(0, np.int64)
+        at, due_at, due = 0, None, np.zeros(0, np.int64)
         while at < len(times):
             until = None
-            with self._changed:
-                if self._paused:
-                    end = self._stepped(times, at)
-                    if end == at:
-                        self._rest()
-                        continue
-                elif self._speed == 0:
+            with self._bell:
+                before = pace = self._pace
+                end, now = at, self._clock.now_ns()
+                if pace.paused:
+                    end, pace = _stepped(pace, times, at)
+                elif pace.speed == 0:
                     end = len(times)
                 else:
-                    now = self._clock.now_ns()
-                    if self._anchor is None:
-                        self._anchor = (int(times[at]), now)
-                    if schedule != self._schedules:
-                        schedule, due = self._schedules, self._due(times)
+                    if pace.anchor is None:
+                        pace = pace._replace(anchor=(int(times[at]), now))
+                    if due_at != (pace.anchor, pace.speed):
+                        due_at, due = (pace.anchor, pace.speed), _due(pace, times)
                     end = max(at, int(np.searchsorted(due, now, side="right")))
-                    if end > at:
-                        self._book.note(due[at:end], now, self._late_after_ns)
-                    else:
+                    if end == at:
                         until = min(int(due[at]), now + _SLICE_NS)
-                if until is None:
-                    self._ticks += end - at
-                    self._time_ns = int(times[end - 1])
-            if until is not None:
+                ticks, time_ns = self._ticks + end - at, int(times[end - 1]) if end else self._time_ns
+                if self._pace is not before:  # a signal handler has come, and changed it
+                    continue
+                self._pace, self._ticks, self._time_ns = pace, ticks, time_ns
+                self._resting = end == at and until is None
+                if end > at and not pace.paused and pace.speed:
+                    self._book.note(due[at:end], now, self._late_after_ns)
+            if end > at:
+                yield batch[at:end]
+                at = end
+            elif until is not None:
                 self._clock.wait_until(until)
                 self._waited_ns += self._clock.now_ns() - now
-                continue
-            yield batch[at:end]
-            at = end
-
-    def _due(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Due time of each receive time; exact to 1 ns up to a hundred days after the schedule was last anchored."""
-        assert self._anchor is not None
-        received, clock_ns = self._anchor
-        after = (times - np.int64(received)).view(np.int64) / self._speed
-        return np.ceil(np.clip(after, -_FAR, _FAR)).astype(np.int64) + clock_ns
-
-    def _stepped(self, times: npt.NDArray[np.int64], at: int) -> int:
-        """Position that steps reach from ``at``."""
-        end = min(at + self._step_ticks, len(times))
-        self._step_ticks -= end - at
-        if self._step_until is not None:
-            bound = np.int64(min(self._step_until, 2**63 - 1))
-            end = max(end, int(np.searchsorted(times, bound, side="right")))
-        return end
+            else:
+                self._rest()
 
     def _rest(self) -> None:
         """Paused: waits for a word, though not so long that an interrupt has to."""
-        self._resting = True
-        self._changed.notify_all()
+        self._bell.ring()
         begun = self._clock.now_ns()
-        self._changed.wait(_SLICE_NS / 1e9)
+        self._bell.wait_for(lambda: not self._resting, _SLICE_NS / 1e9)
         self._waited_ns += self._clock.now_ns() - begun
 
-    def _hold(self) -> None:
-        """Holds on to where the schedule stands now, for a pause or another speed."""
-        if self._anchor is not None:
-            received, clock_ns = self._anchor
-            now = self._clock.now_ns()
-            reached = received + int((now - clock_ns) * self._speed)
-            self._anchor = (max(reached, self._time_ns or 0), now)
-            self._schedules += 1
+    def _held(self, pace: _Pace) -> _Pace:
+        """The pace that holds on to where the schedule stands now, for a pause or another speed."""
+        if pace.paused or pace.anchor is None:
+            return pace
+        received, clock_ns = pace.anchor
+        now = self._clock.now_ns()
+        reached = received + int((now - clock_ns) * pace.speed)
+        return pace._replace(anchor=(max(reached, self._time_ns or 0), now))
 
-    def _forget_steps(self) -> None:
-        self._step_ticks = 0
-        self._step_until = None
-        self._resting = False
+    def _resumed(self, pace: _Pace) -> _Pace:
+        anchor = pace.anchor
+        if pace.paused and anchor is not None:
+            anchor = (max(anchor[0], self._time_ns or 0), self._clock.now_ns())
+        return _Pace(pace.speed, False, anchor)
+
+    def _change(self, changed: Callable[[_Pace], _Pace]) -> None:
+        """Puts another pace in place of this one. A signal handler may do that too, in the middle of it."""
+        with self._bell:
+            before, after = None, self._pace
+            while self._pace is not before:
+                before = self._pace
+                after = changed(before)
+            self._pace, self._resting = after, False
+        self._bell.ring()
+
+
+def _due(pace: _Pace, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Due time of each receive time; exact to 1 ns up to a hundred days after the schedule was last anchored."""
+    assert pace.anchor is not None
+    received, clock_ns = pace.anchor
+    after = (times - np.int64(received)).view(np.int64) / pace.speed
+    return np.ceil(np.clip(after, -_FAR, _FAR)).astype(np.int64) + clock_ns
+
+
+def _stepped(pace: _Pace, times: npt.NDArray[np.int64], at: int) -> tuple[int, _Pace]:
+    """Position that steps reach from ``at``, and the pace behind them."""
+    end = min(at + pace.step_ticks, len(times))
+    pace = pace._replace(step_ticks=pace.step_ticks - (end - at))
+    if pace.step_until is not None:
+        bound = np.int64(min(pace.step_until, 2**63 - 1))
+        end = max(end, int(np.searchsorted(times, bound, side="right")))
+    return end, pace
 
 
 def _checked(speed: float) -> float:

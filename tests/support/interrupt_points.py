@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from typing import Any, Final
 
 import pytest
 
-__all__ = ["Interrupter", "interrupter"]
+__all__ = ["APART", "Interrupter", "at_each_point", "at_random", "free", "interrupter"]
 
 _SOURCE: Final = Path(__file__).parent / "interrupt_points.c"
 
@@ -82,3 +84,87 @@ class Interrupter:
 @functools.cache
 def interrupter() -> Interrupter:
     return Interrupter()
+
+
+#: How many points lie between an interrupt and the next one; 0: there is one alone.
+APART: Final[dict[str, Callable[[random.Random], int]]] = {
+    "one": lambda _: 0,
+    "two in a row": lambda _: 1,
+    "two": lambda generator: generator.randrange(2, 30),
+}
+#: An operation, and what looks afterwards whether all is whole.
+Prepared = tuple[Callable[[], Any], Callable[[], Any]]
+
+
+def at_each_point(prepare: Callable[[], Prepared], apart: str) -> int:
+    """Prepares an operation anew for each of its points, and interrupts it there. Returns how many points it had."""
+    generator, n, points = random.Random(7), 0, 0
+    with interrupter().installed():
+        while points >= n:
+            n += 1
+            operation, check = prepare()
+            again = APART[apart](generator)
+            points = interrupter().run(operation, n, n + again if again else 0)[1]
+            check()
+    assert n > 5
+    return n
+
+
+def at_random(prepare: Callable[[], Prepared], *, interrupts: int, longest_s: float) -> None:
+    """Interrupts so many operations by a signal from another thread, at random times up to ``longest_s`` behind the
+    beginning; about every other one by a second signal at once behind the first. An operation is repeated until
+    then."""
+    generator, main = random.Random(8), threading.main_thread().ident
+    assert main is not None
+    left = got = 0
+    sent: list[bool] = []
+
+    def handle(*_: object) -> None:
+        nonlocal left, got
+        if left:
+            left, got = left - 1, got + 1
+            raise KeyboardInterrupt
+
+    def send(wait_s: float, twice: bool) -> None:
+        time.sleep(wait_s)
+        for _ in range(1 + twice):
+            signal.pthread_kill(main, signal.SIGINT)
+            time.sleep(0)
+        sent.append(True)
+
+    before, hook = signal.signal(signal.SIGINT, handle), sys.unraisablehook
+    sys.unraisablehook = deque[Any](maxlen=0).append  # of interrupts that Python swallows
+    try:
+        while got < interrupts:
+            operation, check = prepare()
+            twice = generator.random() < 0.5
+            thread = threading.Thread(target=send, args=(generator.uniform(0, longest_s), twice))
+            thread.start()
+            try:
+                left = 1 + twice
+                while not sent:
+                    operation()
+                left = 0
+            except KeyboardInterrupt:
+                left = 0
+            thread.join()
+            sent.clear()
+            check()
+    finally:
+        sys.unraisablehook = hook
+        signal.signal(signal.SIGINT, before)
+
+
+def free(lock: Any) -> bool:
+    """Tells whether another thread can take the lock."""
+    found: list[bool] = []
+
+    def look() -> None:
+        found.append(lock.acquire(blocking=False))
+        if found[0]:
+            lock.release()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    return found[0]

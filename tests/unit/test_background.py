@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from bounded_child import in_bounded_child
 from engine_support import wait_until
+from interrupt_points import APART, at_each_point, at_random, free, interrupter
 
 from strand import background
 from strand.background import BackgroundWriter
@@ -140,3 +143,85 @@ def test_dropping_leaves_what_waits(thread: BackgroundWriter, work: Work) -> Non
     dropping.join(30)
     assert not dropping.is_alive()
     assert work.seen == [0]
+
+
+class Interrupted:
+    """A writer whose calls are interrupted, and what it wrote."""
+
+    def __init__(self, pause_s: float = 0) -> None:
+        self.written: list[int] = []
+        self.done: list[int] = []
+        self.put = 0
+        self._pause_s = pause_s
+        self.writer = BackgroundWriter(self._write, print, "interrupted", ALLOWED)
+        self.writer.start()
+
+    def _write(self, batch: Any) -> None:
+        time.sleep(self._pause_s)
+        self.written.append(int(batch[0]))
+
+    def put_one(self) -> None:
+        self.put += 1
+        self.writer.put(BATCH + self.put)
+        self.done.append(self.put)
+
+    def check(self) -> None:
+        """What was put was written once, in order, and nothing else is counted as waiting."""
+        self.put_one()
+        self.writer.settle()
+        assert self.written[-1] == self.put
+        assert self.written == sorted(set(self.written))
+        assert set(self.done) <= set(self.written)
+        assert self.writer._bytes == 0
+        assert free(self.writer._bell)
+
+
+CALLS: dict[str, Callable[[Interrupted], Any]] = {
+    "put": lambda case: case.put_one,
+    "put where so much waits": lambda case: lambda: [case.put_one() for _ in range(4)],
+    "settle": lambda case: lambda: (case.put_one(), case.writer.settle()),
+}
+
+
+@pytest.mark.parametrize("apart", APART)
+@pytest.mark.parametrize("name", CALLS)
+def test_an_interrupt_at_each_point_of_a_call_leaves_the_count_true(
+    name: str, apart: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "MAXIMUM_BYTES", 2 * BATCH.nbytes)
+    interrupter()
+    in_bounded_child(partial(interrupt_writer, name, partial(at_each_point, apart=apart)))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_hundreds_of_interrupts_at_random_leave_the_count_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MAXIMUM_BYTES", 2 * BATCH.nbytes)
+    in_bounded_child(partial(interrupt_writer, name, partial(at_random, interrupts=300, longest_s=0.002)))
+
+
+def interrupt_writer(name: str, interrupting: Callable[..., Any]) -> None:
+    case = Interrupted(0.0003)
+    interrupting(lambda: (CALLS[name](case), case.check))
+    case.writer.close()
+
+
+@pytest.mark.parametrize("end", ["close", "drop"])
+def test_an_interrupted_end_can_be_repeated(end: str) -> None:
+    interrupter()
+    in_bounded_child(partial(interrupt_end, end))
+
+
+def interrupt_end(end: str) -> None:
+    def prepare() -> Any:
+        case = Interrupted()
+        for _ in range(3):
+            case.put_one()
+
+        def check() -> None:
+            case.writer.close()
+            assert case.written == [1, 2, 3][: len(case.written)]
+            assert len(case.written) == 3 or end == "drop"
+
+        return getattr(case.writer, end), check
+
+    at_each_point(prepare, "two in a row")

@@ -6,14 +6,19 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from bounded_child import in_bounded_child
 from click.testing import CliRunner
+from engine_support import wait_until
 from hypothesis import given
 from hypothesis import strategies as st
+from interrupt_points import APART, at_each_point, at_random, free, interrupter
 from merge_support import ArrayFeed, stamped
 
 import strand
@@ -305,6 +310,126 @@ def test_an_interrupt_ends_a_paced_replay_after_what_was_published_is_handled() 
     assert partial.ticks == 3
     assert int(partial.rows["A"]["ticks"]) == 3
     assert feed.closed == 1
+
+
+TIMES = [0, 10 * MS, 20 * MS, 30 * MS, 40 * MS]
+CHANGES: dict[str, Callable[[Pacer], object]] = {
+    "pause": Pacer.pause,
+    "resume": Pacer.resume,
+    "step by ticks": lambda pacer: pacer.step(ticks=1),
+    "step to a time": lambda pacer: pacer.step(until=25 * MS),
+    "speed": lambda pacer: setattr(pacer, "speed", 3),
+}
+
+
+class Begun:
+    """A replay that has begun, and is paused with a step of 2 ticks left, or is not."""
+
+    def __init__(self, paused: bool) -> None:
+        clock = Clock()
+        self.pacer = Pacer(1, clock=clock)
+        self.slices = self.pacer.paced([stamped(TIMES[:3]), stamped(TIMES[3:])])
+        next(self.slices)
+        clock.advance(0.004)
+        if paused:
+            self.pacer.step(ticks=2)
+            clock.advance(0.004)
+
+
+@pytest.mark.parametrize("apart", APART)
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_interrupt_at_each_point_of_a_change_leaves_the_pace_of_before_or_behind_it(
+    name: str, paused: bool, apart: str
+) -> None:
+    interrupter()
+
+    def prepare() -> tuple[Callable[[], Any], Callable[[], Any]]:
+        case, changed = Begun(paused), Begun(paused)
+        before = case.pacer._pace
+        CHANGES[name](changed.pacer)
+
+        def check() -> None:
+            assert case.pacer._pace in (before, changed.pacer._pace)
+            assert free(case.pacer._bell)
+            case.pacer.resume()
+            assert [time for part in case.slices for time in part["ts_recv"].tolist()] == TIMES[1:]
+
+        return partial(CHANGES[name], case.pacer), check
+
+    in_bounded_child(partial(at_each_point, prepare, apart))
+
+
+def replayed_and_interrupted(*, paused: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    pacer = Pacer(1, clock=Clock(), paused=paused)
+    found: list[Any] = []
+
+    def replay() -> None:
+        for part in pacer.paced([stamped(TIMES[:3]), stamped(TIMES[3:])]):
+            found.append(part)
+
+    def check() -> None:
+        times = [time for part in found for time in part["ts_recv"].tolist()]
+        assert times == TIMES[: len(times)]
+        wait_until(lambda: pacer._replay is None)
+        assert free(pacer._bell)
+        pacer.resume()
+        found.clear()
+        replay()
+        assert [time for part in found for time in part["ts_recv"].tolist()] == TIMES
+        assert pacer.ticks == pacer.statistics().lateness.count == len(TIMES)
+        assert pacer.wait(0)
+
+    return replay, check
+
+
+@pytest.mark.parametrize("apart", APART)
+def test_an_interrupt_at_each_point_of_a_paced_replay_frees_its_pacer(apart: str) -> None:
+    interrupter()
+    in_bounded_child(partial(at_each_point, partial(replayed_and_interrupted, paused=False), apart))
+
+
+def test_hundreds_of_interrupts_of_a_paused_replay_free_its_pacer() -> None:
+    prepare = partial(replayed_and_interrupted, paused=True)
+    in_bounded_child(partial(at_random, prepare, interrupts=300, longest_s=0.004))
+
+
+def test_hundreds_of_interrupts_of_a_wait_for_a_paused_replay_leave_it_whole() -> None:
+    pacer = Pacer(1, clock=Clock())
+
+    def check() -> None:
+        assert free(pacer._bell)
+        pacer.step(ticks=1)
+        assert not pacer.wait(0)
+        assert [len(part) for part in pacer.paced([stamped([1])])] == [1]
+        assert pacer.wait(0)
+        pacer.pause()
+
+    pacer.pause()
+    in_bounded_child(partial(at_random, lambda: (partial(pacer.wait, 0.01), check), interrupts=300, longest_s=0.004))
+
+
+@pytest.mark.parametrize("change", ["speed", "slice"])
+def test_what_a_signal_handler_does_in_the_middle_of_another_change_holds(change: str) -> None:
+    class Stepping(Clock):
+        steps = False
+
+        def now_ns(self) -> int:
+            if self.steps:
+                self.steps = False
+                pacer.step(ticks=2)
+            return super().now_ns()
+
+    clock = Stepping()
+    pacer = Pacer(1, clock=clock)
+    slices = pacer.paced([stamped(TIMES)])
+    next(slices)
+    clock.steps = True
+    if change == "speed":
+        pacer.speed = 2
+    assert next(slices)["ts_recv"].tolist() == TIMES[1:3]
+    assert pacer.paused
+    assert pacer.speed == (2 if change == "speed" else 1)
 
 
 def test_the_command_takes_a_speed_and_reports_lateness(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pytest
 from bounded_child import in_bounded_child
-from interrupt_points import interrupter
+from interrupt_points import APART, free, interrupter
 
 from strand import Scheduler, TaskGroup
 from strand.errors import StrandError
@@ -67,19 +67,8 @@ class Case:
 
     def _left(self) -> list[str]:
         core, found = self.scheduler._core, self.scheduler.statistics()
-        held: list[str] = []
         locks = {"table": core.table.lock, "timers": core.timers._bell, "counts": core.counts._lock}
-
-        def look() -> None:
-            for name, lock in locks.items():
-                if lock.acquire(blocking=False):
-                    lock.release()
-                else:
-                    held.append(f"the lock of the {name} is held")
-
-        thread = threading.Thread(target=look)
-        thread.start()
-        thread.join()
+        held = [f"the lock of the {name} is held" for name, lock in locks.items() if not free(lock)]
         left = {
             f"{found.pending} pending": found.pending,
             "submitted is not the sum of the ends": found.submitted - sum(found.ended.values()),
@@ -232,8 +221,6 @@ def block_of_a_scheduler(case: Case) -> Callable[[], Any]:
 
 
 ENDS: Final = {fn.__name__: fn for fn in (shutdown, shutdown_that_cancels, block_of_a_scheduler)}
-#: How many points lie between an interrupt and the next one; 0: there is one alone.
-APART: Final = {"one": lambda _: 0, "two in a row": lambda _: 1, "two": lambda generator: generator.randrange(2, 30)}
 
 
 @pytest.mark.parametrize("name", [*CALLS, *ENDS])

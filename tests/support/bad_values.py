@@ -89,6 +89,11 @@ def _dispatcher(**options: Any) -> None:
         pass
 
 
+def _listed(**options: Any) -> None:
+    given = {"records": TICKS} | options
+    testing.feed(given.pop("records"), **given)
+
+
 def _scheduler(**options: Any) -> None:
     strand.Scheduler(**options).shutdown()
 
@@ -124,6 +129,15 @@ def _on_basket(tick: Any, basket: Any) -> None:
     """Do nothing."""
 
 
+#: A handler with a parameter, and one set for it.
+SETS = {
+    "handler": strand.batch_handler(state=[("n", "i8")], params=[("least", "i8")])(_on_ticks),
+    "params": [{"least": 1}],
+}
+#: What has to be given of a built-in handler.
+LENGTHS: Mapping[str, Any] = {"bars": {"every": "1m"}, "volatility": {"step": "1m"}}
+
+
 class _Object:
     def on_tick(self, tick: Any) -> None:
         """Do nothing."""
@@ -153,7 +167,7 @@ def calls(folder: Path) -> dict[str, Call]:
     sample = str(FILES[0].write(folder))
     built_in = ("bars", "bbo", "book", "depth", "imbalance", "spread", "trade_stats", "trades", "volatility", "vwap")
     return {
-        **{f"strand.{name}": Call(getattr(strand, name)) for name in built_in},
+        **{f"strand.{name}": Call(getattr(strand, name), LENGTHS.get(name, {})) for name in built_in},
         "strand.replay": Call(
             lambda **options: strand.replay(**({"source": _feed(), "handler": "count", "workers": 1} | options)),
             but=("source", *SLOW, *MACHINE), signature=strand.replay,
@@ -164,7 +178,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "strand.Scheduler": Call(_scheduler, {"workers": 1}, signature=strand.Scheduler),
         "strand.napoleon": Call(_napoleon, {"workers": 1}, signature=strand.napoleon),
         "strand.sweep": Call(
-            lambda **options: strand.sweep(**({"files": sample, "handler": "count", "params": [{}]} | options)),
+            lambda **options: strand.sweep(**({"files": sample, "workers": 1, **SETS} | options)),
             but=("files",), signature=strand.sweep,
         ),
         **{f"strand.feeds.open of {name}": _opens(folder, name) for name in OPENED},
@@ -187,8 +201,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "Scheduler.options": Call(_task_options, signature=strand.Scheduler.options),
         "strand.feeds.InflateLimits": Call(feeds.InflateLimits),
         "strand.feeds.Flags": Call(feeds.Flags),
-        "strand.testing.feed": Call(lambda **options: testing.feed(**({"records": TICKS} | options)),
-                                    signature=testing.feed),
+        "strand.testing.feed": Call(_listed, signature=testing.feed),
         "strand.testing.Clock": Call(testing.Clock),
         "strand.units.declare": Call(units.declare, {"like": units.PRICE}),
         "Dispatcher.publish": Call(_method("publish"), {"records": strand.ticks.zeros(1)}, (),

@@ -11,7 +11,7 @@ import pytest
 from engine_support import PAIR_ROW, ticks_for
 
 from strand import Dispatcher, Handler, batch_handler, handler, native
-from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.errors import ConfigurationError
 
 pytestmark = pytest.mark.python
 
@@ -90,32 +90,6 @@ def test_frames_of_pandas_and_polars_are_taken() -> None:
 def test_what_a_symbol_is_not_given_it_has_from_the_others_and_then_from_the_class() -> None:
     rows = run(sums.with_params({"AA": {"factor": 4.0}, "*": {"least": 8}}))
     assert rows.tolist() == [(2, 68.0), (2, 17.0), (2, 17.0), (2, 17.0)]
-
-
-@pytest.mark.parametrize(
-    ("values", "error", "said"),
-    [
-        ({"AA": {"last": 3}}, ConfigurationError, "AA: 'last' is not a parameter; those declared are least, factor"),
-        (
-            {"XX": {"least": 3}, "*": {"least": 1}},
-            UnknownSymbolError,
-            "handler 'sums': params: there is no symbol 'XX'",
-        ),
-        ({"AA": {"least": 3}}, ConfigurationError, "params: 'BB' has none"),
-        ({"AA": {}, "BB": {"least": 1}}, ConfigurationError, "AA has no 'least'"),
-        ({"*": {"least": -1}}, ConfigurationError, "least is -1, which uint32 cannot hold"),
-        ({"*": {"least": 2**40}}, ConfigurationError, "cannot hold"),
-        ({"*": {"least": 2.5}}, ConfigurationError, "it is not a whole number"),
-        ({"*": {"least": "3"}}, ConfigurationError, "it has another type"),
-        ({"*": {"least": None}}, ConfigurationError, "cannot hold"),
-        ({"*": {"least": float("nan")}}, ConfigurationError, "cannot hold"),
-        ({"AA": 3}, ConfigurationError, "is not a symbol's name with a dict of its parameters"),
-        ([1], ConfigurationError, "is not a dict by symbol"),
-    ],
-)
-def test_parameters_that_cannot_work_are_refused_by_name(values: Any, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
-        run(sums.with_params(values))
 
 
 def test_parameters_that_are_declared_have_to_be_given() -> None:

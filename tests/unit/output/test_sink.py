@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from strand.errors import ConfigurationError
 from strand.output.sinks import files_and_sinks
 
 pytestmark = pytest.mark.python
@@ -19,10 +18,6 @@ class Nothing:
     def abort(self) -> None: ...
 
 
-class Half:
-    def write(self, batch: Any) -> None: ...
-
-
 def test_paths_and_sinks_are_told_apart() -> None:
     sink = Nothing()
     assert files_and_sinks({"a": "a.npy", "b": Path("b.csv"), "c": sink}) == (
@@ -30,20 +25,3 @@ def test_paths_and_sinks_are_told_apart() -> None:
         {"c": sink},
     )
     assert files_and_sinks(None) == ({}, {})
-
-
-SHARED = Nothing()
-
-
-@pytest.mark.parametrize(
-    ("out", "said"),
-    [
-        ("a.npy", "out: 'a.npy' is not a dict"),
-        ({"a": Half()}, "it has no close and no abort"),
-        ({"a": Nothing}, "give an object, not its class"),
-        ({"a": SHARED, "b": SHARED}, "out: b has the sink of a"),
-    ],
-)
-def test_what_cannot_take_records_is_refused(out: Any, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
-        files_and_sinks(out)

@@ -370,24 +370,6 @@ def test_a_sink_that_waits_for_its_dispatcher_is_an_error_and_no_hang(method: st
         assert isinstance(raised.value.__cause__, WouldDeadlockError)
 
 
-@pytest.mark.parametrize(
-    ("out", "match"),
-    [
-        ([("a", "a.npy")], "is not a dict of files and sinks"),
-        ({"a": 3}, "neither a path nor a sink: it has no write and no close and no abort"),
-        ({"a": Noted}, "give an object, not its class"),
-        ({"c": Noted()}, "no handler emits to an output named 'c': there are a, b"),
-        (dict.fromkeys(("a", "b"), Noted()), "b has the sink of a: give each output a sink of its own"),
-    ],
-)
-def test_what_is_no_sink_is_refused_by_name(out: Any, match: str) -> None:
-    for loop in (Dispatcher, SerialLoop):
-        with pytest.raises(ConfigurationError, match=match):
-            loop(NAMES, on_ticks, out=out)
-    with pytest.raises(ConfigurationError, match=match):
-        replay(sample_path(), on_ticks, out=out, feed_options={"date": SAMPLE_DATE})
-
-
 def test_a_file_that_is_open_is_no_sink_for_it_has_no_abort(tmp_path: Path) -> None:
     with (
         (tmp_path / "a").open("wb") as file,

@@ -252,31 +252,6 @@ def test_options_for_files_are_refused_with_a_feed() -> None:
         strand.replay(sample_feed(), "count", feed_options={"date": SAMPLE_DATE})
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"limit": 1.5}, "limit: 1.5 is not a whole number from 1"),
-        ({"limit": "3"}, "limit: '3' is not a whole number"),
-        ({"limit": 0}, "limit: 0 is not a whole number from 1"),
-        ({"position": -1}, "position: -1 is not a whole number from 0"),
-        ({"progress": 3}, "progress: 3 is neither True, False nor a function"),
-        ({"pacer": 3}, "pacer: 3 is not a strand.replaying.pacing.Pacer"),
-        ({"feed_options": "date"}, "feed_options: 'date' is not a dict"),
-        ({"timeline": "no"}, "timeline: 'no' is neither True nor False"),
-        ({"pin_publisher": "no"}, "pin_publisher: 'no' is neither"),
-        ({"symbols": [1]}, "symbols: 1 is neither a symbol's name nor a glob"),
-        ({"symbols": [""]}, "symbols: '' is neither a symbol's name nor a glob"),
-        ({"source": b"day.itch50"}, "source: 100 is not a path"),
-        ({"source": [3]}, "source: 3 is not a path"),
-        ({"start": 2 * 10**18, "end": 10**18}, r"start: 2033-.* UTC is not before end: 2001-.* UTC"),
-    ],
-)
-def test_an_argument_of_replay_that_cannot_work_is_named(options: dict[str, Any], text: str) -> None:
-    source = options.get("source", sample_path())
-    with pytest.raises(ConfigurationError, match=text):
-        strand.replay(source, "count", **{k: v for k, v in options.items() if k != "source"})
-
-
 def test_a_plain_loop_reads_one_file_in_large_batches_and_files_that_are_merged_in_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import strand
 from strand import feeds, replay
-from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.errors import UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replaying.timeline import Timeline
 
@@ -95,9 +95,3 @@ def test_named_symbols_are_watched_in_the_order_given_and_unknown_ones_are_an_er
 
 def test_without_watch_no_rows_are_looked_at() -> None:
     assert timeline_of(replay(sample_path(), "count", **OPTIONS)).symbols == {}
-
-
-@pytest.mark.parametrize("watch", ["AAAHD", [1, 2], -1, 17, True, 1.5])
-def test_what_cannot_be_watched_is_refused(watch: Any) -> None:
-    with pytest.raises(ConfigurationError, match="watch"):
-        replay(sample_path(), "count", watch=watch, **OPTIONS)

@@ -187,23 +187,6 @@ def test_rows_of_a_handler_in_python_are_taken_too() -> None:
     assert found.to_arrow().column("two").to_pylist()[:2] == [[1, -1], [None, None]]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"every": 5}, "every: 5 has no unit"),
-        ({"fields": "bid"}, "fields: 'bid' is not a list"),
-        ({"fields": []}, "fields: the list is empty"),
-        ({"fields": ["a", "a"]}, "'a' is in the list twice"),
-        ({"symbols": []}, "symbols: the list is empty"),
-        ({"symbols": [3]}, "symbols: "),
-        ({"sessions": 3}, "sessions: 3"),
-    ],
-)
-def test_what_cannot_be_a_snapshot_is_refused(options: Any, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        strand.snapshot(**{"every": "10ns", "fields": ["trades"], **options})
-
-
 def test_what_rows_do_not_have_is_refused() -> None:
     ticks = trades([10, 20], [0, 1], [1, 2])
 

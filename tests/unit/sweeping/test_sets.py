@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from strand.errors import ConfigurationError
 from strand.sweeping.sets import parameter_sets, text_of
 
 pytestmark = pytest.mark.python
@@ -21,23 +18,6 @@ def test_a_list_of_dicts_is_taken_as_it_is() -> None:
 def test_a_row_of_a_frame_is_a_set(library: str) -> None:
     frame = pytest.importorskip(library).DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
     assert parameter_sets(frame) == [{"a": 1, "b": 0.5}, {"a": 2, "b": 1.5}]
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"a": 1}, "dict is no list of dicts"),
-        ("a=1", "str is no list of dicts"),
-        ([], "there is no set"),
-        ([{"a": 1}, {}], "set 1: {} is not a dict of parameters"),
-        ([{1: 1}], "set 0: "),
-        ([{"a": 1}, {"a": 2}, {"a": 1}], "set 2 is the same as set 0"),
-        ([{"a": object()}], "a parameter is a number or text"),
-    ],
-)
-def test_what_is_no_list_of_sets_is_refused(given: Any, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
-        parameter_sets(given)
 
 
 def test_the_same_values_have_one_text() -> None:

@@ -23,13 +23,6 @@ from sweep_handlers import SETS, signal, wide  # noqa: E402
 pytestmark = pytest.mark.python
 
 
-class Notes:
-    """An object that neither has a row nor emits."""
-
-    def on_trade(self, trade: strand.Trade) -> None:
-        """Nothing to do."""
-
-
 def _alone(path: Path, values: dict[str, Any]) -> Any:
     handler = strand.chain(strand.book(), signal.with_params({"*": values}))
     return strand.replay(path, handler, workers=0, timeline=False, **FEW)
@@ -108,33 +101,6 @@ def test_an_interrupt_before_a_file_is_done_has_no_result(days: Path, monkeypatc
     with pytest.raises(KeyboardInterrupt) as raised:
         sweep(sorted(days.iterdir()), wide, SETS, workers=1, **FEW)
     assert not hasattr(raised.value, "partial")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"handler": strand.book()}, "takes no sets of parameters"),
-        (
-            {"handler": strand.bars("1m")},
-            "'bars' takes no sets .*: give strand.handler, .*run strand.replay once per set",
-        ),
-        ({"handler": Notes}, "'Notes' takes no sets of parameters: give .*strand.object_handler"),
-        ({"handler": strand.object_handler(params=[("least", "i8")])(Notes)}, "'Notes' has no state and no outputs"),
-        ({"params": [{"leats": 1}]}, "'leats' is not a parameter"),
-        ({"params": []}, "there is no set"),
-        ({"workers": 0}, "workers"),
-        ({"backend": "threads"}, "backend: 'threads' is not 'processes' or 'ray'"),
-        ({"days": ["2026-01-05"]}, "days: give files as one name with"),
-        ({"days": ["2026-01-05"], "files": "{date}.gz"}, "date: leave it out: days has it"),
-        ({"date": "2026-01-05"}, "date: give it as an argument of its own"),
-        ({"feed_options": {"start": 1}}, "start: give it as an argument of its own"),
-        ({"feed_options": "date"}, "feed_options: 'date' is not a dict"),
-    ],
-)
-def test_what_cannot_work_is_refused(options: dict[str, Any], said: str, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"files": sample_path(), "handler": wide, "params": SETS, "out": tmp_path / "out"} | options
-    with pytest.raises(ConfigurationError, match=said):
-        sweep(**{**FEW, **given})
 
 
 def test_a_date_beside_the_feed_options_is_one_of_them(tmp_path: Path) -> None:

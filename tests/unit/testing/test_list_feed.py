@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pytest
 from seeded_cases import trades
 
@@ -88,31 +85,6 @@ def test_names_may_come_to_be_known_in_mid_stream() -> None:
     feed = testing.feed(trades(6), batches=2, known_from=4)
     known = [list(feed.symbols) for _ in feed.batches()]
     assert known == [[], ["A", "C", "E", "B", "D"], ["A", "C", "E", "B", "D"]]
-
-
-@pytest.mark.parametrize(
-    ("make", "what"),
-    [
-        (lambda: testing.feed([{"price": 1}]), "ticks: 0: symbol"),
-        (lambda: testing.feed([{"symbol": "A", "size": -1}]), "ticks: 0: size: -1"),
-        (lambda: testing.feed([{"symbol": "A"}, {"symbol": "A", "price": "x"}]), "ticks: 1: price: 'x'"),
-        (lambda: testing.feed([{"symbol": "A", "price": float("nan")}]), "ticks: 0: price: nan"),
-        (lambda: testing.feed([{"symbol": "A", "sise": 1}]), "did you mean 'size'"),
-        (lambda: testing.feed([("A", 1)]), "ticks: 0"),
-        (lambda: testing.feed([("A", 1, 1, 1)], ["B"]), "symbol: 'A'"),
-        (lambda: testing.feed(np.zeros(3)), "ticks: an array of float64"),
-        (lambda: testing.feed(strand.ticks.zeros(3)), "symbols"),
-        (lambda: testing.feed(trades(3), batches=0), "batches"),
-        (lambda: testing.feed(trades(3), batches=[2, 1]), "batches"),
-        (lambda: testing.feed(trades(3), error_at=1), "error_at"),
-        (lambda: testing.feed(trades(3), error=ValueError(), error_at=4), "error_at"),
-        (lambda: testing.feed(trades(3), known_from=4), "known_from"),
-        (lambda: testing.feed(trades(3), venu="X"), "did you mean 'venue'"),
-    ],
-)
-def test_a_list_that_is_no_feed_is_refused_by_tick_and_field(make: Callable[[], object], what: str) -> None:
-    with pytest.raises(ConfigurationError, match=re.escape(what)):
-        make()
 
 
 @pytest.mark.parametrize("unit", ["0.001", 0.001, Decimal("0.001")])

@@ -12,7 +12,6 @@ import pytest
 from plain_run import AT_END, TIMER, plain_run
 
 from strand import UNDEF_PRICE, Handler, Sessions, bars
-from strand.errors import ConfigurationError
 from strand.handlers import BAR, BAR_CUT, BAR_EMPTY, BAR_OUTSIDE, BAR_PARTIAL
 from strand.ticks import KIND_ORDER, KIND_TRADE, zeros
 
@@ -279,32 +278,6 @@ def test_fills_without_a_price_need_a_book() -> None:
 
 
 # ---- what is refused
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({}, "one of every, ticks"),
-        ({"every": "1m", "ticks": 3}, "one of every, ticks"),
-        ({"every": "1 fortnight"}, "is not a span of time"),
-        ({"every": 0}, "is not a span of time"),
-        ({"every": True}, "is not a span of time"),
-        ({"ticks": 0}, "ticks: 0"),
-        ({"ticks": 2.5}, "ticks: 2.5"),
-        ({"volume": -1}, "volume: -1"),
-        ({"notional": "much"}, "notional: 'much'"),
-        ({"notional": 0}, "above 0"),
-        ({"notional": "inf"}, "above 0"),
-        ({"ticks": 5, "fill": True}, "only bars of time"),
-        ({"every": "1m", "outside": "maybe"}, "outside: 'maybe'"),
-        ({"every": "1m", "fills": "maybe"}, "fills: 'maybe'"),
-        ({"every": "1m", "zero_sizes": "maybe"}, "zero_sizes: 'maybe'"),
-        ({"every": "1m", "sessions": 7}, "sessions: 7"),
-    ],
-)
-def test_options_that_cannot_work_are_named(options: dict[str, Any], text: str) -> None:
-    with pytest.raises(ConfigurationError, match=text):
-        bars(**options)
 
 
 @pytest.mark.parametrize("span", ["90s", 90.0, dt.timedelta(seconds=90), " 90 s"])

@@ -757,25 +757,6 @@ def test_a_merge_of_orders_and_quotes_has_to_be_told() -> None:
 # ---- what is refused
 
 
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda: spread(fills="all"), "fills: 'all'"),
-        (lambda: imbalance("soon"), "every: 'soon'"),
-        (volatility, "give either step or ticks"),
-        (lambda: volatility("1m", ticks=5), "give either step or ticks"),
-        (lambda: volatility(ticks=0), "ticks: 0"),
-        (lambda: volatility("7s", every="1m"), "not a multiple"),
-        (lambda: volatility("1m", price="bid"), "price: 'bid'"),
-        (lambda: trade_stats(sign="guess"), "sign: 'guess'"),
-        (lambda: trade_stats(sign="resting", book=True), "aggressor"),
-    ],
-)
-def test_options_that_cannot_work_are_named(make: Any, text: str) -> None:
-    with pytest.raises(ConfigurationError, match=text):
-        make()
-
-
 # ---- no time, and times far off
 
 

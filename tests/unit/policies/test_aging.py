@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from aging_model import BY_LOAD, HIGH, NORMAL, URGENT, AgingModel, aging, priority
+from aging_model import BY_LOAD, HIGH, NORMAL, AgingModel, aging, priority
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from policies import NOT_VISITED, VISITED, WAS_EMPTY, Config, Trial, build
@@ -22,8 +22,6 @@ N_STRANDS, N_LISTS = 12, 3
 #: Points per 4,096 ns of each class, the lowest first: exact in the core's units.
 RATES = (1, 2, 3)
 COEFFICIENTS = tuple(rate * 1e9 / 4096 for rate in RATES)
-#: Of what the lowest class gains a point in.
-POINT_NS = 4096
 
 
 @pytest.fixture(scope="module")
@@ -224,105 +222,6 @@ def picks(trial: Trial, own: int, now: int, n: int) -> list[int | None]:
     return [trial.next(own, now) for _ in range(n)]
 
 
-def test_priorities_grow_by_the_coefficient_of_their_class(start: Start) -> None:
-    trial = start(aging(COEFFICIENTS))
-    trial.prioritise(1, priority(URGENT, 0), False, 0)
-    trial.prioritise(2, priority(NORMAL, 4), False, 0)
-    trial.ready(0, [1, 2], WAS_EMPTY, 0)
-    assert trial.next(0, 2 * POINT_NS - 1) == 2, "3 points per unit have not overtaken 4 and 1 per unit yet"
-    trial.ready(0, [2], NOT_VISITED, 0)
-    assert trial.next(0, 2 * POINT_NS + 1) == 1
-    assert trial.next(0, 2 * POINT_NS + 1) == 2
-
-
-@pytest.mark.parametrize("first", [NORMAL, URGENT])
-def test_of_two_classes_that_tie_the_one_that_was_listed_first_comes_first(start: Start, first: int) -> None:
-    """Whichever class that is; the coefficients are exact, so that the priorities are the same."""
-    trial = start(aging(COEFFICIENTS))
-    second = URGENT + NORMAL - first
-    waits = {first: 2 * POINT_NS, second: POINT_NS}
-    now = 10 * POINT_NS
-    base = {number: 100 - RATES[number] * wait // POINT_NS for number, wait in waits.items()}
-    for strand, number in ((7, first), (3, second)):
-        trial.prioritise(strand, priority(number, base[number]), False, 0)
-        trial.ready(0, [strand], WAS_EMPTY, now - waits[number])
-    assert [trial.next(0, now), trial.next(0, now)] == [7, 3]
-
-
-def test_a_new_priority_holds_at_once_and_the_wait_goes_on(start: Start) -> None:
-    trial = start(aging(COEFFICIENTS))
-    trial.ready(0, [1], WAS_EMPTY, 0)
-    trial.ready(0, [2], WAS_EMPTY, 3 * POINT_NS)
-    trial.prioritise(2, priority(NORMAL, 2), False, 5 * POINT_NS)
-    assert trial.next(0, 5 * POINT_NS) == 1, "it has waited three units longer, and that counts on"
-    trial.ready(0, [1], NOT_VISITED, 5 * POINT_NS)
-    trial.prioritise(2, priority(NORMAL, 4), False, 5 * POINT_NS)
-    assert picks(trial, 0, 5 * POINT_NS, 2) == [2, 1]
-
-
-def test_after_so_many_of_higher_classes_comes_the_low_one_that_waits_longest(start: Start) -> None:
-    trial = start(aging(COEFFICIENTS, low_every=3))
-    for strand in range(20):
-        trial.prioritise(strand, priority(HIGH, 100), False, 0)
-    trial.prioritise(101, priority(NORMAL, 50), False, 0)
-    trial.ready(0, [100], WAS_EMPTY, 0)
-    trial.ready(0, [101, *range(20)], WAS_EMPTY, 1)
-    assert picks(trial, 0, 2, 9) == [0, 1, 2, 100, 3, 4, 5, 101, 6]
-    assert trial.picked() == ([2, 7, 0], 2, 0)
-
-
-def test_what_was_put_back_counts_once_for_the_low_turn(start: Start) -> None:
-    trial = start(aging(COEFFICIENTS, low_every=3))
-    for strand in range(5):
-        trial.prioritise(strand, priority(HIGH, 100), False, 0)
-    trial.ready(0, [100, *range(5)], WAS_EMPTY, 0)
-    for _ in range(5):
-        assert trial.next(0, 1) == 0, "it was put back, and comes again"
-        trial.ready(0, [0], NOT_VISITED, 1)
-    assert picks(trial, 0, 1, 5) == [0, 1, 2, 100, 3]
-
-
-def test_a_low_one_that_was_put_back_begins_no_new_row(start: Start) -> None:
-    trial = start(aging(COEFFICIENTS, low_every=3))
-    trial.ready(0, [100], WAS_EMPTY, 0)
-    assert trial.next(0, 0) == 100
-    for strand in range(5):
-        trial.prioritise(strand, priority(HIGH, 100), False, 0)
-    trial.ready(0, [*range(5), 101], WAS_EMPTY, 0)
-    assert picks(trial, 0, 1, 2) == [0, 1]
-    trial.prioritise(100, priority(NORMAL, 1000), False, 1)
-    trial.ready(0, [100], NOT_VISITED, 1)
-    assert picks(trial, 0, 1, 4) == [100, 2, 101, 3]
-
-
-@pytest.mark.parametrize(("high", "low", "n"), [(1, 8, 2), (30, 30, 8), (40, 20, 16), (100, 1, 64)])
-def test_by_load_the_low_turn_comes_as_the_ready_strands_of_all_lists_say(
-    start: Start, high: int, low: int, n: int
-) -> None:
-    trial = start(aging(COEFFICIENTS, low_every=BY_LOAD), 2)
-    for strand in range(high):
-        trial.prioritise(strand, priority(HIGH, 1000), False, 0)
-    trial.ready(0, range(high), WAS_EMPTY, 0)
-    trial.ready(1, range(100, 100 + low), WAS_EMPTY, 0)
-    row = 0
-    while (strand := trial.next(0, 1)) is not None and strand < 100:
-        row += 1
-        trial.ready(0, [strand], VISITED, 1)  # so many are ready as before
-    assert row == n
-
-
-def test_what_waits_longer_than_max_wait_comes_first_and_the_longest_wait_of_them(start: Start) -> None:
-    trial = start(aging(COEFFICIENTS, max_wait=1000), 2)
-    trial.prioritise(3, priority(URGENT, 500_000_000), False, 0)
-    trial.ready(0, [1], WAS_EMPTY, 0)
-    trial.ready(1, [2], WAS_EMPTY, 10)
-    trial.ready(0, [3], WAS_EMPTY, 20)
-    assert trial.next(0, 1000) == 3, "a wait of max_wait is not longer"
-    trial.ready(0, [3], VISITED, 1000)
-    assert picks(trial, 1, 1011, 3) == [1, 2, 3]
-    assert trial.picked() == ([2, 0, 2], 0, 2)
-
-
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     waits=st.lists(
@@ -382,53 +281,6 @@ def test_order_is_exact_but_for_the_coefficient_which_is_off_by_less_than_two_pa
 @pytest.mark.parametrize("wrong", [priority(3, 0), priority(NORMAL, 500_000_001), priority(HIGH, -500_000_001)])
 def test_a_priority_that_is_none_is_refused(start: Start, wrong: int) -> None:
     assert not start(aging(COEFFICIENTS)).prioritise(1, wrong, False, 0)
-
-
-def test_without_classes_there_is_one(start: Start) -> None:
-    trial = start(aging([1.0]))
-    assert not trial.prioritise(1, priority(HIGH, 0), False, 0)
-    assert trial.prioritise(1, priority(NORMAL, 0), False, 0)
-
-
-def longest_wait(built: ctypes.CDLL, workers: int, max_wait: int, seed: int) -> int:
-    """The longest wait where each strand of the highest class is listed again as soon as a visit to it ends, and one
-    of the lowest is on the list of a worker that is in a visit without end."""
-    n, visit = 9, 100
-    draw = random.Random(seed)
-    trial = Trial(built, aging([1.0, 2.0, 4.0], max_wait=max_wait, slack=visit), workers + 1, n)
-    for strand in range(1, n):
-        trial.prioritise(strand, priority(URGENT, draw.randint(0, 500_000_000)), False, 0)
-    listed = dict.fromkeys(range(n), 0)
-    for strand in range(n):
-        trial.ready(workers if strand == 0 else strand % workers, [strand], WAS_EMPTY, 0)
-    free = [(draw.randrange(visit), worker) for worker in range(workers)]
-    at_work: dict[int, int] = {}
-    longest = 0
-    while min(free)[0] < 40 * visit:
-        now, worker = min(free)
-        free.remove((now, worker))
-        if worker in at_work:
-            strand = at_work.pop(worker)
-            listed[strand] = now
-            trial.ready(draw.randrange(workers), [strand], VISITED, now)
-        found = trial.next(worker, now)
-        if found is not None:
-            longest = max(longest, now - listed[found])
-            at_work[worker] = found
-        free.append((now + draw.randint(1, visit), worker))
-    waits = [40 * visit - since for strand, since in listed.items() if strand not in at_work.values()]
-    trial.close()
-    return max(longest, *waits)
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_max_wait_bounds_the_wait_whatever_arrives(built: ctypes.CDLL, workers: int) -> None:
-    max_wait, visit, others = 350, 100, 8
-    bound = max(max_wait, visit) + (1 + math.ceil(others / workers)) * visit
-    waits = [longest_wait(built, workers, max_wait, seed) for seed in range(200)]
-    assert max(waits) <= bound
-    assert max(waits) > max_wait
-    assert longest_wait(built, workers, 0, 1) == 40 * visit, "without it the lowest strand waits for ever"
 
 
 def test_a_million_ready_strands_take_so_many_comparisons_as_their_logarithm(tmp_path: Path) -> None:

@@ -148,24 +148,6 @@ def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
         run()
 
 
-def test_a_group_that_comes_back_keeps_what_it_used_ahead(built: ctypes.CDLL) -> None:
-    """Behind one whose slice starts between the present and where its own clock stands."""
-    trial = Trial(built, fair(SLICE), 1, 3)
-    for strand in range(3):
-        trial.prioritise(strand, strand, False, 0)
-    trial.ready(0, [0, 1, 2], WAS_EMPTY, 0)
-    for strand, took in ((0, 20), (1, 25), (2, 30)):  # so their next slices start at 20, 25 and 30
-        assert trial.next(0, 0) == strand
-        trial.charge(strand, took)
-        trial.ready(0, [strand], VISITED, 0)
-    assert trial.next(0, 0) == 0
-    trial.charge(0, 15)  # its clock stands at 35, and it is idle
-    assert trial.next(0, 0) == 1  # the present is 25
-    trial.ready(0, [0], WAS_EMPTY, 0)
-    assert [trial.next(0, 0), trial.next(0, 0)] == [2, 0]
-    trial.close()
-
-
 def test_a_group_that_ended_is_returned_when_its_tasks_are_over_and_its_debt_is_past(built: ctypes.CDLL) -> None:
     """And is as new then: what was counted of it is given back."""
     trial = Trial(built, fair(SLICE), 1, 2, tasks=3)
@@ -257,67 +239,6 @@ LONGEST = 15
 def stretches(seed: int, longest: int) -> Callable[[int], int]:
     drawn = Random(seed)
     return lambda strand: drawn.randint(1, longest)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    weights=st.lists(st.integers(100, 5000), min_size=2, max_size=6),
-    workers=st.integers(1, 3),
-    longest=st.sampled_from([1, 4, 15, 70]),
-    seed=st.integers(0, 2**32),
-)
-def test_backlogged_groups_differ_by_a_slice_and_the_stretches_under_way(
-    built: ctypes.CDLL, *, weights: list[int], workers: int, longest: int, seed: int
-) -> None:
-    n = len(weights)
-    trial = Trial(built, fair(SLICE), workers, n * workers)
-    for group, weight in enumerate(weights):
-        trial.weigh(group, weight)
-    # As many strands as workers, so that a group is ready whenever a worker looks.
-    run = Run(trial, [i % n for i in range(n * workers)], workers, stretches(seed, longest))
-
-    def look(now: int) -> None:
-        on_cpu = [found[0] for found in trial.groups(n)]
-        clocks = [used * 1000 / weight for used, weight in zip(on_cpu, weights, strict=True)]
-        for i in range(n):
-            ahead = clocks[i] - min(clocks)
-            assert ahead <= SLICE + workers * longest * 1000 / weights[i] + 1
-
-    run.until(4000, look)
-    assert sum(found[0] for found in trial.groups(n)) == sum(to - since for _, since, to in run.visits if to < 4000), (
-        "all is charged"
-    )
-    trial.close()
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    workers=st.integers(1, 4),
-    share=st.sampled_from([0.1, 0.5, 0.8, 1.0]),
-    burst=st.sampled_from([1, 30, 100, 400]),
-    longest=st.sampled_from([1, 15, 70]),
-    seed=st.integers(0, 2**32),
-)
-def test_the_cap_is_kept_over_any_window(
-    built: ctypes.CDLL, *, workers: int, share: float, burst: int, longest: int, seed: int
-) -> None:
-    trial = Trial(built, fair(SLICE, burst, share), workers, 12)
-    run = Run(trial, [i % 3 for i in range(12)], workers, stretches(seed, longest))
-    run.until(5000)
-    rate = share * workers
-    # What ran until a moment, less what was refilled: its rises are what a window may take beyond the refill.
-    changes = sorted([(since, 1) for _, since, _ in run.visits] + [(to, -1) for _, _, to in run.visits])
-    excess = lowest = 0.0
-    running = before = 0
-    for now, change in changes:
-        excess += (running - rate) * (now - before)
-        assert excess - lowest <= max(1, burst * rate) + workers * longest + 1
-        lowest = min(lowest, excess)
-        running, before = running + change, now
-    ran = sum(to - since for _, since, to in run.visits)
-    if burst >= 2 * longest:  # else what is refilled during a visit may find the bucket full
-        assert ran >= 0.9 * rate * 5000 - burst * rate - SLICE, "and what it allows is used"
-    trial.close()
 
 
 @pytest.mark.parametrize("workers", [1, 2])

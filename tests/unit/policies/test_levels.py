@@ -6,22 +6,15 @@ import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from policies import (
     CPU,
-    HIGH,
-    IMMEDIATE,
     IO,
     LOW,
-    MARK_FREES_MEMORY,
-    MARK_IO,
     MEMORY,
-    NORMAL,
     NOT_VISITED,
-    RETRY,
     VISITED,
     WAS_EMPTY,
     LevelsModel,
@@ -211,28 +204,6 @@ def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
         run()
 
 
-def test_a_strand_rises_when_its_wait_is_its_levels_timeout(trial: Trial) -> None:
-    trial.prioritise(1, LOW, False, 0)
-    trial.ready(0, [1], WAS_EMPTY, 0)
-    trial.ready(0, [0, 2, 3], WAS_EMPTY, 99)
-    assert trial.next(1, 99) == 0
-    assert trial.counts()[0] == [0, 0, 0, 0, 0]
-    assert trial.next(1, 100) == 2, "the others entered the level first"
-    assert trial.counts()[0] == [0, 0, 0, 0, 1]
-    trial.ready(0, [4], WAS_EMPTY, 101)
-    assert [trial.next(1, 101) for _ in range(3)] == [3, 1, 4]
-
-
-def test_a_late_look_lets_a_strand_rise_by_one_level(trial: Trial) -> None:
-    trial.prioritise(1, LOW, False, 0)
-    trial.ready(0, [1], WAS_EMPTY, 0)
-    for strand, level in ((2, HIGH), (3, RETRY), (4, NORMAL)):
-        trial.prioritise(strand, level, False, 0)
-    trial.ready(0, [2, 3, 4], WAS_EMPTY, 10_000)
-    assert [trial.next(0, 10_000) for _ in range(4)] == [2, 3, 4, 1]
-    assert trial.counts() == ([0, 0, 0, 0, 1], [0, 0, 0, 0, 1])
-
-
 def test_a_look_lets_so_many_rise_that_a_lock_is_short(trial: Trial) -> None:
     for strand in range(200):
         trial.prioritise(strand, LOW, False, 0)
@@ -243,77 +214,6 @@ def test_a_look_lets_so_many_rise_that_a_lock_is_short(trial: Trial) -> None:
     assert picked == list(range(200)), "the order is that of all rising at once"
     assert trial.next(0, 100) is None
     assert sum(trial.listed()) == 0
-
-
-def test_what_is_held_back_goes_on_when_it_rises(trial: Trial) -> None:
-    trial.prioritise(1, LOW, False, 0)
-    trial.ready(0, [1], WAS_EMPTY, 0)
-    assert trial.hold(CPU, 1) == 0
-    assert (trial.next(0, 99), trial.length(0), trial.listed()[1]) == (None, 0, 1)
-    trial.hold(CPU, 100)
-    assert trial.length(0) == 1, "the look of the one who holds it lets it rise"
-    assert trial.next(0, 100) == 1
-
-
-def test_memory_that_is_short_lets_high_levels_and_what_frees_memory_go_on(trial: Trial) -> None:
-    for strand, level in enumerate((IMMEDIATE, HIGH, RETRY, NORMAL, LOW, LOW)):
-        trial.prioritise(strand, level, False, 0)
-    trial.mark(5, MARK_FREES_MEMORY)
-    trial.ready(0, range(6), WAS_EMPTY, 0)
-    trial.hold(CPU | MEMORY, 1)
-    assert [trial.next(0, 1) for _ in range(4)] == [0, 1, 5, None]
-    assert trial.hold(CPU, 2) == MEMORY
-    assert [trial.next(0, 2) for _ in range(3)] == [2, 3, None]
-
-
-def test_a_round_is_over_when_all_that_were_let_go_had_their_turn(trial: Trial) -> None:
-    for strand in (1, 2):
-        trial.mark(strand, MARK_IO)
-    trial.ready(0, [0, 1], WAS_EMPTY, 1)
-    trial.hold(IO, 2)
-    assert [trial.next(0, 3), trial.next(0, 3)] == [0, None]
-    assert trial.hold(0, 4) == IO
-    trial.ready(0, [2], WAS_EMPTY, 5)
-    assert trial.hold(0, 5) == IO
-    assert trial.next(0, 6) == 1
-    assert trial.hold(0, 7) == 0, "what was listed later waits for no round"
-
-
-def test_a_raised_strand_goes_back_when_nothing_of_it_is_pending(trial: Trial) -> None:
-    trial.ready(0, [1, 2], WAS_EMPTY, 0)
-    trial.prioritise(2, IMMEDIATE, True, 1)
-    assert trial.next(0, 1) == 2
-    trial.ready(0, [2], VISITED, 1)
-    assert trial.next(0, 1) == 2, "a cut visit leaves it raised"
-    trial.ready(0, [2], WAS_EMPTY, 1)
-    assert [trial.next(0, 1), trial.next(0, 1)] == [1, 2]
-
-
-def test_a_raise_between_adding_records_and_listing_them_is_kept(trial: Trial) -> None:
-    trial.ready(0, [1], WAS_EMPTY, 5)
-    trial.prioritise(2, IMMEDIATE, True, 6)
-    trial.ready(0, [2], WAS_EMPTY, 5)
-    assert trial.next(0, 7) == 2
-
-
-def test_what_never_rises_is_said_by_a_long_timeout(built: ctypes.CDLL) -> None:
-    trial = Trial(built, levels((0, *[2**63 - 1] * 4)), 1, 3)
-    trial.prioritise(1, LOW, False, 0)
-    trial.ready(0, [1], WAS_EMPTY, 0)
-    trial.ready(0, [2], WAS_EMPTY, 2**62)
-    assert [trial.next(0, 2**62), trial.next(0, 2**62)] == [2, 1]
-    trial.close()
-
-
-def test_a_level_that_is_said_again_takes_nothing_away(trial: Trial) -> None:
-    trial.ready(0, [1], WAS_EMPTY, 0)
-    for now in range(10, 130, 10):
-        trial.prioritise(1, NORMAL, now % 20 == 0, now)
-        trial.ready(0, [2], WAS_EMPTY, now)
-        trial.prioritise(2, HIGH, False, now)
-        trial.next(1, now)
-    assert trial.counts()[0][NORMAL] == 1
-    assert trial.counts()[0][RETRY] >= 1
 
 
 def test_a_million_ready_strands(built: ctypes.CDLL) -> None:
@@ -327,79 +227,3 @@ def test_a_million_ready_strands(built: ctypes.CDLL) -> None:
         assert trial.next(0, n) is None
     finally:
         trial.close()
-
-
-#: Times of visits, and levels.
-Draws = list[tuple[int, int]]
-
-
-def wait_of_a_strand(
-    built: ctypes.CDLL,
-    level: int,
-    *,
-    since_listed: bool,
-    workers: int,
-    draws: list[tuple[int, int]],
-    timeouts: list[int],
-) -> tuple[int, int]:
-    """How long a strand of this level waits beside ten others, which an adversary lists again after each visit, in any
-    level; and the longest visit. ``draws``: of each visit its time, and the level that its strand is listed in
-    after it; they begin anew when they end."""
-    n, others, start = 11, range(1, 11), 1_000
-    trial = Trial(built, levels(timeouts, since_listed, SLACK), workers, n)
-    longest = max(time for time, _ in draws)
-    try:
-        trial.prioritise(0, level, False, start)
-        for strand in others:
-            trial.prioritise(strand, IMMEDIATE, False, start)
-            trial.ready(strand % workers, [strand], WAS_EMPTY, start)
-        trial.ready(0, [0], WAS_EMPTY, start)
-        # Each worker in turn, whoever's visit ends first: when it ends, its list, and the strand that it is in.
-        free = [(start, worker, 0) for worker in range(workers)]
-        for step in range(100_000):
-            now, worker, strand = min(free)
-            time, again = draws[step % len(draws)]
-            if strand:
-                trial.prioritise(strand, again, False, now)
-                trial.ready(worker, [strand], VISITED, now)
-            taken = trial.next(worker, now)
-            if taken == 0:
-                return now - start, longest
-            free.remove((now, worker, strand))
-            free.append((now + time, worker, taken or 0))
-        raise AssertionError("it waits for ever")
-    finally:
-        trial.close()
-
-
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    level=st.integers(IMMEDIATE, LOW),
-    since_listed=st.booleans(),
-    workers=st.integers(1, 3),
-    draws=st.lists(st.tuples(st.integers(1, 40), st.sampled_from([0, 0, 0, 0, 1, 2])), min_size=1, max_size=12),
-    timeouts=st.lists(st.integers(1, 300), min_size=4, max_size=4).map(lambda spans: [0, *np.cumsum(spans).tolist()]),
-)
-def test_the_bound_of_a_wait_holds_whatever_arrives(
-    built: ctypes.CDLL,
-    level: int,
-    *,
-    since_listed: bool,
-    workers: int,
-    draws: list[tuple[int, int]],
-    timeouts: list[int],
-) -> None:
-    wait, visit = wait_of_a_strand(
-        built, level, since_listed=since_listed, workers=workers, draws=draws, timeouts=timeouts
-    )
-    rising = (timeouts[level] if since_listed else sum(timeouts[1 : level + 1])) if level else 0
-    # A step up may come late by the visits that end between two looks. At the top, ten strands may have entered before,
-    # and one that is listed with another worker, and entered at most a visit's time later, may be taken first.
-    late = level * visit
-    turn = (1 + -(-10 // workers)) * visit + SLACK + visit
-    assert wait <= rising + late + turn
-
-
-def test_without_rising_a_low_strand_waits_for_ever(built: ctypes.CDLL) -> None:
-    with pytest.raises(AssertionError, match="for ever"):
-        wait_of_a_strand(built, LOW, since_listed=False, workers=1, draws=[(1, IMMEDIATE)], timeouts=[0, *[2**62] * 4])

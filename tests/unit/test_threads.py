@@ -7,28 +7,9 @@ import threading
 
 import pytest
 
-from strand.threads import Inside, join, sleep_exactly
+from strand.threads import sleep_exactly
 
 pytestmark = pytest.mark.python
-
-
-def test_a_thread_is_inside_as_often_as_it_went_in_and_no_other_thread_is() -> None:
-    inside = Inside()
-    assert not inside.here
-    inside.threads += [threading.get_ident()] * 2
-    found: list[bool] = []
-    other = threading.Thread(target=lambda: found.append(inside.here))
-    other.start()
-    join(other)
-    assert found == [False]
-    inside.threads.remove(threading.get_ident())
-    assert inside.here
-    inside.threads.remove(threading.get_ident())
-    assert not inside.here
-
-
-def test_a_thread_that_has_not_begun_is_not_waited_for() -> None:
-    join(threading.Thread(target=lambda: None))
 
 
 def test_a_thread_that_sleeps_exactly_has_no_slack_and_the_one_it_came_from_keeps_its_own() -> None:

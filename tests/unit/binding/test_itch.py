@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import decode_in_pieces
 
-from strand import UNDEF_PRICE
-from strand.binding import ffi, itch
+from strand.binding import itch
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 
 MIDNIGHT_NS = 1_548_824_400_000_000_000
@@ -65,59 +64,9 @@ def one(body: bytes) -> np.void:
     return ticks[0]
 
 
-def test_lengths_are_those_of_the_specification() -> None:
-    assert {chr(i): n for i in range(256) if (n := itch.message_length(i))} == {
-        letter: layout.size for letter, layout in ref.STRUCTS.items()
-    }
-
-
-def test_state_struct_is_what_cffi_believes() -> None:
-    assert ffi.sizeof("sd_itch") >= 65536 * 8 + 256 * 8
-    assert set(itch.ItchDecoder(midnight_ns=0, skip=False).statistics().values()) == {0}
-
-
 @BOTH
 def test_every_type_agrees_with_the_reference(true_lengths: bool) -> None:
     assert_agrees(stream(true_lengths=true_lengths))
-
-
-def test_an_add_carries_all_its_fields() -> None:
-    tick = one(ref.message("A", 7, 5, 0x0102030405060708, b"S", 300, AAPL, 1_234_567))
-    assert tick["order_id"] == 0x0102030405060708
-    assert tick["price"] == 123_456_700_000
-    assert tick["size"] == 300
-    assert tick["instrument_id"] == 7
-    assert tick["sequence"] == 1
-    assert tick["ts_event"] == tick["ts_recv"] == MIDNIGHT_NS + 5
-    assert (tick["action"], tick["side"], tick["flags"], tick["kind"], tick["ref_id"]) == (b"A", b"A", 0, 1, 0)
-
-
-def test_the_highest_price_is_exact() -> None:
-    assert one(ref.message("A", 7, 5, 1, b"B", 1, AAPL, 0xFFFFFFFF))["price"] == 0xFFFFFFFF * 100_000
-
-
-def test_messages_without_a_price_say_so() -> None:
-    for body in (ref.message("E", 1, 2, 3, 4, 5), ref.message("X", 1, 2, 3, 4), ref.message("D", 1, 2, 3)):
-        assert one(body)["price"] == UNDEF_PRICE
-
-
-def test_a_delete_is_a_cancel_of_size_zero() -> None:
-    tick = one(ref.message("D", 1, 2, 3))
-    assert (tick["action"], tick["size"], tick["order_id"]) == (b"C", 0, 3)
-
-
-def test_a_replace_names_both_orders() -> None:
-    tick = one(ref.message("U", 1, 2, 30, 31, 400, 5))
-    assert (tick["action"], tick["order_id"], tick["ref_id"], tick["size"]) == (b"M", 30, 31, 400)
-
-
-def test_flags_tell_non_printable_attributed_and_cross_apart() -> None:
-    assert one(ref.message("C", 1, 2, 3, 4, 5, b"N", 6))["flags"] == itch.NON_PRINTABLE
-    assert one(ref.message("C", 1, 2, 3, 4, 5, b"Y", 6))["flags"] == 0
-    assert one(ref.message("F", 1, 2, 3, b"B", 4, AAPL, 5, b"NNNN"))["flags"] == itch.ATTRIBUTED
-    closing = one(ref.message("Q", 1, 2, 3, AAPL, 4, 5, b"C"))["flags"]
-    assert closing == itch.CROSS | itch.CROSS_CLOSING
-    assert closing & itch.CROSS_MASK == itch.CROSS_CLOSING
 
 
 def test_shares_of_a_cross_are_whole_and_those_that_no_size_holds_are_a_bad_record() -> None:
@@ -138,16 +87,6 @@ def test_types_are_counted_one_by_one() -> None:
     letters = [chr(body[0]) for body in ref.every_type()]
     assert {k[5:]: n for k, n in counts.items() if k.startswith("type_")} == {x: letters.count(x) for x in letters}
     assert counts["bytes_decoded"] == len(data)
-
-
-@BOTH
-def test_messages_cut_anywhere_between_calls_give_the_same_ticks(true_lengths: bool) -> None:
-    data = stream(true_lengths=true_lengths)
-    whole, _, _ = decode(data)
-    for chunk in [*range(1, 140), len(data) - 1]:
-        ticks, fault, _ = decode(data, chunk=chunk)
-        assert fault is None
-        np.testing.assert_array_equal(ticks, whole)
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 19, 20, 21])
@@ -187,17 +126,6 @@ def test_any_flipped_bit_ends_in_ticks_or_a_typed_error(
 
 
 LENGTHS = pytest.mark.parametrize("length", [35, 37, 0x0100, 0xFFFF, 0x2400])
-
-
-@LENGTHS
-def test_a_length_that_is_not_the_types_is_an_error(length: int) -> None:
-    good = ref.frame(ref.message("D", 1, 2, 3))
-    bad = ref.frame(ref.message("A", 1, 2, 3, b"B", 4, AAPL, 5), length)
-    ticks, fault, _ = decode(good + bad)
-    assert len(ticks) == 1
-    assert isinstance(fault, FormatError)
-    assert fault.offset == len(good)
-    assert str(length) in str(fault)
 
 
 @LENGTHS
@@ -268,24 +196,6 @@ def test_an_impossible_side_is_an_error_or_skipped_and_counted(padding: int) -> 
     assert fault is None
     assert len(ticks) == padding
     assert decoder.statistics()["skipped_bad_field"] == 1
-
-
-def test_a_locate_cannot_change_its_name() -> None:
-    data = ref.frame(ref.directory(7, b"AAPL")) * 2 + ref.frame(ref.directory(7, b"MSFT"))
-    _, fault, decoder = decode(data)
-    assert isinstance(fault, FormatError)
-    _, fault, decoder = decode(data, skip=True)
-    assert fault is None
-    assert decoder.symbols()[7] == "AAPL"
-
-
-def test_symbols_grow_with_the_directory_up_to_the_highest_locate() -> None:
-    names = {1: b"A", 65535: b"ZZZZZZZZ", 300: b"BRK.B"}
-    _, fault, decoder = decode(b"".join(ref.frame(ref.directory(i, name)) for i, name in names.items()))
-    assert fault is None
-    symbols = decoder.symbols()
-    assert len(symbols) == 65536
-    assert {i: name.encode() for i, name in enumerate(symbols) if name} == names
 
 
 def test_the_real_sample_equals_the_reference_field_by_field(shared_data: Path) -> None:
@@ -409,11 +319,6 @@ def long_stream() -> bytes:
             body = body[:1] + locate.to_bytes(2, "big") + body[3:]
         parts.append(ref.frame(body))
     return b"".join(parts)
-
-
-def test_market_events_are_kept_as_they_came() -> None:
-    bodies = [body for body in ref.every_type() if body[:1] in (b"S", b"V", b"W")]
-    assert decode(stream(true_lengths=True))[2].market_events() == bodies
 
 
 @given(st.lists(st.tuples(messages(), st.booleans()), max_size=40), st.integers(1, 400))

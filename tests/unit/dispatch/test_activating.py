@@ -16,7 +16,7 @@ import strand
 from strand import Dispatcher, Levels, batch_handler, testing
 from strand.dispatch.configuration import Pool
 from strand.dispatch.options import grouped
-from strand.dispatch.watching import BUSY, LOOKS_TO_FEWER, LOOKS_TO_MORE, Load, decide
+from strand.dispatch.watching import Load, decide
 from strand.errors import ConfigurationError
 from strand.handlers import spin
 from strand.testing.seeded_run import SeededDispatcher
@@ -31,20 +31,6 @@ def after(load: Load, looks: list[tuple[int, float]], least: int = 1, most: int 
         load = decide(load, ready, busy, least=least, most=most)
         found.append(load.active)
     return found
-
-
-def test_one_more_comes_when_strands_wait_for_so_many_looks_and_then_at_each() -> None:
-    assert after(Load(1), [(2, 1.0)] * 5) == [1] * (LOOKS_TO_MORE - 1) + [2, 2, 2, 2][: 6 - LOOKS_TO_MORE]
-    assert after(Load(1), [(9, 1.0)] * 6) == [1, 2, 3, 4, 4, 4]
-    assert after(Load(2), [(3, 2.0), (2, 2.0), (3, 2.0), (2, 2.0)]) == [2, 2, 2, 2]
-
-
-def test_one_fewer_is_left_after_so_many_looks_at_which_the_others_would_have_done() -> None:
-    idle = [(0, 0.0)] * (2 * LOOKS_TO_FEWER)
-    assert after(Load(3), idle) == [3] * (LOOKS_TO_FEWER - 1) + [2] * LOOKS_TO_FEWER + [1]
-    assert after(Load(3), [*idle[: LOOKS_TO_FEWER - 1], (1, 0.0), *idle[: LOOKS_TO_FEWER - 1]])[-1] == 3
-    assert after(Load(3), [(0, BUSY * 2 + 0.01)] * 50)[-1] == 3
-    assert after(Load(3), [(0, BUSY * 2 - 0.01)] * 50)[-1] == 2
 
 
 @given(

@@ -16,7 +16,7 @@ import strand
 from examples import examples
 from strand import Dispatcher, batch_handler, testing
 from strand.dispatch.options import grouped
-from strand.errors import BackpressureError, ConfigurationError, SavedStateError
+from strand.errors import BackpressureError, SavedStateError
 from strand.policies.policy import LEVELS, Levels
 from strand.testing.seeded_run import SeededDispatcher
 from strand.ticks import TICK
@@ -218,36 +218,3 @@ def test_a_state_is_loaded_only_where_there_are_bounds_again(tmp_path: Any) -> N
         second.verify()
     with pytest.raises(SavedStateError, match="total_capacity_ticks"):
         Dispatcher(NAMES, "count", load=path, workers=1, cores=None, **BY_LEVEL)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"total_capacity_ticks": 0}, "total_capacity_ticks: 0 is not a whole number from 1"),
-        ({"total_capacity_ticks": -1}, "total_capacity_ticks: -1 is not a whole number from 1"),
-        ({"total_capacity_ticks": True}, "total_capacity_ticks: True is not a whole number"),
-        ({"level_capacity_ticks": {"low": 0}, "policy": STILL}, "level_capacity_ticks.low: 0 is not a whole number"),
-        (
-            {"level_capacity_ticks": {"lo": 1}, "policy": STILL},
-            "level_capacity_ticks.lo: 'lo' is not a level: did you mean",
-        ),
-        ({"level_capacity_ticks": 5, "policy": STILL}, "level_capacity_ticks: int is not a dict of values by name"),
-        ({"level_capacity_ticks": {"low": 1}}, "level_capacity_ticks: the policy 'fifo' has no levels; give policy="),
-        (
-            {"on_full": "shed", "total_capacity_ticks": 5},
-            "on_full: 'shed' drops the lowest level first, and the",
-        ),
-        (
-            {"on_full": "shed", "policy": STILL},
-            "on_full: 'shed' makes room at a bound over all strands; give total_capacity_",
-        ),
-        ({"on_full": "conflate", "total_capacity_ticks": 5}, "on_full: 'conflate' makes room on one strand only"),
-        (
-            {"on_full": "drop_oldest", "level_capacity_ticks": {"low": 5}, "policy": STILL},
-            "on_full: 'drop_oldest' makes room on one strand only, and level_capacity_ticks",
-        ),
-    ],
-)
-def test_what_cannot_be_is_refused(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
-        Dispatcher(["A"], "count", cores=None, **grouped(**options))

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strand.dispatch.routing import strand_count, strands_for
-from strand.errors import ConfigurationError
 
 pytestmark = pytest.mark.python
 
@@ -60,12 +59,6 @@ def test_the_busiest_symbols_have_strands_of_their_own(counts: list[int], n: int
     # The quiet ones are dealt out evenly.
     quiet = sharers[np.unique(found.strand_of_symbol[np.setdiff1d(order, hot)])]
     assert quiet.max() - quiet.min() <= 1
-
-
-@pytest.mark.parametrize("strands", [0, -1, True, 2.5, "each", None])
-def test_a_number_of_strands_that_cannot_be_is_refused(strands: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"strands: .* is not 'auto', 'per-symbol' or a number"):
-        strand_count(strands, np.zeros(10, np.uint16), [False], 1)
 
 
 def test_handlers_share_the_strands_by_the_ticks_their_symbols_have() -> None:

@@ -52,47 +52,6 @@ def test_a_group_with_a_symbols_name_has_that_symbol() -> None:
     assert found.of_symbol.tolist() == [0, 0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "says"),
-    [
-        ({"groups": {"A": "x"}}, ConfigurationError, r"groups: Fifo has no groups; give policy=Fair\(\)"),
-        ({"policy": Fair(), "groups": ["A"]}, ConfigurationError, "groups: list is not a dict of groups by symbol"),
-        ({"policy": Fair(), "groups": {"A": 3}}, ConfigurationError, "groups.A: 3 is not a name"),
-        ({"policy": Fair(), "groups": {"A": "*"}}, ConfigurationError, 'groups.A: no group is named "\\*"'),
-        ({"policy": Fair(), "groups": {"Z": "x"}}, UnknownSymbolError, "Z"),
-        ({"policy": Fair(), "priorities": {"A": "high"}}, ConfigurationError, "Fair has groups, and no priorities"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
-        Dispatcher(NAMES, "count", workers=1, cores=None, **options)
-    with pytest.raises(error, match=says):
-        strand.replay(testing.feed(ticks("AB"), NAMES), "count", workers=0, **options)
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"slice_ms": 0}, "slice_ms: 0 is not a number from 0.001 to 60,000"),
-        ({"slice_ms": float("nan")}, "slice_ms: nan is not a number"),
-        ({"burst_ms": -1}, "burst_ms: -1 is not a number"),
-        ({"cpu_share": 0}, "cpu_share: 0 is not a number from 0.001 to 1; None: no cap"),
-        ({"cpu_share": 1.5}, "cpu_share: 1.5"),
-        ({"cpu_share": True}, "cpu_share: True"),
-        ({"weights": {"x": 0}}, "weights.x: 0 is not a number from 0.001 to 1,000"),
-        ({"weights": {"x": "3"}}, "weights.x: '3'"),
-        ({"weights": {3: 1}}, "weights.3: 3 is not a name"),
-        ({"weights": ["x"]}, "weights: list is not a dict"),
-        ({"weights": {"*": 2}}, 'weights.*: no group is named "\\*"; groups='),
-        ({"slice_ms": 10**400}, "slice_ms: 1000"),
-        ({"cpu_share": np.float16("nan")}, "cpu_share: np.float16"),
-    ],
-)
-def test_an_option_that_cannot_be_is_refused_where_it_is_given(given: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
-        Fair(**given)
-
-
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
 def test_numbers_of_numpy_are_what_they_say(kind: Any) -> None:
     policy = Fair(slice_ms=kind(0.5), burst_ms=kind(0.25), cpu_share=kind(0.5), weights={"x": kind(2)})

@@ -151,24 +151,6 @@ def test_a_strand_has_the_highest_level_of_its_symbols() -> None:
         assert strand.attach(fd=dispatcher.memory_fd).configuration["policy"]["name"] == "levels"
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "says"),
-    [
-        ({"priorities": {"A": "high"}}, ConfigurationError, r"give policy=Levels\(\) or Aging\(\)"),
-        ({"policy": Levels(), "priorities": {"A": "hgih"}}, ConfigurationError, "A: 'hgih' is not a level: did you"),
-        ({"policy": Levels(), "priorities": {"A": 1}}, ConfigurationError, "A: 1 is not a level: give a name, one of"),
-        ({"policy": Levels(), "priorities": {"Z": "high"}}, UnknownSymbolError, "Z"),
-        ({"policy": Levels(), "priorities": ["A"]}, ConfigurationError, "priorities: list is not a dict of priorities"),
-        ({"policy": "levels", "priorities": {"A": "high"}}, ConfigurationError, "policy: 'levels' is not a policy"),
-        ({"policy": Levels}, ConfigurationError, "policy: .*Levels'> is not a policy"),
-        ({"policy": "levels"}, ConfigurationError, "policy: 'levels' is not a policy"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
-        Dispatcher(NAMES, "count", workers=1, cores=None, **options)
-
-
 def test_a_plain_loop_checks_what_it_has_no_use_for() -> None:
     stream = testing.feed(ticks("AB"), NAMES)
     for options, error in (({"A": "hgih"}, ConfigurationError), ({"Z": "high"}, UnknownSymbolError)):

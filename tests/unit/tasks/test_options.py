@@ -14,32 +14,6 @@ from strand.tasks import RetryPolicy, TaskGroup
 pytestmark = pytest.mark.python
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"priority": "hihg"}, "did you mean 'high'"),
-        ({"priority": 1}, "not a level: give a name"),
-        ({"key": []}, "key: .* cannot be hashed"),
-        ({"symbol": "AAPL"}, "no ticks; give key="),
-        ({"deadline": "soon"}, "deadline"),
-        ({"deadline": 5}, "deadline: 5 has no unit"),
-        ({"deadline": dt.datetime(2030, 1, 1)}, "deadline: .* has no time zone"),
-        ({"delay": "5"}, "delay"),
-        ({"delay": "5s", "deadline": "5s"}, "delay: after 5s the deadline of 5s is over"),
-        ({"priority": "low", "deadline": "30s"}, "hold: after 30s the deadline of 30s is over"),
-        ({"retry": 3}, "retry: 3 is not a strand.RetryPolicy"),
-        ({"group": "mail"}, "group: 'mail' is not a strand.TaskGroup"),
-        ({"expire_if": True}, "expire_if: True cannot be called"),
-        ({"marks": "free_memory"}, "did you mean 'frees_memory'"),
-        ({"marks": 3}, "not a mark"),
-    ],
-)
-def test_what_cannot_work_is_refused(options: dict[str, Any], match: str) -> None:
-    here = Stepped(hold={"low": "30s"})
-    with pytest.raises(ConfigurationError, match=match):
-        here.tasks.options(**options)
-
-
 def test_options_are_in_ns_and_make_an_executor() -> None:
     here = Stepped(hold={"low": "30s"})
     group, retry = TaskGroup(), RetryPolicy()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -104,17 +103,3 @@ def test_fifo_is_refused_where_a_file_names_it(tmp_path: Path) -> None:
     (tmp_path / "silent.toml").write_text("[worker_pool]\nmax_workers = 1\n")
     with strand.napoleon(tmp_path / "silent.toml") as scheduler:
         assert policy_of(scheduler) == strand.Levels(hold={"low": "30s"})
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "says"),
-    [
-        ({"config": strand.Config(policy=strand.Aging())}, ConfigurationError, "policy: Aging has no levels to hold"),
-        ({"policy": strand.Fifo()}, ConfigurationError, "policy: Fifo has no levels"),
-        ({"config": 3}, ConfigurationError, "config: 3"),
-        ({"hold": "30s"}, TypeError, "hold"),
-    ],
-)
-def test_what_cannot_work_is_refused(given: dict[str, Any], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
-        strand.napoleon(**given)

@@ -14,18 +14,6 @@ from strand.tasks import RetryPolicy, current_task
 pytestmark = pytest.mark.python
 
 
-def test_a_task_past_its_deadline_is_not_started_and_says_so() -> None:
-    here = Stepped()
-    ran: list[int] = []
-    late, in_time = (here.tasks.options(deadline=span).submit(ran.append, 1) for span in ("1s", "1000000001ns"))
-    here.clock.advance(1)
-    here.pool.run_all()
-    assert (late.state, in_time.state, ran) == ("expired", "done", [1])
-    with pytest.raises(TaskExpired, match=f"the deadline of task {late.id} is over") as caught:
-        late.result()
-    assert (caught.value.reason, late.attempts, late.waited_ns) == ("deadline", 0, 10**9)
-
-
 @pytest.mark.parametrize(
     ("answer", "state", "priority"),
     [
@@ -53,31 +41,12 @@ def test_expire_if_drops_a_task_moves_it_or_lets_it_start(answer: Any, state: st
         assert isinstance(future.exception(), ConfigurationError)
 
 
-def test_an_expire_if_that_raises_fails_the_task_and_not_the_worker() -> None:
-    here = Stepped()
-    ran: list[int] = []
-    for error in (KeyError("x"), SystemExit(1)):
-        future = here.tasks.options(expire_if=raises(error)).submit(ran.append, 1)
-        here.pool.run_all()
-        assert future.exception() is error
-    assert ran == []
-
-
 def test_a_task_that_expire_if_moves_waits_anew_and_can_be_cancelled() -> None:
     here = Stepped()
     future = here.tasks.options(priority="high", expire_if=lambda: "low").submit(int)
     other = here.tasks.options(priority="normal").submit(future.cancel)
     here.pool.run_all()
     assert (other.result(), future.state, future.attempts) == (True, "cancelled", 0)
-
-
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration(1)])
-def test_whatever_a_task_raises_ends_the_task_alone(error: BaseException) -> None:
-    here = Stepped()
-    future, after = here.tasks.submit(raises(error)), here.tasks.submit(int)
-    here.pool.run_all()
-    assert (future.state, after.state) == ("failed", "done")
-    assert future.exception() is error
 
 
 def test_what_is_asked_about_a_task_runs_as_a_part_of_it() -> None:

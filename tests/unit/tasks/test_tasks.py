@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from task_pools import Threaded
 
-from strand.errors import ConfigurationError
 from strand.policies.policy import LEVELS
-from strand.tasks import Ranks, RetryPolicy, TaskFuture, Tasks
+from strand.tasks import RetryPolicy, TaskFuture, Tasks
 from strand.tasks.future import ENDS
 
 pytestmark = pytest.mark.python
@@ -115,11 +114,3 @@ def test_the_pending_are_counted_by_level() -> None:
         tasks.options(priority="high", delay="1h").submit(int).cancel()
         assert tasks.pending_count() == {"immediate": 0, "high": 0, "retry": 0, "normal": 0, "low": 4}
         gate.set()
-
-
-@pytest.mark.parametrize("options", [{"max_queue": -1}, {"max_dead_letters": 1.5}, {"seed": "x"}, {"max_queue": True}])
-def test_what_cannot_work_is_refused(options: dict[str, Any]) -> None:
-    from strand.policies.policy import Levels
-
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        Tasks(None, Ranks(Levels()), **options)  # type: ignore[arg-type]

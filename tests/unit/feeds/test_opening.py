@@ -346,25 +346,6 @@ def test_seconds_in_the_place_of_ns_are_refused(tmp_path: Path, option: str, mom
     feeds.open(undated, **{option: moment}).close()
 
 
-@pytest.mark.parametrize(
-    ("paths", "options", "words"),
-    [
-        (["a"], {"symbols": [5]}, "symbols: 5 is neither a symbol's name nor a glob"),
-        ([5], {}, "5 is not a path"),
-        (5, {}, "5 is not a path"),
-        (b"a.itch", {}, "is not a path"),
-        (["20200130.itch"], {"batch_ticks": "many"}, "batch_ticks: 'many'"),
-    ],
-)
-def test_what_is_of_another_type_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths: Any, options: dict[str, Any], words: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    itch_seconds(tmp_path / "20200130.itch")
-    with pytest.raises(ConfigurationError, match=words):
-        feeds.open(paths, **options)
-
-
 def test_a_date_given_with_a_time_of_day_serves_files_that_have_none(tmp_path: Path) -> None:
     ticks = ticks_of(feeds.open(itch_seconds(tmp_path / "20200130.itch")))
     write_npy(tmp_path / "a.npz", ticks, [])

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from reading import ticks_of
 
 from strand import feeds
-from strand.errors import ConfigurationError
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
 from strand.feeds.write.npy import write_npy
@@ -55,24 +54,6 @@ def test_a_selection_keeps_symbols_and_a_half_open_span(
     kept = np.isin((everything["ts_recv"] - np.uint64(midnight())) // 10**9 - 34_200, list(seconds))
     kept &= np.isin(np.array(whole.symbols)[everything["instrument_id"]], names)
     np.testing.assert_array_equal(ticks_of(feed), everything[kept])
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"start": "half past nine"}, "start: 'half past nine' is not a time"),
-        ({"end": "25:00"}, "end: '25:00' is not a time"),
-        ({"start": "2020-01-30T09:30:00"}, "has no time zone"),
-        ({"start": "2020-02-30T09:30:00Z"}, "is not a time"),
-        ({"start": -1}, "give ns since the epoch"),
-        ({"start": 1 << 63}, "the year 2262"),
-        ({"start": 5, "end": 5}, "not before end"),
-        ({"symbols": "AAPL"}, "sequence of names"),
-    ],
-)
-def test_a_selection_that_cannot_be_is_refused(tmp_path: Path, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words):
-        feeds.open(itch_seconds(tmp_path / "20200130.itch"), **options)
 
 
 @given(

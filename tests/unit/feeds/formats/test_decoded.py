@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import gc
 import gzip
-import os
 from pathlib import Path
 
 import itch_reference as ref
-import numpy as np
 import pytest
 from bad_input import write_anew
 from reading import read, threads_that_read
 
 from strand.errors import (
-    TruncatedFeedError,
     UnknownFormatError,
 )
 from strand.feeds.formats import decoded
@@ -29,27 +26,6 @@ def data() -> bytes:
 
 def write(folder: Path, content: bytes, name: str = "20190130.itch") -> Path:
     return write_anew(folder / name, content)
-
-
-def test_two_iterations_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
-    feed = ItchFeed(write(tmp_path, ref.deletes(9_000)), batch_ticks=4096)
-    one, two = feed.batches(), feed.batches()
-    for a, b in zip(one, two, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_a_file_that_shrinks_while_it_is_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Pieces so small that what a thread may have read by now ends long before.
-    monkeypatch.setattr(decoded, "_RAW_CHUNK", 1 << 20)
-    path = write(tmp_path, ref.deletes(500_000))
-    feed = ItchFeed(path, batch_ticks=4096)
-    batches = feed.batches()
-    next(batches)
-    os.truncate(path, 21 * 400_000)
-    rest, error = read(batches)
-    assert isinstance(error, TruncatedFeedError)
-    assert "when it was opened" in str(error)
-    assert rest["order_id"].tolist() == list(range(4096, 400_000))
 
 
 def test_leaving_an_iteration_early_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

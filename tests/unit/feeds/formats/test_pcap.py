@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from hypothesis import strategies as st
 from reading import decode_in_pieces, read, ticks_of
 
 from strand.binding.itch import MAX_RECORD, ItchDecoder, PcapDecoder
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
+from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import Feed
 from strand.feeds.formats.decoded import symbol_filter
-from strand.feeds.formats.pcap import PcapFeed, recognise
-from strand.feeds.merge.selected import SelectedFeed
+from strand.feeds.formats.pcap import PcapFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
 
@@ -283,32 +281,6 @@ def test_two_lines_with_loss_and_disorder_are_arbitrated_as_the_reference_does(
         assert (np.diff(ticks["ts_recv"].astype(np.int64)) >= 0).all()
 
 
-@pytest.mark.parametrize("data", [CAPTURE, ref.pcapng(frames_of(PACKETS), order=">")], ids=["pcap", "pcapng"])
-def test_a_capture_cut_at_any_byte_gives_its_whole_packets_then_a_typed_error(
-    data: bytes, one_in: Callable[[int], int]
-) -> None:
-    seen = set()
-    for cut in range(4, len(data), one_in(3)):
-        ticks, fault, _ = decode(data[:cut], chunk=100)
-        assert fault is None or isinstance(fault, TruncatedFeedError)
-        np.testing.assert_array_equal(ticks, EXPECTED[: len(ticks)])
-        seen.add((len(ticks), fault is None))
-        some, fault, _ = decode(data[:cut], chunk=100, skip=True)
-        assert fault is None
-        np.testing.assert_array_equal(some, ticks)
-    assert len({ticks for ticks, _ in seen}) > 5
-
-
-@pytest.mark.parametrize("data", [CAPTURE, ref.pcapng(frames_of(PACKETS))], ids=["pcap", "pcapng"])
-def test_any_flipped_bit_ends_in_ticks_or_a_typed_error_and_is_never_fatal_when_skipping(data: bytes) -> None:
-    for bit in range(32, len(data) * 8, 3):  # behind the magic
-        flipped = bytearray(data)
-        flipped[bit >> 3] ^= 1 << (bit & 7)
-        _, fault, _ = decode(bytes(flipped))
-        assert fault is None or isinstance(fault, FormatError | TruncatedFeedError)
-        assert decode(bytes(flipped), skip=True)[1] is None
-
-
 @pytest.mark.parametrize("form", [ref.pcap, ref.pcapng])
 @pytest.mark.parametrize("chunk", [300, None])
 def test_skipping_finds_the_next_record_after_a_damaged_one(form: Any, chunk: int | None) -> None:
@@ -370,25 +342,6 @@ def test_gaps_are_counted_and_sampled_by_the_feed(tmp_path: Path) -> None:
     assert feed.skipped.counts == {"missing messages": 6}
     assert feed.skipped.samples[0].text == "6 from message 10 on"
     assert 10 not in ticks["sequence"]
-
-
-def test_a_selection_pushed_down_gives_what_masking_gives(tmp_path: Path) -> None:
-    path = write(tmp_path, ref.pcap(frames_of(packets_of(bodies_of(3000)))))
-    for symbols in (("S1",), ("S[23]",), ("nobody",), ()):
-        select = Selection(symbols, OPEN_NS + 100_000, OPEN_NS + 2_000_000)
-        expected, _ = read(SelectedFeed(PcapFeed(path), select))
-        np.testing.assert_array_equal(read(PcapFeed(path, select=select))[0], expected)
-
-
-def test_captures_are_recognised_by_their_magic(tmp_path: Path) -> None:
-    for order in "<>":
-        assert recognise(ref.pcap([], order=order)[:12])
-        assert recognise(ref.pcap([], order=order, nanoseconds=False))
-        assert recognise(ref.pcapng([], order=order)[:12])
-    for head in (b"", b"\x0a\x0d\x0d\x0a", b"\x0a\x0d\x0d\x0a" + bytes(8), bytes(64), b"PAR1"):
-        assert not recognise(head)
-        with pytest.raises(UnknownFormatError):
-            PcapFeed(write(tmp_path, head))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from reading import decode_in_pieces, read
 
 from strand import UNDEF_PRICE
 from strand.binding import decoders
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
+from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds import Feed
 from strand.feeds.formats.decoded import symbol_filter
-from strand.feeds.formats.pitch import PitchFeed, recognise
-from strand.feeds.merge.selected import SelectedFeed
+from strand.feeds.formats.pitch import PitchFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
 
@@ -121,23 +119,6 @@ def test_lines_cut_anywhere_between_calls_give_the_same_ticks(form: bytes) -> No
         ticks, fault, _ = decode(data, chunk=chunk, capacity=chunk)
         assert fault is None
         np.testing.assert_array_equal(ticks, whole)
-
-
-@FORMS
-def test_input_cut_at_any_byte_is_truncated_at_the_line_it_cuts(form: bytes) -> None:
-    data = stream(form)
-    for cut in range(len(data)):
-        assert_agrees(data[:cut])
-        assert_agrees(data[:cut], skip=True)
-
-
-@pytest.mark.parametrize("skip", [False, True])
-def test_any_flipped_bit_ends_in_ticks_or_a_typed_error(skip: bool, one_in: Callable[[int], int]) -> None:
-    data = stream()
-    for bit in range(0, len(data) * 8, one_in(3)):
-        flipped = bytearray(data)
-        flipped[bit >> 3] ^= 1 << (bit & 7)
-        assert_agrees(bytes(flipped), skip=skip)
 
 
 @pytest.mark.parametrize("length", [0, 1, 8, 9, 10, 44, 46, 254, 255, 256, 257, 300, 65535])
@@ -247,37 +228,3 @@ def test_a_fault_comes_behind_every_tick_before_it_and_is_skipped_on_demand(tmp_
     assert len(ticks) == 301 * len(ref.every_type())
     assert feed.skipped.counts == {"bad length": 1}
     assert feed.skipped.samples[0].line == 300 * len(ref.every_type()) + 1
-
-
-def test_a_selection_pushed_down_gives_what_masking_gives(tmp_path: Path) -> None:
-    path = write(tmp_path, stream() * 500)
-    for symbols in (("AAPL",), ("A*",), ("nobody",), ()):
-        select = Selection(symbols, MIDNIGHT_NS, MIDNIGHT_NS + 34_200_130 * 10**6)
-        expected, _ = read(SelectedFeed(PitchFeed(path), select))
-        np.testing.assert_array_equal(read(PitchFeed(path, select=select))[0], expected)
-
-
-def test_pitch_is_recognised_by_its_first_message(tmp_path: Path) -> None:
-    for body in ref.every_type():
-        assert recognise(body + b"\nanything")
-        assert recognise(b"\n\r\nH\nS" + body + b"\r\n")
-        assert recognise(body[:20])
-    for head in (
-        b"",
-        b"\n",
-        b"time,price\n",
-        b"20190130,1,2\n",
-        b"20190130A\n",
-        b"99999999s        \n",
-        bytes(64),
-        b"PAR1",
-    ):
-        assert not recognise(head)
-        with pytest.raises(UnknownFormatError):
-            PitchFeed(write(tmp_path, head or b"\n"))
-
-
-@pytest.mark.parametrize("options", [{"batch_ticks": 5}, {"on_bad_record": "ignore"}, {"date": "30.1."}])
-def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        PitchFeed(write(tmp_path, stream()), **options)

@@ -7,9 +7,6 @@ import sys
 
 import pytest
 
-from strand.feeds.mapping.column_options import ColumnOptions
-from strand.feeds.mapping.options import Options
-
 pytestmark = pytest.mark.python
 
 
@@ -19,7 +16,3 @@ def test_names_of_options_are_had_without_what_checks_them() -> None:
     found = done.stdout.split()
     assert "strand.feeds.mapping.column_options" in found
     assert not {"msgspec", "strand.feeds.mapping.options"} & {*found}
-
-
-def test_they_are_those_that_are_checked_and_the_units() -> None:
-    assert {*ColumnOptions.__annotations__} - {*Options.__annotations__} == {"price_unit", "size_unit"}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.binding.columns import Field, look_up, value_ticks, whole
+from strand.binding.columns import Field, look_up, value_ticks
 from strand.feeds.mapping.values import float_units
 from strand.ticks import TICK, zeros
 
@@ -78,28 +77,6 @@ def test_floats_become_the_units_that_they_stand_for_or_end_it(values: list[floa
         assert none[good] or abs(int(units[good])) >= most - 1
 
 
-def test_several_fields_end_where_the_first_of_them_does() -> None:
-    rows = 1000
-    price, size = np.arange(rows, dtype=np.int64), np.full(rows, 7, np.uint16)
-    fields = {"size": Field(size, 0, 10), "price": Field(price, 0, 699), "instrument_id": whole(np.arange(rows) % 5)}
-    ticks, good = value_ticks(blank(), 1, rows, fields)
-    assert good == 700
-    assert (ticks["price"][:700] == price[:700]).all()
-    assert (ticks["size"][:700] == 7).all()
-    assert ticks["instrument_id"][:6].tolist() == [0, 1, 2, 3, 4, 0]
-    assert value_ticks(blank(), 1, 0, {})[1] == 0
-
-
-def test_numbers_are_read_wherever_they_lie() -> None:
-    raw = np.zeros(8 * 5 + 1, np.uint8)
-    odd = np.frombuffer(raw.data, np.int64, 5, 1)  # no multiple of 8 in memory
-    strided = np.arange(10, dtype=np.int32)[::2]
-    for values in (odd, strided):
-        ticks, good = value_ticks(blank(), 1, 5, {"price": whole(values)})
-        assert good == 5
-        assert ticks["price"].tolist() == values.tolist()
-
-
 @given(
     values=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=200),
     table=st.lists(st.one_of(st.just(NONE), st.integers(0, NONE)), max_size=50),
@@ -113,11 +90,3 @@ def test_a_table_tells_what_it_holds_and_which_rows_it_says_nothing_of(
     expected = [table[value] if 0 <= value < len(table) else NONE for value in asked]
     assert found.tolist() == expected
     assert rows.tolist() == [i for i, value in enumerate(expected) if value == NONE]
-
-
-@pytest.mark.parametrize(
-    "values", [np.zeros(3, ">i8"), np.zeros(3, np.float32), np.zeros((3, 1), np.int64), np.zeros(2, np.int64)]
-)
-def test_arrays_that_are_no_such_column_are_refused(values: np.ndarray[Any, Any]) -> None:
-    with pytest.raises(ValueError, match=r"does not hold numbers|2 values of price for 3 rows"):
-        value_ticks(blank(), 1, 3, {"price": Field(values, 0, 0)})

@@ -12,19 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bad_input import write_anew
 from click.testing import CliRunner
 from csv_files import write_made_up
 from csv_tables import GOOD, HEADER, lines, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing import PACKERS
 from reading import read
 
 import strand
 import strand.feeds
 from strand.command.cli import cli
-from strand.errors import ConfigurationError, FormatError, TruncatedFeedError, UnknownFormatError
+from strand.errors import ConfigurationError, FormatError, UnknownFormatError
 from strand.feeds.formats.csv import reader
 from strand.feeds.formats.csv.reader import CsvFeed, recognise
 from strand.feeds.formats.itch.reader import ItchFeed
@@ -134,36 +132,6 @@ def test_a_last_line_that_is_cut_off_is_told_apart_from_a_bad_one(tmp_path: Path
     assert "mend it or its mapping" in str(error)
 
 
-@pytest.mark.parametrize("cut", range(1, 160, 3))
-def test_a_file_cut_anywhere_gives_what_was_whole_and_never_crashes(cut: int, tmp_path: Path) -> None:
-    data = write(tmp_path / "trades.csv", lines(50)).read_bytes()
-    (tmp_path / "cut.csv").write_bytes(data[:-cut])
-    whole = data[:-cut].count(b"\n") - 1
-    ticks, error = read(CsvFeed(tmp_path / "cut.csv"))
-    assert len(ticks) in (whole, whole + 1)
-    assert ticks["ref_id"].tolist()[:whole] == list(range(whole))
-    if error is not None:
-        assert error.line == whole + 2
-
-
-def test_flipped_bits_are_ticks_or_typed_errors(tmp_path: Path) -> None:
-    data = bytearray(write(tmp_path / "trades.csv", lines(40)).read_bytes())
-    rng = random.Random(5)
-    begin = data.index(b"\n") + 1
-    path = tmp_path / "flipped.csv"
-    for _ in range(200):
-        at, bit = rng.randrange(begin, len(data)), 1 << rng.randrange(8)
-        data[at] ^= bit
-        write_anew(path, bytes(data))
-        _, error = read(CsvFeed(path))
-        assert error is None or error.line is not None
-        skipping = CsvFeed(path, on_bad_record="skip")
-        ticks, error = read(skipping)
-        assert error is None
-        assert 38 <= len(ticks) + skipping.skipped.total <= 41
-        data[at] ^= bit
-
-
 @settings(max_examples=60)
 @given(st.binary(max_size=300))
 def test_any_bytes_after_the_header_are_ticks_or_skipped(tmp_path_factory: pytest.TempPathFactory, tail: bytes) -> None:
@@ -175,29 +143,6 @@ def test_any_bytes_after_the_header_are_ticks_or_skipped(tmp_path_factory: pytes
     assert len(ticks) >= 1 or tail
     statistics = skipping.statistics()
     assert statistics["records"] == statistics["ticks"] + skipping.skipped.total
-
-
-@pytest.mark.parametrize("how", ["none", *PACKERS])
-def test_every_compression_gives_the_same(how: str, tmp_path: Path) -> None:
-    data = write(tmp_path / "trades.csv", lines(30_000)).read_bytes()
-    expected, _ = read(CsvFeed(tmp_path / "trades.csv"))
-    path = tmp_path / f"packed.{how}"
-    path.write_bytes(PACKERS.get(how, bytes)(data))
-    feed = strand.feeds.open(path)
-    ticks, error = read(feed)
-    assert error is None
-    assert ticks.tobytes() == expected.tobytes()
-    assert 0 < feed.statistics()["bytes_in"] <= path.stat().st_size
-
-
-def test_a_gzip_file_cut_short_gives_the_whole_lines_before_the_cut(tmp_path: Path) -> None:
-    data = write(tmp_path / "trades.csv", lines(30_000)).read_bytes()
-    path = tmp_path / "trades.csv.gz"
-    path.write_bytes(gzip.compress(data)[:-2000])
-    ticks, error = read(CsvFeed(path))
-    assert isinstance(error, TruncatedFeedError)
-    assert ticks["ref_id"].tolist() == list(range(len(ticks)))
-    assert 0 < len(ticks) < 30_000
 
 
 def test_a_line_of_a_megabyte_can_be_skipped(tmp_path: Path) -> None:
@@ -225,15 +170,6 @@ def test_batches_are_no_longer_than_asked_for_and_reading_may_start_anywhere(bat
     assert rest["ref_id"].tolist() == list(range(61, 100))
 
 
-def test_each_iteration_starts_anew(tmp_path: Path) -> None:
-    feed = CsvFeed(write(tmp_path / "trades.csv", [*lines(30_000), "bad"]), on_bad_record="skip")
-    next(feed.batches())
-    first, _ = read(feed)
-    again, _ = read(feed)
-    assert first.tobytes() == again.tobytes()
-    assert (feed.statistics()["ticks"], feed.skipped.total, feed.symbols) == (30_000, 1, ["BTC"])
-
-
 def test_an_iteration_nobody_finishes_leaves_no_thread(tmp_path: Path) -> None:
     path = tmp_path / "trades.csv.gz"
     path.write_bytes(gzip.compress(write(tmp_path / "trades.csv", lines(100_000)).read_bytes()))
@@ -243,17 +179,6 @@ def test_an_iteration_nobody_finishes_leaves_no_thread(tmp_path: Path) -> None:
         next(iteration)
         del iteration
     assert threading.active_count() == before
-
-
-def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
-    path, data = tmp_path / "pipe", write(tmp_path / "trades.csv", lines(20_000)).read_bytes()
-    os.mkfifo(path)
-    writer = threading.Thread(target=path.write_bytes, args=(data,))
-    writer.start()
-    ticks, error = read(strand.feeds.open(path))
-    writer.join()
-    assert error is None
-    assert len(ticks) == 20_000
 
 
 def test_header_and_nothing_else_is_an_empty_feed(tmp_path: Path) -> None:
@@ -289,23 +214,6 @@ def test_the_command_takes_a_profile_and_shows_what_was_skipped(tmp_path: Path) 
     assert (shown["ticks"], shown["format"], shown["details"]["profile"]) == (10, "csv", "tardis-trades")
     run = CliRunner().invoke(cli, ["replay", str(path), "--profile", "lobster"])
     assert isinstance(run.exception, FormatError)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"on_bad_record": "stop"}, "on_bad_record"),
-        ({"batch_ticks": 0}, "batch_ticks"),
-        ({"max_symbols": 0}, "max_symbols"),
-        ({"threads": 0}, "threads"),
-        ({"date": "x"}, "date"),
-        ({"symbol": "B"}, "symbol"),
-        ({"size_unit": "1e-19"}, "size_unit"),
-    ],
-)
-def test_an_option_that_cannot_work_is_named(options: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{said}"):
-        CsvFeed(write(tmp_path / "trades.csv", lines(1)), **options)
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import struct
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ from bad_input import write_anew
 from reading import assert_selected, names_of, read
 
 import strand
-from strand.binding.decoders import DbnDecoder, Question
-from strand.errors import ConfigurationError, FormatError, MissingExtraError, TruncatedFeedError
+from strand.errors import FormatError, MissingExtraError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds.formats.dbn.reader import DbnFeed, recognise
-from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, is_clear, zeros
+from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, is_clear
 
 pytest.importorskip("databento_dbn")
 zstandard = pytest.importorskip("zstandard")
@@ -158,61 +156,6 @@ def test_small_batches_of_deep_books_lose_nothing(tmp_path: Path) -> None:
         np.testing.assert_array_equal(read(DbnFeed(tmp_path / "a.dbn", levels=10, batch_ticks=batch_ticks))[0], whole)
 
 
-def test_a_file_cut_at_any_byte_gives_what_was_whole_then_a_typed_error(
-    tmp_path: Path, one_in: Callable[[int], int]
-) -> None:
-    start = one_name(1)
-    bodies = ref.every_type(1)
-    data = start + b"".join(bodies)
-    ends = np.cumsum([len(start), *map(len, bodies)]).tolist()
-    whole = ref.by_library(data)
-    for cut in sorted({*range(0, len(data), one_in(3)), *ends[:-1], *range(len(start))}):
-        path = write_anew(tmp_path / "a.dbn", data[:cut])
-        if cut < len(start):
-            with pytest.raises(TruncatedFeedError) as caught:
-                DbnFeed(path)
-            assert caught.value.offset is not None
-            continue
-        ticks, error = read(DbnFeed(path))
-        sound = sum(end <= cut for end in ends) - 1
-        np.testing.assert_array_equal(ticks, ref.ticks_of(whole[:sound], {7: 0}))
-        if cut in ends:
-            assert error is None
-        else:
-            assert isinstance(error, TruncatedFeedError)
-            assert error.offset == ends[sound]
-
-
-def answering_decoder() -> DbnDecoder:
-    """One that gives every instrument the key 0."""
-
-    def answer(decoder: DbnDecoder, question: Question) -> None:
-        if question.mapping is None:
-            decoder.add(question.instrument, 0, ref.UNDEF_TIME, 0)
-
-    return DbnDecoder(version=3, skip=False, tail=0, levels=10, span=(0, ref.UNDEF_TIME), base=100, asks=answer)
-
-
-def test_each_bit_flipped_of_every_type_is_a_typed_error_or_other_values(tmp_path: Path) -> None:
-    bodies = ref.every_type(3)
-    out = zeros(64)
-    outcomes = {"sound": 0, "fault": 0}
-    for body in bodies:
-        for bit in range(8 * len(body)):
-            broken = bytearray(body + bodies[0])
-            broken[bit // 8] ^= 1 << bit % 8
-            decoder = answering_decoder()
-            _, _, sound = decoder.decode(memoryview(bytes(broken)), last=True, out=out)
-            if not sound:
-                error = decoder.fault(tmp_path)
-                assert isinstance(error, FormatError | TruncatedFeedError)
-                assert error.offset is not None
-                assert error.offset >= 100
-            outcomes["sound" if sound else "fault"] += 1
-    assert outcomes["sound"] > 1000
-    assert outcomes["fault"] > 300
-
-
 def test_two_iterations_of_a_feed_learn_names_each_by_itself(tmp_path: Path) -> None:
     data = one_name() + b"".join(ref.mbo(instrument=7 + i // 10) for i in range(100))
     feed = DbnFeed(write(tmp_path, data), batch_ticks=5)
@@ -254,14 +197,6 @@ def test_a_length_that_cannot_be_ends_the_reading_either_way(tmp_path: Path, len
         ticks, error = read(DbnFeed(path, on_bad_record=on_bad_record))
         assert len(ticks) == 1
         assert isinstance(error, FormatError)
-
-
-@pytest.mark.parametrize(
-    "options", [{"on_bad_record": "x"}, {"levels": 0}, {"levels": 11}, {"batch_ticks": 0}, {"max_symbols": 0}]
-)
-def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        DbnFeed(write(tmp_path, one_name()), **options)
 
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,27 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import itch_reference as ref
 import numpy as np
 import pytest
 from bad_input import write_anew
-from reading import read, threads_that_read
+from reading import read
 
 from strand.errors import (
-    ConfigurationError,
-    FeedError,
-    FormatError,
     TruncatedFeedError,
     UnknownFormatError,
 )
-from strand.feeds import Feed
 from strand.feeds.formats.itch.reader import ItchFeed, recognise
-from strand.feeds.io.streams import InflateLimits
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
@@ -53,31 +46,12 @@ def expect(content: bytes, *, skip: bool = False) -> ref.Decoded:
     return ref.decode(content, midnight_ns(dt.date(2019, 1, 30)), skip=skip)
 
 
-@pytest.mark.parametrize("bad", ["30.1.2019", "2019-02-30", 5, "1960-01-01"])
-def test_a_date_that_is_none_is_refused(tmp_path: Path, data: bytes, bad: Any) -> None:
-    with pytest.raises(ConfigurationError, match="date"):
-        ItchFeed(write(tmp_path, data), date=bad)
-
-
 def test_the_option_beats_the_name_and_neither_is_said_plainly(tmp_path: Path, data: bytes) -> None:
     assert ItchFeed(write(tmp_path, data), date="2020-01-02").info.date == "2020-01-02"
     undated = ItchFeed(write(tmp_path, data, "undated"))
     assert undated.info.date is None
     assert "unknown" in undated.info.details["times_since"]
     np.testing.assert_array_equal(read(undated)[0], ref.decode(data).ticks)
-
-
-def test_it_is_a_feed(tmp_path: Path, data: bytes) -> None:
-    feed = ItchFeed(write(tmp_path, data))
-    assert isinstance(feed, Feed)
-    assert feed.info.format == "itch50"
-    assert feed.max_symbols == 65536
-
-
-@pytest.mark.parametrize("options", [{"batch_ticks": 0}, {"batch_ticks": 5000}, {"on_bad_record": "ignore"}])
-def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, data: bytes, options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        ItchFeed(write(tmp_path, data), **options)
 
 
 def test_a_plain_file_equals_the_reference(tmp_path: Path, data: bytes) -> None:
@@ -106,90 +80,6 @@ def test_batches_are_full_and_in_order_and_symbols_grow_with_them(tmp_path: Path
     assert known == [2, 2, 3]
     assert list(feed.symbols) == ["", "A", "B"]
     assert order_ids == list(range(10_000))
-
-
-def test_reading_again_starts_anew_and_keeps_the_names(tmp_path: Path) -> None:
-    feed = ItchFeed(write(tmp_path, ref.deletes(5_000) + ref.frame(ref.directory(7, b"AAPL"))), batch_ticks=4096)
-    first, _ = read(feed)
-    again = feed.batches()
-    np.testing.assert_array_equal(next(again), first[:4096])
-    assert feed.symbols[7] == "AAPL"
-    assert feed.statistics()["ticks"] == 4096
-
-
-def test_gzip_gives_the_same_ticks_and_names_its_inflater(tmp_path: Path, inflater: str) -> None:
-    content = ref.deletes(200_000)
-    feed = ItchFeed(write(tmp_path, gzip.compress(content, 1), "20190130.itch"))  # the name does not say gzip
-    assert feed.info.details["inflater"] == inflater
-    ticks, error = read(feed)
-    assert error is None
-    np.testing.assert_array_equal(ticks, expect(content).ticks)
-    counts = feed.statistics()
-    assert counts["bytes_out"] == len(content)
-    assert counts["bytes_in"] == Path(feed.info.path).stat().st_size
-    assert counts["read_ns"] > 0
-    assert not threads_that_read()
-
-
-def test_gzip_members_and_padding_make_one_stream(tmp_path: Path, data: bytes, inflater: str) -> None:
-    content = data * 40
-    members = b"".join(gzip.compress(content[at : at + 777]) for at in range(0, len(content), 777))
-    ticks, error = read(ItchFeed(write(tmp_path, members + bytes(1000))))
-    assert error is None
-    np.testing.assert_array_equal(ticks, expect(content).ticks)
-
-
-def test_a_gzip_bomb_is_refused(tmp_path: Path, inflater: str) -> None:
-    bomb = write(tmp_path, gzip.compress(ref.frame(ref.message("D", 1, 2, 3)) * 400_000))
-    ticks, error = read(ItchFeed(bomb, limits=InflateLimits(ratio_after_bytes=1 << 20)))
-    assert isinstance(error, FormatError)
-    assert "max_ratio = 200" in str(error)
-    assert 0 < len(ticks) < 400_000
-    ticks, error = read(ItchFeed(bomb, limits=InflateLimits(max_bytes=3 << 20)))
-    assert isinstance(error, FormatError)
-    assert "max_bytes" in str(error)
-    assert read(ItchFeed(bomb))[1] is None  # below the size at which the ratio is looked at
-
-
-@pytest.mark.parametrize("true_lengths", [True, False])
-def test_a_file_cut_at_any_byte_gives_its_whole_messages_then_a_typed_error(
-    tmp_path: Path, data: bytes, true_lengths: bool, one_in: Callable[[int], int]
-) -> None:
-    if not true_lengths:
-        data = b"".join(ref.frame(body, 0) for body in ref.every_type())
-    for cut in range(0, len(data), one_in(3)):
-        path = write(tmp_path, data[:cut])
-        if cut < 3:
-            with pytest.raises(UnknownFormatError):
-                ItchFeed(path)
-            continue
-        ticks, error = read(ItchFeed(path))
-        expected = expect(data[:cut])
-        np.testing.assert_array_equal(ticks, expected.ticks)
-        assert (error is None) == (expected.error is None)
-        if error is not None:
-            assert isinstance(error, TruncatedFeedError)
-            assert error.offset == expected.offset
-            assert error.path == path
-
-
-def test_a_fault_in_the_middle_comes_behind_every_tick_before_it(tmp_path: Path) -> None:
-    good = ref.deletes(10_000)
-    path = write(tmp_path, good + b"\0\x24" + b"zzz" + good)
-    ticks, error = read(ItchFeed(path, batch_ticks=4096))
-    assert len(ticks) == 10_000
-    assert isinstance(error, FormatError)
-    assert error.offset == len(good)
-    assert str(path) in str(error)
-
-
-def test_skipping_is_counted(tmp_path: Path) -> None:
-    content = ref.deletes(10) + ref.frame(b"z" * 30) + ref.deletes(10)
-    feed = ItchFeed(write(tmp_path, content), on_bad_record="skip")
-    ticks, error = read(feed)
-    assert error is None
-    assert len(ticks) == 20
-    assert feed.statistics()["skipped_unknown_type"] == 1
 
 
 def test_what_is_skipped_is_counted_by_reason_and_sampled(tmp_path: Path) -> None:
@@ -232,15 +122,6 @@ def thirty_nine_symbols(directory_first: bool) -> bytes:
             parts.append(named[locate - 1])
         parts.append(ref.frame(ref.message("D", locate, i, i)))
     return b"".join(parts)
-
-
-def test_files_that_cannot_be_read_are_feed_errors(tmp_path: Path) -> None:
-    with pytest.raises(FeedError, match="No such file"):
-        ItchFeed(tmp_path / "none")
-    with pytest.raises(FeedError, match="is a directory"):
-        ItchFeed(tmp_path)
-    with pytest.raises(UnknownFormatError, match="empty"):
-        ItchFeed(write(tmp_path, b""))
 
 
 @pytest.mark.parametrize(

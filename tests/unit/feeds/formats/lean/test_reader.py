@@ -5,20 +5,17 @@ from __future__ import annotations
 import struct
 import sys
 import zipfile
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from bad_input import write_anew
 from lean_files import TRADES, archive
 from reading import ticks_of
 
-from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
+from strand.errors import ConfigurationError, FormatError, MissingExtraError
 from strand.feeds.formats.lean.reader import _CHUNK_BYTES, LeanFeed
-from strand.feeds.io.bytestream import InflateLimits
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
 pytestmark = pytest.mark.python
@@ -55,31 +52,6 @@ def test_a_file_without_line_ends_is_refused_before_it_fills_the_memory(tmp_path
     path = archive(tmp_path, b"1" * (3 << 20), method=zipfile.ZIP_STORED)
     with pytest.raises(FormatError, match="no end within 65536 bytes"):
         ticks_of(LeanFeed(path))
-
-
-def test_an_archive_that_inflates_beyond_the_ratio_is_refused(tmp_path: Path) -> None:
-    path = archive(tmp_path, b"34200000,479900,100,P,2000,0\n" * 200_000)
-    with pytest.raises(FormatError, match="max_ratio"):
-        ticks_of(LeanFeed(path, limits=InflateLimits(max_ratio=20, ratio_after_bytes=1 << 20)))
-    with pytest.raises(FormatError, match="max_bytes"):
-        ticks_of(LeanFeed(path, limits=InflateLimits(max_bytes=1 << 20)))
-    assert len(ticks_of(LeanFeed(path))) == 200_000
-
-
-def test_an_archive_with_a_flipped_bit_is_refused_or_reads_the_same(
-    tmp_path: Path, one_in: Callable[[int], int]
-) -> None:
-    path = archive(tmp_path, TRADES)
-    whole, expected = path.read_bytes(), ticks_of(LeanFeed(path)).tobytes()
-    for bit in range(0, len(whole) * 8, one_in(3)):
-        damaged = bytearray(whole)
-        damaged[bit // 8] ^= 1 << bit % 8
-        write_anew(path, damaged)
-        try:
-            ticks = ticks_of(LeanFeed(path))
-        except FeedError:
-            continue
-        assert ticks.tobytes() == expected, f"bit {bit}"
 
 
 def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:

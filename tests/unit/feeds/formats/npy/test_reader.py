@@ -6,7 +6,6 @@ import gzip
 import importlib
 import io
 import tracemalloc
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds import open as open_feed
 from strand.feeds.formats.npy.reader import NpyFeed
-from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
@@ -124,38 +122,6 @@ def test_opening_an_archive_of_ones_own_takes_no_more_than_it_holds(tmp_path: Pa
         tracemalloc.stop()
 
 
-def test_an_npz_that_inflates_beyond_the_ratio_is_refused_on_the_way(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "a.npz", ticks=zeros(1 << 16))
-    feed = NpyFeed(tmp_path / "a.npz", max_symbols=1, batch_ticks=1024, limits=InflateLimits(ratio_after_bytes=1 << 20))
-    with pytest.raises(FormatError, match="max_ratio"):
-        ticks_of(feed)
-    assert len(ticks_of(NpyFeed(tmp_path / "a.npz", limits=InflateLimits(max_ratio=10_000)))) == 1 << 16
-
-
-def test_an_npz_with_a_flipped_bit_is_refused_by_its_checksum(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "a.npz", ticks=some_ticks(100))
-    data = bytearray((tmp_path / "a.npz").read_bytes())
-    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
-        data[archive.getinfo("ticks.npy").header_offset + 3000] ^= 1
-    (tmp_path / "a.npz").write_bytes(data)
-    with pytest.raises(FormatError, match="damaged"):
-        ticks_of(NpyFeed(tmp_path / "a.npz", max_symbols=7))
-
-
-def test_a_file_cut_at_any_byte_is_refused_with_the_place(tmp_path: Path) -> None:
-    write_npy(tmp_path / "a.npy", some_ticks(3))
-    whole = (tmp_path / "a.npy").read_bytes()
-    payload = len(whole) - 3 * 64
-    for size in range(len(whole)):
-        write_anew(tmp_path / "a.npy", whole[:size])
-        with pytest.raises(FeedError, match="byte") as caught:
-            NpyFeed(tmp_path / "a.npy")
-        assert caught.value.offset is not None
-        if size >= payload:
-            assert isinstance(caught.value, TruncatedFeedError)
-            assert f"record {(size - payload) // 64 + 1} of 3" in str(caught.value)
-
-
 def test_a_key_from_damage_does_not_make_a_table_of_its_size(tmp_path: Path) -> None:
     ticks = zeros(9)
     ticks["instrument_id"][5] = 4_000_000_000
@@ -227,43 +193,6 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
     assert ticks["action"].tolist() == ticks["side"].tolist() == [b"N"] * 3
     assert ticks["instrument_id"].tolist() == [0, 0, 0]
     assert (feed.max_symbols, feed.symbols) == (1, ("ONE",))
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"columns": {**MAP, "prize": "px"}}, "no field 'prize'"),
-        ({"columns": {**MAP, "flags": "nothing"}}, "no column 'nothing'"),
-        ({"columns": {**MAP, "order_id": "when"}}, "for order_id is not a number"),
-        ({"columns": {**MAP, "side": "px"}}, "is neither text nor a letter's code"),
-        ({"columns": {**MAP, "size": "when"}}, "for size is not a number"),
-        ({"columns": {**MAP, "ts_event": "px"}}, "is neither a timestamp nor text nor a whole number"),
-        ({"columns": {"instrument_id": "id"}}, "say which column holds times by columns="),
-        ({"columns": {**MAP, "symbol": "id"}}, "give columns.instrument_id"),
-        ({"columns": {"ts_recv": "when"}}, "name the one symbol"),
-        ({"columns": {"ts_recv": "when"}, "symbols": ["A", "B"]}, "name the one symbol"),
-        ({"columns": MAP, "price_unit": "0.25"}, "price_unit: give a power of ten"),
-        ({"columns": MAP, "inexact": "near"}, "inexact"),
-        (
-            {"columns": {"instrument_id": "id"}, "constants": {"kind": 70_000}},
-            "constants.kind: 70000 is not one of none, order",
-        ),
-        ({"columns": {"instrument_id": "id"}, "constants": {"kind": "deal"}}, "kind: 'deal' is not one of"),
-        ({"columns": {"instrument_id": "id"}, "constants": {"side": "buyer"}}, "side: 'buyer' is not one of A, B"),
-        ({"columns": MAP, "constants": {"size": 1}}, "both in columns and in constants"),
-        ({"columns": MAP, "time_unit": "h"}, "time_unit: give 's' or 'ms'"),
-        ({"columns": {"size": 3}}, "columns.size: give a column's name, a table"),
-        ({"price_unit": "0.1"}, "price_unit: it works only with columns=: give columns= too"),
-        ({"columns": MAP, "batch_ticks": 0}, "batch_ticks"),
-        ({"columns": MAP, "symbols": ["A", "B"], "max_symbols": 1}, "max_symbols is 1"),
-    ],
-)
-def test_an_option_that_cannot_work_is_refused_where_it_is_given(
-    tmp_path: Path, options: dict[str, Any], words: str
-) -> None:
-    path = save(tmp_path / "a.npy", events())
-    with pytest.raises(ConfigurationError, match=words):
-        NpyFeed(path, **options)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from bad_input import write_anew
 from parquet_files import T0, arrow, pa, parquet, pq, table, write_own
 from reading import names_of, read
 
@@ -139,29 +137,6 @@ def test_a_file_without_symbols_needs_one_and_numbers_become_names(tmp_path: Pat
     assert feed.max_symbols == 1
     feed = ParquetFeed(parquet(tmp_path, table(3, symbol=None, instrument_id=pa.array([9, 7, 9]))))
     assert names_of(feed, read(feed)[0]) == ["id:9", "id:7", "id:9"]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"columns": {"prize": "price"}},
-        {"columns": {"price": "prize"}},
-        {"constants": {"kind": -1}},
-        {"constants": {"side": b"AB"}},
-        {"inexact": "x"},
-        {"time_unit": "m"},
-        {"nulls": "x"},
-        {"on_bad_record": "x"},
-        {"price_unit": "0.3"},
-        {"size_unit": "0"},
-        {"batch_ticks": 0},
-        {"max_symbols": 0},
-        {"symbol": "X"},
-    ],
-)
-def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        ParquetFeed(parquet(tmp_path, table()), **options)
 
 
 def test_more_symbols_than_there_is_room_for_are_an_error(tmp_path: Path) -> None:
@@ -306,25 +281,6 @@ def test_a_fault_in_the_midst_comes_behind_the_rows_before_it(
 def test_an_empty_file_of_ticks_is_an_empty_feed(tmp_path: Path) -> None:
     write_own(tmp_path / "a.parquet", zeros(0), ["A"])
     assert len(read(ParquetFeed(tmp_path / "a.parquet"))[0]) == 0
-
-
-def test_flipped_bits_are_typed_errors_or_other_values(tmp_path: Path, one_in: Callable[[int], int]) -> None:
-    for path in (
-        parquet(tmp_path, table(50)),
-        arrow(tmp_path, table(12)),
-        arrow(tmp_path, table(12), "s", stream=True),
-    ):
-        whole = path.read_bytes()
-        for at in range(0, len(whole), one_in(7)):
-            broken = bytearray(whole)
-            broken[at] ^= 1 << at % 8
-            write_anew(path, broken)
-            try:
-                read(ParquetFeed(path))
-            except FeedError as error:
-                assert error.path is not None
-            except ConfigurationError:
-                pass
 
 
 def test_reading_does_not_import_pandas(tmp_path: Path) -> None:

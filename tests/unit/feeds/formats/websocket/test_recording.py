@@ -338,9 +338,3 @@ def test_another_profile_can_read_the_messages(whole: Path) -> None:
         assert list(feed.symbols) == ["ALL"]
     assert ticks["sequence"].tolist() == [1, 2, 3, 4, 5]
     assert ticks["size"].tolist() == [0, 1, 2, 3, 4]
-
-
-def test_options_that_cannot_work_are_refused(whole: Path) -> None:
-    for options in ({"batch_ticks": 0}, {"on_bad_record": "ignore"}):
-        with pytest.raises(ConfigurationError):
-            RecordedMessages(whole, **options)  # type: ignore[arg-type]

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.handlers.baskets import Baskets, Members, units_of
-from strand.symbols import SymbolTable
+from strand.handlers.baskets import Members, units_of
 
 pytestmark = pytest.mark.python
 
@@ -34,27 +33,3 @@ def test_each_symbol_knows_its_baskets_and_its_place_in_each(groups: list[list[i
     for key in range(12):
         expected = [(i, group.index(key)) for i, group in enumerate(groups) if key in group]
         assert members.of_key(key) == expected
-
-
-def test_without_baskets_nothing_has_to_share() -> None:
-    assert units_of(3, []) is None
-
-
-def test_baskets_of_several_handlers_join_in_one_unit() -> None:
-    one, two = Members.of({"a": [0, 1]}, 4), Members.of({"b": [3, 1]}, 4)
-    units = units_of(4, [one, two])
-    assert units is not None
-    assert units.tolist() == [0, 0, 1, 0]
-
-
-def test_a_function_is_asked_once_for_each_symbol_that_has_a_name() -> None:
-    asked: list[str] = []
-
-    def of(symbol: str) -> str:
-        asked.append(symbol)
-        return symbol[0]
-
-    baskets, table = Baskets.declared(of), SymbolTable.with_capacity(["ax", "", "bx", "ay"], 10)
-    for _ in range(2):
-        assert baskets.members("h", table).keys == ((0, 3), (2,))
-    assert asked == ["ax", "bx", "ay"]

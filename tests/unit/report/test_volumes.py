@@ -7,7 +7,7 @@ import pytest
 
 import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.report.market import scale_top, step_ns, volume_by_time
+from strand.report.market import scale_top, volume_by_time
 
 pytestmark = pytest.mark.python
 SECOND = 10**9
@@ -23,13 +23,6 @@ def test_a_few_huge_columns_do_not_make_the_scale() -> None:
     assert scale_top(np.append(crosses, 60_000.0)) == 80_000
     # One that is not far above the others is drawn as it is.
     assert scale_top(np.append(usual, 2.4 * usual.max())) == 2.4 * usual.max()
-
-
-@pytest.mark.parametrize(
-    ("volumes", "top"), [([], 0), ([0, 0], 0), ([5.0], 5), ([1.0, 100.0], 100), ([1.0, 1.0, 9.0], 1.25)]
-)
-def test_the_scale_of_few_columns(volumes: list[float], top: float) -> None:
-    assert scale_top(np.array(volumes)) == top
 
 
 def test_every_trade_is_in_the_step_in_which_it_was_seen() -> None:
@@ -50,14 +43,6 @@ def test_every_trade_is_in_the_step_in_which_it_was_seen() -> None:
 def test_a_volume_that_begins_anew_is_counted_from_nothing() -> None:
     _, volumes = volume_by_time(np.array([0, 1, 2, 3]) * SECOND, np.array([5.0, 9.0, 2.0, 2.0]), SECOND)
     assert volumes.tolist() == [5, 4, 2, 0]
-
-
-def test_steps_are_round_and_no_shorter_than_moments_are_apart() -> None:
-    assert step_ns(np.arange(0, 23_400, 10) * SECOND) == 600 * SECOND
-    assert step_ns(np.arange(0, 60) * SECOND) == SECOND
-    assert step_ns(np.array([0, 3000, 6000]) * SECOND) == 3600 * SECOND
-    assert step_ns(np.array([5])) == SECOND
-    assert step_ns(np.arange(0, 600) * 86_400 * SECOND) == 10 * 86_400 * SECOND
 
 
 def test_what_the_scale_leaves_out_is_labelled_and_said() -> None:

@@ -43,6 +43,7 @@ class Source(msgspec.Struct, frozen=True):
     flags: Flags | None = Flags()
     has_sizes: bool = True
     bars: int | None = None
+    bars_of: str | None = None
 
     def info(
         self,
@@ -56,6 +57,7 @@ class Source(msgspec.Struct, frozen=True):
         format and profile. ``said``: the file's own ``ticks`` and ``flags``, which replace those of the source."""
         source = {"format": self.format} | ({"profile": self.profile} if self.profile is not None else {})
         details = {**details, "source": source} | ({"feeds": self.feeds} if self.feeds else {})
+        details |= {"bars_of": self.bars_of} if self.bars_of is not None else {}
         return FeedInfo(
             format=name,
             path=path,
@@ -101,6 +103,7 @@ def own_text(feed: Feed) -> bytes:
         flags=info.flags,
         has_sizes=info.has_sizes,
         bars=info.bars,
+        bars_of=info.details.get("bars_of"),
         feeds=[{**one, "path": Path(one["path"]).name} for one in info.details.get("feeds", [])],
     )
     return msgspec.json.encode(

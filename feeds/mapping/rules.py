@@ -32,8 +32,8 @@ from strand.validate import unit_power
 from strand.zones import ZoneInfoNotFoundError, zone_named
 
 __all__ = [
-    "FieldRule", "Plus", "SymbolKeys", "TimeKeys", "checked", "completed", "field_rule", "field_rules", "flags_of",
-    "names_of", "text_of", "told",
+    "FieldRule", "Plus", "SymbolKeys", "TimeKeys", "checked", "checked_zone", "completed", "field_rule", "field_rules",
+    "flags_of", "names_of", "text_of", "told",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -104,6 +104,17 @@ class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     constant: str | None = None
 
 
+def checked_zone(where: str, zone: str) -> str:
+    """A time zone's name. Raises ConfigurationError where nobody knows it."""
+    try:
+        zone_named(zone)
+    except (ZoneInfoNotFoundError, TypeError, AttributeError, ValueError, OSError):
+        raise ConfigurationError(
+            f"{where}: {zone!r} is not a time zone that this system knows: give one like America/New_York"
+        ) from None
+    return zone
+
+
 class TimeKeys(msgspec.Struct, frozen=True):
     """Options of a profile for all times: the zone of those that name none, and the column of the clocks' dates."""
 
@@ -114,14 +125,7 @@ class TimeKeys(msgspec.Struct, frozen=True):
 
     def checked_zone(self, where: str) -> str | None:
         """The zone. Raises ConfigurationError where nobody knows it."""
-        try:
-            if self.zone is not None:
-                zone_named(self.zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ConfigurationError(
-                f"{where}.zone: {self.zone!r} is not a time zone that this system knows: give one like America/New_York"
-            ) from None
-        return self.zone
+        return None if self.zone is None else checked_zone(f"{where}.zone", self.zone)
 
     def date_pattern(self, where: str) -> Pattern | None:
         """The form of dates. Raises ConfigurationError where it is one of clocks, or there are no dates."""
@@ -144,10 +148,11 @@ _THEMSELVES: Final[Mapping[str, Collection[str]]] = {**LETTERS, "kind": KINDS}
 @dataclass(frozen=True, slots=True)
 class Plus:
     """Addition to a time: ``ns`` by the text of a column, or the nanoseconds that the column itself holds. Without a
-    column, the one number of ``ns``."""
+    column, the one number of ``ns``, or the rest of so many calendar ``months``."""
 
     columns: tuple[str, ...]
     ns: tuple[tuple[str, int], ...] = ()
+    months: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -293,7 +293,7 @@ class MergedFeed(BaseFeed):
                 ]
             }
             | _examples(infos, self._rolls.first)
-            | {key: info.details[key] for info in infos for key in ("days_of_bars",) if key in info.details},
+            | {key: info.details[key] for info in infos for key in ("bars_of",) if key in info.details},
             undated=any(info.undated for info in infos),
             size_unit=_common([info.size_unit for info in infos]),
             ticks=_common([info.ticks for info in infos]),

@@ -80,14 +80,19 @@ def flags_of(info: FeedInfo) -> Flags:
 _WEEK: Final = 7 * 86400 * 10**9
 
 
-def check_intervals(every: int, bars: int, days_of: str | None = None) -> None:
+def check_intervals(every: int, bars: int, bars_of: str | None = None) -> None:
     """Raises ConfigurationError where ready-made bars of ``bars`` ns cannot fill intervals of ``every`` ns.
 
-    ``days_of``: the zone whose days the bars are, where intervals are aligned to the UNIX epoch.
+    ``bars_of``: what the bars are (``"days of America/New_York"``), where intervals are aligned to the UNIX epoch.
     """
     if not bars:
         raise ConfigurationError(
             "the merged files differ: only some have ready-made bars, or bars of one length: replay them apart"
+        )
+    if bars_of is not None and bars_of.startswith("months"):
+        raise ConfigurationError(
+            f"every: the feed's bars are calendar {bars_of}, and intervals are of one length: leave every out, and for "
+            "bars give ticks=1; or give every='31d' and sessions that are these months, as a table"
         )
     if every % bars:
         raise ConfigurationError(
@@ -99,10 +104,11 @@ def check_intervals(every: int, bars: int, days_of: str | None = None) -> None:
             "every: the feed's bars are weeks from Monday on, and intervals of 7d begin on Thursdays, as the UNIX "
             "epoch does: leave every out, and for bars give ticks=1"
         )
-    if days_of is not None:
+    kind, _, zone = (bars_of or "").partition(" of ")
+    if kind == "days":
         raise ConfigurationError(
-            f"every: the feed's bars are days of {days_of}, and without sessions an interval is a day of UTC: give "
-            f"sessions='00:00-00:00 {days_of} mon-sun'"
+            f"every: the feed's bars are days of {zone}, and without sessions an interval is a day of UTC: give "
+            f"sessions='00:00-00:00 {zone} mon-sun'"
         )
 
 

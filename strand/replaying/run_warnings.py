@@ -125,7 +125,7 @@ _CROSSED_QUOTES: Final = _Counter(
 #: Symbols of COIN-margined futures: perpetual, and of a date.
 _OF_USD: Final = re.compile(r"USD_(PERP|\d{6})$")
 #: Names of Binance's files of aggregated trades and of klines, whose sizes of such futures count contracts.
-_SAYS_CONTRACTS: Final = re.compile(r"-(aggTrades|\d+[smhdw])-")
+_SAYS_CONTRACTS: Final = re.compile(r"-(aggTrades|\d+([smhdw]|mo))-")
 _COINS: Final = (
     "give contracts={'BTCUSD_*': strand.Inverse(100)}, or read the venue's files of trades, whose base_qty is in "
     "coins: here a size counts inverse contracts (100 USD of BTC, 10 USD of other coins), so notional and vwap mean "

@@ -5,6 +5,7 @@ Both are written as they stand in the file, cells with their delimiters.
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,18 @@ def _agg_line(rng: random.Random, at: int, match: bool) -> str:
 
 def _bar_line(rng: random.Random) -> str:
     return ",".join(f"{rng.randint(1, 10**7) / 100:.2f}" for _ in range(4))
+
+
+_LEAN_BOTH = "time,bid_open,bid_high,bid_low,bid_close,bid_size,ask_open,ask_high,ask_low,ask_close,ask_size"
+
+
+def _lean_side(rng: random.Random, close: str) -> str:
+    """One side of a LEAN quote bar, which may have none."""
+    return rng.choice([f"1,2,1,{close},{rng.randint(0, 99)}", ",,,,", "0,0,0,0,0"])
+
+
+def _lean_day(at: int) -> str:
+    return f"{dt.date(2024, 1, 1) + dt.timedelta(at):%Y%m%d}"
 
 
 def _side(rng: random.Random, *sides: str) -> str:
@@ -434,16 +447,16 @@ KINDS: dict[str, Kind] = {
         symbol="XBTUSD",
     ),
     "lean-bars": Kind(
-        "20131007_spy_minute_trade.csv",
+        "equity/usa/minute/spy/20131007_spy_minute_trade.csv",
         "time,open,high,low,close,volume",
         lambda rng, at: f"{at * 60_000},{','.join(str(rng.randint(1, 10**7)) for _ in range(4))},{at}",
         ref.lean_minute,
         header=False,
         symbol="SPY",
     ),
-    "lean-daily": Kind(
+    "lean-bars hours": Kind(
         "hour_spy.csv",
-        "time,open,high,low,close,volume",
+        "at,open,high,low,close,volume",
         lambda rng, at: (
             f"2013{1 + at % 10:02}{1 + at % 28:02} {at % 24:02}:00"
             f",{','.join(str(rng.randint(1, 10**7)) for _ in range(4))},{at}"
@@ -451,6 +464,38 @@ KINDS: dict[str, Kind] = {
         ref.lean_hour,
         header=False,
         symbol="SPY",
+    ),
+    "lean-decimal-bars": Kind(
+        "crypto/coinbase/minute/btcusd/20161007_btcusd_minute_trade.csv",
+        "time,open,high,low,close,volume",
+        lambda rng, at: f"{at * 60_000},{_bar_line(rng)},{rng.randint(0, 10**10) / 10**8:.8f}",
+        ref.lean_crypto_minute,
+        header=False,
+        symbol="BTCUSD",
+    ),
+    "lean-decimal-bars days": Kind(
+        "future/eurex/daily/fesx_trade_202406.csv",
+        "at,open,high,low,close,volume",
+        lambda rng, at: f"{_lean_day(at)} 00:00,{','.join(str(rng.randint(-9, 99)) for _ in range(4))},{at}",
+        ref.lean_berlin_day,
+        header=False,
+        symbol="FESX_202406",
+    ),
+    "lean-quote-bars": Kind(
+        "option/usa/minute/aapl/20140606_aapl_minute_quote_american_call_10000000_20150117.csv",
+        _LEAN_BOTH,
+        lambda rng, at: f"{at * 60_000},{_lean_side(rng, '14900')},{_lean_side(rng, '16300')}",
+        ref.lean_option_quotes,
+        header=False,
+        symbol="AAPL_AMERICAN_CALL_10000000_20150117",
+    ),
+    "lean-decimal-quote-bars": Kind(
+        "forex/fxcm/hour/eurusd.csv",
+        _LEAN_BOTH.replace("time", "at"),
+        lambda rng, at: f"{_lean_day(at)} {at % 24:02}:00,{_lean_side(rng, '1.3927')},{_lean_side(rng, '1.3929')}",
+        ref.lean_fxcm_hours,
+        header=False,
+        symbol="EURUSD",
     ),
     "tardis-snapshots": Kind(
         "book_snapshot_5.csv",
@@ -600,5 +645,6 @@ def made_up(name: str, lines: int, seed: int = 1) -> list[list[str]]:
 def write_made_up(folder: Path, name: str, lines: int | list[list[str]]) -> Path:
     """So many lines, or those, as a file under the name of its kind."""
     path = folder / KINDS[name].file
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(ref.text_of(KINDS[name], made_up(name, lines) if isinstance(lines, int) else lines))
     return path

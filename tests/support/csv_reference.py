@@ -448,9 +448,38 @@ def lean_minute(row: Row) -> list[Tick]:
 
 
 def lean_hour(row: Row) -> list[Tick]:
-    day = dt.datetime.strptime(row["time"], "%Y%m%d %H:%M")
-    start = local(day.date(), (day.hour * 60 + day.minute) * 60 * 10**9, "America/New_York")
-    return _bar(row, start, 60, worth="0.0001")
+    return _bar(row, _lean_stamp(row, "America/New_York"), 60, worth="0.0001")
+
+
+def lean_crypto_minute(row: Row) -> list[Tick]:
+    return _bar(row, _lean_crypto(row)["ts_event"], 1, sizes=10**8)
+
+
+def lean_berlin_day(row: Row) -> list[Tick]:
+    start = _lean_stamp(row, "Europe/Berlin")
+    end = local(dt.datetime.strptime(row["at"][:8], "%Y%m%d").date() + dt.timedelta(1), 0, "Europe/Berlin")
+    return [tick | {"ts_recv": end} for tick in _bar(row, start, 0, sizes=10**8)]
+
+
+def lean_option_quotes(row: Row) -> Tick:
+    start = local(dt.date(2014, 6, 6), int(row["time"]) * 10**6, "America/New_York")
+    return _lean_quote_bar(row, start, 60, "0.0001", 1)
+
+
+def lean_fxcm_hours(row: Row) -> Tick:
+    return _lean_quote_bar(row, _lean_stamp(row, "UTC") + 5 * 3600 * 10**9, 3600, "1", 10**8)
+
+
+def _lean_stamp(row: Row, zone: str) -> int:
+    stamp = dt.datetime.strptime(row["at"], "%Y%m%d %H:%M")
+    return local(stamp.date(), (stamp.hour * 60 + stamp.minute) * 60 * 10**9, zone)
+
+
+def _lean_quote_bar(row: Row, start: int, seconds: int, worth: str, sizes: int) -> Tick:
+    prices = [_or_none(row[f"{side}_close"] or "0", worth) for side in ("bid", "ask")]
+    bid, ask = (times(row[f"{side}_size"] or "0", sizes) for side in ("bid", "ask"))
+    of_time = {"ts_event": start, "ts_recv": start + seconds * 10**9, "kind": 3}
+    return of_time | _both_sides(prices[0], bid, prices[1], ask)
 
 
 def tardis_snapshot(row: Row) -> list[Tick]:

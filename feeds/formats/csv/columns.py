@@ -167,7 +167,7 @@ class TimeReader:
         at = self._place(rule.columns)
         empty = 0 if rule.empty else None
         for unit in rule.unit:
-            of_day = unit == "clock" or rule.since == "midnight"
+            of_day = unit == "clock" or (rule.since == "midnight" and unit in _EPOCH_SCALE)
             highest = _DAY_NS - 1 if of_day else (1 << 63) - 1 - 2 * _DAY_NS
             pattern = b""
             if rule.format is not None:
@@ -210,12 +210,16 @@ class TimeReader:
             none = self._numbers.undefined(time.undefined, time.column, block.columns[time.column], (faults, chosen))
             values[none] = -1
         missing = None if time.numbers.empty is None and not time.undefined else values < 0
+        if time.of_day:
+            values += self._days(block, faults, chosen)
+        rest = None
         if time.plus is not None:
-            values += self._added(time.plus, block, faults, chosen)
+            # Days and months end by the local clock, whatever their length; all other spans are of one length.
+            values, rest = _plus_days(values, self._added(time.plus, block, faults, chosen), time.plus.months)
         if time.local:
-            if time.of_day:
-                values += self._days(block, faults, chosen)
             values = self._to_utc(time, values, faults, missing)
+        if rest is not None:
+            values += rest
         if missing is not None:
             values[missing] = 0
         if len(values) and values.min() < 0:  # in the first hours of 1970 somewhere east of Greenwich
@@ -226,7 +230,7 @@ class TimeReader:
 
     def _added(self, plus: Plus, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
         if not plus.columns:
-            return np.full(len(faults), plus.ns[0][1], np.int64)
+            return np.full(len(faults), 0 if plus.months else plus.ns[0][1], np.int64)
         at = self._place(plus.columns)
         if not plus.ns:
             below = np.zeros(len(faults), np.int64)
@@ -302,6 +306,17 @@ class TimeReader:
     def unresolved(self) -> int | None:
         """Column whose last rows, at the file's end, lie in an hour that comes twice, with no second pass."""
         return next((time.column for time in self._columns if time.local and time.clocks.is_open), None)
+
+
+def _plus_days(
+    local: npt.NDArray[np.int64], added: npt.NDArray[np.int64], months: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Local times plus the whole days, or the rest of so many months, and what is left to add."""
+    rest = added % _DAY_NS
+    if not months:
+        return local + (added - rest), rest
+    begun = local.view("M8[ns]").astype("M8[M]")
+    return (begun + months).astype("M8[ns]").view(np.int64), rest
 
 
 def _reads(numbers: Numbers, text: str) -> bool:

@@ -26,6 +26,7 @@ from strand.feeds.mapping.rules import (
     SymbolKeys,
     TimeKeys,
     checked,
+    checked_zone,
     completed,
     field_rules,
     flags_of,
@@ -43,12 +44,14 @@ __all__ = [
     "Part",
     "Profile",
     "SymbolRule",
+    "bar_span",
     "built_in",
     "choose",
     "match",
     "matches",
     "named_profile",
     "normal",
+    "place_of",
     "read_profile",
 ]
 
@@ -87,6 +90,8 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     without: Names = []
     end: str | None = None
     venue: str | None = None
+    path: str | None = None
+    zones: dict[str, str] = {}
     one_sided: bool = False
     ids_rise: bool = False
     size_unit: Any = 1
@@ -116,10 +121,10 @@ class SymbolRule:
 
 @dataclass(frozen=True, slots=True)
 class BarsRule:
-    """The length of bars: ``ns``, or what a pattern's group finds in the file's path (``unit`` stands behind a bare
-    number), or where both are None, what ``plus`` adds to the time of the first row."""
+    """The length of bars: ``length`` as text, or what a pattern's group finds in the file's path (``unit`` stands
+    behind a bare number), or where both are None, what ``plus`` adds to the time of the first row."""
 
-    ns: int | None = None
+    length: str | None = None
     path: re.Pattern[str] | None = None
     unit: str = ""
 
@@ -176,6 +181,10 @@ class Profile:
     one_sided: bool
     """A quote without one side's price leaves that side as it was; else the side is empty."""
     zone: str
+    path: re.Pattern[str] | None
+    """Only files whose path it is found in are recognised as the profile's."""
+    zones: tuple[tuple[re.Pattern[str], str], ...]
+    """The zone of files whose path a pattern is found in, in place of ``zone``; empty: it has to be given."""
     ambiguous: Ambiguous
     date_columns: tuple[str, ...]
     date_format: Pattern | None
@@ -247,6 +256,11 @@ def read_profile(text: str, source: str) -> Profile:
         one_sided=keys.one_sided,
         ids_rise=keys.ids_rise,
         zone=time.checked_zone(f"{where}.time") or "UTC",
+        path=None if keys.path is None else _pattern(keys.path, f"{where}.path"),
+        zones=tuple(
+            (_pattern(path, f"{where}.zones"), checked_zone(f"{where}.zones.{path!r}", zone) if zone else "")
+            for path, zone in keys.zones.items()
+        ),
         ambiguous=time.ambiguous,
         date_columns=names_of(time.date_column),
         date_format=time.date_pattern(f"{where}.time"),
@@ -286,11 +300,30 @@ def _event(keys: _ProfileKeys, parts: tuple[Part, ...], where: str) -> tuple[str
     return event_fields(names, where)
 
 
+#: Lengths of bars in words of folders' and files' names.
+_NAMED_SPANS: Final = {"second": "1s", "minute": "1m", "hour": "1h", "daily": "1d"}
+_WEEKS: Final = re.compile(r"(\d+)w")
+_MONTHS: Final = re.compile(r"(\d+)mo")
+
+
+def bar_span(where: str, text: str) -> tuple[int, int]:
+    """The length of bars in ns, and in calendar months, of which one is 0. Raises ConfigurationError."""
+    given = _NAMED_SPANS.get(text, text)
+    if months := _MONTHS.fullmatch(given):
+        if not 1 <= int(months[1]) <= 12:
+            raise ConfigurationError(f"{where}: give 1mo to 12mo, not {text}")
+        return 0, int(months[1])
+    if weeks := _WEEKS.fullmatch(given):
+        given = f"{7 * int(weeks[1])}d"
+    return span_ns(where, given), 0
+
+
 def _bars(given: bool | str | dict[str, str], where: str) -> BarsRule | None:
     if isinstance(given, bool):
         return BarsRule() if given else None
     if isinstance(given, str):
-        return BarsRule(span_ns(where, given))
+        bar_span(where, given)
+        return BarsRule(given)
     if "path" not in given or set(given) - {"path", "unit"}:
         raise ConfigurationError(f"{where}: give path, a pattern whose group is the length, and unit where it has none")
     pattern = _pattern(given["path"], f"{where}.path")
@@ -539,7 +572,8 @@ def choose(head: bytes, path: str | Path, names: Sequence[str] = ()) -> Match:
     Of several profiles, it takes the one whose pattern of a file's name fits one of ``names``, of the file and of its
     archive. Raises UnknownFormatError where there is no such profile, or more than one.
     """
-    found = list(matches(head))
+    place = place_of(names or [str(path)])
+    found = [each for each in matches(head) if each.profile.path is None or each.profile.path.search(place)]
     if len(found) > 1:
         named = [each for each in found if _fits_name(each.profile, names)]
         found = named if len(named) == 1 else found
@@ -547,7 +581,9 @@ def choose(head: bytes, path: str | Path, names: Sequence[str] = ()) -> Match:
         return found[0]
     names = ", ".join(each.profile.name for each in found)
     if found:
-        raise UnknownFormatError(f"could be {names}: say which with profile={found[0].profile.name!r}", path=path)
+        by_path = any(each.profile.path is not None for each in found)
+        more = ", or leave it in the folders of its source" * by_path
+        raise UnknownFormatError(f"could be {names}: say which with profile={found[0].profile.name!r}{more}", path=path)
     first = _decoded(_first_lines(head, 1)[0], ("utf-8", "gb18030", "latin-1"))[0] if _first_lines(head, 1) else ""
     known = ", ".join(profile.name for profile in built_in())
     if "rtype" in first.split(",") and "publisher_id" in first.split(","):
@@ -561,6 +597,12 @@ def choose(head: bytes, path: str | Path, names: Sequence[str] = ()) -> Match:
         "profile=",
         path=path,
     )
+
+
+def place_of(names: Sequence[str]) -> str:
+    """The absolute path of a file, and of the one member of an archive: of its names as ``names_of`` gives them."""
+    path = Path(names[0]).absolute().as_posix()
+    return f"{path}/{names[1]}" if len(names) == 2 else path
 
 
 def _fits_name(profile: Profile, names: Sequence[str]) -> bool:

@@ -23,19 +23,28 @@ from strand.errors import ConfigurationError, FormatError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.csv.lines import LONGEST_LINE
 from strand.feeds.formats.csv.parts import tick_maker
-from strand.feeds.formats.csv.profile import Match, Profile, built_in, choose, match, matches, named_profile
+from strand.feeds.formats.csv.profile import (
+    Match,
+    Profile,
+    bar_span,
+    built_in,
+    choose,
+    match,
+    matches,
+    named_profile,
+    place_of,
+)
 from strand.feeds.formats.csv.rows import CsvRows
 from strand.feeds.io.compression import split_member
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.rules import FieldRule, Plus
+from strand.feeds.mapping.rules import FieldRule, Plus, checked_zone
 from strand.feeds.mapping.scalars import PRICES, SIZES
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, date_in_names
-from strand.spans import span_ns
 from strand.symbols import check_name
 from strand.validate import unit_power, whole
 
@@ -45,10 +54,9 @@ _CHUNK_BYTES: Final = 2 << 20
 _MAX_SYMBOLS: Final = 65536
 _DAY_FOLDER: Final = re.compile(r"\d{8}|\d{4}-\d{2}-\d{2}")
 _HEAD_BYTES: Final = 1 << 15
-#: Lengths of bars by the words of LEAN's folders and names, and by that of Binance for a week.
-_NAMED_BARS: Final = {
-    "second": 10**9, "minute": 60 * 10**9, "hour": 3600 * 10**9, "daily": 86400 * 10**9, "1w": 7 * 86400 * 10**9,
-}  # fmt: skip
+_DAY: Final = 86400 * 10**9
+#: The length of a calendar month's bar in a FeedInfo: the longest month.
+_MONTH: Final = 31 * _DAY
 
 
 def recognise(head: bytes) -> bool:
@@ -84,8 +92,9 @@ class CsvFeed(BaseFeed):
             nearest, ties to even. Examples are 35821.088778456004 s with times in ns, and an amount of 0.0015 with a
             ``size_unit`` of 0.001. ``statistics()["rows_rounded"]`` counts rounded rows. A size above 0 that rounds to
             0 is an error.
-        bars: The length of the rows' bars, as ``"1m"``, where the profile says that rows are bars. None: the profile or
-            the file's path says it.
+        time_zone: The zone of times that do not say theirs, in place of the profile's. None: the profile says it.
+        bars: The length of the rows' bars, as ``"1m"``, or ``"1mo"`` for calendar months, where the profile says that
+            rows are bars. None: the profile or the file's path says it.
         levels: How many levels of a row that holds a book become ticks, 1 to 64; None: all.
         max_symbols: The greatest number of symbols in a symbol column.
         threads: How many threads split lines. None: up to three, one for each core besides the caller's.
@@ -112,6 +121,7 @@ class CsvFeed(BaseFeed):
         price_unit: str | Decimal | None = None,
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
+        time_zone: str | None = None,
         bars: str | None = None,
         levels: int | None = None,
         max_symbols: int = _MAX_SYMBOLS,
@@ -137,9 +147,10 @@ class CsvFeed(BaseFeed):
             self._compression = stream.compression
             names = names_of(self._path, stream)
         self._match = self._matched(head, profile, names)
-        self._bar_ns = self._bar_length(bars, names)
-        if self._bar_ns is not None:
-            self._match = replace(self._match, profile=_ending_after(self._match.profile, self._bar_ns))
+        self._match = replace(self._match, profile=_in_zone(self._match.profile, time_zone, place_of(names)))
+        self._bar_span = self._bar_length(bars, place_of(names))
+        if self._bar_span is not None:
+            self._match = replace(self._match, profile=_ending_after(self._match.profile, *self._bar_span))
         if price_unit is not None:
             power = unit_power("price_unit", price_unit)
             self._match = replace(self._match, profile=_priced(self._match.profile, power))
@@ -173,7 +184,7 @@ class CsvFeed(BaseFeed):
             str(self._date) if self._date is not None and (self._is_dated or self._maker.needs_date) else None,
             found.profile.venue,
             None if power is None else float(f"1e{power}"),
-            details=details | self._days_of_bars() | self._rows.rolls.details(self.symbols),
+            details=details | self._bars_of() | self._rows.rolls.details(self.symbols),
             undated=self._date is None and self._maker.needs_date,
             size_unit=float(f"1e{self._size_power}"),
             ticks=found.profile.ticks or "plain",
@@ -185,11 +196,13 @@ class CsvFeed(BaseFeed):
             zone=None if found.profile.zone == "UTC" else found.profile.zone,
         )
 
-    def _days_of_bars(self) -> dict[str, str]:
-        """The zone whose days the bars are; nothing where they are shorter, or of UTC."""
+    def _bars_of(self) -> dict[str, str]:
+        """The zone whose days or months the bars are; nothing where they are shorter, or days of UTC."""
         zone = self._match.profile.zone
-        days = self._bar_ns is not None and self._bar_ns % _NAMED_BARS["daily"] == 0
-        return {"days_of_bars": zone} if days and zone != "UTC" else {}
+        ns, months = self._bar_span or (0, 0)
+        if self._bars() is None or (not months and (ns % _DAY or zone == "UTC")):
+            return {}
+        return {"bars_of": f"{'months' if months else 'days'} of {zone}"}
 
     def _has_sizes(self) -> bool:
         profile = self._match.profile
@@ -197,30 +210,32 @@ class CsvFeed(BaseFeed):
         sizes = [rule for rule in rules if rule.field in SIZES]
         return any(not rule.columns or self._match.column(rule.columns) is not None for rule in sizes)
 
-    def _bar_length(self, given: str | None, names: list[str]) -> int | None:
-        """The length of all bars in ns; None where rows are none, or have their own."""
+    def _bar_length(self, given: str | None, place: str) -> tuple[int, int] | None:
+        """The length of all bars in ns, and in months; None where rows are none, or have their own."""
         rule = self._match.profile.bars
-        by_row = rule is not None and rule.ns is None and rule.path is None
+        by_row = rule is not None and rule.length is None and rule.path is None
         if given is not None and (rule is None or by_row):
             why = "each row says its bar's length" if by_row else "its rows are no bars"
             raise ConfigurationError(f"bars: leave it out: {self._match.profile.name} says that {why}")
         if given is not None:
-            return span_ns("bars", given)
+            return bar_span("bars", given)
         if rule is None or by_row:
             return None
-        if rule.path is None:
-            return rule.ns
-        for name in names:
-            if found := rule.path.search(Path(name).absolute().as_posix()):
-                text = found[1].lower()
-                return _NAMED_BARS.get(text) or span_ns("bars, from the file's path", text + rule.unit)
+        if rule.length is not None:
+            return bar_span("bars", rule.length)
+        assert rule.path is not None
+        if found := rule.path.search(place):
+            return bar_span("bars, from the file's path", found[1] + rule.unit)
         raise ConfigurationError(f"bars: the path of {self._path} does not say their length: give it, as in bars='1m'")
 
     def _bars(self) -> int | None:
-        """The length of the first row's bar, where rows are bars."""
+        """The length of the first row's bar, where rows are bars of trades."""
         profile = self._match.profile
-        if profile.bars is None or self._bar_ns is not None:
-            return self._bar_ns
+        if profile.bars is None or any(rule.field == "bid_price" for rule in profile.fields):
+            return None  # a quote at a bar's end holds from there on, as any quote does
+        if self._bar_span is not None:
+            ns, months = self._bar_span
+            return ns or months * _MONTH
         plus = next(rule.plus for rule in profile.fields if rule.field == "ts_recv" and rule.plus is not None)
         at = self._match.column(plus.columns)
         text = "" if at is None else self._sample.get(at, "").strip()
@@ -325,10 +340,22 @@ class CsvFeed(BaseFeed):
         return self._select.keys(self.symbols)
 
 
-def _ending_after(profile: Profile, ns: int) -> Profile:
+def _in_zone(profile: Profile, given: str | None, place: str) -> Profile:
+    """The profile with the zone that was given, or that is known of files in this place."""
+    known = next((zone for path, zone in profile.zones if path.search(place)), profile.zone)
+    zone = known if given is None else checked_zone("time_zone", given)
+    if not zone:
+        raise ConfigurationError(
+            f"time_zone: {profile.name} does not know the zone of {place}: give it, as in "
+            "time_zone='America/New_York' (--feed time_zone=America/New_York)"
+        )
+    return replace(profile, zone=zone)
+
+
+def _ending_after(profile: Profile, ns: int, months: int) -> Profile:
     """The profile with receive times so long after the events: nobody knows a bar before its end."""
     (begin,) = (rule for rule in profile.fields if rule.field == "ts_event")
-    end = replace(begin, field="ts_recv", plus=Plus((), (("", ns),)))
+    end = replace(begin, field="ts_recv", plus=Plus((), (("", ns),), months))
     return replace(profile, fields=(*profile.fields, end))
 
 

@@ -44,7 +44,7 @@ _ARCHIVE = re.compile(r"(?:(?P<symbol>.+)_)?(?P<date>\d{8})_(?P<kind>trade|quote
 #: Of Forex and CFD, which have no sizes, of crypto, and of futures and options, whose names end with the expiry and
 #: whose prices are decimals: CSV profiles read them, or nothing does.
 _NOT_EQUITY = re.compile(
-    r"\d{8}_.+_(?:tick_(?:quote|trade|(?:trade|quote|openinterest)_.+)|(?:second|minute)_(?:trade|quote))\.csv",
+    r"\d{8}_.+_(?:tick_(?:quote|trade|(?:trade|quote|openinterest)_.+)|(?:second|minute)_.+)\.csv",
     re.IGNORECASE,
 )
 

@@ -76,7 +76,7 @@ def tape_handler(
         one_of("fills", fills, FILLS)
     if info is not None and info.bars is not None and every:
         always = params.endswith(session_table(None))
-        check_intervals(every, info.bars, info.details.get("days_of_bars") if always else None)
+        check_intervals(every, info.bars, info.details.get("bars_of") if always else None)
     books = orders = bool(book)
     its_fills = fills
     if info is not None and (book is None or fills is None):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
 import random
 import struct
 import zipfile
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ import strand
 from strand import testing
 from strand.errors import ConfigurationError
 from strand.feeds.merge.feeds import merge_feeds
+from strand.feeds.write.conversion import convert
 from tests.support.dbn_reference import ALL_DAYS, DAY, metadata, record
 
 dbn = pytest.importorskip("databento_dbn")
@@ -98,7 +102,7 @@ def write_named(folder: Path, dialect: str, bars: list[Bar]) -> Path:
         path = folder / "XBTUSD_1.csv"
         lines = [f"{start // 10**9},{o}.0,{h}.0,{low}.0,{c}.0,{v}.0,7" for start, o, h, low, c, v in currency]
     else:
-        path = folder / "minute" / "spy" / "20241004_trade.zip"
+        path = folder / "equity" / "usa" / "minute" / "spy" / "20241004_trade.zip"
         path.parent.mkdir(parents=True)
         midnight = 20_000 * DAY + 4 * 60 * MINUTE  # in New York
         lines = [
@@ -170,6 +174,82 @@ def test_weekly_klines_keep_their_weeks(tmp_path: Path) -> None:
     for bar in found:
         corners = [4_500_000_000, 6 * PRICE, 3 * PRICE, 5 * PRICE]
         assert [bar[name] for name in ("open", "high", "low", "close")] == corners
+
+
+def test_calendar_months_end_with_their_months(tmp_path: Path) -> None:
+    edges = [np.datetime64(f"2024-0{month}-01", "ns").astype(np.int64) for month in (1, 2, 3, 4)]
+    path = tmp_path / "BTCUSDT-1mo-2024-01.csv"
+    lines = [f"{start // 10**6},4.5,6,3,5,{at + 1},{end // 10**6 - 1},0.05,3,0,0,0\n" for at, (start, end)
+             in enumerate(itertools.pairwise(edges))]  # fmt: skip
+    path.write_text("".join(lines))
+    converted = tmp_path / "months.parquet"
+    convert(path, converted)
+    for source in (path, converted, [path, write_months(tmp_path / "ETHUSDT-1mo-2024-01.csv", path)]):
+        with strand.feeds.open(source) as feed:
+            assert feed.info.bars == 31 * DAY
+            assert sorted(set(feed.to_numpy()["ts_recv"].tolist())) == edges[1:]
+        for handler in (strand.bars("31d"), strand.bars("1d"), strand.vwap("31d")):
+            with pytest.raises(ConfigurationError, match=r"every: .*calendar months of UTC.* ticks=1"):
+                strand.replay(source, handler)
+        months = strand.Sessions(np.array([*itertools.pairwise(edges)]))
+        found = strand.replay(source, strand.bars("31d", sessions=months)).outputs["bars"]
+        by_month = sorted({(bar["start"], bar["end"], bar["volume"]) for bar in found})
+        assert by_month == [(start, end, (at + 1) * 10**8) for at, (start, end) in enumerate(itertools.pairwise(edges))]
+    assert len(strand.replay(path, strand.bars(ticks=1)).outputs["bars"]) == 3
+
+
+def write_months(path: Path, like: Path) -> Path:
+    path.write_text(like.read_text())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("zone", "stamps", "ends"),
+    [
+        ("America/New_York", ["20140309 00:00", "20140309 01:00", "20140309 03:00"], ["06", "07", "08"]),
+        ("America/New_York", ["20141101 23:00", "20141102 00:00", "20141102 02:00"], ["04", "05", "08"]),
+    ],
+)
+def test_an_hour_that_ends_where_clocks_change_is_an_hour(
+    tmp_path: Path, zone: str, stamps: list[str], ends: list[str]
+) -> None:
+    path = tmp_path / "hour_spy.csv"
+    path.write_text("".join(f"{stamp},1,1,1,1,5\n" for stamp in stamps))
+    with strand.feeds.open(path, time_zone=zone) as feed:
+        ticks = feed.to_numpy()
+    assert (ticks["ts_recv"] - ticks["ts_event"] == 60 * MINUTE).all()
+    day = stamps[-1][:8]
+    expected = [np.datetime64(f"{day[:4]}-{day[4:6]}-{day[6:]}T{hour}", "ns").astype(np.int64) for hour in ends]
+    assert ticks["ts_recv"][::4].tolist() == expected
+
+
+def test_a_day_on_which_clocks_change_ends_at_its_midnight(tmp_path: Path) -> None:
+    days = ["2014-03-08", "2014-03-09", "2014-03-10", "2014-11-01", "2014-11-02", "2014-11-03"]
+    path = tmp_path / "daily" / "spy.csv"
+    path.parent.mkdir()
+    path.write_text("".join(f"{day.replace('-', '')} 00:00,1,1,1,1,5\n" for day in days))
+    zone = ZoneInfo("America/New_York")
+    midnights = [dt.datetime.fromisoformat(day).replace(tzinfo=zone) for day in days]
+    with strand.feeds.open(path) as feed:
+        ticks = feed.to_numpy()[::4]
+    assert ticks["ts_event"].tolist() == [int(at.timestamp()) * 10**9 for at in midnights]
+    assert ticks["ts_recv"].tolist() == [int((at + dt.timedelta(days=1)).timestamp()) * 10**9 for at in midnights]
+    bars = strand.replay(path, strand.bars("1d", sessions="00:00-00:00 America/New_York mon-sun")).outputs["bars"]
+    assert [bar["start"] for bar in bars] == ticks["ts_event"].tolist()
+
+
+def test_quote_bars_are_the_quotes_at_their_ends(tmp_path: Path) -> None:
+    path = tmp_path / "20161007_btcusd_minute_quote.csv"
+    rows = [(0, 613.0, 2.5, 613.5, 1), (60_000, 613.25, 1, 613.5, 2), (180_000, 612.0, 4, 614.0, 8)]
+    path.write_text("".join(f"{at},1,2,1,{bid},{bs},3,4,3,{ask},{size}\n" for at, bid, bs, ask, size in rows))
+    with strand.feeds.open(path) as feed:
+        assert feed.info.bars is None
+    start = np.datetime64("2016-10-07", "ns").astype(np.int64)
+    found = strand.replay(path, strand.spread("1m")).outputs["spread"]
+    # From a bar's end on its quote stands, until the next bar's end.
+    quoted = {int(one["start"] - start) // MINUTE: one["quoted"] for one in found}
+    assert (quoted[1], quoted[2]) == (0.5, 0.25)
+    assert strand.replay(path, "bbo").rows["BTCUSD"]["bid"] == 612 * PRICE
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -10,6 +10,7 @@ import zipfile
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from csv_files import KINDS, made_up, write_made_up
 from csv_reference import reference, text_of
@@ -59,6 +60,7 @@ def test_every_profile_is_tried_here() -> None:
 def test_a_file_opens_compressed_without_being_told_what_it_is(name: str, tmp_path: Path) -> None:
     kind = KINDS[name]
     path = tmp_path / f"{kind.file}.gz"
+    path.parent.mkdir(parents=True, exist_ok=True)
     data = text_of(kind, made_up(name, 20))
     path.write_bytes(gzip.compress(data))
     feed = strand.feeds.open(path)
@@ -379,3 +381,63 @@ def test_a_number_may_stand_for_no_value_in_csv_and_json(sentinel: str, tmp_path
         ticks = strand.feeds.open(tmp_path / name, profile=tmp_path / profile).to_numpy()
         assert ticks["price"].tolist() == [1_500_000_000, strand.UNDEF_PRICE, -2_000_000_000]
         assert ticks["size"].tolist() == [3, 0, 4]
+
+
+LEAN_BAR = "0,1669,1670,1668,1669,203\n"
+LEAN_DAY = "20131007 00:00,22989,22989,22854,22885,245\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "price", "named"),
+    [
+        ("equity/usa/minute/spy/20131007_spy_minute_trade.csv", LEAN_BAR, 166_900_000, ("SPY", "2013-10-07T04")),
+        ("equity/india/minute/spy/20131007_spy_minute_trade.csv", LEAN_BAR, 166_900_000, ("SPY", "2013-10-06T18:30")),
+        ("crypto/gdax/minute/b/20131007_b_minute_trade.csv", LEAN_BAR, 1669 * 10**9, ("B", "2013-10-07T00")),
+        ("future/a/minute/es/20131007_es_minute_trade_2013.csv", LEAN_BAR, 1669 * 10**9, ("ES_2013", "2013-10-07T00")),
+        ("20131007_es_minute_trade_201312.csv", LEAN_BAR, 1669 * 10**9, ("ES_201312", "2013-10-07T00")),
+        ("future/hkfe/daily/hsi_trade_201311.csv", LEAN_DAY, 22989 * 10**9, ("HSI_201311", "2013-10-06T16")),
+        ("index/hkfe/daily/hsi.csv", LEAN_DAY, 22989 * 10**9, ("HSI", "2013-10-06T16")),
+        ("equity/usa/daily/hsi.csv", LEAN_DAY, 2_298_900_000, ("HSI", "2013-10-07T04")),
+        ("daily/hsi.csv", LEAN_DAY, 2_298_900_000, ("HSI", "2013-10-07T04")),
+    ],
+)  # fmt: skip
+def test_leans_folders_say_what_whole_numbers_are_and_whose_time_it_is(
+    path: str, text: str, price: int, named: tuple[str, str], tmp_path: Path
+) -> None:
+    symbol, start = named
+    for packed in (False, True):
+        file = tmp_path / path if not packed else (tmp_path / path).with_suffix(".zip")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if packed:
+            with zipfile.ZipFile(file, "w") as archive:
+                archive.writestr(Path(path).name, text)
+        else:
+            file.write_text(text)
+        with strand.feeds.open(file) as feed:
+            ticks = feed.to_numpy()
+        assert (ticks["price"][0], list(feed.symbols)) == (price, [symbol])
+        assert ticks["ts_event"][0] == np.datetime64(start, "ns").astype(np.int64)
+        if not packed:
+            file.unlink()
+
+
+def test_whole_numbers_outside_of_leans_folders_are_not_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "20131007_spy_minute_trade.csv"
+    path.write_text(LEAN_BAR)
+    with pytest.raises(UnknownFormatError, match=r"could be lean-bars, lean-decimal-bars: .* folders of its source"):
+        CsvFeed(path)
+    for profile, price in (("lean-bars", 166_900_000), ("lean-decimal-bars", 1669 * 10**9)):
+        assert CsvFeed(path, profile=profile).to_numpy()["price"][0] == price
+
+
+def test_a_zone_that_the_path_does_not_say_has_to_be_given(tmp_path: Path) -> None:
+    path = tmp_path / "index" / "usa" / "daily" / "spx.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("20210104 00:00,3764.61,3769.99,3662.71,3700.65,24599\n")
+    with pytest.raises(ConfigurationError, match=r"time_zone: lean-decimal-bars does not know the zone of .*spx\.csv"):
+        CsvFeed(path)
+    with pytest.raises(ConfigurationError, match="time_zone: 'Chicago' is not a time zone"):
+        CsvFeed(path, time_zone="Chicago")
+    feed = CsvFeed(path, time_zone="America/Chicago")
+    assert feed.info.zone == "America/Chicago"
+    assert feed.to_numpy()["ts_event"][0] == np.datetime64("2021-01-04T06", "ns").astype(np.int64)

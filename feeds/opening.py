@@ -101,7 +101,7 @@ def open(  # noqa: A001
         check_new_day(new_day)
     if carry_over and new_day is not None:
         raise ConfigurationError(
-            "carry_over: with new_day= days end, and nothing is carried over: give only one of the two"
+            "carry_over", "with new_day= days end, and nothing is carried over: give only one of the two"
         )
     paths = expand(path_or_paths, options)
     _check_once(paths)
@@ -178,13 +178,13 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
         ConfigurationError: If ``symbols`` is no sequence of names, or a file cannot be read or names none.
     """
     if isinstance(symbols, str):
-        raise ConfigurationError(f"symbols: give a sequence of names, not the one text {symbols!r}")
+        raise ConfigurationError("symbols", f"give a sequence of names, not the one text {symbols!r}")
     if not isinstance(symbols, Iterable):
-        raise ConfigurationError(f"symbols: give a sequence of names, not {symbols!r}")
+        raise ConfigurationError("symbols", f"give a sequence of names, not {symbols!r}")
     names: list[str] = []
     for name in symbols:
         if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"symbols: {name!r} is neither a symbol's name nor a glob of names")
+            raise ConfigurationError("symbols", f"{name!r} is neither a symbol's name nor a glob of names")
         if not name.startswith("@"):
             names.append(name)
             continue
@@ -193,7 +193,7 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
         bare = [_COMMENT.split(line, maxsplit=1)[0].strip() for line in lines]
         found = [line for line in bare if line]
         if not found:
-            raise ConfigurationError(f"symbols: the file {name[1:]} has no names")
+            raise ConfigurationError("symbols", f"the file {name[1:]} has no names")
         names.extend(found)
     return names
 
@@ -209,7 +209,7 @@ def options_with_date(feed_options: FeedOptions | None, date: dt.date | str | No
     if feed_options is None:
         feed_options = {}
     if not isinstance(feed_options, Mapping):
-        raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
+        raise ConfigurationError("feed_options", f"{feed_options!r} is not a dict of options by name")
     check_apart("feed_options", feed_options, _APART if date is None else {*_APART, "date"})
     return feed_options if date is None else {**feed_options, "date": date}
 
@@ -220,7 +220,7 @@ def expand(path_or_paths: Paths, options: Mapping[str, Any]) -> list[str | Path]
     for path in named_paths(path_or_paths):
         paths.extend(_in_folder(path, options) if isinstance(path, Path) and path.is_dir() else [path])
     if not paths:
-        raise ConfigurationError("no file is named")
+        raise ConfigurationError("path_or_paths", "no file is named")
     return paths
 
 
@@ -236,7 +236,7 @@ def _check_once(paths: Sequence[str | Path]) -> None:
         first = named.setdefault(os.path.realpath(path), path)
         if first is not path:
             same = "is named twice" if str(first) == str(path) else f"is the same file as {first}"
-            raise ConfigurationError(f"source: {path} {same}, and all of its ticks would come twice: name it once")
+            raise ConfigurationError("source", f"{path} {same}, and all of its ticks would come twice: name it once")
     _check_copies([path for path in paths if isinstance(path, Path) and path.is_file()])
 
 
@@ -253,7 +253,8 @@ def _check_copies(paths: Sequence[Path]) -> None:
                 first = heads.setdefault(stream.head(_HEAD), path)
             if first is not path:
                 raise ConfigurationError(
-                    f"source: {path} holds what {first} holds, and all of its ticks would come twice: name one of them"
+                    "source",
+                    f"{path} holds what {first} holds, and all of its ticks would come twice: name one of them",
                 )
 
 
@@ -325,8 +326,9 @@ def _check_one_day(paths: Sequence[str | Path]) -> None:
     if len(days) > 1:
         (one, first), (other, second) = list(days.items())[:2]
         raise ConfigurationError(
-            f"date: leave it out, as the names say the days, or give the files of one day: {first} is of {one} and "
-            f"{second} of {other}"
+            "date",
+            f"leave it out, as the names say the days, or give the files of one day: {first} is of {one} and "
+            f"{second} of {other}",
         )
 
 
@@ -344,8 +346,9 @@ def _zone_of_day(option: str, chosen: Sequence[tuple[str | Path, Format]], optio
     if len(zones) > 1:
         (one, first), (other, second) = list(zones.items())[:2]
         raise ConfigurationError(
-            f"{option}: give a time with its date and zone, as 2026-01-05T09:30-05:00: {first} has times of {one} and "
-            f"{second} of {other}, so a time of day could be of either"
+            option,
+            f"give a time with its date and zone, as 2026-01-05T09:30-05:00: {first} has times of {one} and "
+            f"{second} of {other}, so a time of day could be of either",
         )
     return next(iter(zones), NEW_YORK)
 
@@ -366,8 +369,9 @@ def _check_unit(day: dt.date, **moments: int | None) -> None:
     for name, ns in moments.items():
         if day.year >= _OUR_DAYS and ns is not None and ns in _MISREAD_NS:
             raise ConfigurationError(
-                f"{name}: {ns} ns since the epoch is early in 1970, but the file is of {day}: was the time in seconds "
-                "or ms? give ns"
+                name,
+                f"{ns} ns since the epoch is early in 1970, but the file is of {day}: was the time in seconds "
+                "or ms? give ns",
             )
 
 

@@ -79,14 +79,14 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
     for said, text in texts.items():
         option, dot, name = said.partition(".")
         if option in _ELSEWHERE:
-            raise ConfigurationError(f"{said}: give it by --{option.replace('_', '-')}, an option of its own")
+            raise ConfigurationError(said, f"give it by --{option.replace('_', '-')}, an option of its own")
         if option not in kinds:
-            raise ConfigurationError(f"{said}: no reader has such an option; there are {', '.join(sorted(kinds))}")
+            raise ConfigurationError(said, f"no reader has such an option; there are {', '.join(sorted(kinds))}")
         kind = kinds[option]
         mapped = "Mapping[" in kind or "InflateLimits" in kind
         if mapped != bool(dot and name):
             example = f"{option}.NAME=VALUE" if mapped else f"{option}=VALUE"
-            raise ConfigurationError(f"{said}: it is given as {example}")
+            raise ConfigurationError(said, f"it is given as {example}")
         try:
             if option == "columns":
                 _set_column(values.setdefault(option, {}), name, text)
@@ -97,10 +97,10 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
         except ConfigurationError:
             raise
         except KeyError:
-            raise ConfigurationError(f"{said}: give true or false, not {text!r}") from None
+            raise ConfigurationError(said, f"give true or false, not {text!r}") from None
         except ValueError:
             whole = "" if name == "max_ratio" else "whole "
-            raise ConfigurationError(f"{said}: {text!r} is not a {whole}number") from None
+            raise ConfigurationError(said, f"{text!r} is not a {whole}number") from None
     if "limits" in values:
         values["limits"] = _limits(values["limits"])
     return values
@@ -148,7 +148,7 @@ def _set_column(columns: dict[str, Any], said: str, text: str) -> None:
     columns[field] = keys
     key, dot, entry = rest.partition(".")
     if key in keys and isinstance(keys[key], dict) != bool(dot):
-        raise ConfigurationError(f"columns.{field}.{key}: given both as one text and by its entries")
+        raise ConfigurationError(f"columns.{field}.{key}", "given both as one text and by its entries")
     if dot:
         keys.setdefault(key, {})[entry] = text
     else:
@@ -159,5 +159,5 @@ def _limits(given: dict[str, Any]) -> InflateLimits:
     known = [field.name for field in dataclasses.fields(InflateLimits)]
     for name in given:
         if name not in known:
-            raise ConfigurationError(f"limits.{name}: there are {', '.join(known)}")
+            raise ConfigurationError(f"limits.{name}", f"there are {', '.join(known)}")
     return InflateLimits(**given)

@@ -41,7 +41,7 @@ class Selection:
     def __post_init__(self) -> None:
         if self.start_ns is not None and self.end_ns is not None and self.start_ns >= self.end_ns:
             start, end = (str(np.datetime64(ns, "ns")) for ns in (self.start_ns, self.end_ns))
-            raise ConfigurationError(f"start: {start} UTC is not before end: {end} UTC")
+            raise ConfigurationError("start", f"{start} UTC is not before end: {end} UTC")
 
     def __repr__(self) -> str:
         return written(self)

@@ -44,7 +44,7 @@ class Moment(NamedTuple):
             if found := _ISO.fullmatch(text):
                 if found["zone"] is None:
                     raise ConfigurationError(
-                        f"{name}: {text!r} has no time zone: end it in Z or in an offset like -05:00"
+                        name, f"{text!r} has no time zone: end it in Z or in an offset like -05:00"
                     )
                 whole = dt.datetime.fromisoformat(found["whole"] + found["zone"].upper())
                 return cls(
@@ -53,10 +53,11 @@ class Moment(NamedTuple):
         except (ValueError, OverflowError) as error:
             if isinstance(error, ConfigurationError):
                 raise
-            raise ConfigurationError(f"{name}: {text!r} is not a time: {error}") from None
+            raise ConfigurationError(name, f"{text!r} is not a time: {error}") from None
         raise ConfigurationError(
-            f"{name}: {text!r} is not a time: give ns since the epoch, ISO 8601 with a zone (2026-01-05T09:30-05:00) "
-            "or a time of day in the files' zone, New York if they have none (09:30, 09:30:00.5)"
+            name,
+            f"{text!r} is not a time: give ns since the epoch, ISO 8601 with a zone (2026-01-05T09:30-05:00) "
+            "or a time of day in the files' zone, New York if they have none (09:30, 09:30:00.5)",
         )
 
     @property
@@ -70,7 +71,7 @@ class Moment(NamedTuple):
         assert self.of_day is not None
         if date is None:
             raise ConfigurationError(
-                f"{path} does not say its date, which a time of day needs: give date=, or a time with its date"
+                "date", f"{path} does not say its date, which a time of day needs: give date=, or a time with its date"
             )
         midnight_ns(date, zone or NEW_YORK)  # refuses a date before the epoch, and a system without time zones
         hour, minute, second, fraction = self.of_day
@@ -84,5 +85,5 @@ def _nanoseconds(digits: str | None) -> int:
 
 def _in_range(name: str, value: int) -> int:
     if not 0 <= value < 1 << 63:
-        raise ConfigurationError(f"{name}: give ns since the epoch, from 0 to 2^63 - 1 (the year 2262), not {value}")
+        raise ConfigurationError(name, f"give ns since the epoch, from 0 to 2^63 - 1 (the year 2262), not {value}")
     return value

@@ -64,14 +64,14 @@ def as_date(value: dt.date | str) -> dt.date:
         try:
             value = dt.date.fromisoformat(value)
         except (TypeError, ValueError):
-            raise ConfigurationError(f"date: {value!r} is not a date; give it as YYYY-MM-DD") from None
+            raise ConfigurationError("date", f"{value!r} is not a date; give it as YYYY-MM-DD") from None
     if not 1970 <= value.year <= _LAST_YEAR:
         raise _beyond(value)
     return value
 
 
 def _beyond(date: dt.date) -> ConfigurationError:
-    return ConfigurationError(f"date: {date} is not from 1970 to {_LAST_YEAR}, the years that ticks can express")
+    return ConfigurationError("date", f"{date} is not from 1970 to {_LAST_YEAR}, the years that ticks can express")
 
 
 def day_of_ns(time: int, zone: str = NEW_YORK) -> dt.date:
@@ -87,7 +87,7 @@ def midnight_ns(date: dt.date, zone: str = NEW_YORK) -> int:
         midnight = dt.datetime.combine(date, dt.time(), zone_named(zone))
     except ZoneInfoNotFoundError:
         raise ConfigurationError(
-            f"the time zone {zone} is not known on this system: install its time zone database, or  pip install tzdata"
+            "zone", f"{zone} is not known on this system: install its time zone database, or  pip install tzdata"
         ) from None
     seconds = int(midnight.timestamp())
     if seconds < 0:

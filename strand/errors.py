@@ -49,20 +49,24 @@ class ConfigurationError(StrandError, ValueError):
 
     Attributes:
         field: The dotted path of the argument, option or key, such as ``"timeouts.low"``; empty if the error is of none
-            alone. The message begins with it.
+            alone.
         reason: The message without the field.
+        where: The file, handler or set that has the field; empty if the field says it all. The message is where, field
+            and reason, with colons between them.
         others: The errors of other fields that were checked together, in their order.
     """
 
-    def __init__(self, field: Any, reason: Any = None, others: Iterable[ConfigurationError] = ()) -> None:
-        super().__init__(str(field) if reason is None else f"{field}: {reason}")  # of no field: the text alone
-        self.field = "" if reason is None else str(field)
-        self.reason = str(field if reason is None else reason)
+    def __init__(
+        self, field: Any, reason: Any = None, others: Iterable[ConfigurationError] = (), *, where: Any = ""
+    ) -> None:
+        self.field, self.reason = ("", str(field)) if reason is None else (str(field), str(reason))
+        self.where = str(where)
+        super().__init__(": ".join(part for part in (self.where, self.field, self.reason) if part))
         self.others = tuple(others)
 
-    def at(self, field: str) -> ConfigurationError:
-        """Returns the error of the same kind and reason at another field."""
-        return type(self)(field, self.reason)
+    def at(self, field: str, where: Any = None) -> ConfigurationError:
+        """Returns an error of the same reason at another field. ``where``: None keeps its own."""
+        return ConfigurationError(field, self.reason, where=self.where if where is None else where)
 
     def each(self) -> tuple[ConfigurationError, ...]:
         """Returns this error and those of other fields."""
@@ -71,6 +75,10 @@ class ConfigurationError(StrandError, ValueError):
 
 class UnknownOptionError(ConfigurationError, TypeError):
     """A call has no option of that name; the message names the call, and the nearest name that it has."""
+
+    def __init__(self, called: str, option: str, cure: str) -> None:
+        super().__init__(option, cure, where=called)
+        self.args = (f"{called} has no option {option!r}; {cure}",)
 
 
 class MissingExtraError(StrandError, ImportError):

@@ -39,10 +39,12 @@ def choose_cores(workers: int, cores: Sequence[int] | None = None) -> Cores:
     chosen = allowed if cores is None else list(cores)
     missing = sorted(set(chosen) - set(allowed))
     if missing:
-        raise ConfigurationError(f"cores: {missing} cannot be used; this process may use {allowed}")
+        raise ConfigurationError("cores", f"{missing} cannot be used; this process may use {allowed}")
     if len(set(chosen)) < workers + 1:
         if cores is not None:
-            raise ConfigurationError(f"cores: a publisher and {workers} workers need {workers + 1} cores, not {chosen}")
+            raise ConfigurationError(
+                "cores", f"a publisher and {workers} workers need {workers + 1} cores, not {chosen}"
+            )
         return Cores(None, (None,) * workers)
     return Cores(chosen[0], tuple(chosen[1 : workers + 1]))
 

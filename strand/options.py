@@ -353,7 +353,7 @@ def named_options(
                 refuse_unknown(kwargs, known, called)
             for group, names in fields_of.items():
                 if kwargs.get(group) is not None and (both := sorted(names.intersection(kwargs))):
-                    raise ConfigurationError(f"{both[0]}: give it in {group}, or leave {group} out")
+                    raise ConfigurationError(both[0], f"give it in {group}, or leave {group} out")
             return function(*args, **kwargs)
 
         shown = [one for one in own if not one.name.startswith("_")]
@@ -386,7 +386,7 @@ def _refuse_fields(unknown: Iterable[str], called: str, fields_of: Mapping[str, 
         for group, names in fields_of.items():
             if option in names:
                 where = f"{group}=strand.{group.capitalize()}({option}=...)"
-                raise UnknownOptionError(f"{called} has no option {option!r}; give {where}")
+                raise UnknownOptionError(called, option, f"give {where}")
 
 
 def refuse_unknown(given: Collection[str], known: Collection[str], called: str) -> None:
@@ -396,13 +396,13 @@ def refuse_unknown(given: Collection[str], known: Collection[str], called: str) 
         return
     public = sorted(name for name in known if not name.startswith("_"))
     cure = did_you_mean(unknown[0], public) or f"it has {', '.join(public) or 'none'}"
-    raise UnknownOptionError(f"{called} has no option {unknown[0]!r}; {cure}")
+    raise UnknownOptionError(called, unknown[0], cure)
 
 
 def check_apart(name: str, options: Mapping[str, Any], apart: Collection[str]) -> None:
     """Refuses options, given as the argument ``name``, that have arguments of their own. Raises ConfigurationError."""
     for option in options:
         if not isinstance(option, str):
-            raise ConfigurationError(f"{name}: {option!r} is not the name of an option: give text")
+            raise ConfigurationError(name, f"{option!r} is not the name of an option: give text")
         if option in apart:
-            raise ConfigurationError(f"{option}: give it as an argument of its own, and not in {name}")
+            raise ConfigurationError(option, f"give it as an argument of its own, and not in {name}")

@@ -55,14 +55,14 @@ def near_symbol(name: object, names: Iterable[str]) -> str:
 
 def _name(at: int, given: object) -> str:
     if not isinstance(given, str):
-        raise ConfigurationError(f"symbols: {given!r}, at {at}, is not a name: give text")
+        raise ConfigurationError("symbols", f"{given!r}, at {at}, is not a name: give text")
     return check_name(f"symbols: the name at {at}", str(given))
 
 
 def _repeated(names: list[str]) -> ConfigurationError:
     first: dict[str, int] = {}
     name, i = next((name, i) for i, name in enumerate(names) if name and first.setdefault(name, i) != i)
-    return ConfigurationError(f"symbols: {name!r} is given twice, at {first[name]} and {i}")
+    return ConfigurationError("symbols", f"{name!r} is given twice, at {first[name]} and {i}")
 
 
 def _all_plain(names: list[str]) -> bool:
@@ -80,7 +80,7 @@ class SymbolTable(Sequence[str]):
 
     def __init__(self, symbols: int | Sequence[str]) -> None:
         if isinstance(symbols, bool | str):
-            raise ConfigurationError(f"symbols: {symbols!r} is not a number or a sequence of names")
+            raise ConfigurationError("symbols", f"{symbols!r} is not a number or a sequence of names")
         # Of the first indexes: those of the others are not known.
         self._names: list[str] = []
         self._index: dict[str, int] = {}
@@ -92,11 +92,11 @@ class SymbolTable(Sequence[str]):
             self._size = operator.index(symbols)  # type: ignore[arg-type]
         except TypeError:
             if not isinstance(symbols, Sized):
-                raise ConfigurationError(f"symbols: {symbols!r} is not a number or a sequence of names") from None
+                raise ConfigurationError("symbols", f"{symbols!r} is not a number or a sequence of names") from None
             self._size = len(symbols)
             self._take(symbols)
         if not 1 <= self._size < 2**31:
-            raise ConfigurationError(f"symbols: there must be from 1 to {2**31 - 1}, not {self._size}")
+            raise ConfigurationError("symbols", f"there must be from 1 to {2**31 - 1}, not {self._size}")
 
     @classmethod
     def with_capacity(cls, names: Sequence[str], size: int) -> SymbolTable:

@@ -165,7 +165,7 @@ class Flags:
     def __post_init__(self) -> None:
         for name, mask in self.as_dict().items():
             if isinstance(mask, bool) or not isinstance(mask, int) or not 0 <= mask <= 0xFF:
-                raise ConfigurationError(f"flags.{name}: {mask!r} is not a mask of bits from 0 to 255")
+                raise ConfigurationError(f"flags.{name}", f"{mask!r} is not a mask of bits from 0 to 255")
 
     def as_dict(self) -> dict[str, int]:
         """The masks by name."""
@@ -178,7 +178,7 @@ class Flags:
             return given
         names = [field.name for field in fields(cls)]
         if not isinstance(given, Mapping) or not set(given) <= set(names):
-            raise ConfigurationError(f"flags: {given!r}: give a table of masks by name; there are {', '.join(names)}")
+            raise ConfigurationError("flags", f"{given!r}: give a table of masks by name; there are {', '.join(names)}")
         return cls(**given)
 
     @classmethod

@@ -166,5 +166,5 @@ def unit_power(name: str, unit: object) -> int:
         if MIN_UNIT <= power <= _MAX_UNIT:
             return power
     raise ConfigurationError(
-        f"{name}: give a power of ten from 1e{MIN_UNIT} to 1e{_MAX_UNIT} as text, like '0.001'; not {unit!r}"
+        name, f"give a power of ten from 1e{MIN_UNIT} to 1e{_MAX_UNIT} as text, like '0.001'; not {unit!r}"
     )

@@ -82,9 +82,9 @@ class DecodedFeed(BaseFeed):
     ) -> None:
         super().__init__()
         if on_bad_record not in ("raise", "skip"):
-            raise ConfigurationError(f"on_bad_record: {on_bad_record!r} is neither 'raise' nor 'skip'")
+            raise ConfigurationError("on_bad_record", f"{on_bad_record!r} is neither 'raise' nor 'skip'")
         if not is_whole(batch_ticks) or batch_ticks <= 0 or batch_ticks % self.batch_step:
-            raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is not a positive multiple of {self.batch_step}")
+            raise ConfigurationError("batch_ticks", f"{batch_ticks!r} is not a positive multiple of {self.batch_step}")
         self._path = Path(path)
         self._options: dict[str, Any] = {"skip": on_bad_record == "skip"}
         if select:

@@ -152,5 +152,5 @@ def _session(session: str | None) -> bytes | None:
         return None
     is_text = isinstance(session, str) and session.isascii() and session.isprintable()
     if not is_text or not 0 < len(session) <= _SESSION_LETTERS:
-        raise ConfigurationError(f"session: {session!r} is not a session's name: give 1 to 10 printable characters")
+        raise ConfigurationError("session", f"{session!r} is not a session's name: give 1 to 10 printable characters")
     return session.ljust(_SESSION_LETTERS).encode("ascii")

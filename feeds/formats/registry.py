@@ -126,7 +126,7 @@ def format_named(name: str) -> Format:
     for known in formats():
         if known.name == name:
             return known
-    raise ConfigurationError(f"format: {name!r} is not one of {', '.join(known.name for known in formats())}")
+    raise ConfigurationError("format", f"{name!r} is not one of {', '.join(known.name for known in formats())}")
 
 
 def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:

@@ -16,7 +16,7 @@ def ipv4(text: str, field: str) -> str:
     try:
         return str(ipaddress.IPv4Address("127.0.0.1" if text == "localhost" else text))
     except ValueError:
-        raise ConfigurationError(f"{field}: {text!r} is not an IPv4 address such as 127.0.0.1") from None
+        raise ConfigurationError(field, f"{text!r} is not an IPv4 address such as 127.0.0.1") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +48,5 @@ def parse_address(text: str | Address, field: str) -> Address:
         return text
     host, _, port = str(text).rpartition(":")
     if not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
-        raise ConfigurationError(f"{field}: {text!r} is not HOST:PORT with a port from 0 to 65535")
+        raise ConfigurationError(field, f"{text!r} is not HOST:PORT with a port from 0 to 65535")
     return Address(ipv4(host or "127.0.0.1", field), int(port))

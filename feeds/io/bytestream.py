@@ -35,7 +35,7 @@ class InflateLimits:
 
     def __post_init__(self) -> None:
         if not is_number(self.max_ratio) or self.max_ratio <= 0:
-            raise ConfigurationError(f"max_ratio: {self.max_ratio!r} is not a number above 0")
+            raise ConfigurationError("max_ratio", f"{self.max_ratio!r} is not a number above 0")
         whole("max_bytes", self.max_bytes, 1)
         whole("ratio_after_bytes", self.ratio_after_bytes, 0)
 
@@ -50,7 +50,7 @@ class InflateLimits:
             ConfigurationError: If ``limits`` is neither ``InflateLimits`` nor None.
         """
         if limits is not None and not isinstance(limits, cls):
-            raise ConfigurationError(f"limits: give strand.feeds.InflateLimits(max_ratio=...), not {limits!r}")
+            raise ConfigurationError("limits", f"give strand.feeds.InflateLimits(max_ratio=...), not {limits!r}")
         return cls() if limits is None else limits
 
     def excess(self, made: int, read: int) -> str | None:

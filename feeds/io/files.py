@@ -69,10 +69,10 @@ def small_text(path: str | Path, what: str) -> str:
         with Path(path).open("rb") as file:
             data = file.read(_MAX_TEXT + 1)
         if len(data) > _MAX_TEXT:
-            raise ConfigurationError(f"{what}: name a file of text, below 64 MiB: {path} has more")
+            raise ConfigurationError(what, f"name a file of text, below 64 MiB: {path} has more")
         return data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{what}: {path} cannot be read: {error}") from error
+        raise ConfigurationError(what, f"{path} cannot be read: {error}") from error
 
 
 class PieceReader:
@@ -128,9 +128,9 @@ def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
         named = path_or_paths
     for name in named:
         if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
-            raise ConfigurationError(f"source: {name!r} is not a path: give text or a pathlib.Path")
+            raise ConfigurationError("source", f"{name!r} is not a path: give text or a pathlib.Path")
         if "\0" in text:
-            raise ConfigurationError(f"source: {name!r} is not a path: it holds a NUL")
+            raise ConfigurationError("source", f"{name!r} is not a path: it holds a NUL")
         path = Path(text)
         if text == STANDARD_INPUT:
             yield text
@@ -157,9 +157,9 @@ def files_in(folder: Path, *, empty: bool = False) -> list[Path]:
 def check_folder(option: str, path: Path) -> None:
     """Raises ConfigurationError, before anything has run, where a file's folder is not there or takes no file."""
     if not path.parent.is_dir():
-        raise ConfigurationError(f"{option}: there is no folder {path.parent}")
+        raise ConfigurationError(option, f"there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise ConfigurationError(f"{option}: no file may be written in {path.parent}: name another folder")
+        raise ConfigurationError(option, f"no file may be written in {path.parent}: name another folder")
 
 
 def _is_there(path: Path) -> bool:

@@ -42,10 +42,10 @@ def receiving_socket(address: Address, group: str | None, interface: str | None,
     if group is None and address.is_multicast:
         group = address.host
     if group is not None and not Address(ipv4(group, "group"), 0).is_multicast:
-        raise ConfigurationError(f"group: {group!r} is not a multicast address (224.0.0.0 to 239.255.255.255)")
+        raise ConfigurationError("group", f"{group!r} is not a multicast address (224.0.0.0 to 239.255.255.255)")
     if group is None and interface is not None:
         raise ConfigurationError(
-            "interface: it is for a multicast group, and no group is given: give group=, or leave it out"
+            "interface", "it is for a multicast group, and no group is given: give group=, or leave it out"
         )
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
         try:
@@ -84,7 +84,7 @@ _BATCH_TICKS: Final = OUT_BYTES // (2 + 12) + 1
 
 def _positive(name: str, value: float | None, *, zero: bool = False) -> None:
     if value is not None and not (value >= 0 if zero else value > 0):
-        raise ConfigurationError(f"{name}: {value!r} must be {'0 or more' if zero else 'above 0'}")
+        raise ConfigurationError(name, f"{value!r} must be {'0 or more' if zero else 'above 0'}")
 
 
 class MoldFeed(BaseFeed):
@@ -153,7 +153,7 @@ class MoldFeed(BaseFeed):
             ("on_bad_record", on_bad_record, ("raise", "skip")),
         ):
             if value not in allowed:
-                raise ConfigurationError(f"{name}: {value!r} is neither {allowed[0]!r} nor {allowed[1]!r}")
+                raise ConfigurationError(name, f"{value!r} is neither {allowed[0]!r} nor {allowed[1]!r}")
         for name, number in (
             ("first_sequence", first_sequence), ("receive_bytes", receive_bytes), ("max_messages", max_messages),
             ("max_seconds", max_seconds), ("idle_timeout_s", idle_timeout_s), ("request_after_s", request_after_s),
@@ -161,18 +161,18 @@ class MoldFeed(BaseFeed):
             _positive(name, number)
         _positive("gap_timeout_s", gap_timeout_s, zero=True)
         if not isinstance(jump_window, int) or not 0 < jump_window <= MAX_SEQUENCE:
-            raise ConfigurationError(f"jump_window: {jump_window!r} must be a number of messages from 1 to 2**40 - 1")
+            raise ConfigurationError("jump_window", f"{jump_window!r} must be a number of messages from 1 to 2**40 - 1")
         if first_sequence is not None and first_sequence > MAX_SEQUENCE:
             raise ConfigurationError(
-                f"first_sequence: {first_sequence!r} is above 2**40 - 1, the most that a tick can hold"
+                "first_sequence", f"{first_sequence!r} is above 2**40 - 1, the most that a tick can hold"
             )
         if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
-            raise ConfigurationError(f"session: {session!r} is not of 1 to 10 characters")
+            raise ConfigurationError("session", f"{session!r} is not of 1 to 10 characters")
         if not 1 <= len(line) <= 2:
-            raise ConfigurationError(f"line: {len(line)} of them: give one, or two, A and B of the same session")
+            raise ConfigurationError("line", f"{len(line)} of them: give one, or two, A and B of the same session")
         lines = [parse_address(each, "line") for each in line]
         if isinstance(group, str) or len(group) > len(lines):
-            raise ConfigurationError(f"group: give a sequence of one for each line, and not {group!r}")
+            raise ConfigurationError("group", f"give a sequence of one for each line, and not {group!r}")
 
         if record is not None:
             check_outputs([("record", record), ("record", times_path(record))])

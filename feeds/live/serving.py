@@ -41,7 +41,7 @@ class Faults:
     def __post_init__(self) -> None:
         for name in ("loss", "reorder", "duplicate"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ConfigurationError(f"{name}: {getattr(self, name)!r} is not a share from 0 to 1")
+                raise ConfigurationError(name, f"{getattr(self, name)!r} is not a share from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +86,16 @@ class ServeOptions:
             ("end_repeats", 1, 10), ("end_pause_s", 0, 10), ("linger_s", 0, 3600),
         ):  # fmt: skip
             if not low <= getattr(self, name) <= high:
-                raise ConfigurationError(f"{name}: {getattr(self, name)!r} is not from {low:g} to {high:g}")
+                raise ConfigurationError(name, f"{getattr(self, name)!r} is not from {low:g} to {high:g}")
         if not self.session.isascii() or not 0 < len(self.session) <= 10:
-            raise ConfigurationError(f"session: {self.session!r} is not of 1 to 10 ASCII characters")
+            raise ConfigurationError("session", f"{self.session!r} is not of 1 to 10 ASCII characters")
         if not 1 <= len(self.lines) <= 2:
-            raise ConfigurationError(f"line: {len(self.lines)} of them: give one, or two, A and B")
+            raise ConfigurationError("line", f"{len(self.lines)} of them: give one, or two, A and B")
         for address in self.lines:
             if address.port == 0:
-                raise ConfigurationError(f"line: {address} has no port to send to")
+                raise ConfigurationError("line", f"{address} has no port to send to")
             if not (address.is_loopback or self.allow_remote):
-                raise ConfigurationError(f"line: {address} is not on this machine; allow_remote permits that")
+                raise ConfigurationError("line", f"{address} is not on this machine; allow_remote permits that")
 
     @property
     def lines(self) -> list[Address]:
@@ -193,7 +193,7 @@ def _sender(stack: contextlib.ExitStack, options: ServeOptions) -> Sender:
     if options.rerequest is not None:
         server = parse_address(options.rerequest, "rerequest")
         if not (server.is_loopback or options.allow_remote):
-            raise ConfigurationError(f"rerequest: {server} is not on this machine only; allow_remote permits that")
+            raise ConfigurationError("rerequest", f"{server} is not on this machine only; allow_remote permits that")
         sock = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC))
         try:
             sock.bind((server.host, server.port))

@@ -39,7 +39,7 @@ def _without_secrets(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise ConfigurationError(f"url: it is not a URL: {error}") from error
+        raise ConfigurationError("url", f"it is not a URL: {error}") from error
     scheme = f"{parts.scheme}://" if parts.scheme else ""
     return f"{scheme}{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -114,19 +114,19 @@ class WebSocketFeed(BaseFeed):
     ) -> None:
         super().__init__()
         if not url.startswith(("ws://", "wss://")):
-            raise ConfigurationError(f"url: {_without_secrets(url)!r} does not begin with ws:// or wss://")
+            raise ConfigurationError("url", f"{_without_secrets(url)!r} does not begin with ws:// or wss://")
         try:
             port = urlsplit(url).port
         except ValueError:
             port = 0
         if port == 0:
-            raise ConfigurationError(f"url: give a port from 1 to 65535: {_without_secrets(url)!r}")
+            raise ConfigurationError("url", f"give a port from 1 to 65535: {_without_secrets(url)!r}")
         if on_bad_record not in ("raise", "skip"):
-            raise ConfigurationError(f"on_bad_record: {on_bad_record!r} is neither 'raise' nor 'skip'")
+            raise ConfigurationError("on_bad_record", f"{on_bad_record!r} is neither 'raise' nor 'skip'")
         if isinstance(subscribe, str | bytes | Mapping):
-            raise ConfigurationError(f"subscribe: give a sequence of messages, not the one {subscribe!r}")
+            raise ConfigurationError("subscribe", f"give a sequence of messages, not the one {subscribe!r}")
         if reconnect is not None and reconnect < 0:
-            raise ConfigurationError(f"reconnect: {reconnect!r} must be 0 or more")
+            raise ConfigurationError("reconnect", f"{reconnect!r} must be 0 or more")
         for name, number in (
             ("reconnect_min_s", reconnect_min_s), ("reconnect_max_s", reconnect_max_s), ("silence_s", silence_s),
             ("open_timeout_s", open_timeout_s), ("max_message_bytes", max_message_bytes), ("batch_ticks", batch_ticks),
@@ -134,9 +134,9 @@ class WebSocketFeed(BaseFeed):
             ("idle_timeout_s", idle_timeout_s),
         ):  # fmt: skip
             if number is not None and not number > 0:
-                raise ConfigurationError(f"{name}: {number!r} must be above 0")
+                raise ConfigurationError(name, f"{number!r} must be above 0")
         if len(symbols) > max_symbols:
-            raise ConfigurationError(f"symbols: {len(symbols):,} of them, and max_symbols is {max_symbols:,}")
+            raise ConfigurationError("symbols", f"{len(symbols):,} of them, and max_symbols is {max_symbols:,}")
         try:
             import websockets.exceptions
             import websockets.sync.client

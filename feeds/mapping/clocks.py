@@ -68,7 +68,7 @@ def pattern_of(text: str, where: str) -> Pattern:
     said = [found[1] for found in _DIRECTIVE.finditer(whole)]
     for letter in said:
         if not letter or letter not in _KNOWN:
-            raise ConfigurationError(f"{where}: %{letter} is not one of {', '.join('%' + each for each in _KNOWN)}")
+            raise ConfigurationError(where, f"%{letter} is not one of {', '.join('%' + each for each in _KNOWN)}")
     said = [letter for letter in said if letter != "%"]
     found = set(said)
     has_date = bool(found & set(_DATE))
@@ -94,7 +94,7 @@ def pattern_of(text: str, where: str) -> Pattern:
     elif not text.isascii():
         problem = "has letters beyond ASCII"
     if problem:
-        raise ConfigurationError(f"{where}: {text!r} {problem}")
+        raise ConfigurationError(where, f"{text!r} {problem}")
     return Pattern(whole.encode(), has_date, "z" in found)
 
 

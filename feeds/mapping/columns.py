@@ -84,9 +84,9 @@ def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading)
     """The rule of a table of keys; units that it does not give are those of all columns."""
     keys = dict(given)
     if field in TIMES and "empty" in keys:
-        raise ConfigurationError(f"{where}.empty: leave it out: every row has to have its time")
+        raise ConfigurationError(f"{where}.empty", "leave it out: every row has to have its time")
     if "otherwise" in keys and "map" not in keys:
-        raise ConfigurationError(f"{where}.otherwise: give map too: it is for what map does not list")
+        raise ConfigurationError(f"{where}.otherwise", "give map too: it is for what map does not list")
     if "constant" in keys:
         keys["constant"] = _as_of_a_column(field, keys["constant"])
     is_text = field in TIMES and (keys.get("unit") == "stamp" or "format" in keys)
@@ -97,15 +97,15 @@ def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading)
         keys["unit"] = f"1e{reading.price_power}"
     rule = field_rule(field, keys, where, reading.size_power, NOT_HERE)
     if "clock" in rule.unit and rule.format is not None:
-        raise ConfigurationError(f"{where}.format: is a clock without its date: join the two columns in the table")
+        raise ConfigurationError(f"{where}.format", "is a clock without its date: join the two columns in the table")
     if any(unit not in (*NS_IN, "stamp") for unit in rule.unit) or len(rule.unit) > 1:
         raise ConfigurationError(
-            f"{where}.unit: give one of {', '.join(NS_IN)} for times that are whole numbers, or 'stamp' for text"
+            f"{where}.unit", f"give one of {', '.join(NS_IN)} for times that are whole numbers, or 'stamp' for text"
         )
     if bare:
         if isinstance(rule.constant, int) and 0 < rule.constant < ONLY_NS:
             cure = said_unit(rule.constant, "time_unit='UNIT'")
-            raise ConfigurationError(f"{where}: {cure}")
+            raise ConfigurationError(where, f"{cure}")
         rule = replace(rule, unit=())
     if reading.own and field in PRICES and "unit" not in keys:  # as where a column alone is named
         rule = replace(rule, whole_power=-PRICE_POWER)
@@ -119,14 +119,14 @@ def constant_rules(
     found: dict[str, FieldRule] = {}
     for field, value in constants.items():
         if columns.get(field) is not None:
-            raise ConfigurationError(f"{field}: given both in columns and in constants")
+            raise ConfigurationError(field, "given both in columns and in constants")
         if field not in FIELDS or field == "instrument_id":
-            raise ConfigurationError(f"constants: {field!r} is not a field that can have one value for all rows")
+            raise ConfigurationError("constants", f"{field!r} is not a field that can have one value for all rows")
         text = value.decode("latin-1") if isinstance(value, bytes) else value
         try:
             found[field] = _rule_of(field, {"constant": text}, f"constants.{field}", reading)
         except ConfigurationError as error:
-            raise ConfigurationError(str(error).replace(".constant:", ":", 1)) from None
+            raise error.at(error.field.removesuffix(".constant")) from None
     return found
 
 
@@ -139,23 +139,25 @@ def chosen_columns(
     rules: dict[str, FieldRule] = {}
     for field, given in columns.items():
         if field not in fields:
-            raise ConfigurationError(f"columns: there is no field {field!r}; there are {', '.join(fields)}")
+            raise ConfigurationError("columns", f"there is no field {field!r}; there are {', '.join(fields)}")
         if field == "price" and given is not None and columns.get("ask_price") is not None:
-            raise ConfigurationError("columns.price: with ask_price, give it as bid_price")
+            raise ConfigurationError("columns.price", "with ask_price, give it as bid_price")
         if not isinstance(given, str | Mapping | None):
-            raise ConfigurationError(f"columns.{field}: give a column's name, a table of keys or None, not {given!r}")
+            raise ConfigurationError(
+                f"columns.{field}", f"give a column's name, a table of keys or None, not {given!r}"
+            )
         place = _BID.get(field, field)
         wanted: Sequence[str] = (given,) if isinstance(given, str) else ()
         if isinstance(given, Mapping):
             if field in ("symbol", "instrument_id"):
-                raise ConfigurationError(f"columns.{field}: give the name of a column, not {given!r}")
+                raise ConfigurationError(f"columns.{field}", f"give the name of a column, not {given!r}")
             rules[place] = _rule_of(field, given, f"columns.{field}", reading)
             wanted = rules[place].columns
         there = next((name for name in wanted if name in names), None)
         if wanted and there is None and not (place in rules and rules[place].optional):
             raise ConfigurationError(
-                f"columns: there is no column {' or '.join(map(repr, wanted))} for {field}; there are "
-                f"{', '.join(names)}"
+                "columns",
+                f"there is no column {' or '.join(map(repr, wanted))} for {field}; there are {', '.join(names)}",
             )
         found[place] = there
     return found, rules
@@ -260,21 +262,22 @@ class Columns:
         self.is_quote = "ask_price" in self.of
         self._check_alike(names, chosen)
         if "bid_price" in columns and not self.is_quote:
-            raise ConfigurationError("columns.bid_price: name ask_price too: a quote has both")
+            raise ConfigurationError("columns.bid_price", "name ask_price too: a quote has both")
         if self.is_quote and chosen.get("side") is not None and "kind" not in chosen and "kind" not in self.constants:
-            raise ConfigurationError("columns.side: leave it out: a quote has both sides")
+            raise ConfigurationError("columns.side", "leave it out: a quote has both sides")
         clash = {"order_id": "ask_price", "ref_id": "ask_size"}
         for field, other in clash.items():
             if field in self.of and other in self.of:
                 if field in chosen and other in chosen:
                     raise ConfigurationError(
-                        f"columns: {field} and {other} share one place in a tick: give only one of them"
+                        "columns", f"{field} and {other} share one place in a tick: give only one of them"
                     )
                 del self.of[field if other in chosen or field not in chosen else other]
             if field in self.constants and other in self.of:
                 raise ConfigurationError(
-                    f"constants: {field} shares its place in a tick with {other}, which column {self.of[other]!r} "
-                    f"holds; leave the constant out, or the column by columns={{{other!r}: None}}"
+                    "constants",
+                    f"{field} shares its place in a tick with {other}, which column {self.of[other]!r} "
+                    f"holds; leave the constant out, or the column by columns={{{other!r}: None}}",
                 )
 
         blank = zeros(1)
@@ -301,7 +304,8 @@ class Columns:
             if field not in chosen and len(alike) > 1:
                 key = self._called(field)
                 raise ConfigurationError(
-                    f"columns.{key}: say which one it is, {' or '.join(map(repr, alike))}, by columns={{{key!r}: NAME}}"
+                    f"columns.{key}",
+                    f"say which one it is, {' or '.join(map(repr, alike))}, by columns={{{key!r}: NAME}}",
                 )
 
     @property

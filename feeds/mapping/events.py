@@ -25,8 +25,9 @@ def event_fields(names: Sequence[str], where: str) -> tuple[str, ...]:
     for name in names:
         if name not in FIELDS or name == "flags":
             raise ConfigurationError(
-                f"{where}: give tick, row, or fields of a tick that rows of one message have in common, as ts_recv or "
-                f"sequence, not {name!r}"
+                where,
+                "give tick, row, or fields of a tick that rows of one message have in common, as ts_recv or "
+                f"sequence, not {name!r}",
             )
     return tuple(names)
 

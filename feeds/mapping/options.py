@@ -10,7 +10,7 @@ import msgspec
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
 from strand.feeds.mapping.events import LAST, event_fields, free_bit
-from strand.feeds.mapping.rules import names_of, told
+from strand.feeds.mapping.rules import checked, names_of
 
 __all__ = ["MEND", "Options", "check_options"]
 
@@ -53,10 +53,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if names in ((), ("tick",), ("row",)):
             return (), flags
         if known or flags.last:
-            raise ConfigurationError("event: leave it out: the flags say where an event ends already")
+            raise ConfigurationError("event", "leave it out: the flags say where an event ends already")
         fields = event_fields(names, "event")
         if not (last := free_bit(LAST, flags)):
-            raise ConfigurationError("event: no bit of the flags is free: leave the column of flags out")
+            raise ConfigurationError("event", "no bit of the flags is free: leave the column of flags out")
         return fields, replace(flags, last=last)
 
     @property
@@ -70,9 +70,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_options(**given: Any) -> Options:
     """The options; None stands for one that is left out. Raises ConfigurationError, which names the option."""
-    try:
-        said = msgspec.convert({name: value for name, value in given.items() if value is not None}, Options)
-        _ = said.masks
-        return said
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(told(Options, given, str(error), "")) from None
+    said = checked(Options, {name: value for name, value in given.items() if value is not None}, "")
+    _ = said.masks
+    return said

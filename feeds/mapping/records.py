@@ -74,7 +74,7 @@ class RecordColumns:
     ) -> None:
         if columns.get("symbol") is not None:
             raise ConfigurationError(
-                "columns.symbol: records have a symbol's index, not its name: give columns.instrument_id"
+                "columns.symbol", "records have a symbol's index, not its name: give columns.instrument_id"
             )
         names = list(dtype.names or ())
         self._columns = Columns(names, {**columns, "symbol": None}, constants, reading)
@@ -83,7 +83,7 @@ class RecordColumns:
         self.has_keys = "instrument_id" in self._columns.of
         if not self._columns.has_time:
             raise ConfigurationError(
-                f"columns: say which column holds times by columns={{'ts_event': NAME}}; there are {', '.join(names)}"
+                "columns", f"say which column holds times by columns={{'ts_event': NAME}}; there are {', '.join(names)}"
             )
         self.ticks(np.zeros(0, dtype), 0)  # a type that no value of a field can have is told at once
 
@@ -169,7 +169,7 @@ class ArrayColumns:
 
     def _of(self, dtype: np.dtype[Any]) -> RecordColumns:
         if dtype.names is None:
-            raise ConfigurationError(f"columns: give an array with fields: {dtype} has none")
+            raise ConfigurationError("columns", f"give an array with fields: {dtype} has none")
         there = Columns(dtype.names, {**self._columns, "symbol": None}, self._constants, self._reading)
         constants = dict(self._constants)
         if not there.has_time:
@@ -177,7 +177,8 @@ class ArrayColumns:
         made = RecordColumns(dtype, self._columns, constants, self._reading)
         if not made.has_keys:
             raise ConfigurationError(
-                "columns: name the field that holds the symbol's index, as {'instrument_id': ...}; there are "
-                f"{', '.join(dtype.names)}"
+                "columns",
+                "name the field that holds the symbol's index, as {'instrument_id': ...}; there are "
+                f"{', '.join(dtype.names)}",
             )
         return made

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Final, Literal, TypeVar, get_args, get_type_hints
+from types import UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -33,14 +33,14 @@ from strand.zones import ZoneInfoNotFoundError, zone_named
 
 __all__ = [
     "FieldRule", "Plus", "SymbolKeys", "TimeKeys", "checked", "checked_zone", "completed", "field_rule", "field_rules",
-    "flags_of", "names_of", "text_of", "told",
+    "flags_of", "names_of", "text_of",
 ]  # fmt: skip
 
 T = TypeVar("T")
 Unit = Literal["s", "ms", "us", "ns", "auto", "clock", "stamp"]
 Names = str | list[str]
-_WORDS: Final = {
-    "str": "text", "int": "a whole number", "bool": "true or false", "array": "a list", "object": "a table",
+_WORDS: Final[Mapping[type, str]] = {
+    str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table",
 }  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def checked_zone(where: str, zone: str) -> str:
         zone_named(zone)
     except (ZoneInfoNotFoundError, TypeError, AttributeError, ValueError, OSError):
         raise ConfigurationError(
-            f"{where}: {zone!r} is not a time zone that this system knows: give one like America/New_York"
+            where, f"{zone!r} is not a time zone that this system knows: give one like America/New_York"
         ) from None
     return zone
 
@@ -133,7 +133,7 @@ class TimeKeys(msgspec.Struct, frozen=True):
             return None
         found = pattern_of(self.date_format, f"{where}.date_format")
         if not self.date_column or not found.has_date or b"H" in found.text or b"I" in found.text:
-            raise ConfigurationError(f"{where}.date_format: is the form of a date alone, in date_column")
+            raise ConfigurationError(f"{where}.date_format", "is the form of a date alone, in date_column")
         return found
 
 
@@ -207,46 +207,42 @@ def checked(kind: type[T], given: Any, where: str, *, but: Collection[str] = ())
     """
     known = [key for key in kind.__struct_fields__ if key not in but]  # type: ignore[attr-defined]
     if not isinstance(given, Mapping):
-        raise ConfigurationError(f"{where}: give a table, not {given!r}")
+        raise ConfigurationError(where, f"give a table, not {given!r}")
     for key in given:
         if key not in known:
-            raise ConfigurationError(f"{where}.{key}: is not a key here; there are {', '.join(known)}")
+            raise ConfigurationError(f"{where}.{key}", f"is not a key here; there are {', '.join(known)}")
+    for key, value in given.items():
+        _check(get_type_hints(kind)[key], value, f"{where}.{key}" if where else key)
+    if lacking := [each.name for each in msgspec.structs.fields(kind) if each.required and each.name not in given]:
+        raise ConfigurationError(f"{where}.{lacking[0]}" if where else lacking[0], "is needed")
+    return msgspec.convert(dict(given), kind)
+
+
+def _check(hint: Any, value: Any, place: str) -> None:
+    """Raises ConfigurationError, which names the part that is at fault, for a value that is not of a type."""
     try:
-        return msgspec.convert(dict(given), kind)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(told(kind, given, str(error), where)) from None
+        msgspec.convert(value, hint)
+    except msgspec.ValidationError:
+        for kind in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+            if get_origin(kind) is dict and isinstance(value, Mapping):
+                for key, each in value.items():
+                    if not isinstance(key, str):
+                        raise ConfigurationError(place, f"give names that are text, not {key!r}") from None
+                    _check(get_args(kind)[1], each, f"{place}.{key}")
+            if get_origin(kind) is list and isinstance(value, list | tuple):
+                for at, each in enumerate(value, 1):
+                    _check(get_args(kind)[0], each, f"{place}[{at}]")
+        raise ConfigurationError(place, f"give {' or '.join(_words(hint))}, not {value!r}") from None
 
 
-def told(kind: type[Any], given: Mapping[str, Any], error: str, where: str) -> str:
-    """The error of msgspec in this project's words: the key, its allowed values, and its value. ``where``: the name of
-    ``given``."""
-    steps = re.findall(r"\.(\w+)|\[(\d+)\]", error.rpartition("`$")[2])
-    value: Any = given
-    for name, index in steps:
-        value = value[name] if name else (value[int(index)] if isinstance(value, Sequence) else value)
-    place = "".join(f".{name}" if name else f"[{int(index) + 1}]" for name, index in steps)
-    where, place = (where, place) if where else ("", place.removeprefix("."))
-    if " - at `key`" in error and isinstance(value, Mapping):
-        key = next(key for key in value if not isinstance(key, str))
-        return f"{where}{place}: give names that are text, not {key!r}"
-    if "[...]" in error and isinstance(value, Mapping):
-        place, value = next(
-            ((f"{place}.{key}", each) for key, each in value.items() if not isinstance(each, str)), ("", value)
-        )
-    choices = _choices(get_type_hints(kind).get(steps[0][0])) if steps else []
-    if choices:
-        return f"{where}{place}: give {' or '.join(map(repr, choices))}, not {value!r}"
-    if expected := re.match(r"Expected `([^`]*)`", error):
-        words = [_WORDS.get(word, word) for word in expected[1].split(" | ") if word != "null"]
-        return f"{where}{place}: give {' or '.join(words)}, not {value!r}"
-    return f"{where}{place}: {value!r}: {error.partition(' - at')[0]}"
-
-
-def _choices(annotation: Any) -> list[str]:
-    found: list[str] = []
-    for each in get_args(annotation):
-        found += [each] if isinstance(each, str) else _choices(each)
-    return list(dict.fromkeys(found))
+def _words(hint: Any) -> list[str]:
+    """The values of a type, in words."""
+    if isinstance(hint, str):
+        return [repr(hint)]
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType, Literal) or (kind is list and get_origin(parts[0]) is Literal):
+        return list(dict.fromkeys(word for part in parts for word in _words(part)))
+    return [_WORDS[kind]] if kind in _WORDS else []
 
 
 def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[str] = ()) -> tuple[FieldRule, ...]:
@@ -256,20 +252,20 @@ def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[
     Raises ConfigurationError, which names the key.
     """
     if not isinstance(given, Mapping):
-        raise ConfigurationError(f"{where}: give a table, not {given!r}")
+        raise ConfigurationError(where, f"give a table, not {given!r}")
     for name in given:
         if name not in _KEYS:
-            raise ConfigurationError(f"{where}.{name}: is not a field of a tick; there are {', '.join(_KEYS)}")
+            raise ConfigurationError(f"{where}.{name}", f"is not a field of a tick; there are {', '.join(_KEYS)}")
     rules = tuple(field_rule(name, keys, f"{where}.{name}", size_power, but) for name, keys in given.items())
     quote = given.keys() & PLACES.keys()
     whole = quote in ({"bid_price", "ask_price"}, PLACES.keys())
     if quote and (not whole or given.keys() & {"price", "size", "side", "order_id", "ref_id"}):
         raise ConfigurationError(
-            f"{where}: a quote has bid_price and ask_price, both sizes or neither, and no price, size, side or ids"
+            where, "a quote has bid_price and ask_price, both sizes or neither, and no price, size, side or ids"
         )
     for rule in rules:
         if rule.signed and (rule.field != "size" or "side" in given):
-            raise ConfigurationError(f"{where}.{rule.field}.signed: is for size, and only where no side is given")
+            raise ConfigurationError(f"{where}.{rule.field}.signed", "is for size, and only where no side is given")
     return rules
 
 
@@ -291,7 +287,7 @@ def flags_of(rules: Iterable[FieldRule], ticks: TicksAre | None, given: Mapping[
         try:
             return Flags.of(given)
         except ConfigurationError as error:
-            raise ConfigurationError(f"{where}{error}") from None
+            raise error.at(f"{where}.{error.field}") from None
     ours = [rule for rule in rules if rule.field == "flags"]
     raw = any(rule.columns and not rule.map for rule in ours)
     return usual_flags(ticks, "raw" if raw else "made" if ours else "never")
@@ -324,25 +320,25 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
     sources = ["column", "constant", *(key for key in ("later_of", "earlier_of") if key in keys.__struct_fields__)]
     sources = [key for key in sources if key not in but]
     if (bool(columns), keys.constant is not None, bool(told["later_of"]), bool(told["earlier_of"])).count(True) != 1:
-        raise ConfigurationError(f"{where}: give exactly one of {', '.join(sources)}")
+        raise ConfigurationError(where, f"give exactly one of {', '.join(sources)}")
     if pair and (len(pair) != 2 or not all(pair)):
-        raise ConfigurationError(f"{where}.later_of: give two columns, not {pair!r}")
+        raise ConfigurationError(f"{where}.later_of", f"give two columns, not {pair!r}")
     units: tuple[str, ...] = ()
     power = whole_power = since = digits = pattern = None
     if isinstance(keys, _TimeKeys):
         units, since, digits = names_of(keys.unit), keys.since, keys.digits
         if keys.format is not None:
             if keys.digits:
-                raise ConfigurationError(f"{where}.digits: leave it out: format says all of the form")
+                raise ConfigurationError(f"{where}.digits", "leave it out: format says all of the form")
             pattern = pattern_of(keys.format, f"{where}.format")
             form = "stamp" if pattern.has_date else "clock"
             if units not in ((), (form,)):
-                raise ConfigurationError(f"{where}.unit: give {form!r} or leave it out: format says a {form}")
+                raise ConfigurationError(f"{where}.unit", f"give {form!r} or leave it out: format says a {form}")
             units = (form,)
         if columns and not units:
-            raise ConfigurationError(f"{where}.unit: is needed: one of {', '.join(get_args(Unit))}")
+            raise ConfigurationError(f"{where}.unit", f"is needed: one of {', '.join(get_args(Unit))}")
         if not 0 <= digits <= 9:
-            raise ConfigurationError(f"{where}.digits: give 0 to 9, not {digits}")
+            raise ConfigurationError(f"{where}.digits", f"give 0 to 9, not {digits}")
     elif told["unit"] is not None:
         power, whole_power = _powers(told["unit"], f"{where}.unit")
     map_ = told["map"] or {}
@@ -359,7 +355,7 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
         try:
             return None if given is None else convert(given)
         except BadRecord as error:
-            raise ConfigurationError(f"{where}.{key}: {error}") from None
+            raise ConfigurationError(f"{where}.{key}", f"{error}") from None
 
     return FieldRule(
         name,
@@ -391,7 +387,7 @@ def _powers(given: Any, where: str) -> tuple[int, int | None]:
     if not isinstance(given, list):
         return unit_power(where, given), None
     if len(given) != 2:
-        raise ConfigurationError(f"{where}: give one unit, or two (of decimals, of whole numbers), not {given!r}")
+        raise ConfigurationError(where, f"give one unit, or two (of decimals, of whole numbers), not {given!r}")
     return unit_power(where, given[0]), unit_power(where, given[1])
 
 
@@ -399,9 +395,9 @@ def _plus(given: Any, where: str) -> Plus | None:
     if given is None:
         return None
     if "column" not in given:
-        raise ConfigurationError(f"{where}.column: is needed: what is added to the time")
+        raise ConfigurationError(f"{where}.column", "is needed: what is added to the time")
     keys = checked(_PlusKeys, given, where)
     for text, seconds in keys.seconds.items():
         if not 0 <= seconds <= 86_400:
-            raise ConfigurationError(f"{where}.seconds.{text}: give 0 to 86400, not {seconds}")
+            raise ConfigurationError(f"{where}.seconds.{text}", f"give 0 to 86400, not {seconds}")
     return Plus(names_of(keys.column), tuple((text, seconds * 10**9) for text, seconds in keys.seconds.items()))

@@ -34,7 +34,9 @@ _CLOSING_PROFILES: Final = frozenset(("lobster",))
 def check_new_day(value: str | None) -> None:
     """Raises ConfigurationError for what is no ``new_day``."""
     if value not in (None, "file"):
-        raise ConfigurationError(f"new_day: {value!r} is neither 'file' nor, for what is opened, 'date' or 'date ZONE'")
+        raise ConfigurationError(
+            "new_day", f"{value!r} is neither 'file' nor, for what is opened, 'date' or 'date ZONE'"
+        )
 
 
 def days_of(infos: Sequence[FeedInfo], new_day: str | None) -> Boundaries | None:
@@ -172,7 +174,7 @@ def zone_of(new_day: str | None) -> ZoneInfo | None:
         return zone_named(name.strip() or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ConfigurationError(
-            f"new_day: {name!r} is not a time zone that this system knows: give one like 'date America/New_York'"
+            "new_day", f"{name!r} is not a time zone that this system knows: give one like 'date America/New_York'"
         ) from None
 
 

@@ -181,7 +181,7 @@ def _ending(feed: Feed) -> str:
     venue = feed.info.venue
     if not venue:
         raise ConfigurationError(
-            f"venue_in_name: {feed.info.path} does not say its venue: merge without venues in the names"
+            "venue_in_name", f"{feed.info.path} does not say its venue: merge without venues in the names"
         )
     return f".{venue}"
 
@@ -232,20 +232,20 @@ class MergedFeed(BaseFeed):
         super().__init__()
         self._feeds = tuple(feeds)
         if not self._feeds:
-            raise ConfigurationError("feeds: give at least one feed")
+            raise ConfigurationError("feeds", "give at least one feed")
         if len({id(feed) for feed in self._feeds}) < len(self._feeds):
             raise ConfigurationError(
-                "feeds: one is given twice, and a feed can be read only once at a time: open it twice"
+                "feeds", "one is given twice, and a feed can be read only once at a time: open it twice"
             )
         _check_days([feed.info for feed in self._feeds])
         if on_disorder not in DISORDER:
-            raise ConfigurationError(f"on_disorder: {on_disorder!r} is not one of {', '.join(map(repr, DISORDER))}")
+            raise ConfigurationError("on_disorder", f"{on_disorder!r} is not one of {', '.join(map(repr, DISORDER))}")
         self._reorder_ns = whole("reorder_ns", reorder_ns, 0)
         self._on_disorder = cast(OnDisorder, on_disorder)
         check_new_day(new_day)
         if carry_over and new_day is not None:
             raise ConfigurationError(
-                "carry_over: with new_day= days end, and nothing is carried over: give only one of the two"
+                "carry_over", "with new_day= days end, and nothing is carried over: give only one of the two"
             )
         self._new_day, self._carry_over = new_day, carry_over
         self._days: Boundaries | None = None
@@ -473,8 +473,9 @@ def _check_days(infos: Sequence[FeedInfo]) -> None:
     dated = next((info for info in infos if info.date is not None), None)
     if undated is not None and dated is not None:
         raise ConfigurationError(
+            "date",
             f"{undated.path} does not say its date, and {dated.path} is of {dated.date}: merged, their times would be "
-            "decades apart; open it with date=, or put the date in its name"
+            "decades apart; open it with date=, or put the date in its name",
         )
 
 

@@ -79,7 +79,7 @@ def check_skew(skew: Skew) -> Skew:
     if skew == "calibrated":
         return "calibrated"
     if not is_number(skew) or not 0 <= skew <= MAX_EXPONENT:
-        raise ConfigurationError(f"skew: {skew!r} is neither 'calibrated' nor an exponent from 0 to {MAX_EXPONENT:g}")
+        raise ConfigurationError("skew", f"{skew!r} is neither 'calibrated' nor an exponent from 0 to {MAX_EXPONENT:g}")
     return float(skew)
 
 

@@ -142,8 +142,9 @@ def write_lobster(
             _write_rows(writer, events, (message_file, book_file), written)
         if writer.rows == 0:
             raise ConfigurationError(
-                f"symbol: {feed.symbols[locate]} has no messages on this day of {feed.messages:,}, and its files "
-                "would be empty: give another one, or leave it out for the busiest"
+                "symbol",
+                f"{feed.symbols[locate]} has no messages on this day of {feed.messages:,}, and its files "
+                "would be empty: give another one, or leave it out for the busiest",
             )
     return tuple(  # type: ignore[return-value]
         WrittenFile(str(name), writer.rows, writer.rows, size)

@@ -121,7 +121,7 @@ class SyntheticFeed(BaseFeed):
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 2**31 - 1)
         self._skew = calibration.check_skew(skew)
         if not is_number(burst) or not 0 <= burst <= MAX_BURST:
-            raise ConfigurationError(f"burst: {burst!r} is not a number from 0 to {MAX_BURST:g}")
+            raise ConfigurationError("burst", f"{burst!r} is not a number from 0 to {MAX_BURST:g}")
         self._burst = float(burst)
         self._halts = self._halts_of(halts)
         day = as_date(date)
@@ -152,9 +152,8 @@ class SyntheticFeed(BaseFeed):
         try:
             return whole("halts", halts, 0, maximum)
         except ConfigurationError as error:
-            raise ConfigurationError(
-                f"{error}: at most one per symbol, and at most one in {_market.MESSAGES_A_HALT} messages"
-            ) from None
+            cure = f"at most one per symbol, and at most one in {_market.MESSAGES_A_HALT} messages"
+            raise ConfigurationError(error.field, f"{error.reason}: {cure}") from None
 
     @property
     def info(self) -> FeedInfo:
@@ -197,7 +196,7 @@ class SyntheticFeed(BaseFeed):
             index = 26 * index + ord(letter) - ord("A")
         if not 0 <= index < self._symbol_count or symbol_name(index) != symbol:
             raise ConfigurationError(
-                f"symbol: the day has no {symbol!r}: its symbols are AAAAA to {symbol_name(self._symbol_count - 1)}"
+                "symbol", f"the day has no {symbol!r}: its symbols are AAAAA to {symbol_name(self._symbol_count - 1)}"
             )
         return index + 1
 
@@ -267,8 +266,9 @@ class SyntheticFeed(BaseFeed):
         """
         if self._symbol_count > _market.MAX_ITCH_SYMBOLS:
             raise ConfigurationError(
-                f"symbols: an ITCH 5.0 file numbers its stocks in 16 bits and holds {_market.MAX_ITCH_SYMBOLS:,} at "
-                f"most, not {self._symbol_count:,}; take fewer symbols, or the ticks as arrays"
+                "symbols",
+                f"an ITCH 5.0 file numbers its stocks in 16 bits and holds {_market.MAX_ITCH_SYMBOLS:,} at "
+                f"most, not {self._symbol_count:,}; take fewer symbols, or the ticks as arrays",
             )
         opening = _market.opening_bytes(self._symbol_count)
         writer = _market.ItchWriter(self._midnight_ns)

@@ -110,6 +110,7 @@ class Misfits:
         value = tick[field].item() if field in FIELDS else symbols[int(tick["instrument_id"])]
         what = f"kind {int(tick['kind'])}, action {bytes(tick['action'])!r}, flags {int(tick['flags'])}"
         raise ConfigurationError(
-            f"{field}: {self._target} cannot hold {value!r} in tick {before + 1} ({what}); on_unwritable='skip' "
-            "(--on-unwritable skip) leaves such ticks out and counts them"
+            field,
+            f"{self._target} cannot hold {value!r} in tick {before + 1} ({what}); on_unwritable='skip' "
+            "(--on-unwritable skip) leaves such ticks out and counts them",
         )

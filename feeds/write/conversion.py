@@ -205,7 +205,7 @@ class _Numpy(_Spooled):
 
     def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
         if not self._archive and any(symbols):
-            raise ConfigurationError("symbols: an .npy file holds no names; write an .npz file")
+            raise ConfigurationError("symbols", "an .npy file holds no names; write an .npz file")
         self._spool.write(np.ascontiguousarray(ticks).view(np.uint8).data)
         self._count += len(ticks)
         return ticks
@@ -241,12 +241,12 @@ def target_of(path: str | os.PathLike[str], to: str | None = None) -> str:
         packing = ""
     known = to if to is not None else _ENDINGS.get(named.suffix.lower())
     if known not in TARGETS:
-        what = f"to: {to!r}" if to is not None else f"{path}: its ending"
-        raise ConfigurationError(f"{what} is not one of {', '.join(TARGETS)}: say which one by to= (--to)")
+        what = f"{to!r}" if to is not None else f"the ending of {path}"
+        raise ConfigurationError("to", f"{what} is not one of {', '.join(TARGETS)}: say which one by to= (--to)")
     if packing and known in ("parquet", "arrow", "npy", "npz"):
         raise ConfigurationError(
-            f"{path}: {known} cannot be compressed as {packing}, because its readers seek in the file: leave {packing} "
-            "out"
+            "path",
+            f"{known} cannot be compressed as {packing}, because its readers seek in the file: leave {packing} out",
         )
     return known
 
@@ -366,7 +366,7 @@ def _write(
                 if read and not written:
                     reasons = ", ".join(misfits.left_out)
                     raise ConfigurationError(
-                        f"on_unwritable: {kind} can hold none of {read:,} ticks, by their {reasons}"
+                        "on_unwritable", f"{kind} can hold none of {read:,} ticks, by their {reasons}"
                     )
                 target.finish(feed)
         except OSError as error:
@@ -401,10 +401,11 @@ def _midnight(info: FeedInfo, path: Path) -> int:
     named = date_in_name(path)
     told = as_date(info.date) if info.date is not None else None
     if named is not None and told is not None and named != told:
-        raise ConfigurationError(f"{path.name} says {named}, and the ticks are of {told}: give the file that date")
+        raise ConfigurationError("path", f"{path.name} says {named}, and the ticks are of {told}: give it that date")
     if named is None and told is not None:
         raise ConfigurationError(
-            f"date: an ITCH file does not hold it and {path.name} does not say it: put it in the name, as in "
-            f"{told:%m%d%Y}.{path.name}"
+            "date",
+            f"an ITCH file does not hold it and {path.name} does not say it: put it in the name, as in "
+            f"{told:%m%d%Y}.{path.name}",
         )
     return midnight_ns(named) if named is not None else 0

@@ -68,7 +68,7 @@ class DbnTicks:
             name = symbols[key] if key < len(symbols) else ""
             if key not in self._used and (why := _fault_of(name)):
                 if not self._misfits.skips:
-                    raise ConfigurationError(why)
+                    raise ConfigurationError("symbols", why)
                 found[ticks["instrument_id"] == key] = "symbols"
         ticks = self._misfits.take_out(ticks, found, before, symbols)
         if not len(ticks):
@@ -90,11 +90,11 @@ class DbnTicks:
             if not name:
                 continue  # it is called by its number when it is read
             if why := _fault_of(name):  # once more: it may have come after its key's first ticks
-                raise ConfigurationError(why)
+                raise ConfigurationError("symbols", why)
             if name in mappings:
                 raise ConfigurationError(
-                    f"symbols: {name!r} is the name of two keys, but DBN allows only one per day: convert to Parquet "
-                    "or npz"
+                    "symbols",
+                    f"{name!r} is the name of two keys, but DBN allows only one per day: convert to Parquet or npz",
                 )
             mappings[name] = SimpleNamespace(
                 raw_symbol=name, intervals=[SimpleNamespace(start_date=start, end_date=end, symbol=str(key))]
@@ -102,8 +102,9 @@ class DbnTicks:
         dataset = info.venue or ""
         if not (dataset.isascii() and dataset.isprintable() and len(dataset) <= _DATASET_BYTES):
             raise ConfigurationError(
-                f"venue: {dataset!r} is not of at most {_DATASET_BYTES} printable ASCII characters, which DBN has for "
-                "the name of a data set: convert to Parquet or npz"
+                "venue",
+                f"{dataset!r} is not of at most {_DATASET_BYTES} printable ASCII characters, which DBN has for "
+                "the name of a data set: convert to Parquet or npz",
             )
         made = library.Metadata(
             dataset=dataset,
@@ -144,12 +145,12 @@ def _fault_of(name: str) -> str | None:
     """Reason for which no DBN file can hold a name; None: it can."""
     if not (name.isascii() and name.isprintable()):
         return (
-            f"symbols: DBN holds names of printable ASCII characters, and {name!r} is not one: convert to Parquet or "
+            f"DBN holds names of printable ASCII characters, and {name!r} is not one: convert to Parquet or "
             "npz, or leave the symbol out by symbols= (--symbols) or on_unwritable='skip' (--on-unwritable skip)"
         )
     if len(name) > _NAME_BYTES:
         return (
-            f"symbols: {name!r} is longer than the {_NAME_BYTES} bytes that DBN has for a symbol: convert to Parquet "
+            f"{name!r} is longer than the {_NAME_BYTES} bytes that DBN has for a symbol: convert to Parquet "
             "or npz, or leave it out by symbols= (--symbols) or on_unwritable='skip' (--on-unwritable skip)"
         )
     return None

@@ -51,7 +51,7 @@ def check_outputs(
         if identity in written:
             other, before = written[identity]
             raise ConfigurationError(
-                f"{option}: {path} is written by {other} too{_also(before, path)}: give each output a file of its own"
+                option, f"{path} is written by {other} too{_also(before, path)}: give each output a file of its own"
             )
         written[identity] = option, path
     if not written:
@@ -62,8 +62,9 @@ def check_outputs(
             continue
         option, path = written[found]
         raise ConfigurationError(
-            f"{option}: {path} is a file that is read{_also(os.fspath(read), path)}, and it would be replaced: give "
-            "the output another name"
+            option,
+            f"{path} is a file that is read{_also(os.fspath(read), path)}, and it would be replaced: give "
+            "the output another name",
         )
 
 
@@ -82,7 +83,7 @@ def output_paths(
 def _text(option: str, given: Any) -> str:
     path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(path, str) or "\0" in path:
-        raise ConfigurationError(f"{option}: {given!r} is not a path: give text or a pathlib.Path")
+        raise ConfigurationError(option, f"{given!r} is not a path: give text or a pathlib.Path")
     return path
 
 

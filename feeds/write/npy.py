@@ -34,13 +34,13 @@ def write_npy(path: str | Path, ticks: npt.NDArray[Any], symbols: Sequence[str] 
     """
     path = Path(path)
     if ticks.dtype != TICK or ticks.ndim != 1:
-        raise ConfigurationError(f"ticks: {ticks.dtype}{ticks.shape} is not a one-dimensional array of TICK")
+        raise ConfigurationError("ticks", f"{ticks.dtype}{ticks.shape} is not a one-dimensional array of TICK")
     if path.suffix not in (".npy", ".npz"):
-        raise ConfigurationError(f"path: {path.name} must end in .npy or .npz")
+        raise ConfigurationError("path", f"{path.name} must end in .npy or .npz")
     if path.suffix == ".npy" and len(symbols):
-        raise ConfigurationError("symbols: an .npy file holds no names; write an .npz file")
+        raise ConfigurationError("symbols", "an .npy file holds no names; write an .npz file")
     if len(symbols) and len(ticks) and int(ticks["instrument_id"].max()) >= len(symbols):
-        raise ConfigurationError(f"symbols: {len(symbols)} names for keys up to {int(ticks['instrument_id'].max())}")
+        raise ConfigurationError("symbols", f"{len(symbols)} names for keys up to {int(ticks['instrument_id'].max())}")
     with atomic_write(path) as file:
         if path.suffix == ".npy":
             np.save(file, ticks, allow_pickle=False)

@@ -50,7 +50,7 @@ def measure_latency(spinning: int = 100_000, parked: int = 1_000) -> list[Latenc
     cores = choose_cores(1)
     worker = cores.workers[0]
     if cores.publisher is None or worker is None:
-        raise ConfigurationError("cores: a publisher and a worker need two cores, but this process may use only one")
+        raise ConfigurationError("cores", "a publisher and a worker need two cores, but this process may use only one")
     results = []
     for idle, n, gap_ns in (("spin", spinning, 0), ("park", parked, PARKED_GAP_NS)):
         result = ping(n, idle, gap_ns, cores.publisher, worker)

@@ -63,7 +63,7 @@ class LettersOptions:
             ("work_ms", self.work_ms, 1e6),
         ):
             if not is_number(given) or not 0 < given <= maximum:
-                raise ConfigurationError(f"{name}: {given!r} is not above 0 and at most {maximum:g}")
+                raise ConfigurationError(name, f"{given!r} is not above 0 and at most {maximum:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def check_plot_path(path: Path) -> None:
     ConfigurationError for a path that cannot be written."""
     matplotlib("figure")
     if path.suffix not in SUFFIXES:
-        raise ConfigurationError(f"plot: {path} does not end in {', '.join(SUFFIXES)}")
+        raise ConfigurationError("plot", f"{path} does not end in {', '.join(SUFFIXES)}")
     check_folder("plot", path)
 
 

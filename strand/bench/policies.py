@@ -74,7 +74,7 @@ class PoliciesOptions:
 
     def __post_init__(self) -> None:
         if not self.policies:
-            raise ConfigurationError("policies: give at least one")
+            raise ConfigurationError("policies", "give at least one")
         for name, value, low, high in (
             ("workers", self.workers, 1, MAX_WORKERS),
             ("rounds", self.rounds, 1, 1000),
@@ -91,13 +91,13 @@ class PoliciesOptions:
             ("bound_ms", bound, 1e6),
         ):
             if not is_number(given) or not 0 < given <= maximum:
-                raise ConfigurationError(f"{name}: {given!r} is not above 0 and at most {maximum:g}")
+                raise ConfigurationError(name, f"{given!r} is not above 0 and at most {maximum:g}")
         for level, share in self.shares.items():
             level_of("shares", level)
             if not is_number(share) or not 0 <= share <= 1:
-                raise ConfigurationError(f"shares: {level}: {share!r} is not from 0 to 1")
+                raise ConfigurationError("shares", f"{level}: {share!r} is not from 0 to 1")
         if sum(self.shares.values()) > 1 + 1e-9:
-            raise ConfigurationError(f"shares: they add up to {sum(self.shares.values()):g}, more than 1")
+            raise ConfigurationError("shares", f"they add up to {sum(self.shares.values()):g}, more than 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,8 @@ def _arrivals(options: PoliciesOptions) -> _Arrivals:
     n = max(1, round(rate * options.seconds))
     if n > MAX_BYTES // route_stream(1, 1).itemsize:
         raise ConfigurationError(
-            f"seconds: {n:,} ticks arrive in {options.seconds:g} s, too many for memory; raise work, or lower load or "
-            "seconds"
+            "seconds",
+            f"{n:,} ticks arrive in {options.seconds:g} s, too many for memory; raise work, or lower load or seconds",
         )
     draw = np.random.default_rng(options.seed)
     if options.source is None:

@@ -59,7 +59,7 @@ def parse_skew(text: str) -> Skew:
     try:
         return float(text)
     except ValueError:
-        raise ConfigurationError(f"skew: {text!r} is neither 'calibrated' nor an exponent") from None
+        raise ConfigurationError("skew", f"{text!r} is neither 'calibrated' nor an exponent") from None
 
 
 def parse_strands(text: str) -> StrandsLike:
@@ -67,7 +67,7 @@ def parse_strands(text: str) -> StrandsLike:
     if text in ("auto", "per-symbol"):
         return "auto" if text == "auto" else "per-symbol"
     if not text.isdecimal() or not int(text):
-        raise ConfigurationError(f"strands: {text!r} is not 'auto', 'per-symbol' or a number above 0")
+        raise ConfigurationError("strands", f"{text!r} is not 'auto', 'per-symbol' or a number above 0")
     return int(text)
 
 

@@ -207,8 +207,9 @@ def _core_of_neighbour(cores: Cores) -> int:
     core = cores.workers[0]
     if core is None:
         raise ConfigurationError(
-            f"workers: {len(cores.workers)} and the publisher have no core each, so none can get a busy neighbour: "
-            "give fewer workers"
+            "workers",
+            f"{len(cores.workers)} and the publisher have no core each, so none can get a busy neighbour: "
+            "give fewer workers",
         )
     return core
 

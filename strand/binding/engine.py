@@ -325,7 +325,7 @@ class Engine(Counters):
         """Sets, under Fair and before the start, the number of groups, and the weights of some, in thousandths."""
         if n > self.max_groups:
             raise ConfigurationError(
-                f"groups: {n:,} are too many; with these strands, give at most {self.max_groups:,}"
+                "groups", f"{n:,} are too many; with these strands, give at most {self.max_groups:,}"
             )
         for group, weight in weights.items():
             checked(self._lib.sd_dispatcher_weigh(self._d, group, weight), f"group {group} cannot weigh {weight}")

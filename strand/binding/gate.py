@@ -100,7 +100,7 @@ def refusal(
     if handler and code == Code.HANDLER:
         return EngineError(handler)
     if argument and code == Code.ARGUMENT:
-        return ConfigurationError(argument)
+        return ConfigurationError("cores", argument)
     return kind(otherwise)
 
 

@@ -462,7 +462,7 @@ def static(
     Raises ConfigurationError for a core that cannot be used.
     """
     if not 1 <= len(cores) <= MAX_WORKERS:
-        raise ConfigurationError(f"workers: {len(cores)} is not from 1 to {MAX_WORKERS}")
+        raise ConfigurationError("workers", f"{len(cores)} is not from 1 to {MAX_WORKERS}")
     if len(home) != len(rows) or (len(home) and int(home.max()) >= len(cores)):
         raise ValueError("every symbol must belong to one of the workers")
     pins = ffi.new("int32_t[]", [-1 if core is None else core for core in cores])
@@ -534,7 +534,7 @@ def ping(n: int, idle: str, gap_ns: int, publisher_core: int | None, worker_core
     checked(
         code,
         f"a single tick was not published: code {code}",
-        argument=f"cores: a thread cannot be pinned to core {publisher_core} or {worker_core}",
+        argument=f"a thread cannot be pinned to core {publisher_core} or {worker_core}",
         no_memory="no memory, or no threads, to measure with",
     )
     times = (ping.wall_ns, ping.worker_cpu_ns, ping.quiet_ns, ping.quiet_cpu_ns, ping.parks)

@@ -139,7 +139,7 @@ def _core_list(text: str | None) -> tuple[int, ...] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise ConfigurationError(f"cores: {text!r} is not a list of core numbers such as 0,1,2,3")
+        raise ConfigurationError("cores", f"{text!r} is not a list of core numbers such as 0,1,2,3")
     return tuple(int(part) for part in parts)
 
 
@@ -343,4 +343,4 @@ def _share(level: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigurationError(f"share: {level}: {text!r} is not a number") from None
+        raise ConfigurationError("share", f"{level}: {text!r} is not a number") from None

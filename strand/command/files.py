@@ -237,4 +237,4 @@ def _skew(text: str) -> Any:
     try:
         return float(text)
     except ValueError:
-        raise ConfigurationError(f"skew: {text!r} is neither 'calibrated' nor a number") from None
+        raise ConfigurationError("skew", f"{text!r} is neither 'calibrated' nor a number") from None

@@ -82,7 +82,7 @@ def plan_(
 def _target(text: str) -> Target:
     found = _WAIT.fullmatch(text.strip())
     if found is None:
-        raise ConfigurationError(f"--wait: {text!r} is neither like p99=5ms nor like mean=1ms")
+        raise ConfigurationError("--wait", f"{text!r} is neither like p99=5ms nor like mean=1ms")
     quantile = None if found[2] is None else float(found[2]) / 100
     return Target(span_ns("--wait", found[3]), quantile)
 
@@ -105,7 +105,7 @@ def _given(rates: tuple[str, ...], service_ns: int | None) -> Load:
         try:
             by_symbol[symbol] = float(number)
         except ValueError:
-            raise ConfigurationError(f"--rate: {number!r} is not a number of ticks per second") from None
+            raise ConfigurationError("--rate", f"{number!r} is not a number of ticks per second") from None
     if "" in by_symbol:
         if len(by_symbol) > 1:
             raise click.UsageError("--rate: give the total rate, or the rate of each symbol")

@@ -33,7 +33,7 @@ def names(text: str | None) -> list[str] | None:
         return None
     found = [name.strip() for name in text.split(",") if name.strip()]
     if not found:
-        raise ConfigurationError(f"symbols: {text!r} names none")
+        raise ConfigurationError("symbols", f"{text!r} names none")
     return found
 
 

@@ -118,7 +118,7 @@ def serve(
 
 def _by_line(name: str, given: tuple[float, ...]) -> tuple[float, float]:
     if len(given) > 2:
-        raise ConfigurationError(f"{name}: given {len(given)} times, but there are at most two lines")
+        raise ConfigurationError(name, f"given {len(given)} times, but there are at most two lines")
     return (given[0], given[-1]) if given else (0.0, 0.0)
 
 

@@ -138,11 +138,11 @@ def _combinations(handler: Handler, each: Mapping[str, str]) -> list[dict[str, A
 
 def _value(options: Mapping[str, Option], name: str, text: str) -> Any:
     if name not in options:
-        raise ConfigurationError(f"--each: the handler has no parameter {name!r}; it has {', '.join(options)}")
+        raise ConfigurationError("--each", f"the handler has no parameter {name!r}; it has {', '.join(options)}")
     try:
         return options[name].kind.read(text.strip())
     except ValueError as error:
-        raise ConfigurationError(f"--each: {name} takes {options[name].kind.words}, not {text!r}") from error
+        raise ConfigurationError("--each", f"{name} takes {options[name].kind.words}, not {text!r}") from error
 
 
 def _plain(result: SweepResult) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def plot(folder: Path, picture: Path, by: str, code: str | None, best: int, smal
         found = manifest.runs(whole)
     labels, numbers = sorted({run.label for run in found}), sorted({run.number for run in found})
     if len(found) != len(labels) * len(numbers):
-        raise ConfigurationError(f"runs: not all of {len(numbers)} sets have run over all of {len(labels)} files")
+        raise ConfigurationError("runs", f"not all of {len(numbers)} sets have run over all of {len(labels)} files")
     place = Place(folder)
     result = SweepResult(code=whole, labels=tuple(labels), numbers=tuple(numbers), ran=(), _place=place)
     scores = scores_of(result, by)
@@ -336,7 +336,7 @@ def _code(manifest: Manifest, begins: str | None) -> str:
     if len(found) != 1:
         there = ", ".join(code[:SHORT] for code in codes) or "none"
         how_many = f"{len(found)} codes begin" if found else "no code begins"
-        raise ConfigurationError(f"runs: {how_many} with {begins or ''!r}; there are {there}")
+        raise ConfigurationError("runs", f"{how_many} with {begins or ''!r}; there are {there}")
     return found[0]
 
 

@@ -82,9 +82,7 @@ class Config:
         found, problems = check_file(path)
         if problems:
             more = f" (and {len(problems) - 1} more: strand config check {path})" if len(problems) > 1 else ""
-            error = ConfigurationError(path, f"{problems[0]}{more}", others=problems[1:])
-            error.field = problems[0].field
-            raise error
+            raise ConfigurationError(problems[0].field, f"{problems[0].reason}{more}", problems[1:], where=path)
         return found
 
     def overridden(self, values: Mapping[Key, tuple[Any, str]]) -> tuple[Config, list[str]]:
@@ -111,9 +109,7 @@ class Config:
         for problem in problems:
             keys = {f"{path_of(*key)}.": option for key, (_, option) in values.items()}
             of = [option for at, option in keys.items() if f"{problem.field}.".startswith(at)]
-            error = ConfigurationError(": ".join([*of, str(problem)]))
-            error.field = problem.field
-            raise error
+            raise problem.at(problem.field, ": ".join(of))
         return found, lines
 
     def dispatcher_options(self) -> dict[str, Any]:
@@ -183,7 +179,7 @@ class Config:
             )
         if wrong:
             origin = self._given.get(wrong[0], (None, ""))[1]
-            raise ConfigurationError(f"{origin and origin + ': '}{path_of(*wrong[0])}: {cure}")
+            raise ConfigurationError(path_of(*wrong[0]), cure, where=origin)
 
     @property
     def names_policy(self) -> bool:

@@ -105,13 +105,13 @@ def open_input(header: Mapping[str, Any], source: Sequence[str] | None) -> Itera
     paths = list(source) if source is not None else [str(s["path"]) for s in recorded]
     if any(s["size"] is None for s in recorded) and source is None:
         raise ConfigurationError(
-            f"the run's input was not a file ({paths[0]}): name files with the same ticks with --source"
+            "source", f"the run's input was not a file ({paths[0]}): name files with the same ticks with --source"
         )
     options = dict(header.get("feed_options", {}))
     if source is None:
         for now, then in zip(describe_source(paths, options), recorded, strict=True):
             if (now["size"], now["head"]) != (then["size"], then["head"]):
-                raise ConfigurationError(f"{then['path']} has changed since the run was recorded")
+                raise ConfigurationError("source", f"{then['path']} has changed since the run was recorded")
     selection = header.get("selection", {})
     feed = feeds.open(
         paths if len(paths) > 1 else paths[0],

@@ -232,7 +232,7 @@ def check_timed(handlers: Sequence[Handler], reader: RecordReader) -> bool:
     timed = [h.name for h in handlers if h.timers]
     if timed and reader.time_offset is None:
         raise ConfigurationError(
-            f"handler: the timers of {timed[0]!r} need the feed's time, and these records have no u64 field ts_recv"
+            "handler", f"the timers of {timed[0]!r} need the feed's time, and these records have no u64 field ts_recv"
         )
     return bool(timed)
 
@@ -247,8 +247,9 @@ def check_memory(n_symbols: int, n_strands: int) -> None:
     least, there = _SYMBOL_BYTES * n_symbols + _STRAND_BYTES * n_strands, memory_there()
     if least > there:
         raise ConfigurationError(
-            f"symbols: {n_symbols:,} on {n_strands:,} strands take {least / 1e9:,.1f} GB at once, but this machine has "
-            f"{there / 1e9:,.1f} GB: give fewer symbols or strands"
+            "symbols",
+            f"{n_symbols:,} on {n_strands:,} strands take {least / 1e9:,.1f} GB at once, but this machine has "
+            f"{there / 1e9:,.1f} GB: give fewer symbols or strands",
         )
 
 
@@ -275,14 +276,16 @@ def _pinned(cores: Sequence[int] | str | None, allowed: list[int], workers: int)
         return None
     if isinstance(cores, str):
         if cores != "auto":
-            raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
+            raise ConfigurationError("cores", f"{cores!r} is not 'auto', None or a list of core numbers")
         return [allowed[-1 - i % len(allowed)] for i in range(workers)][::-1]
     if not isinstance(cores, Iterable):
-        raise ConfigurationError(f"cores: {cores!r} is not 'auto', None or a list of core numbers")
+        raise ConfigurationError("cores", f"{cores!r} is not 'auto', None or a list of core numbers")
     cores = list(cores)
     missing = [c for c in cores if not is_whole(c) or c not in allowed]
     if missing or not cores:
-        raise ConfigurationError(f"cores: {missing or 'an empty list'} cannot be used; this process may use {allowed}")
+        raise ConfigurationError(
+            "cores", f"{missing or 'an empty list'} cannot be used; this process may use {allowed}"
+        )
     return [int(cores[i % len(cores)]) for i in range(workers)]
 
 
@@ -302,7 +305,7 @@ def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any
         return None
     array = np.asarray(counts)
     if array.shape != (symbols,) or array.dtype.kind not in "uif" or not np.isfinite(array).all() or (array < 0).any():
-        raise ConfigurationError(f"counts: give one finite, non-negative number for each of the {symbols} symbols")
+        raise ConfigurationError("counts", f"give one finite, non-negative number for each of the {symbols} symbols")
     return array
 
 
@@ -314,7 +317,7 @@ def _info_of(feed: TicksAre | FeedInfo) -> FeedInfo:
         return feed
     meanings = get_args(TicksAre)
     if feed not in meanings:
-        raise ConfigurationError(f"feed: {feed!r} is not one of {', '.join(meanings)}: give feed.info")
+        raise ConfigurationError("feed", f"{feed!r} is not one of {', '.join(meanings)}: give feed.info")
     return FeedInfo("memory", "memory", ticks=feed)
 
 
@@ -328,9 +331,9 @@ def assign_handlers(
     """The distinct handlers, and each symbol's number among them, shape (n_symbols,). ``feed``: what the ticks mean;
     None: nobody knows, or the handlers do."""
     if (handler is None) == (handlers is None):
-        raise ConfigurationError("handler: give either one handler for all symbols, or handlers by symbol")
+        raise ConfigurationError("handler", "give either one handler for all symbols, or handlers by symbol")
     if handlers is not None and not isinstance(handlers, Mapping):
-        raise ConfigurationError(f"handlers: {type(handlers).__name__} is not a dict of handlers by symbol")
+        raise ConfigurationError("handlers", f"{type(handlers).__name__} is not a dict of handlers by symbol")
     wanted = {"*": handler} if handlers is None else dict(handlers)
     distinct: list[Handler] = []
     number: dict[int | str, int] = {}
@@ -351,14 +354,15 @@ def assign_handlers(
             of_symbol[at], named[at] = number[same], True
     if default is None and not named.all():
         missing = table.name(int(np.flatnonzero(~named)[0]))
-        raise ConfigurationError(f"handlers: there is none for {missing!r}; give one for '*' to serve all others")
+        raise ConfigurationError("handlers", f"there is none for {missing!r}; give one for '*' to serve all others")
     if len(distinct) > 65_535:
-        raise ConfigurationError("handlers: at most 65,535 different ones")
+        raise ConfigurationError("handlers", "at most 65,535 different ones")
     for h in distinct:
         if h.needs_ticks and dtype != TICK:
             raise ConfigurationError(
-                f"handler: {h.name!r} reads strand.TICK records; leave dtype out, and map the fields of your records "
-                "with columns="
+                "handler",
+                f"{h.name!r} reads strand.TICK records; leave dtype out, and map the fields of your records "
+                "with columns=",
             )
     return distinct, of_symbol
 
@@ -392,8 +396,9 @@ def _pool_segments(
     if segments <= in_caches + capacity // per_segment + 1:
         least = (in_caches + capacity // per_segment + 2) * size
         raise ConfigurationError(
-            f"memory_bytes: {memory_bytes} is too little for one strand of {capacity} ticks and the buffers of "
-            f"{participants} threads; give at least {least}, or lower capacity_ticks or max_publishers"
+            "memory_bytes",
+            f"{memory_bytes} is too little for one strand of {capacity} ticks and the buffers of "
+            f"{participants} threads; give at least {least}, or lower capacity_ticks or max_publishers",
         )
     return min(segments, 2**31)
 
@@ -412,8 +417,9 @@ def _check_conflate(
     # Busy symbols may get strands of their own later, which leaves the quiet ones closer together: half the strands.
     if n_strands < len(of_symbol) and capacity < 2 * most:
         raise ConfigurationError(
-            f"capacity_ticks: {capacity} cannot keep the latest tick of each of up to {2 * most} symbols that share a "
-            "strand; raise it, or give strands='per-symbol'"
+            "capacity_ticks",
+            f"{capacity} cannot keep the latest tick of each of up to {2 * most} symbols that share a "
+            "strand; raise it, or give strands='per-symbol'",
         )
 
 

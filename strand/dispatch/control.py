@@ -58,7 +58,7 @@ class Control:
 
     def memory_fd(self) -> int:
         if not self._engine.config.attachable:
-            raise ConfigurationError("memory_fd: the dispatcher's memory is private; make it with attachable=True")
+            raise ConfigurationError("memory_fd", "the dispatcher's memory is private; make it with attachable=True")
         return self._engine.space.fd
 
     def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:

@@ -39,7 +39,7 @@ class RecordReader:
         try:
             self.dtype = np.dtype(dtype)
         except TypeError as error:
-            raise ConfigurationError(f"dtype: {dtype!r} is not a dtype: {error}") from error
+            raise ConfigurationError("dtype", f"{dtype!r} is not a dtype: {error}") from error
         self.key = key
         self.key_offset = _key_offset(self.dtype, key)
         self.columns = _columns(columns, options, self.dtype)
@@ -107,17 +107,19 @@ class RecordReader:
 
 def _key_offset(dtype: np.dtype[Any], key: str) -> int:
     if dtype.fields is None:
-        raise ConfigurationError(f"dtype: {dtype} has no fields; give a structured dtype with a u32 field {key!r}")
+        raise ConfigurationError("dtype", f"{dtype} has no fields; give a structured dtype with a u32 field {key!r}")
     if dtype.hasobject or dtype.itemsize > LARGEST_RECORD:
         what = "Python objects" if dtype.hasobject else f"{dtype.itemsize} bytes"
         raise ConfigurationError(
-            f"dtype: a record is plain memory of at most {LARGEST_RECORD} bytes, this one has {what}"
+            "dtype", f"a record is plain memory of at most {LARGEST_RECORD} bytes, this one has {what}"
         )
     if key not in dtype.fields:
-        raise ConfigurationError(f"key: the records' dtype has no field {key!r}; its fields: {', '.join(dtype.fields)}")
+        raise ConfigurationError(
+            "key", f"the records' dtype has no field {key!r}; its fields: {', '.join(dtype.fields)}"
+        )
     kind, offset = dtype.fields[key][:2]
     if kind != np.dtype("<u4"):
-        raise ConfigurationError(f"key: field {key!r} is {kind}, but a symbol's index is a u32 ('<u4')")
+        raise ConfigurationError("key", f"field {key!r} is {kind}, but a symbol's index is a u32 ('<u4')")
     return int(offset)
 
 
@@ -128,15 +130,15 @@ def _columns(
 ) -> ArrayColumns | None:
     if columns is None:
         if options:
-            raise ConfigurationError("column_options: give columns= too, which says where a tick's fields come from")
+            raise ConfigurationError("column_options", "give columns= too, which says where a tick's fields come from")
         return None
     from strand.feeds.mapping.records import ArrayColumns
 
     if dtype != TICK:
-        raise ConfigurationError("columns: they turn arrays into ticks, so leave dtype out")
+        raise ConfigurationError("columns", "they turn arrays into ticks, so leave dtype out")
     for to in columns:
         if to not in (*FIELDS, "bid_price", "bid_size", "ask_price", "ask_size"):
-            raise ConfigurationError(f"columns: {to!r} is not a field of a tick; those are {', '.join(FIELDS)}")
+            raise ConfigurationError("columns", f"{to!r} is not a field of a tick; those are {', '.join(FIELDS)}")
     return ArrayColumns(columns, options or {})
 
 

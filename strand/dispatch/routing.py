@@ -61,13 +61,14 @@ def basket_units(
             for name, keys in zip(members.names, members.keys, strict=True):
                 if owner.setdefault(name, part) is not part:
                     raise ConfigurationError(
-                        f"baskets: handlers {owner[name].name!r} and {part.name!r} both have one named {name!r}"
+                        "baskets", f"handlers {owner[name].name!r} and {part.name!r} both have one named {name!r}"
                     )
                 others = [key for key in keys if handler_of_symbol[key] != number]
                 if others:
                     raise ConfigurationError(
-                        f"handler {part.name!r}: basket {name!r} has {table.name(others[0])!r}, "
-                        "which has another handler"
+                        "baskets",
+                        f"{name!r} has {table.name(others[0])!r}, which has another handler",
+                        where=f"handler {part.name!r}",
                     )
     return units_of(len(table), found)
 
@@ -115,7 +116,7 @@ def strand_count(
     elif is_whole(strands) and int(strands) >= 1:
         wanted = int(strands)
     else:
-        raise ConfigurationError(f"strands: {strands!r} is not 'auto', 'per-symbol' or a number of at least 1")
+        raise ConfigurationError("strands", f"{strands!r} is not 'auto', 'per-symbol' or a number of at least 1")
     sizes = np.bincount(kind_of_symbol, minlength=len(alone))
     single = sum(int(n) for n, lonely in zip(sizes, alone, strict=True) if lonely)
     shared = [int(n) for n, lonely in zip(sizes, alone, strict=True) if n and not lonely]
@@ -274,7 +275,7 @@ class Priorities:
     def regroup(self, index: int, group: str, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """Moves a symbol's strand, and all symbols that share it, into another group."""
         if self.groups is None:
-            raise ConfigurationError(f"group: {type(self.policy).__name__} has no groups; give policy=Fair()")
+            raise ConfigurationError("group", f"{type(self.policy).__name__} has no groups; give policy=Fair()")
         number, strand = self.groups.number(group), int(strand_of_symbol[index])
         with self._lock:
             self._priorities[strand_of_symbol == strand] = number

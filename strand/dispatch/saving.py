@@ -55,7 +55,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
     """Raises ConfigurationError for a name of a saved state that promises another packing than its own."""
     if (ending := Path(path).suffix.lower()) in (".gz", ".zst", ".bz2", ".xz", ".zip"):
         raise ConfigurationError(
-            f"save: {path}: a saved state is not compressed again: give a name that does not end in {ending}"
+            "save", f"{path}: a saved state is not compressed again: give a name that does not end in {ending}"
         )
 
 

@@ -34,8 +34,9 @@ def pin_thread(thread: Thread, core: int, *, must: bool) -> OSError | None:
     except OSError as error:
         if must:
             raise ConfigurationError(
-                f"cores: the system refused to pin a worker to core {core} ({error.strerror}): give other cores, or "
-                "leave cores out, and the worker runs unpinned"
+                "cores",
+                f"the system refused to pin a worker to core {core} ({error.strerror}): give other cores, or "
+                "leave cores out, and the worker runs unpinned",
             ) from error
         return error
     return None

@@ -225,7 +225,7 @@ class SingleHandler(Handler):
 
     def with_params(self, values: Any) -> Self:
         if self.params is None:
-            raise ConfigurationError(f"handler {self.name!r} has no parameters: declare them with params=")
+            raise ConfigurationError("params", f"handler {self.name!r} has none: declare them with params=")
         return replace(self, params=self.params.given(values), origin=None)
 
     def with_options(self, values: Mapping[str, Any]) -> Self:

@@ -78,12 +78,13 @@ class Baskets:
         """Raises ConfigurationError for what cannot be baskets."""
         if isinstance(given, Mapping):
             if not given:
-                raise ConfigurationError("baskets: there are none; give symbols by name: {'pair': ['AAPL', 'MSFT']}")
+                raise ConfigurationError("baskets", "there are none; give symbols by name: {'pair': ['AAPL', 'MSFT']}")
             return cls({_name(name): _symbols(name, symbols) for name, symbols in given.items()})
         if callable(given):
             return cls(given)
         raise ConfigurationError(
-            f"baskets: {type(given).__name__} is neither a dict of lists of symbols by name, nor a function of a symbol"
+            "baskets",
+            f"{type(given).__name__} is neither a dict of lists of symbols by name, nor a function of a symbol",
         )
 
     @property
@@ -113,8 +114,10 @@ class Baskets:
         for key in range(known, table.n_named):
             if table.has_name(key) and _names(handler, table.name(key), self.given):
                 raise ConfigurationError(
-                    f"handler {handler!r}: baskets: the feed named {table.name(key)!r} after the run had begun, too "
-                    "late for a basket: give the baskets as a dict, or a feed that names its symbols at its beginning"
+                    "baskets",
+                    f"the feed named {table.name(key)!r} after the run had begun, too late for a basket: give the "
+                    "baskets as a dict, or a feed that names its symbols at its beginning",
+                    where=f"handler {handler!r}",
                 )
 
     def _by_name(self, handler: str, table: SymbolTable) -> dict[str, list[int]]:
@@ -134,27 +137,29 @@ class Baskets:
             for name in _names(handler, table.name(key), self.given):
                 found.setdefault(name, []).append(key)
         if not found:
-            raise ConfigurationError(f"handler {handler!r}: baskets: the function returns no basket for any symbol")
+            raise ConfigurationError(
+                "baskets", "the function returns no basket for any symbol", where=f"handler {handler!r}"
+            )
         return found
 
 
 def _name(name: object) -> str:
     if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"baskets: {name!r} is not a name: give text")
+        raise ConfigurationError("baskets", f"{name!r} is not a name: give text")
     return name
 
 
 def _symbols(name: str, symbols: object) -> tuple[str, ...]:
     if isinstance(symbols, str) or not isinstance(symbols, Iterable):
-        raise ConfigurationError(f"baskets: {name!r}: {symbols!r} is not a list of symbols")
+        raise ConfigurationError("baskets", f"{name!r}: {symbols!r} is not a list of symbols")
     found = tuple(symbols)
     if not found:
-        raise ConfigurationError(f"baskets: {name!r} has no symbols")
+        raise ConfigurationError("baskets", f"{name!r} has no symbols")
     for at, symbol in enumerate(found):
         if not isinstance(symbol, str):
-            raise ConfigurationError(f"baskets: {name!r}: {symbol!r} is not a symbol's name: give text")
+            raise ConfigurationError("baskets", f"{name!r}: {symbol!r} is not a symbol's name: give text")
         if symbol in found[:at]:
-            raise ConfigurationError(f"baskets: {name!r} has {symbol!r} twice")
+            raise ConfigurationError("baskets", f"{name!r} has {symbol!r} twice")
     return found
 
 
@@ -162,15 +167,17 @@ def _names(handler: str, symbol: str, function: Callable[[str], BasketNames]) ->
     """Names of the baskets that a function returns for a symbol."""
     said = function(symbol)
     names = () if said is None else (said,) if isinstance(said, str) else said
-    where = f"handler {handler!r}: baskets: the function returned {said!r} for {symbol!r}"
+    returned, where = f"the function returned {said!r} for {symbol!r}", f"handler {handler!r}"
     if not isinstance(names, Iterable):
-        raise ConfigurationError(f"{where}: return a basket's name, a list of names, or None")
+        raise ConfigurationError(
+            "baskets", f"{returned}: return a basket's name, a list of names, or None", where=where
+        )
     found = tuple(names)
     for at, name in enumerate(found):
         if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"{where}: {name!r} is not a name: return text")
+            raise ConfigurationError("baskets", f"{returned}: {name!r} is not a name: return text", where=where)
         if name in found[:at]:
-            raise ConfigurationError(f"{where}: {name!r} is in it twice")
+            raise ConfigurationError("baskets", f"{returned}: {name!r} is in it twice", where=where)
     return found
 
 

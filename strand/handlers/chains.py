@@ -305,7 +305,7 @@ class ChainHandler(Handler):
         return {f"{called}.{name}": text for called, part in self.parts for name, text in part.described_params.items()}
 
     def with_params(self, values: Any) -> Self:  # noqa: ARG002 - there are none to give
-        raise ConfigurationError(f"handler {self.name!r} is a chain: give parameters to its parts")
+        raise ConfigurationError("params", f"handler {self.name!r} is a chain: give parameters to its parts")
 
     def with_options(self, values: Mapping[str, Any]) -> Self:
         parts = []
@@ -340,8 +340,9 @@ class ChainHandler(Handler):
             return
         if call.before is None:
             raise ConfigurationError(
-                f"pdb: the tick of {self.name!r} passes other handlers first, and the input of this run cannot be read "
-                "again: use a strand.replay of files, from their beginning"
+                "pdb",
+                f"the tick of {self.name!r} passes other handlers first, and the input of this run cannot be read "
+                "again: use a strand.replay of files, from their beginning",
             )
         for place, (called, part) in enumerate(self.parts):
             if part.has_lines:
@@ -419,8 +420,8 @@ class ChainHandler(Handler):
         native, memory, path = self._bind_natives(context, before)
         if isinstance(last, BasketHandler) and any(part.timers or part.ends for _, part in before):
             raise ConfigurationError(
-                f"chain: {last.name!r} is run by Python for baskets, and a handler before it has timers or an end: "
-                "compile it"
+                "chain",
+                f"{last.name!r} is run by Python for baskets, and a handler before it has timers or an end: compile it",
             )
         states = {name: part.state for name, part in before}
         check_states(last.name, last.needs_states, states)
@@ -457,7 +458,7 @@ class ChainHandler(Handler):
         for field in own:
             if field in before:
                 raise ConfigurationError(
-                    f"chain: {called!r} has a field {field!r}, the name of a handler of the chain; rename one"
+                    "chain", f"{called!r} has a field {field!r}, the name of a handler of the chain; rename one"
                 )
         return np.dtype(
             {
@@ -494,12 +495,12 @@ def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike)
     parts = [(part.name, part) for part in given] + [(called, resolve(like)) for called, like in named.items()]
     flat = tuple(inner for called, part in parts for inner in part.parts_as(called))
     if not 2 <= len(flat) <= MAX_PARTS:
-        raise ConfigurationError(f"chain: give from 2 to {MAX_PARTS} handlers, not {len(flat)}")
+        raise ConfigurationError("chain", f"give from 2 to {MAX_PARTS} handlers, not {len(flat)}")
     _check_names([called for called, _ in flat])
     for called, part in flat[:-1]:
         if not part.is_native:
             raise ConfigurationError(
-                f"chain: {called!r} is run by Python and must be the last one; those before it must be compiled"
+                "chain", f"{called!r} is run by Python and must be the last one; those before it must be compiled"
             )
     return ChainHandler(name=name or "+".join(called for called, _ in flat), state=chain_dtype(flat), parts=flat)
 
@@ -508,9 +509,11 @@ def _check_names(names: Sequence[str]) -> None:
     """Names of a chain's parts, which are fields of its row."""
     for i, name in enumerate(names):
         if not name.isidentifier():
-            raise ConfigurationError(f"chain: {name!r} cannot be a field's name; give it one: chain(signal=...)")
+            raise ConfigurationError("chain", f"{name!r} cannot be a field's name; give it one: chain(signal=...)")
         if name in names[:i]:
-            raise ConfigurationError(f"chain: two handlers are named {name!r}; give one another name: chain(other=...)")
+            raise ConfigurationError(
+                "chain", f"two handlers are named {name!r}; give one another name: chain(other=...)"
+            )
 
 
 def chain_dtype(parts: Sequence[tuple[str, SingleHandler]]) -> np.dtype[Any]:

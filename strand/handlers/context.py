@@ -50,9 +50,9 @@ def _ns(value: Any) -> int:
     try:
         ns = operator.index(value)
     except TypeError:
-        raise ConfigurationError(f"wake_at: {value!r} is not a time: give whole nanoseconds since the epoch") from None
+        raise ConfigurationError("ns", f"{value!r} is not a time: give whole nanoseconds since the epoch") from None
     if not 0 <= ns < 2**63:
-        raise ConfigurationError(f"wake_at: {ns} is not a time: nanoseconds since the epoch are from 0 to 2**63 - 1")
+        raise ConfigurationError("ns", f"{ns} is not a time: nanoseconds since the epoch are from 0 to 2**63 - 1")
     return ns
 
 
@@ -413,7 +413,7 @@ class Emit:
         if name is None or name not in self._outputs:
             there = ", ".join(self._outputs)
             wrong = "say which one, by output=" if name is None and there else f"not {name!r}; give it outputs="
-            raise ConfigurationError(f"output: handler {self._handler!r} declares {there or 'none'}: {wrong}")
+            raise ConfigurationError("output", f"handler {self._handler!r} declares {there or 'none'}: {wrong}")
         return name
 
     def dtype_of(self, name: str) -> np.dtype[Any]:

@@ -25,18 +25,15 @@ def output_dtypes(outputs: Mapping[str, Any] | None) -> dict[str, np.dtype[Any]]
     found: dict[str, np.dtype[Any]] = {}
     for name, declared in (outputs or {}).items():
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise ConfigurationError(f"outputs: {name!r} cannot be an output's name: take one like 'bars'")
-        try:
-            dtype = row_dtype(declared)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"outputs: {name!r}: {str(error).removeprefix('state: ')}") from None
+            raise ConfigurationError("outputs", f"{name!r} cannot be an output's name: take one like 'bars'")
+        dtype = row_dtype(declared, f"outputs.{name}")
         taken = [field for field in dtype.names or () if field in TAKEN]
         if taken:
             raise ConfigurationError(
-                f"outputs: {name!r}: every record has a column {taken[0]!r} already: take another name"
+                f"outputs.{name}", f"every record has a column {taken[0]!r} already: take another name"
             )
         if not 0 < dtype.itemsize <= LARGEST:
-            raise ConfigurationError(f"outputs: {name!r}: a record has {dtype.itemsize} bytes, and at most {LARGEST}")
+            raise ConfigurationError(f"outputs.{name}", f"a record has {dtype.itemsize} bytes, and at most {LARGEST}")
         found[name] = dtype
     return found
 
@@ -44,8 +41,8 @@ def output_dtypes(outputs: Mapping[str, Any] | None) -> dict[str, np.dtype[Any]]
 def check_fields(handler: SingleHandler, **more: np.dtype[Any]) -> None:
     """Raises ConfigurationError for a record of a compiled handler with a field that its code cannot name. ``more``:
     records that it has beside state, parameters and outputs."""
-    records = {"state": handler.state, **more, **{f"outputs: {name!r}": one for name, one in handler.outputs.items()}}
+    records = {"state": handler.state, **more, **{f"outputs.{name}": one for name, one in handler.outputs.items()}}
     if handler.params is not None:
         records["params"] = handler.params.dtype
     for called, dtype in records.items():
-        check_attributes(f"handler {handler.name!r}: {called}", dtype)
+        check_attributes(f"handler {handler.name!r}", called, dtype)

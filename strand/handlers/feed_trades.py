@@ -18,7 +18,7 @@ from strand.binding.books import TradeRules, TradeSource
 from strand.errors import ConfigurationError
 from strand.spans import span_text
 from strand.ticks import PRICE_SCALE
-from strand.validate import one_of
+from strand.validate import one_of, path
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -56,8 +56,9 @@ def ticks_of(info: FeedInfo) -> TicksAre:
     """Meaning of a feed's ticks. Raises ConfigurationError where its files do not agree."""
     if info.ticks is None:
         raise ConfigurationError(
+            "handler",
             "the merged files differ: only some have single orders, or fills that only report (DBN): give handlers by "
-            "symbol, with book= and fills="
+            "symbol, with book= and fills=",
         )
     return info.ticks
 
@@ -71,8 +72,9 @@ def flags_of(info: FeedInfo) -> Flags:
     """Meaning of the bits of a feed's flags. Raises ConfigurationError where its files do not agree."""
     if info.flags is None:
         raise ConfigurationError(
-            "the merged files differ: one bit of their flags has two meanings: replay files of one format at a time, "
-            "or say by flags= what the bits of each file mean"
+            "flags",
+            "the merged files differ: one bit of them has two meanings: replay files of one format at a time, or say "
+            "by flags= what the bits of each file mean",
         )
     return info.flags
 
@@ -87,28 +89,32 @@ def check_intervals(every: int, bars: int, bars_of: str | None = None) -> None:
     """
     if not bars:
         raise ConfigurationError(
-            "the merged files differ: only some have ready-made bars, or bars of one length: replay them apart"
+            "every", "the merged files differ: only some have ready-made bars, or bars of one length: replay them apart"
         )
     if bars_of is not None and bars_of.startswith("months"):
         raise ConfigurationError(
-            f"every: the feed's bars are calendar {bars_of}, and intervals are of one length: leave every out, and for "
-            "bars give ticks=1; or give every='31d' and sessions that are these months, as a table"
+            "every",
+            f"the feed's bars are calendar {bars_of}, and intervals are of one length: leave every out, and for "
+            "bars give ticks=1; or give every='31d' and sessions that are these months, as a table",
         )
     if every % bars:
         raise ConfigurationError(
-            f"every: the feed has ready-made bars of {span_text(bars)}, which do not fill intervals of "
-            f"{span_text(every)}: give a multiple of {span_text(bars)}"
+            "every",
+            f"the feed has ready-made bars of {span_text(bars)}, which do not fill intervals of "
+            f"{span_text(every)}: give a multiple of {span_text(bars)}",
         )
     if bars % _WEEK == 0:
         raise ConfigurationError(
-            "every: the feed's bars are weeks from Monday on, and intervals of 7d begin on Thursdays, as the UNIX "
-            "epoch does: leave every out, and for bars give ticks=1"
+            "every",
+            "the feed's bars are weeks from Monday on, and intervals of 7d begin on Thursdays, as the UNIX "
+            "epoch does: leave every out, and for bars give ticks=1",
         )
     kind, _, zone = (bars_of or "").partition(" of ")
     if kind == "days":
         raise ConfigurationError(
-            f"every: the feed's bars are days of {zone}, and without sessions an interval is a day of UTC: give "
-            f"sessions='00:00-00:00 {zone} mon-sun'"
+            "every",
+            f"the feed's bars are days of {zone}, and without sessions an interval is a day of UTC: give "
+            f"sessions='00:00-00:00 {zone} mon-sun'",
         )
 
 
@@ -207,18 +213,18 @@ def contracts_of(given: ContractsLike | None) -> Contracts:
     elif isinstance(given, Mapping):
         pairs = list(given.items())
     else:
-        raise ConfigurationError(f"contracts: {type(given).__name__} is no dict by symbol: {_EXAMPLE}")
+        raise ConfigurationError("contracts", f"{type(given).__name__} is no dict by symbol: {_EXAMPLE}")
     found: dict[str, tuple[str, Decimal, bool]] = {}
     for name, value in pairs:
         if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"contracts: {name!r} is not a symbol's name or pattern: {_EXAMPLE}")
+            raise ConfigurationError("contracts", f"{name!r} is not a symbol's name or pattern: {_EXAMPLE}")
         if name in found:
-            raise ConfigurationError(f"contracts: {name!r} is given twice")
+            raise ConfigurationError("contracts", f"{name!r} is given twice")
         inverse = isinstance(value, Inverse)
-        worth = _worth(f"contracts: {name}", value.face if isinstance(value, Inverse) else value)
+        worth = _worth(path("contracts", name), value.face if isinstance(value, Inverse) else value)
         found[name] = name, worth, inverse
     if not found:
-        raise ConfigurationError(f"contracts: there is none: {_EXAMPLE}")
+        raise ConfigurationError("contracts", f"there is none: {_EXAMPLE}")
     return Contracts(tuple(found.values()))
 
 
@@ -226,7 +232,7 @@ def _pair(text: str) -> tuple[str, Inverse | str]:
     """The parts of ``NAME=50`` or ``NAME=inverse 100``."""
     name, equals, value = text.rpartition("=")
     if not equals:
-        raise ConfigurationError(f"contracts: {text.strip()!r} has no '=': {_EXAMPLE}")
+        raise ConfigurationError("contracts", f"{text.strip()!r} has no '=': {_EXAMPLE}")
     kind, _, face = value.strip().partition(" ")
     return name.strip(), Inverse(face.strip()) if kind == "inverse" else value.strip()
 
@@ -235,9 +241,9 @@ def _worth(where: str, value: object) -> Decimal:
     try:
         worth = Decimal(str(value))
     except InvalidOperation as error:
-        raise ConfigurationError(f"{where}: {value!r} is not a number above 0: {_EXAMPLE}") from error
+        raise ConfigurationError(where, f"{value!r} is not a number above 0: {_EXAMPLE}") from error
     if isinstance(value, bool) or not worth.is_finite() or not Decimal("1e-18") <= worth <= Decimal("1e18"):
-        raise ConfigurationError(f"{where}: {value!r} is not a number from 1e-18 to 1e18: {_EXAMPLE}")
+        raise ConfigurationError(where, f"{value!r} is not a number from 1e-18 to 1e18: {_EXAMPLE}")
     return worth.normalize()
 
 
@@ -334,8 +340,9 @@ class ContractMemory:
             # Workers may be reading it once the symbol has ticks.
             if used:
                 raise ConfigurationError(
-                    f"contracts: the feed named {name!r} after ticks of it, too late for its contract: give a feed "
-                    "that names its symbols before their ticks"
+                    "contracts",
+                    f"the feed named {name!r} after ticks of it, too late for its contract: give a feed "
+                    "that names its symbols before their ticks",
                 )
             self._by_key[key] = after
         if at is not None:
@@ -357,5 +364,5 @@ def _record(worth: Decimal, inverse: bool, amount: Fraction | None) -> tuple[flo
 
         minimum = ceil(amount / Fraction(worth) * (1 if inverse else PRICE_SCALE))
         if minimum >= 2**126:
-            raise ConfigurationError("notional: give less, or read sizes in a coarser unit")
+            raise ConfigurationError("notional", "give less, or read sizes in a coarser unit")
     return float(worth), int(inverse), 0, minimum % 2**64, minimum >> 64

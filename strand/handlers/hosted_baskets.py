@@ -55,7 +55,9 @@ def check_arguments(
     taken = arguments_of(function)[skip:]
     for argument, keyword in undeclared:
         if argument in taken:
-            raise ConfigurationError(f"handler {name!r}: give {keyword}= to declare what its argument {argument} is")
+            raise ConfigurationError(
+                keyword, f"give {keyword}= to declare what its argument {argument} is", where=f"handler {name!r}"
+            )
     if strange := [argument for argument in taken if argument not in given]:
         raise ConfigurationError(
             f"handler {name!r}: it takes {strange[0]!r}; a basket handler's arguments are {', '.join(given)}, by name"

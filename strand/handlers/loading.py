@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from strand.brief import OURS
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, UnknownOptionError
 from strand.handlers.base import Handler, HandlerLike
 from strand.handlers.builtin import BUILTIN
 from strand.handlers.builtin.definition import Builtin
@@ -46,14 +46,14 @@ def resolve(like: HandlerLike) -> Handler:
         return _as_python(like) if is_jit_disabled() else like
     if isinstance(like, str):
         if like not in BUILTIN:
-            raise ConfigurationError(f"handler: {not_built_in(like)}")
+            raise ConfigurationError("handler", f"{not_built_in(like)}")
         return BUILTIN[like]()
     from strand.handlers.python_handlers import is_object_class, object_handler
 
     if is_object_class(like):
         return object_handler(like)
     raise ConfigurationError(
-        f"handler: {like!r} is not a handler; decorate a function with @strand.handler or @strand.batch_handler"
+        "handler", f"{like!r} is not a handler; decorate a function with @strand.handler or @strand.batch_handler"
     )
 
 
@@ -118,21 +118,22 @@ def find(name: str) -> Makes:
     if module_name.endswith(".py"):
         stem = Path(module_name).stem
         raise ConfigurationError(
-            f"handler: {name!r} names a file: name its module, as {stem}:{attribute or 'FUNCTION'}, in the folder of "
-            f"{stem}.py or with that folder in PYTHONPATH"
+            "handler",
+            f"{name!r} names a file: name its module, as {stem}:{attribute or 'FUNCTION'}, in the folder of "
+            f"{stem}.py or with that folder in PYTHONPATH",
         )
     if not colon or not module_name or module_name.startswith("."):
         raise ConfigurationError(
-            f"handler: {not_built_in(name, ', nor package.module:function')}{_of_file(module_name)}"
+            "handler", f"{not_built_in(name, ', nor package.module:function')}{_of_file(module_name)}"
         )
     with _working_directory_first():
         try:
             module = importlib.import_module(module_name)
         except Exception as error:
             said = error if isinstance(error, ImportError) else _said(error)
-            raise ConfigurationError(f"handler: cannot import {module_name!r}: {said}") from error
+            raise ConfigurationError("handler", f"cannot import {module_name!r}: {said}") from error
     if not hasattr(module, attribute):
-        raise ConfigurationError(_lacking(module, attribute))
+        raise ConfigurationError("handler", _lacking(module, attribute))
     found: Any = getattr(module, attribute)
     if inspect.isfunction(found) and _returns_a_handler(found):
         return found
@@ -140,8 +141,9 @@ def find(name: str) -> Makes:
 
     if not isinstance(found, Handler) and not is_object_class(found):
         raise ConfigurationError(
-            f"handler: {name!r} is not a handler: decorate it with @strand.handler or @strand.batch_handler, or "
-            "annotate a function that makes one:  def f(...) -> strand.Handler"
+            "handler",
+            f"{name!r} is not a handler: decorate it with @strand.handler or @strand.batch_handler, or "
+            "annotate a function that makes one:  def f(...) -> strand.Handler",
         )
     return resolve(found)
 
@@ -152,7 +154,7 @@ def _of_file(module: str) -> str:
 
 
 def _lacking(module: ModuleType, attribute: str) -> str:
-    """Error text for a module without such a name: its handlers, and its file, since another module may have been
+    """Reason against a module without such a name: its handlers, and its file, since another module may have been
     meant."""
     name = module.__name__
     from strand.handlers.python_handlers import is_object_class
@@ -169,7 +171,7 @@ def _lacking(module: ModuleType, attribute: str) -> str:
     file = getattr(module, "__file__", None)
     where = f" ({file})" if file else ""
     lacking = f"has no {attribute!r}" if attribute else "is given without the name of a handler"
-    return f"handler: module {name!r}{where} {lacking}; " + (f"it has {', '.join(there)}" if there else "it has none")
+    return f"module {name!r}{where} {lacking}; " + (f"it has {', '.join(there)}" if there else "it has none")
 
 
 @contextmanager
@@ -208,17 +210,17 @@ def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
     Raises ConfigurationError for a name that is none, and for text that its option does not take; it lists those that
     there are. So it does for what a function that makes a handler raises, and where it makes none.
     """
-    options = options_of(like)
+    options, where = options_of(like), f"handler {called}"
     values = {}
     for name, text in given.items():
         if name not in options:
             cure = did_you_mean(name, options, after=" ")
-            raise ConfigurationError(f"handler {called}: it has no option {name!r}; {cure}{_listed(options)}")
+            raise UnknownOptionError(f"{where}: it", name, f"{cure}{_listed(options)}")
         try:
             values[name] = options[name].kind.read(text)
         except ValueError as error:
             raise ConfigurationError(
-                f"handler {called}: {name} takes {options[name].kind.words}, not {text!r}; {_listed(options)}"
+                name, f"give {options[name].kind.words}, not {text!r}; {_listed(options)}", where=where
             ) from error
     if isinstance(like, Handler):
         return like.with_options(values) if values else like
@@ -226,15 +228,15 @@ def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
     if lacking:
         unsaid = [name for name in lacking if name not in options]
         why = f", and {', '.join(unsaid)} cannot be given as an option" if unsaid else ""
-        raise ConfigurationError(f"handler {called}: it needs {', '.join(lacking)}{why}; {_listed(options)}")
+        raise ConfigurationError(f"{where}: it needs {', '.join(lacking)}{why}; {_listed(options)}")
     try:
         made = like(**values)
     except ConfigurationError as error:
-        raise ConfigurationError(f"handler {called}: {error}; {_listed(options)}") from error
+        raise ConfigurationError(error.field, f"{error.reason}; {_listed(options)}", where=where) from error
     except Exception as error:
-        raise ConfigurationError(f"handler {called}: it raised {_said(error)}; {_listed(options)}") from error
+        raise ConfigurationError(f"{where}: it raised {_said(error)}; {_listed(options)}") from error
     if not isinstance(made, Handler):
-        raise ConfigurationError(f"handler {called}: it returned {made!r}, which is not a handler")
+        raise ConfigurationError(f"{where}: it returned {made!r}, which is not a handler")
     return made
 
 

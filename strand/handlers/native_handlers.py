@@ -56,7 +56,7 @@ class NativeFunctions:
         if self._library is None:
             return _address("source", self.source)
         if symbol is None:
-            raise ConfigurationError("symbol: name the function to call in the shared object")
+            raise ConfigurationError("symbol", "name the function to call in the shared object")
         return self.address("symbol", symbol)
 
     def address(self, field: str, given: Any) -> int:
@@ -68,12 +68,12 @@ class NativeFunctions:
             return _address(field, given)
         if self._library is None:
             raise ConfigurationError(
-                f"{field}: {given!r} names a function, but source is an address and not a shared object"
+                field, f"{given!r} names a function, but source is an address and not a shared object"
             )
         try:
             return ctypes.cast(getattr(self._library, given), ctypes.c_void_p).value or 0
         except AttributeError as error:
-            raise ConfigurationError(f"source: {self.source} does not give a function {given!r}: {error}") from error
+            raise ConfigurationError("source", f"{self.source} does not give a function {given!r}: {error}") from error
 
 
 def _address(field: str, given: Any) -> int:
@@ -84,7 +84,7 @@ def _address(field: str, given: Any) -> int:
         found = address_of_pointer(getattr(given, "address", given))
     if not found or found < 0:
         raise ConfigurationError(
-            f"{field}: {given!r} is not the address of a function, nor a pointer to one (ctypes, cffi, numba's cfunc)"
+            field, f"{given!r} is not the address of a function, nor a pointer to one (ctypes, cffi, numba's cfunc)"
         )
     return found
 
@@ -98,18 +98,19 @@ def _check_layout(library: ctypes.CDLL, source: object) -> None:
     if layout != HANDLER_LAYOUT:
         built = f"for layout {layout} of ticks" if layout else "without sd_handler.h, or for ticks of an earlier layout"
         raise ConfigurationError(
-            f"source: {source} was built {built}, and this is layout {HANDLER_LAYOUT}: compile it again with the "
-            "headers that  strand include  names"
+            "source",
+            f"{source} was built {built}, and this is layout {HANDLER_LAYOUT}: compile it again with the "
+            "headers that  strand include  names",
         )
 
 
 def _library(path: Path) -> ctypes.CDLL:
     if not path.is_file():
-        raise ConfigurationError(f"source: there is no shared object {path}")
+        raise ConfigurationError("source", f"there is no shared object {path}")
     try:
         return ctypes.CDLL(os.fspath(path.resolve()))
     except OSError as error:
-        raise ConfigurationError(f"source: {path} cannot be loaded: {error}") from error
+        raise ConfigurationError("source", f"{path} cannot be loaded: {error}") from error
 
 
 class SymbolMemory(Protocol):

@@ -155,7 +155,7 @@ def options_of_function(function: Callable[..., Any]) -> dict[str, Option]:
         hints = typing.get_type_hints(function)
     except Exception as error:
         raise ConfigurationError(
-            f"handler: an annotation of {function.__name__} cannot be evaluated: {error}"
+            "handler", f"an annotation of {function.__name__} cannot be evaluated: {error}"
         ) from error
     found = {}
     for name, parameter in inspect.signature(function).parameters.items():

@@ -48,9 +48,11 @@ class Sessions:
     def __post_init__(self) -> None:
         table = np.ascontiguousarray(self.table, dtype=np.int64)
         if table.ndim != 2 or table.shape[1] != 2 or len(table) == 0:
-            raise ConfigurationError("sessions: the table needs the shape (n, 2), n at least 1: starts and ends in ns")
+            raise ConfigurationError(
+                "sessions", "the table needs the shape (n, 2), n at least 1: starts and ends in ns"
+            )
         if not (table[:, 0] < table[:, 1]).all() or not (table[1:, 0] >= table[:-1, 1]).all():
-            raise ConfigurationError("sessions: they must end after they start, be in order and not overlap")
+            raise ConfigurationError("sessions", "they must end after they start, be in order and not overlap")
         object.__setattr__(self, "table", table)
 
     def __str__(self) -> str:
@@ -104,7 +106,7 @@ class Sessions:
         hours, _, rest = text.strip().partition(" ")
         zone, _, days = rest.strip().partition(" ")
         if not zone:
-            raise ConfigurationError(f"sessions: {text!r} needs hours and a zone: '09:30-16:00 America/New_York'")
+            raise ConfigurationError("sessions", f"{text!r} needs hours and a zone: '09:30-16:00 America/New_York'")
         return cls.daily(hours, zone, days=days.strip() or "mon-fri")
 
 
@@ -116,13 +118,15 @@ def session_table(sessions: SessionsLike | None, auctions: SpanLike | None = Non
     all of time is one session. Raises ConfigurationError."""
     if sessions is None:
         if auctions is not None:
-            raise ConfigurationError("auctions: without sessions= all trades count: give sessions too, or leave it out")
+            raise ConfigurationError(
+                "auctions", "without sessions= all trades count: give sessions too, or leave it out"
+            )
         return struct.pack("=Qq", 0, 0)
     if isinstance(sessions, str):
         sessions = Sessions.parse(sessions)
     if not isinstance(sessions, Sessions):
         raise ConfigurationError(
-            f"sessions: {sessions!r} is neither strand.Sessions nor text like '09:30-16:00 America/New_York'"
+            "sessions", f"{sessions!r} is neither strand.Sessions nor text like '09:30-16:00 America/New_York'"
         )
     after = 0 if auctions is None else span_ns("auctions", auctions)
     return struct.pack("=Qq", len(sessions.table), after) + sessions.table.tobytes()
@@ -132,14 +136,14 @@ def _clock(name: str, text: str) -> int:
     found = _HOURS.fullmatch(text.strip())
     hour, minute, second = (int(part or 0) for part in found.groups()) if found else (99, 0, 0)
     if minute > 59 or second > 59 or hour * 3600 + minute * 60 + second > 86_400:
-        raise ConfigurationError(f"{name}: {text!r} is not a time of day like 09:30 or 24:00")
+        raise ConfigurationError(name, f"{text!r} is not a time of day like 09:30 or 24:00")
     return hour * 3600 + minute * 60 + second
 
 
 def _hours(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
     if not dash:
-        raise ConfigurationError(f"sessions: {text!r} are not hours like 09:30-16:00")
+        raise ConfigurationError("sessions", f"{text!r} are not hours like 09:30-16:00")
     start, end = _clock("sessions", first), _clock("sessions", last)
     return start, end if end > start else end + 86_400
 
@@ -150,7 +154,7 @@ def _weekdays(text: str) -> frozenset[int]:
         first, _, last = part.strip().partition("-")
         if first not in _DAYS or (last or first) not in _DAYS:
             raise ConfigurationError(
-                f"days: {text!r} is not made of {', '.join(_DAYS)} like 'mon-fri' or 'sun,mon-thu'"
+                "days", f"{text!r} is not made of {', '.join(_DAYS)} like 'mon-fri' or 'sun,mon-thu'"
             )
         low, high = _DAYS.index(first), _DAYS.index(last or first)
         days.update(day % 7 for day in range(low, (high if high >= low else high + 7) + 1))
@@ -161,7 +165,7 @@ def _date(name: str, day: dt.date | str) -> dt.date:
     try:
         return day if isinstance(day, dt.date) else dt.date.fromisoformat(day)
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{name}: {day!r} is not a date like 2026-12-25") from error
+        raise ConfigurationError(name, f"{day!r} is not a date like 2026-12-25") from error
 
 
 def _zone(name: str) -> str:
@@ -169,8 +173,9 @@ def _zone(name: str) -> str:
         return str(zone_named(name))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ConfigurationError(
-            f"sessions: there is no time zone {name!r} here; names are like America/New_York, and a system without any "
-            "needs the package 'tzdata'"
+            "sessions",
+            f"there is no time zone {name!r} here; names are like America/New_York, and a system without any "
+            "needs the package 'tzdata'",
         ) from error
 
 

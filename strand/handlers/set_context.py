@@ -187,7 +187,9 @@ class ObjectSetContext(SetContext):
         """Sets a timer as the symbol's context does. An object asks for the tick in hand, so it leaves ``at`` out."""
         if at is not None and at != self.at:
             raise ConfigurationError(
-                f"handler {self.handler!r}: wake_at: with several sets of parameters an object leaves at= out"
+                "at",
+                "with several sets of parameters an object leaves it out",
+                where=f"handler {self.handler!r}: wake_at",
             )
         end = self._of_symbol.wake_at(ns)
         timer = self._of_symbol.timer

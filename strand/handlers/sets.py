@@ -282,13 +282,15 @@ def part_with_sets(handler: Handler) -> tuple[str, Swept]:
     called, part = handler.parts_as(handler.name)[-1]
     if not isinstance(part, Swept) or part.params is None:
         raise ConfigurationError(
-            f"sweep: {called!r} takes no sets of parameters: give strand.handler, strand.object_handler or "
-            "strand.batch_handler params=, alone or as the last of a chain; for others run strand.replay once per set"
+            "handler",
+            f"{called!r} takes no sets of parameters: give strand.handler, strand.object_handler or "
+            "strand.batch_handler params=, alone or as the last of a chain; for others run strand.replay once per set",
         )
     if isinstance(part, ObjectHandler) and part.counts and not part.outputs:
         raise ConfigurationError(
-            f"sweep: {called!r} has no state and no outputs, and a sweep keeps tables, not objects: give "
-            "strand.object_handler state= or outputs=, or run strand.replay once per set"
+            "handler",
+            f"{called!r} has no state and no outputs, and a sweep keeps tables, not objects: give "
+            "strand.object_handler state= or outputs=, or run strand.replay once per set",
         )
     return called, part
 
@@ -303,7 +305,7 @@ def with_sets(handler: Handler, sets: Sequence[Mapping[str, Any]], numbers: Sequ
     """
     called, part = part_with_sets(handler)
     if not 1 <= len(sets) <= MOST:
-        raise ConfigurationError(f"sweep: give from 1 to {MOST} sets of parameters, not {len(sets)}")
+        raise ConfigurationError("params", f"give from 1 to {MOST} sets of them, not {len(sets)}")
     named = list(zip(range(len(sets)) if numbers is None else numbers, sets, strict=True))
     given = tuple(_given(part, number, values) for number, values in named)
     if not isinstance(part, CompiledHandler):
@@ -351,14 +353,14 @@ def _given(part: Swept, number: int, values: Mapping[str, Any]) -> Parameters:
     """The part's parameters as one set has them."""
     assert part.params is not None
     if not isinstance(values, Mapping):
-        raise ConfigurationError(f"sweep: set {number}: {values!r} is not a dict of parameters by name")
+        raise ConfigurationError("params", f"{values!r} is not a dict of parameters by name", where=f"set {number}")
     by_symbol = values if all(isinstance(value, Mapping) for value in values.values()) else {"*": values}
     before = part.params.values
     merged = {**before, **{symbol: {**before.get(symbol, {}), **row} for symbol, row in by_symbol.items()}}
     try:
         return part.params.given(merged)
     except ConfigurationError as error:
-        raise ConfigurationError(f"sweep: set {number}: {error}") from None
+        raise error.at(error.field, f"set {number}") from None
 
 
 def _numbered(given: Parameters, number: int) -> Parameters:
@@ -370,6 +372,6 @@ def _numbered(given: Parameters, number: int) -> Parameters:
 def _with_number(what: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     if SET in (dtype.names or ()):
         raise ConfigurationError(
-            f"sweep: {what}: a field is named {SET!r}, which is the name of the set's number: rename the field"
+            f"{what}.{SET}", f"a field is named {SET!r}, which is the name of the set's number: rename the field"
         )
     return numbered(dtype)

@@ -18,6 +18,7 @@ from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.handlers.options import Option, options_of_record
 from strand.symbols import SymbolTable
 from strand.units import BY_NAME, declare, meaning_of
+from strand.validate import path
 
 __all__ = [
     "SET",
@@ -60,21 +61,21 @@ def row_dtype(state: Any, called: str = "state") -> np.dtype[Any]:
     Raises ConfigurationError, naming the field.
     """
     if isinstance(state, list | dict) and any(name == "" for name in _names(state)):
-        raise ConfigurationError(f"{called}: a field's name is '': numpy would make one up; give it a name")
+        raise ConfigurationError(called, "a field's name is '': numpy would make one up; give it a name")
     if isinstance(state, type) and not issubclass(state, np.generic) and not isinstance(state, np.dtype):
         dtype = _from_class(state, called)
     else:
         try:
-            dtype = _from_dict(state) if isinstance(state, Mapping) else np.dtype(state)
+            dtype = _from_dict(state, called) if isinstance(state, Mapping) else np.dtype(state)
         except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"{called}: {state!r} is not a dtype: {error}") from error
+            raise ConfigurationError(called, f"{state!r} is not a dtype: {error}") from error
     if dtype.names is None:
-        raise ConfigurationError(f"{called}: give a structured dtype, for example [('volume', 'u8')]")
+        raise ConfigurationError(called, "give a structured dtype, for example [('volume', 'u8')]")
     if dtype.hasobject:
-        raise ConfigurationError(f"{called}: records are plain memory and cannot hold Python objects")
-    for path, field in totals_in(dtype):
+        raise ConfigurationError(called, "records are plain memory and cannot hold Python objects")
+    for name, field in totals_in(dtype):
         if field.shape or field.str != "<i8":
-            raise ConfigurationError(f"{called}: {path}: a total is one i8, not {field}: declare it as strand.TOTAL")
+            raise ConfigurationError(f"{called}.{name}", f"a total is one i8, not {field}: declare it as strand.TOTAL")
     return dtype
 
 
@@ -116,22 +117,22 @@ def _names(fields: list[Any] | dict[Any, Any]) -> list[Any]:
     )
 
 
-def check_attributes(called: str, dtype: np.dtype[Any]) -> None:
-    """Raises ConfigurationError for a field that compiled code cannot name as in ``row.volume``; ``called``: what
-    the record is."""
+def check_attributes(where: str, called: str, dtype: np.dtype[Any]) -> None:
+    """Raises ConfigurationError for a field that compiled code cannot name as in ``row.volume``; ``called``: the
+    record, and ``where`` the handler that has it."""
     for name in dtype.names or ():
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ConfigurationError(
-                f"{called}: compiled code cannot use a field named {name!r}: give it a name like 'volume'"
+                called, f"compiled code cannot use a field named {name!r}: give it a name like 'volume'", where=where
             )
-        check_attributes(f"{called}: {name}", dtype[name].base)
+        check_attributes(where, f"{called}.{name}", dtype[name].base)
 
 
-def _from_dict(fields: Mapping[Any, Any]) -> np.dtype[Any]:
+def _from_dict(fields: Mapping[Any, Any], called: str) -> np.dtype[Any]:
     """Dtype from dtypes by name, or from a dict that numpy takes itself."""
     if {"names", "formats"} <= fields.keys():
         return np.dtype(dict(fields))  # type: ignore[call-overload, no-any-return]
-    return np.dtype([(name, *_form(form, f"state: {name}")) for name, form in fields.items()], align=True)
+    return np.dtype([(name, *_form(form, f"{called}.{name}")) for name, form in fields.items()], align=True)
 
 
 def _form(form: Any, where: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
@@ -146,11 +147,11 @@ def _from_class(cls: type, called: str) -> np.dtype[Any]:
         hints = typing.get_type_hints(cls, include_extras=True)
     except NameError as error:
         raise ConfigurationError(
-            f"{called}: an annotation of {cls.__name__} cannot be found: {error}; use only names that the module has"
+            called, f"an annotation of {cls.__name__} cannot be found: {error}; use only names that the module has"
         ) from error
     if not hints:
-        raise ConfigurationError(f"{called}: {cls.__name__} has no annotated fields, as in  volume: np.uint64")
-    fields = [(name, *_field(hint, f"{called}: {cls.__name__}.{name}")) for name, hint in hints.items()]
+        raise ConfigurationError(called, f"{cls.__name__} has no annotated fields, as in  volume: np.uint64")
+    fields = [(name, *_field(hint, f"{called}.{name}")) for name, hint in hints.items()]
     # As C lays the same struct out: numba and C read fields where they are aligned.
     return np.dtype(fields, align=True)
 
@@ -166,23 +167,24 @@ def _field(hint: Any, where: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
             return np.dtype(f"S{size}"), ()
         shape = (size,) if isinstance(size, int) else size
         if not isinstance(shape, tuple) or not shape or not all(isinstance(n, int) and n > 0 for n in shape):
-            raise ConfigurationError(f"{where}: {size!r} is not the size or the shape of an array")
+            raise ConfigurationError(where, f"{size!r} is not the size or the shape of an array")
     if typing.get_origin(hint) is np.ndarray:
         if not shape:
-            raise ConfigurationError(f"{where}: say how large it is: Annotated[{hint}, 8]")
+            raise ConfigurationError(where, f"say how large it is: Annotated[{hint}, 8]")
         (hint,) = typing.get_args(typing.get_args(hint)[1])
     if hint in _PLAIN:
         return _PLAIN[hint], shape
     if isinstance(hint, type) and issubclass(hint, np.generic):
         dtype = np.dtype(hint)
         if dtype.itemsize == 0 or dtype.hasobject:
-            raise ConfigurationError(f"{where}: {hint.__name__} has no size of its own; write Annotated[bytes, n]")
+            raise ConfigurationError(where, f"{hint.__name__} has no size of its own; write Annotated[bytes, n]")
         return dtype, shape
     if isinstance(hint, type) and getattr(hint, "__annotations__", None):
         return _from_class(hint, where), shape
     raise ConfigurationError(
-        f"{where}: {hint!r} is not a type of a field; those are numpy's scalar types, int, float, bool, classes of "
-        "such fields, and Annotated[T, n] for n of them"
+        where,
+        f"{hint!r} is not a type of a field; those are numpy's scalar types, int, float, bool, classes of "
+        "such fields, and Annotated[T, n] for n of them",
     )
 
 
@@ -190,11 +192,11 @@ def _declared(hint: Any, quantity: str, where: str) -> np.dtype[Any]:
     """A field that says what it holds."""
     if quantity not in BY_NAME:
         raise ConfigurationError(
-            f"{where}: {quantity!r} is not the size or the shape of an array, and none of {', '.join(BY_NAME)}"
+            where, f"{quantity!r} is not the size or the shape of an array, and none of {', '.join(BY_NAME)}"
         )
     form, _ = _field(hint, where)
     if form.kind not in "iuf":
-        raise ConfigurationError(f"{where}: a field of {form} cannot hold a {quantity}")
+        raise ConfigurationError(where, f"a field of {form} cannot hold a {quantity}")
     return declare(BY_NAME[quantity], form.str)
 
 
@@ -270,7 +272,7 @@ class Parameters:
         others, fields = self.others, self.dtype.names or ()
         found = np.zeros(len(table), self.dtype)
         lacking = [field for field in fields if field not in others]
-        _fill(found, {field: others[field] for field in fields if field in others}, f"handler {name!r}: params: '*'")
+        _fill(found, {field: others[field] for field in fields if field in others}, name, "params.*")
         named = np.zeros(len(table), dtype=bool)
         for symbol, row in self.values.items():
             if symbol == "*":
@@ -282,14 +284,16 @@ class Parameters:
             missing = [field for field in lacking if field not in row]
             if missing:
                 raise ConfigurationError(
-                    f"handler {name!r}: params: {symbol} has no {missing[0]!r}; give it, or one for '*' or a default"
+                    path("params", symbol),
+                    f"has no {missing[0]!r}; give it, or one for '*' or a default",
+                    where=f"handler {name!r}",
                 )
-            _fill(found[key : key + 1], row, f"handler {name!r}: params: {symbol}")
+            _fill(found[key : key + 1], row, name, path("params", symbol))
             named[key] = True
         if lacking and not named.all():
             symbol = table.name(int(np.flatnonzero(~named)[0]))
             raise ConfigurationError(
-                f"handler {name!r}: params: {symbol!r} has none; give some for it, for '*', or defaults"
+                "params", f"{symbol!r} has none; give some for it, for '*', or defaults", where=f"handler {name!r}"
             )
         found.flags.writeable = False
         return found
@@ -318,18 +322,18 @@ def _by_symbol(values: Any, fields: tuple[str, ...]) -> dict[str, dict[str, Any]
     given = _from_frame(values)
     if not isinstance(given, Mapping):
         raise ConfigurationError(
-            f"params: {type(values).__name__} is not a dict by symbol, nor a DataFrame (one row per symbol)"
+            "params", f"{type(values).__name__} is not a dict by symbol, nor a DataFrame (one row per symbol)"
         )
     found: dict[str, dict[str, Any]] = {}
     for symbol, row in given.items():
         if not isinstance(symbol, str) or not isinstance(row, Mapping):
             raise ConfigurationError(
-                f"params: {symbol!r}: {row!r} is not a symbol's name with a dict of its parameters"
+                "params", f"{symbol!r}: {row!r} is not a symbol's name with a dict of its parameters"
             )
         for name in row:
             if name not in fields:
                 raise ConfigurationError(
-                    f"params: {symbol}: {name!r} is not a parameter; those declared are {', '.join(fields)}"
+                    "params", f"{symbol}: {name!r} is not a parameter; those declared are {', '.join(fields)}"
                 )
         found[symbol] = dict(row)
     return found
@@ -344,18 +348,18 @@ def _from_frame(values: Any) -> Any:
         rows = frame.to_dict("records")
     elif library == "polars":
         if "symbol" not in values.columns:
-            raise ConfigurationError(f"params: the frame has no column 'symbol'; its columns: {values.columns}")
+            raise ConfigurationError("params", f"the frame has no column 'symbol'; its columns: {values.columns}")
         symbols = [str(symbol) for symbol in values["symbol"]]
         rows = values.drop("symbol").to_dicts()
     else:
         return values
     if len(set(symbols)) < len(symbols):
         twice = next(symbol for i, symbol in enumerate(symbols) if symbol in symbols[:i])
-        raise ConfigurationError(f"params: {twice!r} is in the frame twice")
+        raise ConfigurationError("params", f"{twice!r} is in the frame twice")
     return dict(zip(symbols, rows, strict=True))
 
 
-def _fill(rows: npt.NDArray[Any], values: Mapping[str, Any], where: str) -> None:
+def _fill(rows: npt.NDArray[Any], values: Mapping[str, Any], handler: str, called: str) -> None:
     """Sets fields, where a value is what the field can hold."""
     for field, value in values.items():
         kind = rows.dtype[field].base.kind
@@ -372,7 +376,9 @@ def _fill(rows: npt.NDArray[Any], values: Mapping[str, Any], where: str) -> None
                 raise ValueError("it is too long")
         except (TypeError, ValueError, OverflowError) as error:
             raise ConfigurationError(
-                f"{where}: {field} is {value!r}, which {rows.dtype[field]} cannot hold: {error}"
+                f"{called}.{field}",
+                f"{rows.dtype[field]} cannot hold {value!r}: {error}",
+                where=f"handler {handler!r}",
             ) from error
 
 

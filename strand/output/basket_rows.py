@@ -159,7 +159,7 @@ class BasketRows(TableByName, Tabular):
         if handler is None:
             if len(names) != 1:
                 raise ConfigurationError(
-                    f"baskets: give the name of a handler with baskets; there are {', '.join(names) or 'none'}"
+                    "baskets", f"give the name of a handler with baskets; there are {', '.join(names) or 'none'}"
                 )
             return 0
         if handler not in names:

@@ -144,7 +144,7 @@ class Book(_Levels):
         if publisher_id not in ids:
             there = ", ".join(map(str, ids)) or "none"
             raise ConfigurationError(
-                f"publisher_id: {publisher_id!r} is not one of {self.symbol}'s publishers: {there}"
+                "publisher_id", f"{publisher_id!r} is not one of {self.symbol}'s publishers: {there}"
             )
         return Book(self.symbol, self._index, self._memory, self._row, place=ids.index(publisher_id))
 
@@ -269,7 +269,7 @@ class Books(Mapping[str, Any]):
             ConfigurationError: If none does.
         """
         if not self.are_kept:
-            raise ConfigurationError(f"books: {NO_BOOKS}")
+            raise ConfigurationError("books", f"{NO_BOOKS}")
 
     def __getitem__(self, symbol: str | int) -> Any:
         """A symbol's ``Book``, or ``DepthBook`` where its handler is ``depth``.
@@ -279,7 +279,7 @@ class Books(Mapping[str, Any]):
         index = self._table.index(symbol)
         found = self.find(index)
         if found is None:
-            raise ConfigurationError(f"books: the handler of {self._table.name(index)} keeps no book")
+            raise ConfigurationError("books", f"the handler of {self._table.name(index)} keeps no book")
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -345,5 +345,5 @@ class Books(Mapping[str, Any]):
 
 def _letter(side: str) -> str:
     if side not in ("bid", "ask"):
-        raise ConfigurationError(f"side: {side!r} is not one of bid, ask")
+        raise ConfigurationError("side", f"{side!r} is not one of bid, ask")
     return "B" if side == "bid" else "A"

@@ -108,7 +108,7 @@ def check_path(path: Path) -> None:
     needed and not installed."""
     suffix = _suffix(path)
     if suffix not in _WRITERS:
-        raise ConfigurationError(f"out: {path} does not end in one of {', '.join(SUFFIXES)}")
+        raise ConfigurationError("out", f"{path} does not end in one of {', '.join(SUFFIXES)}")
     check_folder("out", path)
     _import_writer(suffix)
 
@@ -279,7 +279,7 @@ def _csv(
 ) -> Sink:
     wide = [name for name in table.plain.names or () if table.plain[name].ndim]
     if wide:
-        raise ConfigurationError(f"out: field {wide[0]!r} is an array, which CSV cannot hold: use .parquet or .npy")
+        raise ConfigurationError("out", f"field {wide[0]!r} is an array, which CSV cannot hold: use .parquet or .npy")
     return _Arrow(file, table, names, make or _Csv)
 
 

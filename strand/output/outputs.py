@@ -87,7 +87,7 @@ class Outputs(Mapping[str, Output]):
         unknown = [name for name in (*files, *sinks) if name not in declared]
         if unknown:
             there = f"there are {', '.join(declared)}" if declared else "no handler has any"
-            raise ConfigurationError(f"out: no handler emits to an output named {unknown[0]!r}: {there}")
+            raise ConfigurationError("out", f"no handler emits to an output named {unknown[0]!r}: {there}")
         for path in paths.values():
             check_path(path)
         check_outputs(output_paths(paths))
@@ -394,8 +394,9 @@ def _declared(handlers: Sequence[Handler]) -> dict[str, np.dtype[Any]]:
         for name, dtype in handler.emitted:
             if found.setdefault(name, dtype) != dtype:
                 raise ConfigurationError(
-                    f"outputs: {name!r} is {dtype} of handler {handler.name!r} and {found[name]} of {of[name]!r}; "
-                    "one output needs one dtype"
+                    "outputs",
+                    f"{name!r} is {dtype} of handler {handler.name!r} and {found[name]} of {of[name]!r}; "
+                    "one output needs one dtype",
                 )
             of.setdefault(name, handler.name)
     return found

@@ -192,7 +192,7 @@ class Rows(TableByName, Tabular):
         if handler is None:
             if len(self._views) > 1:
                 raise ConfigurationError(
-                    f"rows: symbols have different handlers ({', '.join(self._names)}): use of_handler(name)"
+                    "rows", f"symbols have different handlers ({', '.join(self._names)}): use of_handler(name)"
                 )
             return 0
         if handler not in self._names:

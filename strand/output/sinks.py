@@ -78,7 +78,7 @@ def files_and_sinks(
     if out is None:
         out = {}
     if not isinstance(out, Mapping):
-        raise ConfigurationError(f"out: {out!r} is not a dict of files and sinks by the names of outputs")
+        raise ConfigurationError("out", f"{out!r} is not a dict of files and sinks by the names of outputs")
     files: dict[str, str | os.PathLike[str]] = {}
     sinks: dict[str, Sink] = {}
     for name, destination in out.items():
@@ -86,10 +86,10 @@ def files_and_sinks(
             files[name] = destination
             continue
         if (reason := _no_sink(destination)) is not None:
-            raise ConfigurationError(f"out: {name}: {destination!r} is neither a path nor a sink: {reason}")
+            raise ConfigurationError("out", f"{name}: {destination!r} is neither a path nor a sink: {reason}")
         for other, sink in sinks.items():
             if sink is destination:
-                raise ConfigurationError(f"out: {name} has the sink of {other}: give each output a sink of its own")
+                raise ConfigurationError("out", f"{name} has the sink of {other}: give each output a sink of its own")
         sinks[name] = destination
     return files, sinks
 

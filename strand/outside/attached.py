@@ -365,11 +365,11 @@ def attach(pid: int | None = None, *, fd: int | None = None, name: str | None = 
     """
     if (pid is None) == (fd is None):
         raise ConfigurationError(
-            "attach: give either the id of a process or fd=, a descriptor of a dispatcher's memory"
+            "attach", "give either the id of a process or fd=, a descriptor of a dispatcher's memory"
         )
     if fd is not None:
         if name is not None:
-            raise ConfigurationError("name: leave it out with fd=, because a descriptor belongs to one dispatcher")
+            raise ConfigurationError("name", "leave it out with fd=, because a descriptor belongs to one dispatcher")
         return Attached(*view_at(whole("fd", fd, 0, MAX_FD)))
     if not is_whole(pid) or pid < 1:
         raise AttachError(f"pid: {pid!r} is not the id of a process")

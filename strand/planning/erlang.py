@@ -34,10 +34,10 @@ class Target:
 
     def __post_init__(self) -> None:
         if not is_number(self.wait_ns) or not 0 < self.wait_ns < math.inf:
-            raise ConfigurationError(f"wait: {self.wait_ns!r} is not a number of ns above 0")
+            raise ConfigurationError("wait", f"{self.wait_ns!r} is not a number of ns above 0")
         if self.quantile is not None and (not is_number(self.quantile) or not 0 < self.quantile < 1):
             raise ConfigurationError(
-                f"wait: {self.quantile!r} is not a share between 0 and 1, such as 0.99: no bound holds for all waits"
+                "wait", f"{self.quantile!r} is not a share between 0 and 1, such as 0.99: no bound holds for all waits"
             )
 
 
@@ -57,7 +57,7 @@ def _load(rate_per_s: float, service_ns: float) -> Fraction:
     """Rate times service time: so many workers are busy on average. Raises ConfigurationError."""
     for name, value in (("rate", rate_per_s), ("service", service_ns)):
         if not is_number(value) or not 0 < value < math.inf:
-            raise ConfigurationError(f"{name}: {value!r} is not a number above 0")
+            raise ConfigurationError(name, f"{value!r} is not a number above 0")
     return Fraction(float(rate_per_s)) * Fraction(float(service_ns)) / 10**9
 
 
@@ -84,9 +84,10 @@ class Queue:
         whole("workers", self.workers, 1)
         if self.workers < least:
             raise ConfigurationError(
-                f"workers: {self.workers:,} cannot keep up with {self.rate_per_s:,.6g} ticks per second of "
+                "workers",
+                f"{self.workers:,} cannot keep up with {self.rate_per_s:,.6g} ticks per second of "
                 f"{self.service_ns:,.6g} ns each, which keep {self.load:,.4g} workers busy all the time: the "
-                f"queue would grow without end; give at least {least:,}"
+                f"queue would grow without end; give at least {least:,}",
             )
 
     @property
@@ -163,6 +164,7 @@ def workers_for(rate_per_s: float, service_ns: float, target: Target) -> int:
         if wait_ns <= target.wait_ns:
             return workers
     raise ConfigurationError(
-        f"wait: it takes more than {MAX_WORKERS:,} workers, the most that a dispatcher may have; the ticks keep "
-        f"{load:,.4g} workers busy all the time"
+        "wait",
+        f"it takes more than {MAX_WORKERS:,} workers, the most that a dispatcher may have; the ticks keep "
+        f"{load:,.4g} workers busy all the time",
     )

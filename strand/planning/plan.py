@@ -54,7 +54,7 @@ class Load:
         least_workers(self.rate_per_s, self.service_ns)
         for symbol, rate in self.by_symbol.items():
             if not is_number(rate) or not 0 < rate < math.inf:
-                raise ConfigurationError(f"rate: {symbol}: {rate!r} is not a number above 0")
+                raise ConfigurationError("rate", f"{symbol}: {rate!r} is not a number above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,5 +280,5 @@ def measure_service(
     busy_ns, handled = sum(w.busy_ns for w in workers), sum(w.handled for w in workers)
     service_ns = busy_ns / handled if handled else math.nan
     if not service_ns > 0:
-        raise ConfigurationError("service: it is undefined: the worker was busy with no tick; give --service")
+        raise ConfigurationError("service", "it is undefined: the worker was busy with no tick; give --service")
     return service_ns

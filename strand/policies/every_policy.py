@@ -23,5 +23,5 @@ def policy_config(policy: Policy) -> PolicyConfig:
     """A policy as the engine takes it. Raises ConfigurationError."""
     if not isinstance(policy, Policy) or policy.core_name is None:
         *others, last = (f"{kind.__name__}()" for kind in POLICIES.values())
-        raise ConfigurationError(f"policy: {policy!r} is not a policy: give {', '.join(others)} or {last}")
+        raise ConfigurationError("policy", f"{policy!r} is not a policy: give {', '.join(others)} or {last}")
     return PolicyConfig(policy.core_name, policy.core_options())

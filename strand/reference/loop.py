@@ -91,10 +91,11 @@ class SerialLoop(RunBase):
         **_: Unpack[QueueOptions],
     ) -> None:
         if on_error != "stop":
-            raise ConfigurationError(f"on_error: {on_error!r} needs workers; a plain loop (workers=0) only stops")
+            raise ConfigurationError("on_error", f"{on_error!r} needs workers; a plain loop (workers=0) only stops")
         if yes_or_no("attachable", attachable):
             raise ConfigurationError(
-                "attachable: a plain loop (workers=0) has no memory to attach to: give workers, or leave the option out"
+                "attachable",
+                "a plain loop (workers=0) has no memory to attach to: give workers, or leave the option out",
             )
         super().__init__(
             symbols,

@@ -154,8 +154,9 @@ class DayRecorder(NoDays):
             elif np.isin(members, over).any():
                 symbol = self._dispatcher.symbols[int(on[0])]
                 raise ConfigurationError(
-                    f"per_day: basket {name!r}: it has symbols of two days, as {symbol!r} is not of the day that ends: "
-                    "replay each day by itself"
+                    "per_day",
+                    f"basket {name!r}: it has symbols of two days, as {symbol!r} is not of the day that ends: "
+                    "replay each day by itself",
                 )
         return found
 

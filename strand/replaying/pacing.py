@@ -231,7 +231,7 @@ class Pacer:
         try:
             with self._bell:
                 if self._replay is not None:
-                    raise ConfigurationError("pacer: another replay is using it; give each replay a pacer of its own")
+                    raise ConfigurationError("pacer", "another replay is using it; give each replay a pacer of its own")
                 self._reset()
                 self._replay, self._resting = me, False
             for batch in batches:
@@ -340,5 +340,5 @@ def _stepped(pace: _Pace, times: npt.NDArray[np.int64], at: int) -> tuple[int, _
 
 def _checked(speed: float) -> float:
     if not is_number(speed) or not 0 <= speed < math.inf:
-        raise ConfigurationError(f"speed: {speed!r} is not a number from 0 (as fast as it goes) up")
+        raise ConfigurationError("speed", f"{speed!r} is not a number from 0 (as fast as it goes) up")
     return float(speed)

@@ -291,18 +291,18 @@ def _check(
     if pacer is None:
         return Pacer(speed)
     if not isinstance(pacer, Pacer):
-        raise ConfigurationError(f"pacer: {pacer!r} is not a strand.replaying.pacing.Pacer")
+        raise ConfigurationError("pacer", f"{pacer!r} is not a strand.replaying.pacing.Pacer")
     if speed != 0:
-        raise ConfigurationError("speed: give it to the pacer")
+        raise ConfigurationError("speed", "give it to the pacer")
     return pacer
 
 
 def _told(progress: bool | Callable[[int], None] | None, limit: int | None, *, prompt: bool) -> Told:
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
-        raise ConfigurationError(f"progress: {progress!r} is neither True, False nor a function")
+        raise ConfigurationError("progress", f"{progress!r} is neither True, False nor a function")
     if prompt and progress is True:
         raise ConfigurationError(
-            "progress: its bar would be drawn over the debugger's prompt; leave it out with pdb=True"
+            "progress", "its bar would be drawn over the debugger's prompt; leave it out with pdb=True"
         )
     return Told("replaying", progress, limit)
 
@@ -347,11 +347,12 @@ def _feed(
         return feeds.open(source, symbols=wanted, start=start, end=end, **options)
     if not isinstance(source, Feed):
         raise ConfigurationError(
-            f"source: {type(source).__name__} is neither a path, nor a list of them, nor a feed; publish ticks "
-            "of an array to a Dispatcher"
+            "source",
+            f"{type(source).__name__} is neither a path, nor a list of them, nor a feed; publish ticks "
+            "of an array to a Dispatcher",
         )
     if options:
-        raise ConfigurationError(f"feed_options: {', '.join(options)} are for files; this feed is open already")
+        raise ConfigurationError("feed_options", f"{', '.join(options)} are for files; this feed is open already")
     day = as_date(source.info.date) if source.info.date is not None else None
     moments = Moment.parse("start", start), Moment.parse("end", end)
     start_ns, end_ns = (

@@ -53,7 +53,7 @@ class RowSampler:
             names = list(dict.fromkeys(watch))
         elif not is_whole(watch) or not 1 <= watch <= MOST:
             raise ConfigurationError(
-                f"watch: {watch!r} is neither a list of symbols' names nor a number from 1 to {MOST}"
+                "watch", f"{watch!r} is neither a list of symbols' names nor a number from 1 to {MOST}"
             )
         self._dispatcher = dispatcher
         self._busiest = int(watch) if is_whole(watch) else 0

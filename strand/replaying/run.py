@@ -355,8 +355,8 @@ def pinned(dispatcher: Dispatcher | SerialLoop, feed: Feed, asked: bool | None) 
     except OSError as error:
         if asked:
             raise ConfigurationError(
-                f"pin_publisher: the system refused to pin this thread to core {free[0]} ({error.strerror}): "
-                "leave the option out"
+                "pin_publisher",
+                f"the system refused to pin this thread to core {free[0]} ({error.strerror}): leave the option out",
             ) from error
         pin = False  # workers will be refused theirs as well, and the statistics say so
     if not pin:

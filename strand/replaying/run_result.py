@@ -138,7 +138,7 @@ class RunResult:
             ConfigurationError: If no handler keeps books.
         """
         if self._books is None:
-            raise ConfigurationError(f"books: {NO_BOOKS}")
+            raise ConfigurationError("books", f"{NO_BOOKS}")
         return self._books
 
     @property
@@ -149,7 +149,7 @@ class RunResult:
             ConfigurationError: If ``snapshot=`` was not given.
         """
         if self._snapshots is None:
-            raise ConfigurationError("snapshots: none were asked for; give replay(snapshot=strand.snapshot(...))")
+            raise ConfigurationError("snapshots", "none were asked for; give replay(snapshot=strand.snapshot(...))")
         return self._snapshots
 
     @property

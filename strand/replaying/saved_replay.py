@@ -55,19 +55,21 @@ class SavedReplay:
             check_name(save)
         if given.get("workers") == 0:
             cannot = "be saved" if load is None else "go on from a saved state"
-            raise ConfigurationError(f"workers: a plain loop (workers=0) cannot {cannot}: give 1 or more")
+            raise ConfigurationError("workers", f"a plain loop (workers=0) cannot {cannot}: give 1 or more")
         if given["per_day"]:
-            raise ConfigurationError("per_day: a saved state has no rows of single days: replay day by day, without it")
+            raise ConfigurationError(
+                "per_day", "a saved state has no rows of single days: replay day by day, without it"
+            )
         about = describe_source(source, feed_options)
         chosen = {name: in_full(value) for name, value in {**selection, **feed_options}.items() if value is not None}
         if load is None:
             return cls(position, about, chosen)
         if position:
-            raise ConfigurationError("position: the saved state says where to go on: leave it out")
+            raise ConfigurationError("position", "the saved state says where to go on: leave it out")
         if given["fingerprints"]:
             raise ConfigurationError(
-                "fingerprints: they cover a run from its first tick, so they cannot begin at a saved state: leave them "
-                "out"
+                "fingerprints",
+                "they cover a run from its first tick, so they cannot begin at a saved state: leave them out",
             )
         state = SavedState(Path(load))
         state.array("ticks_by_symbol")

@@ -129,7 +129,7 @@ class Fields:
             for part in path:
                 record = record[part] if part in (record.names or ()) else np.dtype([])
             if last not in (record.names or ()) or record[last].names is not None:
-                raise ConfigurationError(f"fields: rows have no field {name!r}; they have {', '.join(rows.units)}")
+                raise ConfigurationError("fields", f"rows have no field {name!r}; they have {', '.join(rows.units)}")
             given = [other for other in meaning_of(record[last]).given if other != last]
             self.declared[name] = np.dtype([(each, record[each]) for each in (last, *given)])
 
@@ -214,7 +214,7 @@ class Snapshots(Tabular):
         }
         shown = Table(dtype, self._fields.size_unit).shown(records, prices)
         if not (found := shown.get(names[0].rpartition(".")[2])):
-            raise ConfigurationError(f"{field}: only its handler uses this field, and no table shows it")
+            raise ConfigurationError(field, "only its handler uses this field, and no table shows it")
         undefined = self._undefined(found.values)
         return Shown(found.values, undefined if found.none is None else undefined | found.none, found.is_decimal)
 

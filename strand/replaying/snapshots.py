@@ -72,18 +72,18 @@ def snapshot(
     chosen = None if symbols is None else _texts("symbols", symbols)
     parsed = Sessions.parse(sessions) if isinstance(sessions, str) else sessions
     if parsed is not None and not isinstance(parsed, Sessions):
-        raise ConfigurationError(f"sessions: {sessions!r} is neither hours with a zone nor strand.Sessions")
+        raise ConfigurationError("sessions", f"{sessions!r} is neither hours with a zone nor strand.Sessions")
     return Snapshot(span_ns("every", every), names, chosen, parsed)
 
 
 def _texts(option: str, given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
-        raise ConfigurationError(f"{option}: {given!r} is not a list of names")
+        raise ConfigurationError(option, f"{given!r} is not a list of names")
     if not given:
-        raise ConfigurationError(f"{option}: the list is empty")
+        raise ConfigurationError(option, "the list is empty")
     if len(set(given)) < len(given):
         twice = next(each for at, each in enumerate(given) if each in given[:at])
-        raise ConfigurationError(f"{option}: {twice!r} is in the list twice")
+        raise ConfigurationError(option, f"{twice!r} is in the list twice")
     return tuple(given)
 
 
@@ -260,7 +260,7 @@ def check_snapshot(wanted: Snapshot | None) -> None:
     """Raise ConfigurationError for what is no snapshot."""
     if wanted is not None and not isinstance(wanted, Snapshot):
         raise ConfigurationError(
-            f"snapshot: {wanted!r} is not a snapshot; give strand.snapshot(every='1s', fields=[...])"
+            "snapshot", f"{wanted!r} is not a snapshot; give strand.snapshot(every='1s', fields=[...])"
         )
 
 

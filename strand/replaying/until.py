@@ -46,17 +46,17 @@ class Until:
         if isinstance(until, tuple | list):
             if len(until) != 2 or not isinstance(until[0], str) or not is_whole(until[1]) or until[1] < 1:
                 raise ConfigurationError(
-                    f'until: {until!r} is not a pair (symbol, number): give ("AAPL", 17) for its 17th tick, or a time'
+                    "until", f'{until!r} is not a pair (symbol, number): give ("AAPL", 17) for its 17th tick, or a time'
                 )
             if pdb and workers != 0:
-                raise ConfigurationError("pdb: a prompt stops one thread: give workers=0")
+                raise ConfigurationError("pdb", "a prompt stops one thread: give workers=0")
             return cls(until[0], int(until[1]), prompt=pdb)
         if pdb:
-            raise ConfigurationError('pdb: say at which tick: until=("AAPL", 17)')
+            raise ConfigurationError("pdb", 'say at which tick: until=("AAPL", 17)')
         if until is None:
             return cls()
         if not isinstance(until, str) and not is_whole(until):
-            raise ConfigurationError(f'until: {until!r} is neither ("AAPL", number) nor a time')
+            raise ConfigurationError("until", f'{until!r} is neither ("AAPL", number) nor a time')
         return cls(moment=Moment.parse("until", until))
 
     @property
@@ -92,7 +92,7 @@ class Until:
             near = near_symbol(self.symbol, feed.symbols)
             raise UnknownSymbolError(f"until: nothing in {feed.info.path} is named {self.symbol!r}{near}")
         raise ConfigurationError(
-            f"until: {self.symbol} has {self.seen:,} ticks in this replay, and so no number {self.number:,}"
+            "until", f"{self.symbol} has {self.seen:,} ticks in this replay, and so no number {self.number:,}"
         )
 
     def _last(self, batch: TickBatch, run: RunBase, again: Rereading | None) -> Iterator[TickBatch]:
@@ -105,7 +105,7 @@ class Until:
         handler = run._handler_of(int(tick["instrument_id"][0]))
         codes = frozenset(code for code in codes_of(handler.written) if code.co_name not in _AT_NO_TICK)
         if not codes:
-            raise ConfigurationError(f"pdb: handler {handler.name!r} is machine code, and has no lines of Python")
+            raise ConfigurationError("pdb", f"handler {handler.name!r} is machine code, and has no lines of Python")
         prompt = Prompt(codes)
         prompt.arm()
         try:
@@ -113,8 +113,9 @@ class Until:
                 self._rehearse(tick, run, again)
                 if not prompt.has_begun:
                     raise ConfigurationError(
-                        f"pdb: handler {handler.name!r} is not called with tick {self.number:,} of {self.symbol}: it "
-                        "is not a trade"
+                        "pdb",
+                        f"handler {handler.name!r} is not called with tick {self.number:,} of {self.symbol}: it "
+                        "is not a trade",
                     )
                 prompt.disarm()
             yield tick

@@ -52,7 +52,7 @@ def draw(result: RunResult, kinds: Sequence[str], palette: Palette, symbols: Seq
 
 def _timeline(result: RunResult) -> Timeline:
     if result.timeline is None:
-        raise ConfigurationError("plot: the run was made with timeline=False, and has no timeline to draw")
+        raise ConfigurationError("plot", "the run was made with timeline=False, and has no timeline to draw")
     return result.timeline
 
 
@@ -236,11 +236,11 @@ def _watched(result: RunResult, symbols: Sequence[str] | None) -> Mapping[str, n
     found = {name: series.rows for name, series in watched.items() if symbols is None or name in symbols}
     for name in symbols or ():
         if name not in found:
-            raise ConfigurationError(f"symbols: {name!r} was not watched; name it in watch= of the replay")
+            raise ConfigurationError("symbols", f"{name!r} was not watched; name it in watch= of the replay")
     found = {name: rows for name, rows in found.items() if has_prices(rows)}
     if not found:
         raise ConfigurationError(
-            "plot: no prices were watched; give watch= symbols, and a handler whose rows have prices"
+            "plot", "no prices were watched; give watch= symbols, and a handler whose rows have prices"
         )
     return found
 
@@ -253,7 +253,7 @@ def _emitted(result: RunResult, symbols: Sequence[str] | None) -> Mapping[str, n
     found = bars_of(result, symbols)
     if not found:
         raise ConfigurationError(
-            "plot: no bars of these symbols; replay with a handler that emits records with open, high, low and close"
+            "plot", "no bars of these symbols; replay with a handler that emits records with open, high, low and close"
         )
     return found
 

@@ -366,7 +366,7 @@ def check_page_path(path: Path) -> None:
     """Checks the page's path before anything runs. Raises ConfigurationError for a path no page can be written to,
     MissingExtraError without the packages that make it."""
     if path.suffix not in ENDINGS:
-        raise ConfigurationError(f"report: {path.name!r} must end in one of {', '.join(ENDINGS)}")
+        raise ConfigurationError("report", f"{path.name!r} must end in one of {', '.join(ENDINGS)}")
     check_folder("report", path)
     _environment()
     matplotlib()

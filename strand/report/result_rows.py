@@ -97,7 +97,7 @@ def check_sort(sort: str | None, columns: Sequence[str]) -> None:
     """Raises ConfigurationError where rows with these columns have none of that name."""
     if sort is not None and sort not in ("symbol", "ticks", *columns):
         there = ", ".join(dict.fromkeys(("symbol", "ticks", *columns)))
-        raise ConfigurationError(f"sort: the rows have no field {sort!r}; there are {there}")
+        raise ConfigurationError("sort", f"the rows have no field {sort!r}; there are {there}")
 
 
 def _ticks_of_rows(result: RunResult) -> npt.NDArray[np.int64]:

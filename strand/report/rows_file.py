@@ -28,10 +28,10 @@ def check_rows_path(path: Path) -> None:
     """Raises ConfigurationError, before anything has run, when rows cannot be written there; MissingExtraError where
     that needs pyarrow."""
     if not path.name.endswith(ENDINGS):
-        raise ConfigurationError(f"out: {path.name!r} must end in one of {', '.join(ENDINGS)}")
+        raise ConfigurationError("out", f"{path.name!r} must end in one of {', '.join(ENDINGS)}")
     check_folder("out", path)
     if path.is_dir():
-        raise ConfigurationError(f"out: {path} is a folder")
+        raise ConfigurationError("out", f"{path} is a folder")
     if path.name.endswith(_TABLES):
         check_path(path)
 

@@ -40,7 +40,7 @@ def backend_for(name: str) -> Runs:
     """Returns the function that runs the jobs. Raises ConfigurationError for an unknown name, and MissingExtraError
     where a package of the backend is not installed."""
     if name not in get_args(Backend):
-        raise ConfigurationError(f"backend: {name!r} is not {' or '.join(map(repr, get_args(Backend)))}")
+        raise ConfigurationError("backend", f"{name!r} is not {' or '.join(map(repr, get_args(Backend)))}")
     what, extra, packages = _NEEDS[name]
     for package in packages:
         if not _is_installed(package):
@@ -111,9 +111,10 @@ def _run_apart(job: Job, handler: bytes, code: str | None) -> Done | Exception:
         if code not in (None, _digest_of(handler)):
             # This process has imported the modules itself: the results would stand under the digest of other code.
             raise ConfigurationError(
-                f"sweep: {_handler_of(handler).described!r} has other code or values in another process: it, or a "
+                "handler",
+                f"{_handler_of(handler).described!r} has other code or values in another process: it, or a "
                 "global that it refers to, was changed after the import of its module: start Python again, make the "
-                "global a parameter, or give workers=1"
+                "global a parameter, or give workers=1",
             )
         return run_job(replace(job, handler=_handler_of(handler)))
     except Exception as error:

@@ -62,8 +62,9 @@ def add_written(digest: Any, written: Iterable[Callable[..., Any]]) -> None:
             PythonDigest(digest, _package(getattr(own, "__module__", None))).add(function)
         except RecursionError:
             raise ConfigurationError(
-                f"sweep: {own!r} refers to values that are nested too deep for a digest of them: let it make them in "
-                "on_start, or read them from a file"
+                "handler",
+                f"{own!r} refers to values that are nested too deep for a digest of them: let it make them in "
+                "on_start, or read them from a file",
             ) from None
 
 

@@ -74,7 +74,7 @@ class Manifest:
         if must_exist and not path.is_file():
             raise ConfigurationError(f"{folder}: there is no data set of a sweep: it has no {MANIFEST}")
         if not path.exists() and folder.is_dir() and any(folder.iterdir()):
-            raise ConfigurationError(f"out: {folder} has files that are not of a sweep: name an empty or new folder")
+            raise ConfigurationError("out", f"{folder} has files that are not of a sweep: name an empty or new folder")
         folder.mkdir(parents=True, exist_ok=True)
         self._path = path
         try:

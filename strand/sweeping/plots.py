@@ -80,7 +80,7 @@ def scores_of(result: Swept, by: str) -> Scores:
             f.name for f in fields if f.name != SET and str(f.type).startswith(("int", "uint", "double", "float"))
         ]
         if by not in numeric:
-            raise ConfigurationError(f"by: {by!r} is no field of numbers in the rows; those are {', '.join(numeric)}")
+            raise ConfigurationError("by", f"{by!r} is no field of numbers in the rows; those are {', '.join(numeric)}")
         table = parquet.read_table(path, columns=[SET, by], filters=[(SET, "in", list(sets))], partitioning=None)
         values = table[by].to_numpy().astype(np.float64)
         at = np.array([places[number] for number in table[SET].to_numpy().tolist()], np.intp)

@@ -27,20 +27,20 @@ def parameter_sets(params: Any) -> list[ParameterSet]:
         rows = params.to_dict("records")
     if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
         raise ConfigurationError(
-            f"params: {type(params).__name__} is no list of dicts, one a set, and no DataFrame with one a row"
+            "params", f"{type(params).__name__} is no list of dicts, one a set, and no DataFrame with one a row"
         )
     found: list[ParameterSet] = []
     seen: dict[str, int] = {}
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping) or not row or not all(isinstance(name, str) for name in row):
-            raise ConfigurationError(f"params: set {number}: {row!r} is not a dict of parameters by name")
+            raise ConfigurationError("params", f"set {number}: {row!r} is not a dict of parameters by name")
         text = text_of(row)
         if text in seen:
-            raise ConfigurationError(f"params: set {number} is the same as set {seen[text]}: {text}")
+            raise ConfigurationError("params", f"set {number} is the same as set {seen[text]}: {text}")
         seen[text] = number
         found.append(dict(row))
     if not found:
-        raise ConfigurationError("params: there is no set")
+        raise ConfigurationError("params", "there is no set")
     return found
 
 
@@ -49,7 +49,7 @@ def text_of(values: Mapping[str, Any]) -> str:
     try:
         return json.dumps(_plain(values), sort_keys=True, allow_nan=True)
     except TypeError as error:
-        raise ConfigurationError(f"params: {dict(values)!r}: a parameter is a number or text: {error}") from error
+        raise ConfigurationError("params", f"{dict(values)!r}: a parameter is a number or text: {error}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -165,9 +165,13 @@ def _check_names(handler: Handler) -> None:
     called, part = part_with_sets(handler)
     taken = [name for name in (SET, FILE, "symbol") if name in (part.state.names or ())]
     if taken:
-        raise ConfigurationError(f"sweep: {called!r} has a field {taken[0]!r}, as all rows have a column: rename it")
+        raise ConfigurationError(
+            "handler", f"{called!r} has a field {taken[0]!r}, as all rows have a column: rename it"
+        )
     if ROWS in part.outputs:
-        raise ConfigurationError(f"sweep: {called!r} has an output {ROWS!r}, as the table of rows is called: rename it")
+        raise ConfigurationError(
+            "handler", f"{called!r} has an output {ROWS!r}, as the table of rows is called: rename it"
+        )
 
 
 @contextmanager
@@ -179,7 +183,7 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigurationError(f"out: another sweep writes to {folder} now") from None
+            raise ConfigurationError("out", f"another sweep writes to {folder} now") from None
         yield
     finally:
         os.close(handle)
@@ -216,7 +220,7 @@ def _inputs(
     for path, label, own in _named(files, days, options):
         if label in seen:
             raise ConfigurationError(
-                f"files: {seen[label]} and {path} are both called {label}: rename one, or sweep them apart"
+                "files", f"{seen[label]} and {path} are both called {label}: rename one, or sweep them apart"
             )
         seen[label] = path
         stamp = stamp_of(path)
@@ -238,9 +242,9 @@ def _named(
         return
     pattern = os.fspath(files) if isinstance(files, str | os.PathLike) else ""
     if _DATE not in pattern:
-        raise ConfigurationError("days: give files as one name with {date} in it, as 'data/{date:%Y%m%d}.gz'")
+        raise ConfigurationError("days", "give files as one name with {date} in it, as 'data/{date:%Y%m%d}.gz'")
     if "date" in options:
-        raise ConfigurationError("date: leave it out: days has it")
+        raise ConfigurationError("date", "leave it out: days has it")
     for day in days:
         date = as_date(day)
         path = Path(pattern.format(date=date)).absolute()

@@ -155,7 +155,7 @@ class Table:
             return Shown(values, none, is_decimal=prices == "decimal")
         if unit.quantity in _SCALED:
             if unit.scale is None:
-                raise ConfigurationError(f"{path}: {NO_SIZE_UNIT}")
+                raise ConfigurationError(path, NO_SIZE_UNIT)
             values = _scaled(values, unit.scale)
         elif unit.quantity == "time":
             values = values.astype("<i8").view("<M8[ns]")
@@ -197,7 +197,7 @@ def with_names(
 
 def _check_prices(prices: str, names: Sequence[str]) -> None:
     if prices not in names:
-        raise ConfigurationError(f"prices: {prices!r} is not {' or '.join(map(repr, names))}")
+        raise ConfigurationError("prices", f"{prices!r} is not {' or '.join(map(repr, names))}")
 
 
 def _leaves(dtype: np.dtype[Any], prefix: str) -> Iterator[tuple[str, np.dtype[Any]]]:

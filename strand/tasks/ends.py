@@ -241,12 +241,13 @@ class DeadLetters:
             ConfigurationError: If the letter is not kept here.
         """
         if not isinstance(letter, DeadLetter):
-            raise ConfigurationError(f"letter: {letter!r} is not a dead letter; iterate over dead_letters")
+            raise ConfigurationError("letter", f"{letter!r} is not a dead letter; iterate over dead_letters")
         with self._lock:
             if self._letters.get(letter.task_id) is not letter:
                 raise ConfigurationError(
-                    f"letter: the one of task {letter.task_id} is not here any more (put back, cleared or let go), or "
-                    "belongs to another scheduler"
+                    "letter",
+                    f"the one of task {letter.task_id} is not here any more (put back, cleared or let go), or "
+                    "belongs to another scheduler",
                 )
             del self._letters[letter.task_id]
         try:

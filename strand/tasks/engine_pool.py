@@ -193,13 +193,13 @@ class EngineTasks(Tasks):
             UnknownSymbolError: If there is no such symbol.
         """
         if not isinstance(task, NativeTask):
-            raise ConfigurationError(f"task: {task!r} is not a strand.NativeTask")
+            raise ConfigurationError("task", f"{task!r} is not a strand.NativeTask")
         items = _items(arguments)
         options = options_of(
             self._ranks, self._strand_of, priority=priority, symbol=symbol, deadline=deadline, marks=marks
         )
         if options.waits_ns:
-            raise ConfigurationError(f"priority: {options.priority!r} has a hold, and a task in C cannot be held")
+            raise ConfigurationError("priority", f"{options.priority!r} has a hold, and a task in C cannot be held")
         key = NO_KEY if symbol is None or self._key_of is None else self._key_of(symbol)
         number = self._ranks.number_in(None, options.number)
         table, me = self._core.table, threading.get_ident()
@@ -227,12 +227,13 @@ def _items(arguments: Any) -> npt.NDArray[Any]:
         items = arguments
     else:
         raise ConfigurationError(
-            f"arguments: a {type(arguments).__name__} is neither bytes nor an array of one dimension without objects"
+            "arguments", f"a {type(arguments).__name__} is neither bytes nor an array of one dimension without objects"
         )
     if items.itemsize > TASK_BYTES:
         raise ConfigurationError(
-            f"arguments: {items.itemsize} bytes for a task, and it copies at most {TASK_BYTES}: give it the address of "
-            "what is longer"
+            "arguments",
+            f"{items.itemsize} bytes for a task, and it copies at most {TASK_BYTES}: give it the address of "
+            "what is longer",
         )
     return items
 

@@ -111,7 +111,7 @@ class TaskGroup:
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None and (not isinstance(name, str) or not name):
-            raise ConfigurationError(f"name: {name!r} is not the name of a group: give text")
+            raise ConfigurationError("name", f"{name!r} is not the name of a group: give text")
         self.name = name
         #: By the schedulers' accounts, the number of the group's own one; None: it has none yet.
         self.accounts: weakref.WeakKeyDictionary[Any, int] | None = None

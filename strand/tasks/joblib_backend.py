@@ -48,8 +48,9 @@ def _backend_class() -> type[Any]:
             super().__init__(**more)
             if not isinstance(executor, TaskExecutor):
                 raise ConfigurationError(
-                    f"executor: {executor!r} is no strand.Scheduler: give "
-                    'joblib.parallel_config(backend="strand", executor=scheduler)'
+                    "executor",
+                    f"{executor!r} is no strand.Scheduler: give "
+                    'joblib.parallel_config(backend="strand", executor=scheduler)',
                 )
             self._executor = executor
             self._futures: weakref.WeakSet[TaskFuture] = weakref.WeakSet()

@@ -46,7 +46,7 @@ class Ranks:
 
     def __init__(self, policy: Policy, groups: GroupNumbers | None = None) -> None:
         if not isinstance(policy, Policy):
-            raise ConfigurationError(f"policy: {policy!r} is not a policy; give one of strand, like strand.Levels()")
+            raise ConfigurationError("policy", f"{policy!r} is not a policy; give one of strand, like strand.Levels()")
         self.policy = policy
         self.groups = groups
         #: Tasks whose numbers differ only in so many of the lowest bits are counted together.
@@ -180,17 +180,17 @@ def options_of(
     try:
         hash(key)
     except TypeError:
-        raise ConfigurationError(f"key: {key!r} cannot be hashed; give text, a number, or a tuple of them") from None
+        raise ConfigurationError("key", f"{key!r} cannot be hashed; give text, a number, or a tuple of them") from None
     strand = None
     if symbol is not None:
         if key is not None:
             raise ConfigurationError(
-                "symbol: give either symbol or key: a task is in order with a symbol's ticks or with a key's tasks"
+                "symbol", "give either symbol or key: a task is in order with a symbol's ticks or with a key's tasks"
             )
         if priority is not None:
-            raise ConfigurationError("priority: a symbol's strand has one priority; change that of the symbol")
+            raise ConfigurationError("priority", "a symbol's strand has one priority; change that of the symbol")
         if strand_of is None:
-            raise ConfigurationError("symbol: this scheduler has no ticks; give key= for an order among tasks")
+            raise ConfigurationError("symbol", "this scheduler has no ticks; give key= for an order among tasks")
         strand = strand_of(symbol)
     hold_ns = 0 if strand is not None else ranks.hold_ns(number)
     waits_ns = max(delay_ns, hold_ns)
@@ -225,7 +225,7 @@ def deadline_of(deadline: SpanLike | dt.datetime | None) -> tuple[int | None, in
         return span_ns("deadline", deadline, least=None), None
     if deadline.tzinfo is None:
         raise ConfigurationError(
-            f"deadline: {deadline} has no time zone: give one, as in datetime.now(UTC) + timedelta(seconds=30)"
+            "deadline", f"{deadline} has no time zone: give one, as in datetime.now(UTC) + timedelta(seconds=30)"
         )
     since = deadline - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     return None, (since // dt.timedelta(microseconds=1)) * 1000
@@ -237,20 +237,18 @@ def check_wait(delay_ns: int, hold_ns: int, deadline_ns: int | None) -> None:
     waits_ns = max(delay_ns, hold_ns)
     if deadline_ns is not None and 0 < deadline_ns <= waits_ns:
         what = "delay" if delay_ns >= hold_ns else "hold"
-        raise ConfigurationError(
-            f"{what}: after {span_text(waits_ns)} the deadline of {span_text(deadline_ns)} is over"
-        )
+        raise ConfigurationError(what, f"after {span_text(waits_ns)} the deadline of {span_text(deadline_ns)} is over")
 
 
 def check_retry(retry: Any) -> None:
     """Raises ConfigurationError for what is neither a RetryPolicy nor None."""
     if retry is not None and not isinstance(retry, RetryPolicy):
-        raise ConfigurationError(f"retry: {retry!r} is not a strand.RetryPolicy")
+        raise ConfigurationError("retry", f"{retry!r} is not a strand.RetryPolicy")
 
 
 def _check_kinds(retry: Any, group: Any, expire_if: Any) -> None:
     check_retry(retry)
     if group is not None and not isinstance(group, TaskGroup):
-        raise ConfigurationError(f"group: {group!r} is not a strand.TaskGroup")
+        raise ConfigurationError("group", f"{group!r} is not a strand.TaskGroup")
     if expire_if is not None and not callable(expire_if):
-        raise ConfigurationError(f"expire_if: {expire_if!r} cannot be called")
+        raise ConfigurationError("expire_if", f"{expire_if!r} cannot be called")

@@ -94,7 +94,8 @@ class RetryPolicy:
         given = {name: _types(name, getattr(self, name)) for name in _USUAL if getattr(self, name) is not None}
         listed = [kind for types in given.values() for kind in types]
         if again := [kind for kind in listed if listed.count(kind) > 1]:
-            raise ConfigurationError(f"RetryPolicy: {again[0].__name__} is listed twice")
+            name = [name for name, types in given.items() if again[0] in types][-1]
+            raise ConfigurationError(name, f"{again[0].__name__} is listed twice")
         for name, usual in _USUAL.items():
             kept = tuple(kind for kind in usual if kind not in listed)
             mine = given.get(name, kept)

@@ -195,7 +195,7 @@ def config_of(config: Config | str | os.PathLike[str]) -> Config:
     if isinstance(config, Config):
         return config
     if not isinstance(config, (str, os.PathLike)):
-        raise ConfigurationError(f"config: {config!r} is neither a strand.Config nor the path of a file")
+        raise ConfigurationError("config", f"{config!r} is neither a strand.Config nor the path of a file")
     return Config.load(config)
 
 
@@ -285,7 +285,7 @@ def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Unpa
     policy = found["policy"] if given is None else given
     if not isinstance(policy, Levels):
         raise ConfigurationError(
-            f"policy: {type(policy).__name__} has no levels to hold: name levels, or use strand.Scheduler"
+            "policy", f"{type(policy).__name__} has no levels to hold: name levels, or use strand.Scheduler"
         )
     found["policy"] = replace(policy, hold=policy.hold or _HOLD) if given is None else given
     found |= more

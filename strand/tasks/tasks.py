@@ -61,18 +61,18 @@ def task(function: Callable[..., Any] | None = None, /, *, name: str | None = No
             be called.
     """
     if name is not None and (not isinstance(name, str) or not name):
-        raise ConfigurationError(f"name: {name!r} is not the name of a task: give text")
+        raise ConfigurationError("name", f"{name!r} is not the name of a task: give text")
 
     def register(found: Function) -> Function:
         if not callable(found):
-            raise ConfigurationError(f"task: {found!r} cannot be called")
+            raise ConfigurationError("task", f"{found!r} cannot be called")
         called = name or getattr(found, "__name__", "")
         if not called:
-            raise ConfigurationError(f"task: {found!r} has no name of its own; give name=")
+            raise ConfigurationError("task", f"{found!r} has no name of its own; give name=")
         known = _functions.setdefault(called, found)
         if known is not found:
             if _place(known) != _place(found):
-                raise ConfigurationError(f"name: {called!r} is already the task {'.'.join(_place(known))}")
+                raise ConfigurationError("name", f"{called!r} is already the task {'.'.join(_place(known))}")
             _functions[called] = found
         return found
 
@@ -88,7 +88,7 @@ def task_named(name: str) -> Callable[..., Any]:
     found = _functions.get(name)
     if found is None:
         cure = did_you_mean(name, _functions) or "register a function by @strand.task(name=...)"
-        raise ConfigurationError(f"fn: no task is named {name!r}: {cure}")
+        raise ConfigurationError("fn", f"no task is named {name!r}: {cure}")
     return found
 
 
@@ -662,10 +662,10 @@ class Tasks(TaskExecutor):
 def _bounds(ranks: Ranks, queue: int, by_level: Mapping[str, int] | None, held: int) -> Bounds:
     """Raises ConfigurationError."""
     if by_level is not None and not isinstance(by_level, Mapping):
-        raise ConfigurationError(f"max_queue_by_level: {type(by_level).__name__} is not a dict of numbers by level")
+        raise ConfigurationError("max_queue_by_level", f"{type(by_level).__name__} is not a dict of numbers by level")
     if by_level and not ranks.has_levels:
         raise ConfigurationError(
-            f"max_queue_by_level: {type(ranks.policy).__name__} has no levels; give policy=Levels()"
+            "max_queue_by_level", f"{type(ranks.policy).__name__} has no levels; give policy=Levels()"
         )
     found = {
         LEVELS[level_of("max_queue_by_level", level)]: whole(f"max_queue_by_level: {level}", n, 1)

@@ -453,7 +453,7 @@ class Waiting:
     def reprioritise(self, task: TaskFuture, priority: Any) -> bool:
         number = self.ranks.number_of("priority", priority)
         if task._options.strand is not None:
-            raise ConfigurationError("priority: a symbol's strand has one priority; change that of the symbol")
+            raise ConfigurationError("priority", "a symbol's strand has one priority; change that of the symbol")
         if self.is_fork:
             return False
         return bool(mended(self._reprioritise, self._reprioritise_again, task, number, priority))
@@ -490,7 +490,7 @@ class Waiting:
         delay_ns, hold_ns = task._options.delay_ns, self.ranks.hold_ns(number)
         due_ns = task._submitted_ns + max(delay_ns, hold_ns)
         if task._deadline_ns is not None and due_ns >= task._deadline_ns:
-            raise ConfigurationError(f"priority: the hold of its level ends after the deadline of task {task.id}")
+            raise ConfigurationError("priority", f"the hold of its level ends after the deadline of task {task.id}")
         self._set_timer(task, "delayed" if delay_ns >= hold_ns else "held", due_ns)
 
     def set_deadline(self, task: TaskFuture, deadline: SpanLike | datetime | None) -> bool:
@@ -505,7 +505,9 @@ class Waiting:
                 return False
             over = span is not None and span <= 0
             if until is not None and not over and task._timer is not None and task._timer.due_ns >= until:
-                raise ConfigurationError(f"deadline: task {task.id} is {task._place} until after it: give a longer one")
+                raise ConfigurationError(
+                    "deadline", f"task {task.id} is {task._place} until after it: give a longer one"
+                )
             task._deadline_ns = until
             if until is not None:
                 self.deadlines.add(task, until)
@@ -513,7 +515,7 @@ class Waiting:
 
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool:
         if group is not None and not isinstance(group, TaskGroup):
-            raise ConfigurationError(f"group: {group!r} is not a strand.TaskGroup")
+            raise ConfigurationError("group", f"{group!r} is not a strand.TaskGroup")
         if self.is_fork:
             return False
         moved: bool | None = None

@@ -67,7 +67,7 @@ def reference(
     """
     for name in ("workers", "pool"):
         if name in options:
-            raise ConfigurationError(f"{name}: a reference is the plain loop, without workers: leave it out")
+            raise ConfigurationError(name, "a reference is the plain loop, without workers: leave it out")
     options["workers"] = 0
     return replay(source, handler, handlers=handlers, _dispatcher=partial(SerialLoop, in_order=True), **options)
 

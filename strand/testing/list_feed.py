@@ -81,7 +81,7 @@ class ListFeed(BaseFeed):
         self._known_from = whole("known_from", known_from, 0, len(ticks))
         self._max_symbols = len(self.names) if max_symbols is None else whole("max_symbols", max_symbols, 0)
         if error is None and error_at is not None:
-            raise ConfigurationError("error_at: give the error too, error=TruncatedFeedError(...)")
+            raise ConfigurationError("error_at", "give the error too, error=TruncatedFeedError(...)")
         self._error = error
         self._end = whole("error_at", len(ticks) if error_at is None else error_at, 0, len(ticks))
         self._starts = _starts(batches, self._end)
@@ -170,9 +170,9 @@ def feed(
     """
     if isinstance(records, np.ndarray):
         if records.dtype != TICK or records.ndim != 1:
-            raise ConfigurationError(f"ticks: an array of {records.dtype}, shape {records.shape}: give strand.TICK")
+            raise ConfigurationError("ticks", f"an array of {records.dtype}, shape {records.shape}: give strand.TICK")
         if symbols is None:
-            raise ConfigurationError("symbols: give the names of the array's instrument_id, in their order")
+            raise ConfigurationError("symbols", "give the names of the array's instrument_id, in their order")
         array, names = records, list(symbols)
     else:
         array, names = _written(records, symbols)
@@ -196,7 +196,7 @@ def _starts(batches: int | Sequence[int] | None, end: int) -> list[int]:
         return list(range(0, end, whole("batches", batches, 1)))
     cuts = [whole("batches", cut, 0) for cut in batches]  # type: ignore[union-attr]
     if cuts != sorted(cuts):
-        raise ConfigurationError(f"batches: the positions {cuts} must rise")
+        raise ConfigurationError("batches", f"the positions {cuts} must rise")
     return [0, *(cut for cut in cuts if 0 < cut <= end)]
 
 
@@ -210,7 +210,7 @@ def _written(ticks: Sequence[TickLike], symbols: Sequence[str] | None) -> tuple[
         symbol = fields.pop("symbol")
         if symbol not in index:
             if symbols is not None:
-                raise ConfigurationError(f"ticks: {at}: symbol: {symbol!r} is not one of symbols")
+                raise ConfigurationError("ticks", f"{at}: symbol: {symbol!r} is not one of symbols")
             index[symbol] = len(names)
             names.append(symbol)
         time = fields.pop("time", time + 1)
@@ -226,12 +226,12 @@ def _fields(at: int, given: TickLike) -> dict[str, Any]:
     """A tick's fields as they are in ``TICK``, but for its symbol and time."""
     if isinstance(given, tuple):
         if len(given) != 4:
-            raise ConfigurationError(f"ticks: {at}: {given!r} is not (symbol, time, price, size)")
+            raise ConfigurationError("ticks", f"{at}: {given!r} is not (symbol, time, price, size)")
         given = dict(zip(("symbol", "time", "price", "size"), given, strict=True))
     fields = dict(given)
     refuse_unknown(fields, _NAMES, f"the tick at {at}")
     if not isinstance(fields.get("symbol"), str):
-        raise ConfigurationError(f"ticks: {at}: symbol: give its name")
+        raise ConfigurationError("ticks", f"{at}: symbol: give its name")
     if fields.keys() & {"bid", "ask"}:
         bid, ask = (_price(at, side, fields.pop(side, None)) for side in ("bid", "ask"))
         quote = {"kind": KIND_QUOTE, "action": "N", "side": "N", "price": bid, "order_id": ask}
@@ -249,7 +249,7 @@ def _whole(where: str, value: Any, name: str) -> int:
         if name not in ("size", "ref_id") or not isinstance(value, float | Decimal):
             raise
         raise ConfigurationError(
-            f"{error}: it counts units of size_unit, so 0.5 is 500 with size_unit='0.001'"
+            error.field, f"{error.reason}: it counts units of size_unit, so 0.5 is 500 with size_unit='0.001'"
         ) from None
 
 
@@ -264,5 +264,5 @@ def _price(at: int, name: str, given: Any) -> int:
     if abs(price) < UNDEF_PRICE:
         return price
     raise ConfigurationError(
-        f"ticks: {at}: {name}: {given!r} is not a price between -9,223,372,036.85 and 9,223,372,036.85"
+        "ticks", f"{at}: {name}: {given!r} is not a price between -9,223,372,036.85 and 9,223,372,036.85"
     )

@@ -73,7 +73,7 @@ class SeededDispatcher(EngineRun):
         of_pool = ("workers", "idle", "budget_ticks")
         pool = chosen("pool", given["pool"], Pool(**{name: given[name] for name in of_pool}))
         if pool != (same := replace(pool, cores="auto", min_workers=None, max_publishers=_PUBLISHERS)):
-            raise ConfigurationError(f"pool: a seeded run has no cores, min_workers or max_publishers: give {same!r}")
+            raise ConfigurationError("pool", f"a seeded run has no cores, min_workers or max_publishers: give {same!r}")
         of_limits = ("capacity_ticks", "on_full")
         limits = chosen("limits", given["limits"], Limits(**{name: given[name] for name in of_limits}))
         workers = whole("workers", 2 if pool.workers is None else pool.workers, 1, MAX_WORKERS)
@@ -127,7 +127,9 @@ class SeededDispatcher(EngineRun):
     def _start(self) -> None:
         """Starts with the first ticks: handlers are set by then."""
         if not _under_way.acquire(blocking=False):
-            raise ConfigurationError("seeded: another seeded run is under way: this one can begin when that has ended")
+            raise ConfigurationError(
+                "seeded", "another seeded run is under way: this one can begin when that has ended"
+            )
         self._started = True
         self._fibers.start_workers(self._seed)
         clock = installed()
@@ -309,7 +311,7 @@ def check_seeds(
         DifferenceError: For the first seed with another outcome; its ``seed`` makes ``seeded`` do the same again.
     """
     if "out" in options:
-        raise ConfigurationError("out: what is written to files is not compared: leave it out")
+        raise ConfigurationError("out", "what is written to files is not compared: leave it out")
     of_loop = options.copy()
     of_loop.pop("workers", None)
     of_loop.pop("pool", None)

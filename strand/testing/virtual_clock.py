@@ -71,7 +71,7 @@ class Clock:
         """
         by = seconds("seconds", seconds_)
         if by is None or not 0 <= by < 1e9:
-            raise ConfigurationError(f"advance: {seconds_!r} is not a number of seconds from 0 up")
+            raise ConfigurationError("advance", f"{seconds_!r} is not a number of seconds from 0 up")
         if self._run is not None:
             self._run.take(round(by * 1e9))
             return

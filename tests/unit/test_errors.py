@@ -10,12 +10,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from strand import errors
+import strand
+from strand import errors, testing
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, StrandError
+from strand.feeds.mapping.options import check_options
+from strand.handlers.loading import configured
 
 pytestmark = pytest.mark.python
 
@@ -30,6 +34,35 @@ def test_every_error_is_a_strand_error_and_documented(cls: type[Exception]) -> N
 
 def test_a_bad_option_is_also_a_value_error() -> None:
     assert issubclass(ConfigurationError, ValueError)
+
+
+def _by_params() -> None:
+    @strand.handler(state=[("n", "i8")], params=[("least", "u4")])
+    def least(row: Any, tick: Any, params: Any) -> None:
+        """Do nothing."""
+
+    strand.replay(testing.feed([("A.B", 1, 1.0, 1)]), least.with_params({"A.B": {"least": -1}}), workers=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "field", "where"),
+    [
+        (_by_params, 'params."A.B".least', "handler 'least'"),
+        (lambda: strand.handler(state=[], outputs={"bars": [("seen", object)]}), "outputs.bars", ""),
+        (lambda: strand.replay("x", "count", wokers=1), "wokers", "replay()"),  # type: ignore[call-arg]
+        (lambda: configured(strand.bars, {"fill": "perhaps"}, "bars"), "fill", "handler bars"),
+        (lambda: check_options(flags={"last": "x"}), "flags.last", ""),
+        (lambda: check_options(event=["ts_recv", 5]), "event[2]", ""),
+        (lambda: strand.ticks.Flags.of({"last": 256}), "flags.last", ""),
+    ],
+)
+def test_an_error_has_its_field_and_what_has_the_field(call: Callable[[], Any], field: str, where: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        call()
+    error = raised.value
+    assert (error.field, error.where) == (field, where)
+    again = error.at("other.field", "a file")
+    assert (again.field, again.where, again.reason) == ("other.field", "a file", error.reason)
 
 
 def test_a_missing_extra_is_an_import_error_that_names_the_command() -> None:

@@ -227,7 +227,7 @@ def read_profile(text: str, source: str) -> Profile:
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{where}: is not TOML: {error}") from None
+        raise ConfigurationError(where, f"is not TOML: {error}") from None
     keys = checked(_ProfileKeys, given, where)
     time = checked(TimeKeys, keys.time, f"{where}.time")
     size_power = unit_power(f"{where}.size_unit", keys.size_unit)
@@ -270,14 +270,14 @@ def read_profile(text: str, source: str) -> Profile:
         parts=parts,
         ticks=keys.ticks,
         bars=_bars(keys.bars, f"{where}.bars"),
-        flags=flags_of(all_rules, keys.ticks, keys.flags, f"{where}."),
+        flags=flags_of(all_rules, keys.ticks, keys.flags, where),
         event=_event(keys, parts, f"{where}.event"),
         sets_last=0,
     )
     if profile.event and not profile.flags.last:
         last = free_bit(LAST, profile.flags)
         if keys.event is not None and not last:
-            raise ConfigurationError(f"{where}.event: no bit of the flags is free: leave the column of flags out")
+            raise ConfigurationError(f"{where}.event", "no bit of the flags is free: leave the column of flags out")
         profile = replace(profile, flags=replace(profile.flags, last=last), sets_last=last)
     _check(profile, where)
     return profile
@@ -285,7 +285,7 @@ def read_profile(text: str, source: str) -> Profile:
 
 def _marks(keys: _ProfileKeys, where: str) -> tuple[bytes, bytes]:
     if keys.decimal == keys.thousands:
-        raise ConfigurationError(f"{where}.thousands: {keys.thousands!r} stands before a fraction already (decimal)")
+        raise ConfigurationError(f"{where}.thousands", f"{keys.thousands!r} stands before a fraction already (decimal)")
     return keys.decimal.encode(), keys.thousands.encode()
 
 
@@ -311,7 +311,7 @@ def bar_span(where: str, text: str) -> tuple[int, int]:
     given = _NAMED_SPANS.get(text, text)
     if months := _MONTHS.fullmatch(given):
         if not 1 <= int(months[1]) <= 12:
-            raise ConfigurationError(f"{where}: give 1mo to 12mo, not {text}")
+            raise ConfigurationError(where, f"give 1mo to 12mo, not {text}")
         return 0, int(months[1])
     if weeks := _WEEKS.fullmatch(given):
         given = f"{7 * int(weeks[1])}d"
@@ -325,10 +325,10 @@ def _bars(given: bool | str | dict[str, str], where: str) -> BarsRule | None:
         bar_span(where, given)
         return BarsRule(given)
     if "path" not in given or set(given) - {"path", "unit"}:
-        raise ConfigurationError(f"{where}: give path, a pattern whose group is the length, and unit where it has none")
+        raise ConfigurationError(where, "give path, a pattern whose group is the length, and unit where it has none")
     pattern = _pattern(given["path"], f"{where}.path")
     if pattern.groups < 1:
-        raise ConfigurationError(f"{where}.path: {given['path']!r} has no group (...) that is the length")
+        raise ConfigurationError(f"{where}.path", f"{given['path']!r} has no group (...) that is the length")
     return BarsRule(None, pattern, given.get("unit", ""))
 
 
@@ -342,19 +342,19 @@ def _parts(given: Any, where: str, size_power: int, of_all: tuple[FieldRule, ...
     fields = field_rules(keys.fields, f"{where}.fields", size_power=size_power)
     if not fields or {rule.field for rule in fields} & {*TIMES, "sequence"}:
         raise ConfigurationError(
-            f"{where}.fields: give fields of the part alone; times and sequence belong to the whole row"
+            f"{where}.fields", "give fields of the part alone; times and sequence belong to the whole row"
         )
     _check_map(fields, where)
     if any(rule.running for rule in fields):
-        raise ConfigurationError(f"{where}.fields.size.running: is for a size of the whole row, in [fields]")
+        raise ConfigurationError(f"{where}.fields.size.running", "is for a size of the whole row, in [fields]")
     if not 0 <= keys.first_level <= 1:
-        raise ConfigurationError(f"{where}.first_level: give 0 or 1, not {keys.first_level}")
+        raise ConfigurationError(f"{where}.first_level", f"give 0 or 1, not {keys.first_level}")
     known = {rule.field for rule in (*of_all, *fields)}
     fields += tuple(rule for rule in completed((*of_all, *fields)) if rule.field not in known)
     if keys.levels is None:
         return [Part(fields, names, text, keys.filled)]
     if not 1 <= keys.levels <= _MAX_LEVELS:
-        raise ConfigurationError(f"{where}.levels: give 1 to {_MAX_LEVELS}, not {keys.levels}")
+        raise ConfigurationError(f"{where}.levels", f"give 1 to {_MAX_LEVELS}, not {keys.levels}")
     return [
         Part(
             (
@@ -372,9 +372,9 @@ def _parts(given: Any, where: str, size_power: int, of_all: tuple[FieldRule, ...
 
 def _where(given: Any, where: str) -> tuple[tuple[str, ...], str]:
     if set(given) != {"column", "is"} or not all(isinstance(each, str) for each in given.values()):
-        raise ConfigurationError(f"{where}: give column and is: a column's name and the text that it must hold")
+        raise ConfigurationError(where, "give column and is: a column's name and the text that it must hold")
     if len(given["is"].encode("utf-8")) > LETTER_BYTES:
-        raise ConfigurationError(f"{where}.is: is longer than {LETTER_BYTES} bytes")
+        raise ConfigurationError(f"{where}.is", f"is longer than {LETTER_BYTES} bytes")
     return names_of(given["column"]), given["is"]
 
 
@@ -387,44 +387,46 @@ def _check_map(rules: tuple[FieldRule, ...], where: str) -> None:
         texts = [*rule.map, *(rule.plus.ns if rule.plus is not None else ())]
         for text, _ in texts:
             if len(text.encode("utf-8")) > LETTER_BYTES:
-                raise ConfigurationError(f"{where}.fields.{rule.field}.map.{text}: is longer than {LETTER_BYTES} bytes")
+                raise ConfigurationError(
+                    f"{where}.fields.{rule.field}.map.{text}", f"is longer than {LETTER_BYTES} bytes"
+                )
 
 
 def _check(profile: Profile, where: str) -> None:
     if not any(rule.field in TIMES and rule.columns for rule in profile.fields):
-        raise ConfigurationError(f"{where}.fields: has neither ts_event nor ts_recv: a tick needs a time")
+        raise ConfigurationError(f"{where}.fields", "has neither ts_event nor ts_recv: a tick needs a time")
     if not 0 <= profile.skip_lines <= _MAX_SKIPPED:
-        raise ConfigurationError(f"{where}.skip_lines: give 0 to {_MAX_SKIPPED}, not {profile.skip_lines}")
+        raise ConfigurationError(f"{where}.skip_lines", f"give 0 to {_MAX_SKIPPED}, not {profile.skip_lines}")
     if profile.marks[0] and profile.marks[0].decode() in profile.delimiters:
-        raise ConfigurationError(f"{where}.decimal: {profile.marks[0].decode()!r} is the delimiter, too")
+        raise ConfigurationError(f"{where}.decimal", f"{profile.marks[0].decode()!r} is the delimiter, too")
     for delimiter in profile.delimiters:
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter in '"\r\n.+- ':
-            raise ConfigurationError(f"{where}.delimiter: {delimiter!r} is not one character like , or |")
+            raise ConfigurationError(f"{where}.delimiter", f"{delimiter!r} is not one character like , or |")
         if "gb18030" in profile.encodings and delimiter >= "@":
             raise ConfigurationError(
-                f"{where}.delimiter: {delimiter!r} may be part of a character in gb18030: use utf-8"
+                f"{where}.delimiter", f"{delimiter!r} may be part of a character in gb18030: use utf-8"
             )
     if not profile.header and not profile.layouts:
-        raise ConfigurationError(f"{where}.layouts: is needed where header is false: what the columns are called")
+        raise ConfigurationError(f"{where}.layouts", "is needed where header is false: what the columns are called")
     _check_map(profile.fields, where)
     adds = any(rule.field == "ts_recv" and rule.plus and rule.plus.ns for rule in profile.fields)
     if profile.bars == BarsRule() and not adds:
         raise ConfigurationError(
-            f"{where}.bars: give fields.ts_recv.plus.seconds too, or the length of all bars in place of true, as in "
-            'bars = "1m"'
+            f"{where}.bars",
+            'give fields.ts_recv.plus.seconds too, or the length of all bars in place of true, as in bars = "1m"',
         )
     if profile.bars not in (None, BarsRule()) and {rule.field for rule in profile.fields} & {"ts_recv"}:
-        raise ConfigurationError(f"{where}.fields.ts_recv: leave it out: it is the bar's end, by bars")
+        raise ConfigurationError(f"{where}.fields.ts_recv", "leave it out: it is the bar's end, by bars")
     if profile.one_sided and not any(rule.field in _QUOTE for rule in profile.fields):
-        raise ConfigurationError(f"{where}.one_sided: is for quotes, which have bid_price and ask_price")
+        raise ConfigurationError(f"{where}.one_sided", "is for quotes, which have bid_price and ask_price")
     if profile.ids_rise and (profile.parts or not any(rule.field == "ref_id" for rule in profile.fields)):
-        raise ConfigurationError(f"{where}.ids_rise: is for rows that become one tick each, with a ref_id")
+        raise ConfigurationError(f"{where}.ids_rise", "is for rows that become one tick each, with a ref_id")
 
 
 def _layout(given: Any, where: str) -> Layout:
     keys = checked(_LayoutKeys, given, where)
     if not keys.columns or (keys.shape and len(keys.shape) != len(keys.columns)):
-        raise ConfigurationError(f"{where}.shape: has {len(keys.shape)} patterns for {len(keys.columns)} columns")
+        raise ConfigurationError(f"{where}.shape", f"has {len(keys.shape)} patterns for {len(keys.columns)} columns")
     return Layout(tuple(keys.columns), tuple(_pattern(text, f"{where}.shape") for text in keys.shape))
 
 
@@ -432,14 +434,12 @@ def _symbol(given: Mapping[str, Any], where: str) -> SymbolRule:
     keys = checked(SymbolKeys, given, where)
     columns, suffix = names_of(keys.column), names_of(keys.suffix)
     if suffix and not columns:
-        raise ConfigurationError(f"{where}.suffix: give column too, or leave suffix out")
+        raise ConfigurationError(f"{where}.suffix", "give column too, or leave suffix out")
     if (bool(columns), keys.file_name is not None, keys.constant is not None).count(True) != 1:
-        raise ConfigurationError(
-            f"{where}: give exactly one of column, file_name (a pattern with a group) and constant"
-        )
+        raise ConfigurationError(where, "give exactly one of column, file_name (a pattern with a group) and constant")
     compiled = None if keys.file_name is None else _pattern(keys.file_name, f"{where}.file_name")
     if compiled is not None and compiled.groups < 1:
-        raise ConfigurationError(f"{where}.file_name: {keys.file_name!r} has no group (...) that is the symbol")
+        raise ConfigurationError(f"{where}.file_name", f"{keys.file_name!r} has no group (...) that is the symbol")
     return SymbolRule(columns, suffix, names_of(keys.instrument), compiled, keys.constant)
 
 
@@ -447,7 +447,7 @@ def _pattern(text: str, where: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise ConfigurationError(f"{where}: {text!r} is not a regular expression: {error}") from None
+        raise ConfigurationError(where, f"{text!r} is not a regular expression: {error}") from None
 
 
 @functools.cache
@@ -466,7 +466,7 @@ def named_profile(name: str | Path) -> Profile:
     path = Path(name)
     if path.suffix != ".toml":
         known = ", ".join(profile.name for profile in built_in())
-        raise ConfigurationError(f"profile: {str(name)!r} is neither a .toml file nor one of {known}")
+        raise ConfigurationError("profile", f"{str(name)!r} is neither a .toml file nor one of {known}")
     return read_profile(small_text(path, "profile"), str(name))
 
 

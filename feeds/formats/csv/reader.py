@@ -216,7 +216,7 @@ class CsvFeed(BaseFeed):
         by_row = rule is not None and rule.length is None and rule.path is None
         if given is not None and (rule is None or by_row):
             why = "each row says its bar's length" if by_row else "its rows are no bars"
-            raise ConfigurationError(f"bars: leave it out: {self._match.profile.name} says that {why}")
+            raise ConfigurationError("bars", f"leave it out: {self._match.profile.name} says that {why}")
         if given is not None:
             return bar_span("bars", given)
         if rule is None or by_row:
@@ -226,7 +226,9 @@ class CsvFeed(BaseFeed):
         assert rule.path is not None
         if found := rule.path.search(place):
             return bar_span("bars, from the file's path", found[1] + rule.unit)
-        raise ConfigurationError(f"bars: the path of {self._path} does not say their length: give it, as in bars='1m'")
+        raise ConfigurationError(
+            "bars", f"the path of {self._path} does not say their length: give it, as in bars='1m'"
+        )
 
     def _bars(self) -> int | None:
         """The length of the first row's bar, where rows are bars of trades."""
@@ -289,7 +291,7 @@ class CsvFeed(BaseFeed):
         if profile is None:
             return choose(head, self._path, names)
         if not isinstance(profile, str | os.PathLike):
-            raise ConfigurationError(f"profile: give a built-in one's name, or a .toml file's path, not {profile!r}")
+            raise ConfigurationError("profile", f"give a built-in one's name, or a .toml file's path, not {profile!r}")
         found = match(named_profile(os.fspath(profile)), head, self._path)
         if isinstance(found, FormatError):
             raise found
@@ -300,7 +302,7 @@ class CsvFeed(BaseFeed):
         if given is not None:
             if rule.columns:
                 raise ConfigurationError(
-                    f"symbol: {self._match.profile.name} has a column of symbols: leave symbol out"
+                    "symbol", f"{self._match.profile.name} has a column of symbols: leave symbol out"
                 )
             return check_name("symbol", given)
         if rule.constant is not None or rule.columns:
@@ -310,7 +312,7 @@ class CsvFeed(BaseFeed):
             if found := rule.file_name.search(Path(name).name):
                 return check_name("symbol, from the file's name", "_".join(filter(None, found.groups())).upper())
         raise ConfigurationError(
-            f"symbol: the name of {self._path} does not hold it, as in {rule.file_name.pattern}: give it with symbol="
+            "symbol", f"the name of {self._path} does not hold it, as in {rule.file_name.pattern}: give it with symbol="
         )
 
     def _new_rows(self) -> CsvRows:
@@ -346,8 +348,9 @@ def _in_zone(profile: Profile, given: str | None, place: str) -> Profile:
     zone = known if given is None else checked_zone("time_zone", given)
     if not zone:
         raise ConfigurationError(
-            f"time_zone: {profile.name} does not know the zone of {place}: give it, as in "
-            "time_zone='America/New_York' (--feed time_zone=America/New_York)"
+            "time_zone",
+            f"{profile.name} does not know the zone of {place}: give it, as in "
+            "time_zone='America/New_York' (--feed time_zone=America/New_York)",
         )
     return replace(profile, zone=zone)
 
@@ -363,7 +366,7 @@ def _priced(profile: Profile, power: int) -> Profile:
     """The profile with the power of ten that 1 in its prices is worth."""
     rules = [*profile.fields, *(rule for part in profile.parts for rule in part.fields)]
     if not any(rule.field in PRICES and rule.columns for rule in rules):
-        raise ConfigurationError(f"price_unit: leave it out: {profile.name} reads no prices")
+        raise ConfigurationError("price_unit", f"leave it out: {profile.name} reads no prices")
 
     def of(fields: tuple[FieldRule, ...]) -> tuple[FieldRule, ...]:
         return tuple(

@@ -133,7 +133,7 @@ class TickMaker:
                     value, inexact = nearest(Decimal(int(value)), profile.size_power - self._size_power)
                     if inexact or value > limits("size")[1]:
                         raise ConfigurationError(
-                            f"size_unit: the profile's {rule.field} is not a whole number of this unit"
+                            "size_unit", f"the profile's {rule.field} is not a whole number of this unit"
                         )
                 blank[PLACES.get(rule.field, rule.field)] = value
         return blank

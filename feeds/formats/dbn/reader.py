@@ -448,7 +448,7 @@ class DbnFeed(DecodedFeed):
         if given is None:
             return _BAR_NS.get(str(schema))
         if schema is not None:
-            raise ConfigurationError(f"bars: the file says that its schema is {schema}: leave bars out")
+            raise ConfigurationError("bars", f"the file says that its schema is {schema}: leave bars out")
         return list(_BAR_NS.values())[one_of("bars", given, _BAR_NS)]
 
     def statistics(self) -> dict[str, int]:

@@ -583,17 +583,17 @@ def read_profile(
     """
     where = "profile"
     if not isinstance(source, Mapping | str | os.PathLike):
-        raise ConfigurationError(f"profile: give a table, or the path of a .toml file, not {source!r}")
+        raise ConfigurationError("profile", f"give a table, or the path of a .toml file, not {source!r}")
     if not isinstance(source, Mapping):
         where = str(source)
         try:
             source = tomllib.loads(small_text(source, "profile"))
         except (ValueError, RecursionError) as error:
-            raise ConfigurationError(f"{where}: cannot be read as a profile: {error}") from error
+            raise ConfigurationError(where, f"cannot be read as a profile: {error}") from error
     said = "profile" if where == "profile" else f"profile {where}"
     keys = checked(_ProfileKeys, source, said)
     if not keys.message:
-        raise ConfigurationError(f"{said}.message: give at least one [[message]]")
+        raise ConfigurationError(f"{said}.message", "give at least one [[message]]")
     given = keys.size_unit if size_unit is None else str(size_unit)
     power = unit_power(f"{said}.size_unit", given)
     rounding = Rounding(check_options(inexact=keys.inexact if inexact is None else inexact).rounds)
@@ -616,7 +616,7 @@ def read_profile(
         for keys, (source, _) in zip(messages, places, strict=True)
     ]
     plain: Any = _plain({**source, "size_unit": given, "message": told})
-    flags = flags_of([field.rule for rule in rules for field in rule.fields], keys.ticks, keys.flags, f"{said}.")
+    flags = flags_of([field.rule for rule in rules for field in rule.fields], keys.ticks, keys.flags, said)
     within = keys.document if isinstance(keys.document, str) else None
     document = None if keys.document is False else () if within is None else _path(within, f"{said}.document")
     flags, sets_last = _with_events(flags, rules, keys)
@@ -669,13 +669,13 @@ def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, t
     symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name", "suffix", "instrument"))
     columns = names_of(symbol.column)
     if (len(columns) == 1) == (symbol.constant is not None) or len(columns) > 1:
-        raise ConfigurationError(f"{where}.symbol: give the column of the name, or {{ constant = NAME }}")
+        raise ConfigurationError(f"{where}.symbol", "give the column of the name, or { constant = NAME }")
     rules = field_rules(keys.fields, f"{where}.fields", size_power=size_power, but=_NOT_HERE)
     if keys.optional and keys.each is None:
-        raise ConfigurationError(f"{where}.optional: is for a rule with each, whose list a message may lack")
+        raise ConfigurationError(f"{where}.optional", "is for a rule with each, whose list a message may lack")
     for rule in rules:
         if rule.whole_power is not None:
-            raise ConfigurationError(f"{where}.fields.{rule.field}.unit: give one unit")
+            raise ConfigurationError(f"{where}.fields.{rule.field}.unit", "give one unit")
     fields = tuple(_field(rule, size_power, rounding, f"{where}.fields.{rule.field}", times) for rule in rules)
     return MessageRule(
         where=tuple((_path(name, f"{where}.where"), text_of(value)) for name, value in keys.where.items()),
@@ -696,8 +696,9 @@ def _numbering(keys: _MessageKeys, rules: tuple[FieldRule, ...], where: str) -> 
     if keys.gapless is True:
         if not any(rule.field == "sequence" and not (rule.optional or rule.empty) for rule in rules):
             raise ConfigurationError(
-                f"{where}.gapless: give the column of each record's sequence, or the fields of the message's numbers, "
-                '{ last = "u" }, or leave gapless out'
+                f"{where}.gapless",
+                "give the column of each record's sequence, or the fields of the message's numbers, "
+                '{ last = "u" }, or leave gapless out',
             )
         return Numbering(keys.kind)
     given = checked(_GaplessKeys, keys.gapless, f"{where}.gapless")
@@ -710,14 +711,14 @@ def _numbering(keys: _MessageKeys, rules: tuple[FieldRule, ...], where: str) -> 
 
 def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str, times: _Times) -> _Field:
     if rule.field == "ts_recv":
-        raise ConfigurationError(f"{where}: leave it out: it is when the message was received")
+        raise ConfigurationError(where, "leave it out: it is when the message was received")
     if len(rule.unit) > 1 or not set(rule.unit) <= set(_UNITS):
-        raise ConfigurationError(f"{where}.unit: give one of {', '.join(_UNITS)}, not {', '.join(rule.unit)}")
+        raise ConfigurationError(f"{where}.unit", f"give one of {', '.join(_UNITS)}, not {', '.join(rule.unit)}")
     power = rule.power - (size_power if rule.field in SIZES else 0)
     unit = rule.unit[0] if rule.unit else "ns"
     texts = None if unit in _NUMBERS else times[0](rule)
     if unit == "clock" and rule.columns and not times[1]:
-        raise ConfigurationError(f"{where}.unit: for a clock give date_column under [time], with its date")
+        raise ConfigurationError(f"{where}.unit", "for a clock give date_column under [time], with its date")
     convert = converter(
         rule.field, rounding, power=power, unit=unit if texts is None else "ns", texts=texts, signed=rule.signed
     )
@@ -725,7 +726,7 @@ def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str, tim
         convert = whole_number  # of a number that no tick holds, the messages' order can still be told
     if rule.text is not None:
         if rule.field == "sequence":
-            raise ConfigurationError(f"{where}.text: a sequence is a number: give its column as it is")
+            raise ConfigurationError(f"{where}.text", "a sequence is a number: give its column as it is")
         convert = partial(id_of, rule.text)
     return _Field(
         rule,
@@ -739,5 +740,5 @@ def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str, tim
 
 def _path(text: str, where: str) -> Path_:
     if not all(text.removeprefix(_OUTER).split(".")):
-        raise ConfigurationError(f"{where}: {text!r} is not a path of names with dots between them")
+        raise ConfigurationError(where, f"{text!r} is not a path of names with dots between them")
     return tuple(text.split("."))

@@ -158,7 +158,7 @@ class JsonLinesFeed(JsonFileFeed):
     ) -> None:
         check_options(inexact=inexact, on_bad_record=on_bad_record)
         if profile is None:
-            raise ConfigurationError("profile: give a profile that says which messages to read (docs/feeds/json.md)")
+            raise ConfigurationError("profile", "give a profile that says which messages to read (docs/feeds/json.md)")
         source = profile.source if isinstance(profile, JsonProfile) else profile
         self._profile = read_profile(source, size_unit=size_unit, inexact=inexact)
         self._stamps = TextTimes("stamp", None, self._profile.zone)

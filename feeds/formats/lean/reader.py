@@ -191,7 +191,7 @@ class LeanFeed(BaseFeed):
         super().__init__()
         named = [paths] if isinstance(paths, str | Path) else list(paths)
         if not named:
-            raise ConfigurationError("paths names no file")
+            raise ConfigurationError("paths", "name a file")
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
         self._skip = check_options(on_bad_record=on_bad_record).skips
         self._limits = InflateLimits.of(limits)

@@ -108,7 +108,7 @@ def _packed_place(stream: InputStream, path: Path) -> ArrayPlace | None:
 def _choose(path: Path, names: list[str], array: str | None) -> str:
     if array is not None:
         if array not in names:
-            raise ConfigurationError(f"{path} holds no array {array!r}: it holds {', '.join(names) or 'none'}")
+            raise ConfigurationError("array", f"{path} holds no array {array!r}: it holds {', '.join(names) or 'none'}")
         return array
     candidates = [name for name in names if name != "symbols"]
     if "ticks" in candidates:
@@ -313,7 +313,7 @@ class NpyFeed(BaseFeed):
         self._size_power = 0 if size_unit is None else unit_power("size_unit", size_unit)
         self._limits = InflateLimits.of(limits)
         if array is not None and not isinstance(array, str):
-            raise ConfigurationError(f"array: give the name of one in the file, not {array!r}")
+            raise ConfigurationError("array", f"give the name of one in the file, not {array!r}")
         self._place, has_names = locate(self._path, read_head(self._path, 8), array)
         self._map: RecordColumns | HftEvents | None
         given = {"constants": constants, "price_unit": price_unit, "size_unit": size_unit}
@@ -357,7 +357,7 @@ class NpyFeed(BaseFeed):
             names = (symbol_of(self._path),)
         keyed = self._map.has_keys if isinstance(self._map, RecordColumns) else self._map is None
         if not keyed and len(names or ()) != 1:
-            raise ConfigurationError("symbol: name the one symbol of the file, or map instrument_id by columns")
+            raise ConfigurationError("symbol", "name the one symbol of the file, or map instrument_id by columns")
         # The scan for it needs a bound: that of the field.
         self._max_symbols = 1 << 32
         self._max_symbols = self._max_symbols_for(max_symbols, names)
@@ -369,7 +369,7 @@ class NpyFeed(BaseFeed):
         if given is None:
             return self._scan() if names is None else max(1, len(names))
         if whole("max_symbols", given, 1) < len(names or ()):
-            raise ConfigurationError(f"max_symbols is {given}, and there are {len(names or ())} symbols")
+            raise ConfigurationError("max_symbols", f"it is {given}, and there are {len(names or ())} symbols")
         return given
 
     @property
@@ -556,19 +556,19 @@ class NpyFeed(BaseFeed):
 def _given_names(symbol: str | None, symbols: Sequence[str] | None) -> tuple[str, ...] | None:
     """The names that the options say, if they say any."""
     if symbol is not None and symbols is not None:
-        raise ConfigurationError("symbol, symbols: give the one name, or all of them")
+        raise ConfigurationError("symbol", "give it, or symbols: the one name, or all of them")
     if symbol is not None:
         return (check_name("symbol", symbol),)
     if symbols is None:
         return None
     if isinstance(symbols, str) or not isinstance(symbols, Iterable):
-        raise ConfigurationError(f"symbols: give a sequence of names, not {symbols!r}")
+        raise ConfigurationError("symbols", f"give a sequence of names, not {symbols!r}")
     return tuple(check_name("symbols", name) for name in symbols)
 
 
 def _refuse(given: Mapping[str, object], *names: str) -> None:
     if unused := [name for name in names if given[name] is not None]:
-        raise ConfigurationError(f"{unused[0]}: it works only with columns=: give columns= too, or leave it out")
+        raise ConfigurationError(unused[0], "it works only with columns=: give columns= too, or leave it out")
 
 
 def _difference(dtype: np.dtype[Any]) -> str:

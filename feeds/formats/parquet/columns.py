@@ -200,7 +200,7 @@ class Keys:
         self.names: list[str] = []
         if one is not None:
             if columns.of.get("symbol") is not None:
-                raise ConfigurationError("symbol: the file has a column of symbols; leave it out by columns")
+                raise ConfigurationError("symbol", "the file has a column of symbols; leave it out by columns")
             self.names, self.max_symbols = [check_name("symbol", one)], 1
         elif names is not None and "symbol" not in columns.of:
             self._kind, self.column = "own", columns.of.get("instrument_id", "")

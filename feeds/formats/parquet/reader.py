@@ -418,5 +418,5 @@ def _size_power(size_unit: object, own_unit: float | None) -> int:
     if size_unit is None:
         return 0
     if own_unit is None:
-        raise ConfigurationError("size_unit: leave it out: the sizes in the file are of several units")
+        raise ConfigurationError("size_unit", "leave it out: the sizes in the file are of several units")
     return unit_power("size_unit", size_unit) - unit_power("the file's size_unit", own_unit)

@@ -61,7 +61,7 @@ class Header:
             ("max_symbols", self.max_symbols, MAX_SYMBOLS),
         ):
             if value > maximum:
-                raise ConfigurationError(f"{name}: {value:,} is above {maximum:,}, the most that can be recorded")
+                raise ConfigurationError(name, f"{value:,} is above {maximum:,}, the most that can be recorded")
         told = {
             "profile": self.profile.source, "url": self.url, "on_bad_record": self.on_bad_record,
             "symbols": list(self.symbols), "max_symbols": self.max_symbols, "max_message_bytes": self.max_message_bytes,
@@ -69,7 +69,7 @@ class Header:
         line = MAGIC + _VERSION + b" " + _summed(json.dumps(told, allow_nan=False).encode()) + b"\n"
         if len(line) > _LONGEST_HEADER:
             raise ConfigurationError(
-                f"record: profile and symbols take {len(line):,} bytes; at most {_LONGEST_HEADER:,} are allowed"
+                "record", f"profile and symbols take {len(line):,} bytes; at most {_LONGEST_HEADER:,} are allowed"
             )
         return line
 

@@ -138,10 +138,10 @@ def bars(
     """
     given = [(kind, value) for kind, value in enumerate((every, ticks, volume, notional)) if value is not None]
     if len(given) != 1:
-        raise ConfigurationError("bars: give exactly one of every, ticks, volume and notional")
+        raise ConfigurationError("bars", "give exactly one of every, ticks, volume and notional")
     kind = given[0][0]
     if fill and kind != _TIME:
-        raise ConfigurationError("fill: only bars of time can be empty: give every=, or leave fill out")
+        raise ConfigurationError("fill", "only bars of time can be empty: give every=, or leave fill out")
     name, amount, price = "notional", None, Decimal(1)
     if volume is not None:
         name, amount = "volume", _amount("volume", volume)
@@ -152,7 +152,7 @@ def bars(
     zero = None if zero_sizes is None else one_of("zero_sizes", zero_sizes, ("skip", "price"))
     hours = session_table(sessions, auctions)
     if auctions is not None and flags[1]:
-        raise ConfigurationError("auctions: outside='bars' makes bars of all trades: leave one of the two out")
+        raise ConfigurationError("auctions", "outside='bars' makes bars of all trades: leave one of the two out")
     its_contracts = contracts_of(contracts)
     acts: dict[str, Any] = {"outputs": {"bars": BAR}, "timers": True, "ends": True}
 
@@ -172,7 +172,7 @@ def bars(
 
     def for_feed(info: FeedInfo) -> Handler:
         if amount is not None and not info.has_sizes:
-            raise ConfigurationError(f"{name}: the feed's trades have no sizes: give every= or ticks=")
+            raise ConfigurationError(name, "the feed's trades have no sizes: give every= or ticks=")
         return of(info.size_unit, info)
 
     if amount is None:
@@ -195,9 +195,9 @@ def _amount(name: str, value: int | float | str | Decimal) -> Decimal:
     try:
         amount = Decimal(int(value)) if is_whole(value) else Decimal(str(value))
     except (InvalidOperation, TypeError, ValueError) as error:
-        raise ConfigurationError(f"{name}: {value!r} is not an amount: give a number above 0") from error
+        raise ConfigurationError(name, f"{value!r} is not an amount: give a number above 0") from error
     if isinstance(value, bool) or not amount.is_finite() or amount <= 0:
-        raise ConfigurationError(f"{name}: {value!r} is not an amount above 0")
+        raise ConfigurationError(name, f"{value!r} is not an amount above 0")
     return amount
 
 
@@ -206,13 +206,13 @@ def _limit(name: str, amount: Decimal, size_unit: float | None, price: Decimal) 
     from fractions import Fraction
 
     if size_unit is None:
-        raise ConfigurationError(f"{name}: {NO_SIZE_UNIT}")
+        raise ConfigurationError(name, f"{NO_SIZE_UNIT}")
     unit = Decimal(repr(size_unit)) * price
     units = Fraction(amount) / Fraction(unit)
     if units.denominator != 1:
         raise ConfigurationError(
-            f"{name}: give a multiple of {unit.normalize()}, not {amount}: sizes are in units of {size_unit:g}"
+            name, f"give a multiple of {unit.normalize()}, not {amount}: sizes are in units of {size_unit:g}"
         )
     if (units >= 2**63 and name == "volume") or units >= 2**95:
-        raise ConfigurationError(f"{name}: give less than {amount}, or read sizes in a coarser unit than {size_unit:g}")
+        raise ConfigurationError(name, f"give less than {amount}, or read sizes in a coarser unit than {size_unit:g}")
     return int(units)

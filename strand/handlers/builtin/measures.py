@@ -125,7 +125,7 @@ def spread(
     step = _step(every)
     if fill and not step:
         raise ConfigurationError(
-            "fill: without every= there are no intervals to emit: give every= too, or leave fill out"
+            "fill", "without every= there are no intervals to emit: give every= too, or leave fill out"
         )
     return tape_handler(
         "spread",
@@ -217,11 +217,11 @@ def volatility(
         ConfigurationError: If both or none of ``step`` and ``ticks`` are given, or if an option cannot work.
     """
     if (step is None) == (ticks is None):
-        raise ConfigurationError("volatility: give either step or ticks")
+        raise ConfigurationError("volatility", "give either step or ticks")
     grid = 0 if step is None else span_ns("step", step)
     window = _step(every)
     if grid and window % grid:
-        raise ConfigurationError(f"every: {every!r} is not a multiple of the step {step!r}")
+        raise ConfigurationError("every", f"{every!r} is not a multiple of the step {step!r}")
     mid = one_of("price", price, ("trade", "mid"))
     sampled = grid if ticks is None else whole("ticks", ticks, 1)
     params = struct.pack("=IIQQQ", grid > 0, mid, sampled, window, bool(partial))
@@ -278,7 +278,7 @@ def trade_stats(
     how = one_of("sign", sign, ("tick", "aggressor", "resting"))
     if how == 2:
         if book:
-            raise ConfigurationError("sign: with a book the side is the aggressor's: give sign='aggressor'")
+            raise ConfigurationError("sign", "with a book the side is the aggressor's: give sign='aggressor'")
         book = False
     step = _step(every)
     return tape_handler(

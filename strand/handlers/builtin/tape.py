@@ -62,7 +62,7 @@ def tape_handler(
     ``info``: the feed, once it is known.
     """
     if auctions and not crosses:
-        raise ConfigurationError("auctions: crosses=False leaves all crosses out: leave one of the two out")
+        raise ConfigurationError("auctions", "crosses=False leaves all crosses out: leave one of the two out")
     acts = {"timers": timers, "ends": ends}
     options: dict[str, Any] = {
         "quotes": quotes, "crosses": crosses, "auctions": auctions, "resting": resting, "outputs": outputs,
@@ -96,8 +96,9 @@ def tape_handler(
     )
     if auctions and info is not None and not rules.flags.cross:
         raise ConfigurationError(
-            "auctions: this feed does not mark crosses: let the sessions end later, as in sessions='09:30-16:05 "
-            "America/New_York', which counts all trades"
+            "auctions",
+            "this feed does not mark crosses: let the sessions end later, as in sessions='09:30-16:05 "
+            "America/New_York', which counts all trades",
         )
     return NativeHandler(
         name=shown or name,

@@ -424,7 +424,9 @@ def _check_arguments(
         )
     for argument, keyword in (("params", "params"), ("emit", "outputs"), ("ctx", "on_wake")):
         if argument in further and not declared[argument]:
-            raise ConfigurationError(f"handler {name!r}: give {keyword}= to declare what its argument {argument} is")
+            raise ConfigurationError(
+                keyword, f"give {keyword}= to declare what its argument {argument} is", where=f"handler {name!r}"
+            )
 
 
 def _check_taken(name: str, declared: Mapping[str, bool], functions: Sequence[Callable[..., Any]]) -> None:
@@ -434,8 +436,9 @@ def _check_taken(name: str, declared: Mapping[str, bool], functions: Sequence[Ca
     for argument, keyword in (("params", "params"), ("emit", "outputs"), ("ctx", "on_wake")):
         if declared[argument] and not any(argument in each for each in taken[: 1 if argument == "ctx" else None]):
             raise ConfigurationError(
-                f"handler {name!r}: {keyword}= is for its argument {argument}, which it does not have: add it, or "
-                f"leave {keyword}= out"
+                keyword,
+                f"{keyword}= is for its argument {argument}, which it does not have: add it, or leave {keyword}= out",
+                where=f"handler {name!r}",
             )
 
 

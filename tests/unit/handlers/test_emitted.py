@@ -20,7 +20,7 @@ pytestmark = pytest.mark.python
         ({"no name": [("x", "i8")]}, "'no name' cannot be an output's name"),
         ({"class": [("x", "i8")]}, "'class' cannot be an output's name"),
         ({3: [("x", "i8")]}, "3 cannot be an output's name"),
-        ({"bars": [("x", "O")]}, "outputs: 'bars': "),
+        ({"bars": [("x", "O")]}, "outputs.bars: "),
         ({"bars": [("x", "i8"), ("ts", "i8")]}, "every record has a column 'ts' already"),
         ({"bars": [("x", "u1", (LARGEST + 1,))]}, "a record has 16385 bytes, and at most 16384"),
     ],
@@ -37,10 +37,10 @@ def test_what_cannot_be_an_output_is_refused_by_name(outputs: Any, said: str) ->
         ({"params": {"class": "i8"}}, "handler 'one': params: compiled code cannot use a field named 'class'"),
         (
             {"outputs": {"bars": {"1st": "i8"}}},
-            "handler 'one': outputs: 'bars': compiled code cannot use a field named '1st'",
+            "handler 'one': outputs.bars: compiled code cannot use a field named '1st'",
         ),
         ({"params": {"": "i8"}}, "params: a field's name is ''"),
-        ({"outputs": {"bars": [("", "i8")]}}, "outputs: 'bars': a field's name is ''"),
+        ({"outputs": {"bars": [("", "i8")]}}, "outputs.bars: a field's name is ''"),
     ],
 )
 def test_a_compiled_handler_is_refused_with_the_field_that_its_code_cannot_name(declared: Any, said: str) -> None:

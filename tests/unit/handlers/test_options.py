@@ -81,10 +81,10 @@ def test_every_option_says_what_it_is_about_and_stands_on_its_page(name: str) ->
             {"interval": "60s"},
             "it has no option 'interval'; its options: every, a span of time, such as 1m or 500ms; ",
         ),
-        ("bars", {"fill": "perhaps"}, "fill takes yes or no, not 'perhaps'; its options: every"),
-        ("bars", {"ticks": "1.5"}, "ticks takes a whole number, not '1.5'"),
+        ("bars", {"fill": "perhaps"}, "fill: give yes or no, not 'perhaps'; its options: every"),
+        ("bars", {"ticks": "1.5"}, "ticks: give a whole number, not '1.5'"),
         ("bars", {"every": "soon"}, "'soon' is not a span of time.*; its options: every"),
-        ("bars", {"outside": "drop"}, "outside takes one of skip, bars, not 'drop'"),
+        ("bars", {"outside": "drop"}, "outside: give one of skip, bars, not 'drop'"),
         ("bars", {"every": "1m", "ticks": "5"}, "give exactly one of every, ticks, volume and notional"),
         ("bars", {"sessions": "9-16 Nowhere"}, "sessions: .*; its options"),
         ("depth", {"top": "65"}, "'?65'? is not a whole number from 1 to 64; its options: top"),
@@ -167,13 +167,13 @@ def test_parameters_of_ones_own_are_read_by_their_fields(mine: str) -> None:
 
 def test_text_that_is_longer_than_its_field_is_refused(mine: str) -> None:
     assert options_of(find(f"{mine}:large"))["name"].kind.words == "text of at most 4 bytes"
-    with pytest.raises(ConfigurationError, match="large: name takes text of at most 4 bytes, not 'abcde'; its options"):
+    with pytest.raises(ConfigurationError, match="large: name: give text of at most 4 bytes, not 'abcde'; its options"):
         load_handler(f"{mine}:large", {"name": "abcde"})
     with pytest.raises(ConfigurationError, match="at most 4 bytes"):
         load_handler(f"{mine}:large", {"name": "ééé"})
     like: Any = find(f"{mine}:large")
     for name in (b"abcde", "abcde"):
-        with pytest.raises(ConfigurationError, match=r"name is b?'abcde', which .* cannot hold: it is too long"):
+        with pytest.raises(ConfigurationError, match=r"name: .* cannot hold b?'abcde': it is too long"):
             strand.Dispatcher(1, like.with_params({"*": {"name": name}}))
 
 

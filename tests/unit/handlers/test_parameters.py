@@ -98,7 +98,7 @@ def test_parameters_that_are_declared_have_to_be_given() -> None:
 
 
 def test_a_handler_without_parameters_takes_none() -> None:
-    with pytest.raises(ConfigurationError, match="'mine' has no parameters: declare them"):
+    with pytest.raises(ConfigurationError, match="params: handler 'mine' has none: declare them"):
         batch_handler(state=[("n", "u8")], name="mine")(lambda symbol, ticks, row: None).with_params({})
 
 

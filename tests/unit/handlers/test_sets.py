@@ -107,7 +107,7 @@ def test_each_set_has_the_timers_and_records_of_a_run_of_its_own(workers: int, w
         (span_objects, [], "from 1 to 4096 sets"),
         (span_objects, [{"span": 1}, {"spam": 1}], "set 1: .*'spam' is not a parameter"),
         (spans, [{"span": 1}, {"spam": 1}], "set 1: .*'spam' is not a parameter"),
-        (spans, [{"span": 1}, 7], "set 1: 7 is not a dict"),
+        (spans, [{"span": 1}, 7], "set 1: params: 7 is not a dict"),
     ],
 )
 def test_what_cannot_have_sets_is_refused(handler: Handler, sets: Any, said: str) -> None:
@@ -125,7 +125,7 @@ def test_a_field_that_is_called_as_a_sets_number_is_refused() -> None:
 
 
 def test_a_value_that_does_not_fit_is_refused_when_it_is_run() -> None:
-    with pytest.raises(ConfigurationError, match="least is -1"):
+    with pytest.raises(ConfigurationError, match=r"least: .* cannot hold -1"):
         strand.replay(sample_path(), with_sets(spans, [{"span": 1, "least": -1}]), **OPTIONS)
 
 

@@ -122,10 +122,10 @@ class Empty:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        (Loose, "Loose.histogram: say how large it is"),
-        (Text, "Text.name: bytes_ has no size of its own"),
-        (Objects, r"Objects.things: list\[int\] is not a type of a field"),
-        (Sizes, "Sizes.things: 'many' is not the size"),
+        (Loose, "state.histogram: say how large it is"),
+        (Text, "state.name: bytes_ has no size of its own"),
+        (Objects, r"state.things: list\[int\] is not a type of a field"),
+        (Sizes, "state.things: 'many' is not the size"),
         (Empty, "Empty has no annotated fields"),
         ("no such", "is not a dtype"),
         ("u8", "give a structured dtype"),

@@ -154,5 +154,5 @@ def test_add_total_takes_numbers_and_arrays_exactly() -> None:
     [[("v", TOTAL, 3)], [("v", strand.units.declare(TOTAL, "<f8"))], [("v", strand.units.declare(TOTAL, "<i4"))]],
 )
 def test_only_one_i8_can_be_a_total(state: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"state: v: a total is one i8, not .*: declare it as strand\.TOTAL"):
+    with pytest.raises(ConfigurationError, match=r"state\.v: a total is one i8, not .*: declare it as strand\.TOTAL"):
         strand.handler(state=state)

@@ -118,7 +118,7 @@ def test_an_empty_table_is_an_empty_feed(tmp_path: Path) -> None:
 
 
 def test_no_paths_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="names no file"):
+    with pytest.raises(ConfigurationError, match="paths: name a file"):
         LeanFeed([])
 
 

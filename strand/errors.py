@@ -395,21 +395,22 @@ class HandlerError(StrandError):
     def line(self) -> CodeLine | None:
         """The line of the user's code that failed: ``file``, ``number`` and ``text``; None if it is not known.
 
-        Machine code does not know its lines. For a compiled handler this is the line at which ``replay()`` fails. If
-        that does not fail with the row as it is now, it is called with the row before the tick. That needs files, as
-        ``replay()`` says.
+        Machine code does not know its lines. For a compiled handler this is the line at which a call in Python fails
+        with the row as it was before the tick, for which the run's files are read once more. If they cannot be read,
+        it is the line at which ``replay()`` fails: another one, if the handler changed the row before it failed and
+        that makes an earlier line fail.
         """
-        if self._line is None and self._line_in is not None:
+        if self._line is None and self._line_in is not None and self._again is not None:
             line_in, self._line_in = self._line_in, None
-            try:
-                self.replay()
-                if self._again is not None:
-                    self._again(anew=True)
-            except StrandError:
-                return None
-            except Exception as error:
-                self._line = line_in(error)
-                self._raised = type(error).__name__ if self._line is not None and self.__cause__ is None else ""
+            for anew in (True, False):
+                try:
+                    self._again(anew=anew)
+                except StrandError:
+                    continue  # the row before the tick is not known, or Python cannot call it
+                except Exception as error:
+                    self._line = line_in(error)
+                    self._raised = type(error).__name__ if self._line is not None and self.__cause__ is None else ""
+                break
         return self._line
 
 

@@ -108,17 +108,16 @@ def telling_more(
         yield
     except HandlerError as raised:
         error = _first(raised, dispatcher, again)
-        line_in = error._line_in
-        error.partial = result()  # whose text of this failure asks for its line, before the input can be read again
-        if error is not raised or len(error.partial.failures) > 1:
-            # The other failures after it depend on timing.
-            error.partial = replace(error.partial, failures=(str(error),))
+        line_in, error._line_in = error._line_in, None  # the line needs the input, which is not known yet
+        error.partial = result()
         if error.number is None and error.tick is not None and again is not None:
             error.number = _number(error, dispatcher, again.batches())
         if error.number is not None and error._again is not None and again is not None:
             before = again.up_to(error.symbol, error.number, np.array([error.tick]))
             error._again = partial(error._again, before=before)
-            error._line_in = line_in
+        error._line_in = line_in
+        # The other failures after it depend on timing.
+        error.partial = replace(error.partial, failures=(str(error),))
         raise error from error.__cause__
 
 

@@ -256,6 +256,26 @@ def test_a_line_that_fails_by_what_the_row_was_before_is_found_in_files() -> Non
         assert (row if handler is fortieth else row["fortieth"])["n"] == 41
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_total_that_was_too_large_is_named_and_not_one_before_it(workers: int) -> None:
+    pytest.importorskip("numba")
+    once, twice = 2**62 - 1, 2**63 - 2
+
+    @strand.handler(state=[("a", strand.TOTAL), ("b", strand.TOTAL)])
+    def adds(row: Any, tick: Any) -> None:
+        row.a += once  # a call with the row that is left fails here
+        row.b += twice
+
+    error = failure(adds, workers=workers, symbols=[SYMBOL])
+    assert (int(error.row["a"]), int(error.row["b"])) == (2 * once, twice)
+    assert error.line is not None
+    assert error.line.text == "row.b += twice"
+    text = str(error)
+    assert "OverflowError, at" in text
+    assert text.endswith("row.b += twice")
+    assert error.partial.failures == (text,)
+
+
 def test_what_cannot_be_read_again_is_refused_with_the_reason(tmp_path: Path) -> None:
     copy = tmp_path / sample_path().name
     copy.write_bytes(sample_path().read_bytes())
@@ -276,7 +296,8 @@ def test_what_cannot_be_read_again_is_refused_with_the_reason(tmp_path: Path) ->
     copy.unlink()
     with pytest.raises(FeedError):
         caught.value.replay()
-    assert caught.value.line is None
+    assert caught.value.line is not None  # it was found while the file was there
+    assert caught.value.line.text.endswith("# fails")
 
 
 def test_another_tick_in_the_file_s_place_is_noticed() -> None:

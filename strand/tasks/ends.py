@@ -87,8 +87,7 @@ class Counts:
     def take_waits(self, number: int) -> Counter[int]:
         """The waits of a number's tasks so far, by bucket, which are then forgotten: none of its tasks is left."""
         with self._lock:
-            self.fold()
-            self.waits.pop(number, None)
+            self._take(number, self.waits.pop(number, []))
             return self._histograms.pop(number, Counter())
 
     def fold(self) -> None:
@@ -99,15 +98,15 @@ class Counts:
             self._folding = True
             try:
                 for number, waits in list(self.waits.items()):
-                    n = len(waits)
-                    found = sorted(waits[:n])
-                    del waits[:n]
-                    self._add(number, found)
+                    self._take(number, waits)
             finally:
                 self._folding = False
 
-    def _add(self, number: Any, waits_ns: list[int]) -> None:
-        """``waits_ns``: in their order."""
+    def _take(self, number: Any, waits: list[int]) -> None:
+        """Empties a list of waits into the histogram of its number."""
+        n = len(waits)
+        waits_ns = sorted(waits[:n])
+        del waits[:n]
         histogram = self._histograms.setdefault(number, Counter())
         begin = 0
         while begin < len(waits_ns):

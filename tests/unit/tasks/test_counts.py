@@ -47,6 +47,15 @@ def test_a_count_says_how_often_it_was_counted_up_however_often_it_is_read() -> 
     assert [count.read(), count.read()] == [3, 3]
 
 
+def test_the_waits_of_a_group_are_taken_without_a_look_at_those_of_others() -> None:
+    counts = Stepped().tasks._core.counts
+    counts.waits.update({1: [5, 7], 2: [9]})
+    assert sum(counts.take_waits(1).values()) == 2
+    assert counts.waits == {2: [9]}  # else each group that ends would cost a step for each group that lives
+    assert sum(counts.take_waits(2).values()) == 1
+    assert counts.read().wait.count == 0
+
+
 def test_of_no_tasks_all_is_0_and_percentiles_are_none() -> None:
     found = Stepped().tasks.statistics()
     assert (found.submitted, found.ended, found.pending, found.retries) == (0, ended(), 0, 0)

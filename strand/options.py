@@ -344,7 +344,7 @@ def named_options(
                 written = getattr(kind, "__forward_arg__", kind)
                 one = theirs.get(name, inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=written))
                 own.append(one.replace(kind=one.KEYWORD_ONLY))
-        known = {one.name for one in own if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+        known = {one.name for one in own if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)} - {"self"}
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:

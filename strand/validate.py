@@ -55,13 +55,19 @@ def path(*parts: Any) -> str:
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """Word of ``words`` that is most like a misspelt one, whatever their case; None where none is like it."""
+    """Word of ``words`` that is most like a misspelt one, whatever their case; None where none is like it. A name whose
+    parts are all right, as ``workers`` for ``max_workers``, comes before others that are not very near."""
     from difflib import get_close_matches  # which a run without errors does not wait for
 
     by_folded: dict[str, str] = {}
     for each in words:
         by_folded.setdefault(each.casefold(), each)
-    return next((by_folded[near] for near in get_close_matches(word.casefold(), by_folded, n=1)), None)
+    word = word.casefold()
+    near = get_close_matches(word, by_folded)
+    parts = {*word.split("_")}
+    right = [each for each in near if parts.issuperset(each.split("_"))]
+    best = get_close_matches(word, near, n=1, cutoff=0.9) or right or near
+    return by_folded[best[0]] if best else None
 
 
 def did_you_mean(name: object, names: Iterable[str], *, before: str = "", after: str = "") -> str:

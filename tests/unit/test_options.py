@@ -73,12 +73,26 @@ def test_an_option_with_an_argument_of_its_own_is_refused_among_others(options: 
         (strand.basket_handler, "basket", "basket_handler() has no option 'basket'; did you mean 'baskets'?"),
         (strand.task, "nam", "task() has no option 'nam'; did you mean 'name'?"),
         (strand.attach, "pidd", "attach() has no option 'pidd'; did you mean 'pid'?"),
+        # as concurrent.futures calls it; min_workers has more letters of it
+        (strand.Scheduler, "max_workers", "Scheduler() has no option 'max_workers'; did you mean 'workers'?"),
+        (
+            strand.Scheduler,
+            "max_queue_by_levl",
+            "Scheduler() has no option 'max_queue_by_levl'; did you mean 'max_queue_by_level'?",
+        ),
     ],
 )
 def test_what_takes_options_refuses_one_that_it_has_not(make: Any, given: str, said: str) -> None:
     with pytest.raises(UnknownOptionError) as caught:
         make(**{given: 1})
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("make", [strand.Scheduler, strand.Dispatcher])
+def test_the_options_of_a_class_are_listed_without_its_object(make: Any) -> None:
+    with pytest.raises(UnknownOptionError, match="it has ") as caught:
+        make(zzz=1)
+    assert "self" not in str(caught.value).replace(",", "").split()
 
 
 def test_an_object_of_options_is_made_as_ever() -> None:

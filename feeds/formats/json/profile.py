@@ -83,7 +83,7 @@ from strand.feeds.mapping.scalars import (
 )
 from strand.symbols import name_problem
 from strand.ticks import KIND_NONE, KIND_QUOTE, UNDEF_PRICE
-from strand.validate import unit_power
+from strand.validate import unit_power, whole
 
 __all__ = [
     "BadRecord",
@@ -304,6 +304,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     flags: dict[str, Any] = {}
     received: Literal["s", "ms", "us", "ns", "stamp"] | None = None
     document: bool | str = False
+    book_levels: int | None = None
     time: dict[str, Any] = {}
     message: list[Any] = []
 
@@ -509,7 +510,7 @@ class JsonProfile:
     ``size_unit``: what 1 in a tick's ``size`` is worth. ``rounding``: told of each record's rounded numbers.
     ``ticks``: what the ticks mean, ``received``: the unit of the time before a message; None: it does not say.
     ``zone``: of texts that do not say theirs. ``document``: where a file that is one JSON value has the list of its
-    messages, None: each line is a message.
+    messages, None: each line is a message. ``book_levels``: of a side, which the venue tells of; None: of all.
     ``source``: what it was made of, as plain values that JSON has: ``read_profile`` makes the same of it again.
     """
 
@@ -525,6 +526,7 @@ class JsonProfile:
     received: Literal["s", "ms", "us", "ns", "stamp"] | None = None
     zone: str | None = None
     document: Path_ | None = None
+    book_levels: int | None = None
 
     def connection_number(self, message: Any) -> int | None:
         """The number of a message among all of its connection; None where it has none. Raises BadRecord."""
@@ -637,6 +639,7 @@ def read_profile(
         keys.received,
         zone,
         document,
+        None if keys.book_levels is None else whole(f"{said}.book_levels", keys.book_levels, 1),
     )
 
 

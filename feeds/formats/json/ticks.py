@@ -29,6 +29,12 @@ _COUNTS: Final = (
 )  # fmt: skip
 #: Kinds of ticks of which books are made.
 _BOOKS: Final = (KIND_ORDER, KIND_QUOTE)
+#: The sign of a step in price to a worse level.
+_WORSE: Final = {b"B": -1, b"A": 1}
+#: Fields that the reader's own ticks take from a record of their message.
+_OF_MESSAGE: Final = ("ts_event",)
+#: Actions that change one price of a side.
+_UPDATES: Final = (b"M", b"A", b"C")
 #: The most symbols that a warning names.
 _NAMED: Final = 5
 
@@ -103,6 +109,8 @@ class JsonTicks:
         self._with_books: dict[str, None] = {}
         self._doubtful: dict[str, str] = {}
         self._stale: dict[str, str] = {}
+        #: By symbol, where the venue bounds its books: the prices of bids and asks.
+        self._levels: dict[str, dict[bytes, set[int]]] = {}
         #: End of an error about the next messages.
         self.hint = ""
 
@@ -267,6 +275,8 @@ class _Message:
         #: Symbols of snapshots, and the kind of their ticks; and those of them that have a tick.
         self._snapshots: dict[str, Record] = {}
         self._begun: set[str] = set()
+        #: Symbols with levels, and their last record.
+        self._with_levels: dict[str, Record] = {}
         #: Earlier messages that a snapshot lacks, with their sequence and symbol.
         self._again: list[tuple[tuple[str, str], Any]] = []
 
@@ -285,6 +295,8 @@ class _Message:
                         self._ticks.counts["repeated_after_snapshot"] += 1
                         # It comes when the snapshot does.
                         self._add(record, record.values, self._now_ns or self._ticks._latest_ns)
+            for symbol, record in list(self._with_levels.items()):
+                self._remove_pushed_out(symbol, record)
         finally:
             self._end(first)
 
@@ -336,6 +348,8 @@ class _Message:
                 self._begun.add(record.symbol)
                 self._add(record, _clear(record))
             values["flags"] = values.get("flags", 0) | flags.snapshot
+        if self._profile.book_levels is not None and kind == KIND_QUOTE:
+            self._keep_level(record, values)
         self._begun.add(record.symbol)
         begins, requested = _begins_book(values, flags.snapshot)
         received = self._received(values) if received is None else received
@@ -358,6 +372,40 @@ class _Message:
                 ticks._doubtful.pop(record.symbol, None)
             elif record.symbol in ticks._doubtful:
                 ticks._stale[record.symbol] = ticks._doubtful[record.symbol]
+
+    def _keep_level(self, record: Record, values: dict[str, Any]) -> None:
+        """Follows the prices of a book that the venue bounds, as the handler ``depth`` does."""
+        sides = self._ticks._levels.setdefault(record.symbol, {b"B": set(), b"A": set()})
+        side, action, price = values.get("side", b"N"), values["action"], values.get("price", UNDEF_PRICE)
+        flags, given = self._profile.flags, values.get("flags", 0)
+        if given & flags.snapshot and record.symbol not in self._with_levels:
+            sides[b"B"], sides[b"A"] = set(), set()
+        self._with_levels[record.symbol] = record
+        if side == b"N":
+            for each, one in ((b"B", price), (b"A", values.get("order_id", UNDEF_PRICE))):
+                kept = sides[each] if values.get("depth", 0) else set()
+                sides[each] = kept | ({one} if action != b"R" and one != UNDEF_PRICE else set())
+        elif action == b"R":
+            sides[side] = set() if price == UNDEF_PRICE else {p for p in sides[side] if (p - price) * _WORSE[side] > 0}
+        elif price == UNDEF_PRICE:
+            return
+        elif action == b"C" or not values.get("size", 0):
+            sides[side].discard(price)
+        elif action not in _UPDATES:
+            sides[side] = {price}  # a view of its side
+        else:
+            if action == b"M" and given & flags.best:
+                sides[side] = {p for p in sides[side] if (p - price) * _WORSE[side] > 0}
+            sides[side].add(price)
+
+    def _remove_pushed_out(self, symbol: str, record: Record) -> None:
+        """Removes the levels that the message has pushed beyond the venue's bound: the venue does not say so."""
+        for side, prices in self._ticks._levels[symbol].items():
+            if len(prices) <= (self._profile.book_levels or 0):
+                continue
+            for price in sorted(prices, key=lambda each: each * _WORSE[side])[self._profile.book_levels :]:
+                gone = {"kind": KIND_QUOTE, "side": side, "action": b"C", "price": price, "size": 0}
+                self._add(record, gone | {name: record.values[name] for name in _OF_MESSAGE if name in record.values})
 
     def _end(self, first: int) -> None:
         """Marks the last tick of each symbol, which ends the event."""
@@ -386,5 +434,5 @@ def _begins_book(values: dict[str, Any], snapshot: int) -> tuple[bool, bool]:
 
 def _clear(record: Record) -> dict[str, Any]:
     """The fields of a tick that empties a book."""
-    times = {name: record.values[name] for name in ("ts_event",) if name in record.values}
+    times = {name: record.values[name] for name in _OF_MESSAGE if name in record.values}
     return {"kind": record.rule.kind, "action": b"R", "side": b"N"} | times

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from json_lines import LINES, TRADE, profile, write
 from reading import read
 
+import strand
 from strand import feeds
+from strand.errors import ConfigurationError
 
 pytestmark = pytest.mark.python
 
@@ -52,3 +56,70 @@ def test_a_number_of_many_digits_that_no_field_reads_is_passed_over(tmp_path: Pa
     assert error is None
     ticks["ts_recv"], ticks["sequence"] = 0, 0
     assert ticks[:1].tobytes() == ticks[1:].tobytes()
+
+
+def kraken(kept: int, rng: np.random.Generator) -> tuple[list[dict[str, Any]], list[tuple[list[Any], list[Any]]]]:
+    """Messages of a venue that sends the best ``kept`` levels of each side, and says nothing of a level that others
+    push beyond them; and the levels after each message, best first."""
+    sides: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    messages, books, middle = [], [], 1_000
+    shown: tuple[list[Any], list[Any]] = ([], [])
+    for number in range(600):
+        middle += int(rng.integers(-4, 5))
+        changes = []
+        for side, before, sign in zip(sides, shown, (-1, 1), strict=True):
+            for price in [price for price in side if sign * (price - middle) <= 0]:
+                del side[price]
+            for distance in rng.integers(1, 25, 3).tolist():
+                price = middle + sign * distance
+                if side.pop(price, None) is None:
+                    side[price] = int(rng.integers(1, 99))
+            for distance in range(1, kept + 25):
+                if len(side) < kept + 2:
+                    side.setdefault(middle + sign * distance, 5)
+            now = sorted(side.items(), key=lambda level, sign=sign: sign * level[0])[:kept]
+            gone = [(price, 0) for price, _ in before if price not in side and sign * (price - now[-1][0]) < 0]
+            changed = [*(level for level in now if level not in before), *gone]
+            changes.append([changed[at] for at in rng.permutation(len(changed))])
+            before[:] = now
+        messages.append({"s": "BTC/USD", "t": number + 1, "new": not number, "b": changes[0], "a": changes[1]})
+        books.append(([*shown[0]], [*shown[1]]))
+    return messages, books
+
+
+def test_levels_that_a_venue_s_bound_pushes_out_are_removed_at_the_end_of_the_message(tmp_path: Path) -> None:
+    messages, books = kraken(10, np.random.default_rng(3))
+    rules = [
+        {"where": {"new": new}, "each": side, "more": side == "b", "kind": "quote", "symbol": "s", "snapshot": new,
+         "fields": {"price": "0", "size": "1", "side": {"constant": side.upper()}, "action": {"constant": "M"},
+                    "ts_event": {"column": "t", "unit": "s"}}}
+        for new in (True, False) for side in "ba"
+    ]  # fmt: skip
+    path = tmp_path / "kraken.jsonl"
+    path.write_text("".join(json.dumps(message) + "\n" for message in messages))
+    seen: dict[bool, list[Any]] = {}
+    for bounded in (True, False):
+        bound = {"book_levels": 10} if bounded else {}
+        result = strand.replay(
+            path, strand.chain(strand.depth(top=12), strand.bbo()), workers=1, cores=None,
+            feed_options={"profile": {"message": rules, **bound}},
+        )  # fmt: skip
+        book = result.books["BTC/USD"]
+        seen[bounded] = [
+            [(price // 10**9, size) for price, size in side.tolist()] for side in (book.bids(), book.asks())
+        ]
+        tops = [
+            [
+                row[name] // 10**9 if name in ("bid", "ask") else row[name]
+                for name in ("bid", "bid_size", "ask", "ask_size")
+            ]
+            for row in result.outputs["bbo"]
+        ]
+        wanted = [[*bids[0], *asks[0]] for bids, asks in books]
+        wanted = [top for top, before in zip(wanted, [None, *wanted], strict=False) if top != before]
+        assert (tops == wanted) is bounded
+        assert bool(result.warnings) is not bounded
+    assert tuple(seen[True]) == books[-1]
+    assert tuple(seen[False]) != books[-1]
+    with pytest.raises(ConfigurationError, match=r"book_levels: 0 is not a whole number"):
+        feeds.open(path, profile={"message": rules, "book_levels": 0})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -108,12 +107,13 @@ def serve(
     path: str | os.PathLike[str],
     options: ServeOptions,
     *,
-    stop: threading.Event | None = None,
+    stop: Callable[[], bool] = lambda: False,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Sends an ITCH 5.0 file, compressed or not; returns what was sent.
 
-    ``stop`` ends it early, with the session's end. ``progress`` is called with the messages sent.
+    ``stop`` is asked again and again: True ends it early, with the session's end. ``progress`` is called with the
+    messages sent.
     The result: ``messages``, ``packets``, ``heartbeats``, requests and answers, ``seconds`` that sending them took,
     ``late_ns`` (the most a message went out after it was due), and by line what was sent and ``lost_ranges`` as
     [from, to) pairs.
@@ -133,7 +133,7 @@ def serve(
                     sender.idle(round(options.end_pause_s * 1e9 * 2 ** (repeat - 1)))
                 sender.end()
             until = time.monotonic() + options.linger_s
-            while (left := until - time.monotonic()) > 0 and not (stop is not None and stop.is_set()):
+            while (left := until - time.monotonic()) > 0 and not stop():
                 sender.idle(min(round(left * 1e9), _SLICE_NS))
         except OSError as error:
             raise FeedError(f"cannot be sent: {error.strerror}", path=os.fspath(path)) from error
@@ -150,7 +150,7 @@ def serve(
     return {"path": os.fspath(path), "session": options.session, "seconds": seconds, **sender.counts(), "lines": lines}
 
 
-def _send_all(sender: Sender, stream: Any, path: Any, stop: Any, progress: Any) -> int:
+def _send_all(sender: Sender, stream: Any, path: Any, stop: Callable[[], bool], progress: Any) -> int:
     """Bytes left over at the end: part of a message."""
     buffer = bytearray(_CHUNK + 512)
     view = memoryview(buffer)
@@ -169,7 +169,7 @@ def _send_all(sender: Sender, stream: Any, path: Any, stop: Any, progress: Any) 
             done += used
             if progress is not None:
                 progress(sender.counts()["messages"])
-            if stop is not None and stop.is_set():
+            if stop():
                 return 0
         left = filled - done
         view[:left] = bytes(view[done:filled])

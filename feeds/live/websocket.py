@@ -11,7 +11,6 @@ import json
 import math
 import os
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -27,6 +26,7 @@ from strand.feeds.formats.websocket.lines import Header
 from strand.feeds.formats.websocket.recording import MessageRecorder
 from strand.feeds.write.destinations import check_outputs
 from strand.options import named_options
+from strand.threads import Bell
 from strand.ticks import empty
 
 __all__ = ["EVENTS", "FeedEvent", "WebSocketFeed", "backoff_s"]
@@ -157,7 +157,8 @@ class WebSocketFeed(BaseFeed):
         self._max_symbols = max_symbols
         self._max_messages, self._batch_ticks = max_messages, batch_ticks
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
-        self._stop = threading.Event()
+        # No event: its lock may be held where a signal handler calls stop.
+        self._bell, self._stopped = Bell(), False
         self._started = False
         self._begun = self._heard = 0.0
         self._ticks = JsonTicks(
@@ -248,7 +249,8 @@ class WebSocketFeed(BaseFeed):
             attempt = 0 if self._ticks.counts["messages"] > before else attempt
             if self._reconnect is not None and attempt >= self._reconnect:
                 raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._shown_url)
-            self._stop.wait(min(backoff_s(attempt, self._min_s, self._max_s), self._left_s()))
+            pause_s = min(backoff_s(attempt, self._min_s, self._max_s), self._left_s())
+            self._bell.wait_for(lambda: self._stopped, pause_s)
             attempt += 1
 
     def _received(self, connection: Any) -> Iterator[TickBatch]:
@@ -299,7 +301,7 @@ class WebSocketFeed(BaseFeed):
         return max(left, 0.0)
 
     def _over(self) -> bool:
-        return self._stop.is_set() or self._limit_reached() or self._left_s() <= 0
+        return self._stopped or self._limit_reached() or self._left_s() <= 0
 
     def statistics(self) -> dict[str, int]:
         """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
@@ -312,7 +314,8 @@ class WebSocketFeed(BaseFeed):
 
     def stop(self) -> None:
         """Ends the iteration under way, or the next, within a tenth of a second. Any thread or a signal may call it."""
-        self._stop.set()
+        self._stopped = True
+        self._bell.ring()
 
     def close(self) -> None:
         """Closes as :meth:`stop` does. May be repeated."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,9 +109,10 @@ def serve(
         allow_remote=allow_remote,
         interface=interface,
     )
-    stop = threading.Event()
-    with progress("serving", None, as_json) as advance, ended_by(stop.set):
-        sent = run_serve(file, options, stop=stop, progress=advance)
+    # No event: a second interrupt may come while the first one holds its lock.
+    interrupts: list[None] = []
+    with progress("serving", None, as_json) as advance, ended_by(lambda: interrupts.append(None)):
+        sent = run_serve(file, options, stop=lambda: bool(interrupts), progress=advance)
     show(as_json, sent, lambda console: _print_sent(console, sent))
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import pytest
 
-__all__ = ["APART", "Interrupter", "at_each_point", "at_random", "free", "interrupter"]
+__all__ = ["APART", "Interrupter", "at_each_point", "at_random", "free", "interrupter", "many_interrupts"]
 
 _SOURCE: Final = Path(__file__).parent / "interrupt_points.c"
 
@@ -43,6 +43,7 @@ class Interrupter:
             self._library = ctypes.PyDLL(str(built))
         self._library.interrupt_points_handle.argtypes = (ctypes.c_int, ctypes.py_object)
         self._library.interrupt_points_arm.argtypes = (ctypes.c_long, ctypes.c_long)
+        self._library.interrupt_points_call.argtypes = (ctypes.c_void_p,)
         self._library.interrupt_points_disarm.restype = ctypes.c_long
 
     @contextmanager
@@ -57,6 +58,14 @@ class Interrupter:
         finally:
             sys.unraisablehook = hook
             signal.signal(signal.SIGINT, before)
+
+    def run_with(self, handler: Callable[[], Any], operation: Callable[[], Any], place: int) -> bool:
+        """Calls the operation, and at that point of it the handler. Returns whether it had so many points."""
+        self._library.interrupt_points_call(id(handler))
+        try:
+            return self.run(operation, place)[1] >= place
+        finally:
+            self._library.interrupt_points_call(None)
 
     def arm(self, first: int) -> None:
         """Raises an interrupt at the first, second or later point from here on."""
@@ -153,6 +162,25 @@ def at_random(prepare: Callable[[], Prepared], *, interrupts: int, longest_s: fl
     finally:
         sys.unraisablehook = hook
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def many_interrupts(every_s: float) -> Iterator[None]:
+    """Another process sends SIGINT to this one all the time. Its handler may be interrupted by the next one, which a
+    thread of this process could not send while the handler has the GIL."""
+    me, pid = os.getpid(), os.fork()
+    if not pid:
+        while os.getppid() == me:
+            os.kill(me, signal.SIGINT)
+            until = time.monotonic() + every_s
+            while time.monotonic() < until:
+                pass
+        os._exit(0)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def free(lock: Any) -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import random
 import signal
 import socket
 import subprocess
+import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import itch_reference as ref
@@ -75,6 +80,71 @@ def test_listen_is_ended_by_an_interrupt_and_reports() -> None:
         output, errors = listener.communicate(timeout=60)
     assert listener.returncode == 0, errors
     assert json.loads(output)["live"]["session"] is None
+
+
+#: Symbols of the messages to send, and messages of a packet.
+NAMES = ("A", "BB", "CCC")
+SENT = random.Random(5).choices(NAMES, (5, 3, 1), k=3_000)
+PER_PACKET = 6
+
+
+def ticks_by_symbol(written: Path) -> dict[str, int]:
+    with written.open() as file:
+        return {row["symbol"]: int(row["ticks"]) for row in csv.DictReader(file)}
+
+
+def send(line: socket.socket, names: Sequence[str], first: int) -> None:
+    """Sends a message for each name, numbered from ``first``."""
+    bodies = [ref.message("D", 1 + NAMES.index(name), 10**13 + first + at, 7) for at, name in enumerate(names)]
+    line.send(packet(first, bodies))
+
+
+def waits_for_more(line: socket.socket) -> bool:
+    """True if the listener at the other end has taken all that was sent to it."""
+    port = line.getpeername()[1]
+    sockets = [text.split() for text in Path("/proc/net/udp").read_text().splitlines()[1:]]
+    return {found[4].partition(":")[2] for found in sockets if found[1].endswith(f":{port:04X}")} == {"00000000"}
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["behind all", "in the middle"])
+def test_an_interrupt_behind_ticks_loses_none_of_those_that_came(
+    goes_on: bool, interrupts: int, tmp_path: Path
+) -> None:
+    written, first = tmp_path / "rows.csv", 1 + len(NAMES)
+    how = () if not goes_on else ("--json",)
+    asked = ("--line", ":0", "--max-seconds", "60", "--handler", "count", "--out", str(written), *how)
+    with started("listen", *asked) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+        host, port = address_of(listener).split(":")
+        line.connect((host, int(port)))
+        line.send(packet(1, [ref.directory(1 + at, name.encode()) for at, name in enumerate(NAMES)]))
+        packets = [(first + at, SENT[at : at + PER_PACKET]) for at in range(0, len(SENT), PER_PACKET)]
+        for at, (number, names) in enumerate(packets):
+            if goes_on and at == len(packets) // 2:
+                for _ in range(interrupts):
+                    listener.send_signal(signal.SIGINT)
+            try:
+                send(line, names, number)
+            except ConnectionRefusedError:
+                break  # it is gone
+            time.sleep(0.0002)
+        if not goes_on:
+            while not waits_for_more(line):
+                time.sleep(0.001)
+            for _ in range(interrupts):
+                listener.send_signal(signal.SIGINT)
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 0, errors
+    if goes_on:
+        found = json.loads(output)
+        came = SENT[: found["live"]["delivered"] - len(NAMES)]
+        assert 0 < len(came) < len(SENT)
+        assert found["ticks"] == found["statistics"]["handled"] == len(came)
+    else:
+        came = SENT
+        assert f"{len(SENT):,} ticks of {len(NAMES)} symbols in " in output
+        assert f"{len(NAMES) + len(SENT):,} messages in order, 0 missing on every line" in output
+    assert ticks_by_symbol(written) == Counter(came)
 
 
 def test_a_listener_that_comes_late_says_with_which_message_it_begins() -> None:

@@ -341,7 +341,7 @@ def test_the_server_refuses_what_it_does_not_have(day: Path) -> None:
         f"127.0.0.1:{_free_port()}", rerequest=Address(*server), speed=0, linger_s=BOUND_S, history_messages=1_000
     )
     stop, sent = threading.Event(), {}
-    thread = threading.Thread(target=lambda: sent.update(serve(day, options, stop=stop)))
+    thread = threading.Thread(target=lambda: sent.update(serve(day, options, stop=stop.is_set)))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.settimeout(0.05)
         thread.start()

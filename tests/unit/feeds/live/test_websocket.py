@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from bounded_child import in_bounded_child
+from command_apart import started
 from command_here import run_here
+from engine_support import wait_until
+from interrupt_points import interrupter
 from reading import ticks_of
 from warm_python import run_warm
 from websocket_server import TRADES, listen, message, serving, stay, trade
@@ -222,6 +230,78 @@ def test_strand_listen_runs_handlers_on_it_and_reports_events(tmp_path: Path) ->
         done = run_here("listen", "--websocket", *asked, "--group", "239.0.0.1")
         assert done.returncode == 2
         assert "--group is for --line, not for --websocket" in done.stderr
+
+
+def recorded(folder: Path) -> int:
+    """The number of messages in the recording that is being written there."""
+    return sum(path.read_bytes().count(b" text ") for path in folder.glob(".messages.*.partial"))
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["behind all", "in the middle"])
+def test_an_interrupt_behind_ticks_loses_none_of_those_that_came(goes_on: bool, tmp_path: Path) -> None:
+    profile, recording, rows = tmp_path / "trades.toml", tmp_path / "messages", tmp_path / "rows.csv"
+    profile.write_text(
+        'size_unit = "0.001"\n[[message]]\neach = "data"\nkind = "trade"\nsymbol = "s"\n'
+        '[message.fields]\nprice = "p"\nsize = "q"\nsequence = "n"\n'
+    )
+    sent: list[list[str]] = []
+    over, asked = threading.Event(), threading.Event()
+
+    def handle(connection: Any, _: int) -> None:
+        while not over.is_set() if goes_on else len(sent) < 200:
+            names = ["ETH" if (len(sent) + at) % 3 else "BTC" for at in range(1 + len(sent) % 4)]
+            try:
+                connection.send(message(*(trade(1 + len(sent), name) for name in names)))
+            except Exception:
+                return
+            sent.append(names)
+            if goes_on and len(sent) == 200:
+                asked.set()
+            time.sleep(0.0005)
+        if not goes_on:
+            asked.set()
+            stay(connection)
+
+    with serving(handle) as url:
+        how = ("--websocket", url, "--profile", str(profile), "--max-seconds", "60", "--handler", "count", "--json")
+        with started("listen", *how, "--out", str(rows), "--record", str(recording)) as listener:
+            assert asked.wait(60)
+            if not goes_on:
+                wait_until(lambda: recorded(tmp_path) == 200)
+            for _ in range(2):
+                listener.send_signal(signal.SIGINT)
+            output, errors = listener.communicate(timeout=60)
+            over.set()
+    assert listener.returncode == 0, errors
+    found = json.loads(output)
+    came = sent[: found["live"]["messages"]]
+    assert len(came) == 200 if not goes_on else 0 < len(came) < len(sent)
+    assert found["ticks"] == found["statistics"]["handled"] == sum(map(len, came))
+    with rows.open() as file:
+        shown = {row["symbol"]: int(row["ticks"]) for row in csv.DictReader(file)}
+    assert shown == Counter(name for names in came for name in names)
+
+
+@pytest.mark.parametrize("during", ["a stop", "a wait"])
+def test_a_signal_handler_may_stop_it_at_each_point(during: str) -> None:
+    interrupter()
+    in_bounded_child(partial(stop_at_each_point, during), 30)
+
+
+def stop_at_each_point(during: str) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise ConnectionRefusedError
+
+    place, reached = 0, True
+    with interrupter().installed():
+        while reached:
+            place += 1
+            feed = listen("ws://127.0.0.1:1", max_seconds=0.01)
+            feed._connect = refused
+            operation = feed.stop if during == "a stop" else partial(ticks_of, feed)
+            reached = interrupter().run_with(feed.stop, operation, place)
+            assert feed._over() or not reached
+    assert place > 3
 
 
 def test_what_opens_a_url_is_shown_nowhere(tmp_path: Path) -> None:

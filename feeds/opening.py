@@ -18,6 +18,7 @@ from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import Paths, files_in, named_paths, small_text
 from strand.feeds.io.sources import forget_pipe, is_pipe
 from strand.feeds.io.streams import open_stream
+from strand.feeds.mapping.rules import checked_zone
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.reader_options import FeedOptions, ReaderOptions
@@ -51,6 +52,7 @@ def open(  # noqa: A001
     start: str | int | None = None,
     end: str | int | None = None,
     date: dt.date | str | None = None,
+    zone: str | None = None,
     reorder_ns: int = 0,
     on_disorder: str | None = None,
     venue_in_name: bool = False,
@@ -69,10 +71,12 @@ def open(  # noqa: A001
         format: The format to read them as (``"itch"``, ``"csv"``); None: it is recognised.
         symbols: Names or globs of the symbols wanted, and ``@FILE`` for a file with one per line. Empty: all.
         start: The first receive time wanted: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``)
-            on each file's own date, or that of its first tick. Times of day are in the zone of the files, or in New
-            York if they have none; ``info.zone`` says which. None: no bound.
+            on each file's own date, or that of its first tick. Times of day are in ``zone``, else in the zone of the
+            files, or in New York if they have none; ``info.zone`` says which. None: no bound.
         end: The first receive time no longer wanted, in the same forms as ``start``. None: no bound.
         date: The trading day of files that do not say it, a date or ``"2026-01-05"``: one day, for all of the files.
+        zone: The time zone of the files' times that do not say theirs, and of times of day (``"Europe/Berlin"``). None:
+            that of the files.
         reorder_ns: How far a tick may be behind to be put in order, in ns, among several files or in one; see
             ``merge_feeds``.
         on_disorder: What to do with ticks further behind; see ``merge_feeds``. None: ``"raise"`` among several files,
@@ -96,9 +100,11 @@ def open(  # noqa: A001
         format = "jsonl" if is_message_profile(options["profile"]) else "csv"  # noqa: A001
     moments = Moment.parse("start", start), Moment.parse("end", end)
     wanted = tuple(read_symbols(symbols))
-    zone = zone_of(new_day)
-    if zone is None:
+    day_zone = zone_of(new_day)
+    if day_zone is None:
         check_new_day(new_day)
+    if zone is not None:
+        checked_zone("zone", zone)
     if carry_over and new_day is not None:
         raise ConfigurationError(
             "carry_over", "with new_day= days end, and nothing is carried over: give only one of the two"
@@ -118,6 +124,8 @@ def open(  # noqa: A001
     def opened(path: Any, known: Format, day_of: str | Path) -> BaseFeed:
         reader = known.feed_class()
         taken = {name: value for name, value in own.items() if name in options_of(reader)}
+        if zone is not None and "zone" in options_of(reader):
+            taken["zone"] = zone
         day = as_date(date) if date is not None else None if of_day else date_in_name(day_of)
         if day is None and of_day:
             day = _first_day(reader, path, taken, shown_zone)
@@ -131,32 +139,35 @@ def open(  # noqa: A001
             feed = reader(path, select=select, **taken)
         else:
             feed = SelectedFeed(reader(path, **taken), select)
-        if of_day and feed.info.zone is None and not feed.info.undated:
+        if (zone is not None or of_day) and feed.info.zone is None and not feed.info.undated:
             feed = ZonedFeed(feed, shown_zone)
         # These readers make clear records of their own, or files of ticks hold them.
         return CarriedFeed(feed) if carry_over and known.name in _WITH_DAYS else feed
 
     def dated(feed: BaseFeed) -> BaseFeed:
-        return feed if zone is None else DatedFeed(feed, zone)
+        return feed if day_zone is None else DatedFeed(feed, day_zone)
 
     parts: list[tuple[Any, Format, str | Path]] = [(path, known, path) for path, known in chosen]
     known = chosen[0][1]
-    shown_zone = _zone_of_day(of_day[0], chosen, own) if of_day else NEW_YORK
+    shown_zone = _zone_of_day(of_day[0], chosen, own, zone) if of_day else zone or NEW_YORK
     if known.takes_list and all(other is known for _, other in chosen):
         parts = [(paths if len(paths) > 1 else paths[0], known, paths[0])]
     if len(parts) == 1 and not (reorder_ns or on_disorder is not None or venue_in_name):
-        return dated(opened(*parts[0]))
+        feed = opened(*parts[0])
+        _check_zone([feed], zone)
+        return dated(feed)
     merge = importlib.import_module("strand.feeds.merge.feeds")  # only where it is needed: it builds on this package
     feeds: list[BaseFeed] = []
     try:
         feeds.extend(opened(*part) for part in parts)
+        _check_zone(feeds, zone)
         merged: BaseFeed = merge.merge_feeds(
             feeds,
             reorder_ns=reorder_ns,
             on_disorder="raise" if on_disorder is None else on_disorder,
             venue_in_name=venue_in_name,
-            new_day=None if zone is not None else new_day,
-            carry_over=carry_over or zone is not None,
+            new_day=None if day_zone is not None else new_day,
+            carry_over=carry_over or day_zone is not None,
         )
     except BaseException:
         for feed in feeds:
@@ -332,17 +343,34 @@ def _check_one_day(paths: Sequence[str | Path]) -> None:
         )
 
 
-def _zone_of_day(option: str, chosen: Sequence[tuple[str | Path, Format]], options: Mapping[str, Any]) -> str:
-    """The zone of times of day: the one of the files, New York if they have none. Raises ConfigurationError where they
-    are of several."""
+def _check_zone(feeds: Sequence[BaseFeed], zone: str | None) -> None:
+    """Refuses a zone that says nothing: all files say another one themselves."""
+    if zone is None or any(feed.info.zone in (zone, None) for feed in feeds):
+        return
+    for feed in feeds:
+        feed.close()
+    raise ConfigurationError(
+        "zone",
+        f"leave it out: {feeds[0].info.path} has times of {feeds[0].info.zone}; for times of day in another zone give "
+        "the date and the zone too, as 2026-01-05T09:30-05:00",
+    )
+
+
+def _zone_of_day(
+    option: str, chosen: Sequence[tuple[str | Path, Format]], options: Mapping[str, Any], zone: str | None
+) -> str:
+    """The zone of times of day: ``zone``, or the one of the files, New York if they have none. Raises
+    ConfigurationError where they are of several."""
     zones: dict[str, str | Path] = {}
     for path, known in chosen:
         reader = known.feed_class()
         if is_pipe(path):
             continue
-        with reader(path, **{name: value for name, value in options.items() if name in options_of(reader)}) as feed:
-            if feed.info.zone is not None:
-                zones.setdefault(feed.info.zone, path)
+        given = {**options, "zone": zone} if zone is not None else options
+        with reader(path, **{name: value for name, value in given.items() if name in options_of(reader)}) as feed:
+            found = feed.info.zone or zone
+            if found is not None:
+                zones.setdefault(found, path)
     if len(zones) > 1:
         (one, first), (other, second) = list(zones.items())[:2]
         raise ConfigurationError(

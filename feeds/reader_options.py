@@ -30,7 +30,6 @@ class ReaderOptions(ColumnOptions, total=False):
     profile: JsonProfile | Mapping[str, Any] | str | os.PathLike[str] | None
     symbol: str | None
     columns: Mapping[str, str | Mapping[str, Any] | None] | None
-    time_zone: str | None
     ticks: TicksAre | None
     flags: Mapping[str, int] | None
     event: str | Sequence[str] | None
@@ -51,6 +50,7 @@ class FeedOptions(ReaderOptions, total=False):
 
     format: str | None
     date: dt.date | str | None
+    zone: str | None
     reorder_ns: int
     on_disorder: str | None
     venue_in_name: bool
@@ -59,7 +59,7 @@ class FeedOptions(ReaderOptions, total=False):
 
 
 #: Reader options for which a command has an option of its own.
-_ELSEWHERE: Final = ("symbols", "date", "profile", "on_bad_record")
+_ELSEWHERE: Final = ("symbols", "date", "zone", "profile", "on_bad_record")
 _TRUTHS: Final = {"true": True, "false": False}
 #: The keys of a column that may be a list.
 _LISTS: Final = ("column", "unit")

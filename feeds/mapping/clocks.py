@@ -278,7 +278,7 @@ class TextTimes:
         except ValueError as error:
             raise ValueError(self._cure(str(error))) from None
         if self._zone is None:
-            raise ValueError('has no time zone: give zone = "UTC", or another one, under [time]')
+            raise ValueError('has no time zone: give zone = "UTC", or another one, under [time], or by zone= (--zone)')
         found, bad = self._local.to_utc(np.array([wall], np.int64))
         if bad is not None:
             if int(bad[0]) == FAULT_SKIPPED:

@@ -59,7 +59,7 @@ class Reading:
     price_power: int | None = None
     size_power: int = 0
     time_unit: str | None = None
-    time_zone: str | None = None
+    zone: str | None = None
     rounds: bool = False
     undefined_nulls: bool = False
     own: bool = False
@@ -462,7 +462,7 @@ class Columns:
         if field in TIMES:
             same = [self._rules[time] for time in TIMES if time in self._rules and self.of.get(time) == self.of[field]]
             pattern = next((one.format for one in same if one.format is not None), None)
-            return partial(times, unit=self._time_unit(field), pattern=pattern, zone=reading.time_zone)
+            return partial(times, unit=self._time_unit(field), pattern=pattern, zone=reading.zone)
         if field in _PRICES or field in _SIZES:
             power, integer_power = self._powers(field)
             options = {"price_unit": "unit={0!r} of the column"} if field in self._own_units else {}

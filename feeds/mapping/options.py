@@ -23,14 +23,14 @@ MEND: Final = (
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """``columns``: fields and what ``Columns`` says of each. ``constants``: one value for all rows.
     ``inexact``: what is done with a number that is no whole number of units. ``time_unit``: of times that are integers,
-    ``time_zone``: of those that name none. ``ticks``: what the ticks mean. ``flags``: masks of their flags by meaning.
+    ``zone``: of those that name none. ``ticks``: what the ticks mean. ``flags``: masks of their flags by meaning.
     ``event``: what the ticks of an event have in common. ``nulls``: what a null is. ``unit_power`` checks units."""
 
     columns: dict[str, Any] = {}
     constants: dict[str, Any] = {}
     inexact: Literal["raise", "round"] = "raise"
     time_unit: Literal["s", "ms", "us", "ns"] | None = None
-    time_zone: str | None = None
+    zone: str | None = None
     ticks: TicksAre | None = None
     flags: dict[str, int] | None = None
     event: str | list[str] = []

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.columns import FAULT_TWICE
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
+from strand.feeds.mapping.clocks import LocalTimes
 from strand.feeds.mapping.column_options import ColumnOptions
 from strand.feeds.mapping.columns import Columns, Reading
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.values import NS_IN, Column, integers, unusable
 from strand.options import refuse_unknown
-from strand.validate import unit_power
+from strand.validate import MAXIMUM, unit_power
 
 __all__ = ["ArrayColumns", "BadRecordError", "RecordColumns", "numpy_column"]
 
@@ -31,8 +33,8 @@ class BadRecordError(Exception):
         self.index = index
 
 
-def numpy_column(values: Array) -> Column:
-    """A field of records as a column. NaT counts as null."""
+def numpy_column(values: Array, zone: str | None = None) -> Column:
+    """A field of records as a column. NaT counts as null. ``zone``: of datetime64; None: UTC."""
     dtype = values.dtype
     kind: Any = {"i": "integer", "u": "integer", "b": "bool", "f": "float", "M": "time", "S": "text", "U": "text"}.get(
         dtype.kind, "other"
@@ -47,6 +49,9 @@ def numpy_column(values: Array) -> Column:
         nulls, ns = (none if none.any() else None), NS_IN.get(unit, 0) * count
         plain = np.where(none, 0, plain.view(np.int64))
         kind = kind if ns else "other"
+        # A time beyond what ns hold stays as it is, and is refused.
+        if ns and zone is not None and len(plain) and max(-int(plain.min()), int(plain.max())) <= MAXIMUM // ns:
+            return _local_column(values, plain * ns, none, zone)
     elif kind == "text":
 
         def words() -> tuple[Array, list[Any]]:
@@ -56,6 +61,19 @@ def numpy_column(values: Array) -> Column:
     if values.ndim != 1 or (kind == "float" and dtype.itemsize > 8):
         kind = "other"
     return Column(kind, str(dtype), nulls, lambda row: str(values[row]), plain, ns=ns, words=words)
+
+
+def _local_column(values: Array, wall: Array, none: Array, zone: str) -> Column:
+    """Local times of a zone, in ns, as a column of times in UTC. ``none``: marks NaT."""
+    utc, bad = LocalTimes(zone, "raise").to_utc(wall, none.astype(np.uint16))
+    nulls = none if none.any() else None
+    problem = None
+    if bad is not None:
+        at = int(np.argmax(bad != 0))
+        how = "comes twice" if bad[at] == FAULT_TWICE else "does not exist"
+        problem = f"{values[at]} {how} in {zone}: give times in UTC"
+    kind: Any = "time" if problem is None else "other"
+    return Column(kind, str(values.dtype), nulls, lambda row: str(values[row]), utc, problem=problem)
 
 
 class RecordColumns:
@@ -78,7 +96,7 @@ class RecordColumns:
             )
         names = list(dtype.names or ())
         self._columns = Columns(names, {**columns, "symbol": None}, constants, reading)
-        self._dtype = dtype
+        self._dtype, self._zone = dtype, reading.zone
         self.rounded = 0
         self.has_keys = "instrument_id" in self._columns.of
         if not self._columns.has_time:
@@ -119,7 +137,8 @@ class RecordColumns:
                     index = int(np.argmax(found.bad))
                     bad.append((index, f"column {name!r}: {found.explain(index)}"))
             rows = range(position + 1, position + 1 + len(records))
-            made = self._columns.convert(lambda name: numpy_column(records[name]), rows, keys)
+            zone = self._zone
+            made = self._columns.convert(lambda name: numpy_column(records[name], zone), rows, keys)
         except TypeError as error:
             raise ConfigurationError(str(error)) from None
         if made.first is not None:

@@ -140,7 +140,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Handler": ("--handler", "--set"),
     "Output": ("--out", "--report", "--report-symbols", "--top", "--sort", "--verbose", "--json", "--escape-formulas"),
     "Input": (
-        "--symbols", "--start", "--end", "--limit", "--date", "--profile", "--feed", "--allow-empty",
+        "--symbols", "--start", "--end", "--limit", "--date", "--zone", "--profile", "--feed", "--allow-empty",
         "--on-bad-record", "--reorder-ns", "--on-disorder", "--venue-in-name", "--new-day", "--carry-over",
     ),
     "Running": (

@@ -49,8 +49,8 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--start",
         metavar="TIME",
-        help="Skip ticks received before TIME: ISO 8601 with a time zone, ns since 1970, or HH:MM[:SS] in New "
-        "York on the file's date.",
+        help="Skip ticks received before TIME: ISO 8601 with a time zone, ns since 1970, or HH:MM[:SS] in --zone on "
+        "the file's date.",
     )
     @click.option(
         "--end",
@@ -60,6 +60,12 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--limit", type=click.IntRange(1), metavar="N", help="Read at most N of these ticks.")
     @click.option("--allow-empty", is_flag=True, help="Accept input without any tick. The default is an error.")
     @click.option("--date", metavar="YYYY-MM-DD", help="Trading day of files that do not contain it.")
+    @click.option(
+        "--zone",
+        metavar="ZONE",
+        help="Time zone of the files' times that do not say theirs, and of times of day given here, such as "
+        "Europe/Berlin. [default: the files' zone; New York if they have none]",
+    )
     @click.option(
         "--profile", metavar="NAME|PATH", help="For CSV files: the name of a built-in profile, or a .toml file."
     )
@@ -102,12 +108,14 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_reads(
         *, symbols: str | None, start: str | None, end: str | None, limit: int | None, allow_empty: bool,
-        date: str | None, profile: str | None, given: tuple[str, ...], on_bad_record: str, reorder_ns: int,
-        on_disorder: str | None, venue_in_name: bool, new_day: str | None, carry_over: bool, **others: Any,
+        date: str | None, zone: str | None, profile: str | None, given: tuple[str, ...], on_bad_record: str,
+        reorder_ns: int, on_disorder: str | None, venue_in_name: bool, new_day: str | None, carry_over: bool,
+        **others: Any,
     ) -> None:  # fmt: skip
         # Only what was given, so that a reader without an option says so.
         said = {
             "date": date,
+            "zone": zone,
             "profile": profile,
             "on_bad_record": "skip" if on_bad_record == "skip" else None,
             "new_day": new_day,

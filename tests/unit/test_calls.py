@@ -113,8 +113,8 @@ def test_a_misspelt_option_is_refused_with_the_near_name_of_what_was_called(call
 
 
 def test_an_option_that_another_format_has_is_refused_for_this_one() -> None:
-    with pytest.raises(UnknownOptionError, match=r"^feeds.open\(\) of itch files has no option 'time_zone'; "):
-        strand.feeds.open(sample_path(), time_zone="UTC")
+    with pytest.raises(UnknownOptionError, match=r"^feeds.open\(\) of itch files has no option 'time_unit'; "):
+        strand.feeds.open(sample_path(), time_unit="s")
 
 
 def test_the_date_stands_beside_the_options_of_the_feed() -> None:

@@ -287,7 +287,7 @@ class TimeReader:
                 'ambiguous = "earliest" or "latest" under [time]'
             )
         if fault == FAULT_SKIPPED:
-            return f": the clocks of {zone} go forward over it; give the zone that the file has under [time]"
+            return f": the clocks of {zone} go forward over it; give the zone that the file has by zone= (--zone)"
         return ""
 
     def _forms(self, column: int, time: _TimeColumn | None) -> str:

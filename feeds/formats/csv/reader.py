@@ -92,7 +92,7 @@ class CsvFeed(BaseFeed):
             nearest, ties to even. Examples are 35821.088778456004 s with times in ns, and an amount of 0.0015 with a
             ``size_unit`` of 0.001. ``statistics()["rows_rounded"]`` counts rounded rows. A size above 0 that rounds to
             0 is an error.
-        time_zone: The zone of times that do not say theirs, in place of the profile's. None: the profile says it.
+        zone: The time zone of times that do not say theirs, in place of the profile's. None: the profile says it.
         bars: The length of the rows' bars, as ``"1m"``, or ``"1mo"`` for calendar months, where the profile says that
             rows are bars. None: the profile or the file's path says it.
         levels: How many levels of a row that holds a book become ticks, 1 to 64; None: all.
@@ -121,7 +121,7 @@ class CsvFeed(BaseFeed):
         price_unit: str | Decimal | None = None,
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
-        time_zone: str | None = None,
+        zone: str | None = None,
         bars: str | None = None,
         levels: int | None = None,
         max_symbols: int = _MAX_SYMBOLS,
@@ -147,7 +147,7 @@ class CsvFeed(BaseFeed):
             self._compression = stream.compression
             names = names_of(self._path, stream)
         self._match = self._matched(head, profile, names)
-        self._match = replace(self._match, profile=_in_zone(self._match.profile, time_zone, place_of(names)))
+        self._match = replace(self._match, profile=_in_zone(self._match.profile, zone, place_of(names)))
         self._bar_span = self._bar_length(bars, place_of(names))
         if self._bar_span is not None:
             self._match = replace(self._match, profile=_ending_after(self._match.profile, *self._bar_span))
@@ -345,12 +345,12 @@ class CsvFeed(BaseFeed):
 def _in_zone(profile: Profile, given: str | None, place: str) -> Profile:
     """The profile with the zone that was given, or that is known of files in this place."""
     known = next((zone for path, zone in profile.zones if path.search(place)), profile.zone)
-    zone = known if given is None else checked_zone("time_zone", given)
+    zone = known if given is None else checked_zone("zone", given)
     if not zone:
         raise ConfigurationError(
-            "time_zone",
+            "zone",
             f"{profile.name} does not know the zone of {place}: give it, as in "
-            "time_zone='America/New_York' (--feed time_zone=America/New_York)",
+            "zone='America/New_York' (--zone America/New_York)",
         )
     return replace(profile, zone=zone)
 

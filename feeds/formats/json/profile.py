@@ -63,6 +63,7 @@ from strand.feeds.mapping.rules import (
     SymbolKeys,
     TimeKeys,
     checked,
+    checked_zone,
     field_rules,
     flags_of,
     names_of,
@@ -577,9 +578,14 @@ def is_message_profile(source: Any) -> bool:
 
 
 def read_profile(
-    source: str | Path | Mapping[str, Any], *, size_unit: object = None, inexact: str | None = None
+    source: str | Path | Mapping[str, Any],
+    *,
+    size_unit: object = None,
+    inexact: str | None = None,
+    time_zone: str | None = None,
 ) -> JsonProfile:
-    """A profile from a dict, or from a TOML file; ``size_unit`` and ``inexact`` stand in place of its own.
+    """A profile from a dict, or from a TOML file; ``size_unit``, ``inexact`` and ``time_zone`` stand in place of its
+    own.
 
     Raises ConfigurationError naming the key that cannot work.
     """
@@ -602,7 +608,8 @@ def read_profile(
     places = [(message, f"{said}.message[{at}]") for at, message in enumerate(keys.message, 1)]
     messages = [checked(_MessageKeys, message, place) for message, place in places]
     time = checked(TimeKeys, keys.time, f"{said}.time")
-    zone, dates = time.checked_zone(f"{said}.time"), time.date_pattern(f"{said}.time")
+    zone = time.checked_zone(f"{said}.time") if time_zone is None else checked_zone("zone", time_zone)
+    dates = time.date_pattern(f"{said}.time")
 
     def texts(rule: FieldRule) -> TextTimes:
         return TextTimes(rule.unit[0], rule.format, zone, time.ambiguous, dates)

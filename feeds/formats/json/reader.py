@@ -132,6 +132,7 @@ class JsonLinesFeed(JsonFileFeed):
         profile: A ``JsonProfile``, a dict, or the path of a TOML file; it has to be given.
         size_unit: What 1 in a tick's ``size`` is worth, in place of the profile's ``size_unit``; None: the profile's.
         inexact: ``"raise"`` or ``"round"``, in place of the profile's ``inexact``; None: the profile's.
+        zone: The time zone of texts that do not say theirs, in place of the profile's; None: the profile's.
         max_symbols: The greatest number of symbols.
         on_bad_record: What to do with a line that is no JSON, or a message that the profile cannot read: ``"raise"``
             FormatError, or ``"skip"`` it. Messages that no rule of the profile is for are skipped and counted either
@@ -151,6 +152,7 @@ class JsonLinesFeed(JsonFileFeed):
         profile: JsonProfile | Mapping[str, Any] | str | Path | None = None,
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] | None = None,
+        zone: str | None = None,
         max_symbols: int = 65_536,
         on_bad_record: Literal["raise", "skip"] = "raise",
         batch_ticks: int = 4_096,
@@ -160,7 +162,7 @@ class JsonLinesFeed(JsonFileFeed):
         if profile is None:
             raise ConfigurationError("profile", "give a profile that says which messages to read (docs/feeds/json.md)")
         source = profile.source if isinstance(profile, JsonProfile) else profile
-        self._profile = read_profile(source, size_unit=size_unit, inexact=inexact)
+        self._profile = read_profile(source, size_unit=size_unit, inexact=inexact, time_zone=zone)
         self._stamps = TextTimes("stamp", None, self._profile.zone)
         self._on_bad_record = on_bad_record
         named: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)

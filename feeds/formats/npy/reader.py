@@ -251,6 +251,7 @@ class NpyFeed(BaseFeed):
             ``"round"`` to the nearest, ties to even. ``statistics()["rows_rounded"]`` counts those rounded.
         time_unit: The unit of times that are plain numbers. None: what the field's name says; integers that only ns can
             be need no word. Others are refused.
+        zone: The time zone of datetime64 and of texts that do not say theirs; None: UTC.
         ticks: What the ticks mean, a ``TicksAre``; ``"plain"``, unless the file says it.
         flags: Masks of the ticks' flags by meaning, the names of ``strand.feeds.Flags``: ``{"unprinted": 1}``. None: as
             the file says; else an array of dtype ``TICK`` has Strand's own, and bits of a column have no meaning.
@@ -282,6 +283,7 @@ class NpyFeed(BaseFeed):
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
+        zone: str | None = None,
         ticks: TicksAre | None = None,
         flags: Mapping[str, int] | None = None,
         event: str | Sequence[str] | None = None,
@@ -302,6 +304,7 @@ class NpyFeed(BaseFeed):
             constants=constants,
             inexact=inexact,
             time_unit=time_unit,
+            zone=zone,
             ticks=ticks,
             flags=flags,
             event=event,
@@ -322,7 +325,9 @@ class NpyFeed(BaseFeed):
                 raise FormatError(f"holds plain {self._place.dtype}, not records with fields", path=self._path)
             power = None if price_unit is None else unit_power("price_unit", price_unit)
             undefined = said.nulls == "undefined"
-            reading = Reading(power, self._size_power, said.time_unit, rounds=said.rounds, undefined_nulls=undefined)
+            reading = Reading(
+                power, self._size_power, said.time_unit, said.zone, rounds=said.rounds, undefined_nulls=undefined
+            )
             self._map = RecordColumns(self._place.dtype, said.columns, said.constants, reading)
         elif is_hft_events(self._place.dtype):
             _refuse(given, "constants", "price_unit")
@@ -386,6 +391,7 @@ class NpyFeed(BaseFeed):
                 ticks=self._meaning or "plain", ticks_assumed=self._meaning is None, flags=self._masks,
                 has_sizes=not isinstance(self._map, RecordColumns) or self._map.has_sizes,
                 prices_assumed=isinstance(self._map, RecordColumns) and self._map.assumes_prices,
+                zone=self._said.zone if isinstance(self._map, RecordColumns) else None,
             )  # fmt: skip
         return self._source.info(name, str(self._path), details, self._source.size_unit, self._said)
 

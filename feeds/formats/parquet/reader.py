@@ -86,7 +86,7 @@ class ParquetFeed(BaseFeed):
             counted. A size above 0 that rounds to 0 is a bad row.
         time_unit: The unit of times that are plain numbers. None: what the file or the column's name says; integers
             that only ns can be need no word. Others are refused. Timestamps may have any unit.
-        time_zone: The zone of timestamps that have none; None: UTC.
+        zone: The time zone of timestamps that have none; None: UTC.
         ticks: What the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order. ``"plain"``,
             unless the file says it.
         flags: Masks of the ticks' flags by meaning, the names of ``strand.feeds.Flags``: ``{"unprinted": 1}``. None: as
@@ -120,7 +120,7 @@ class ParquetFeed(BaseFeed):
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
-        time_zone: str | None = None,
+        zone: str | None = None,
         ticks: TicksAre | None = None,
         flags: Mapping[str, int] | None = None,
         event: str | Sequence[str] | None = None,
@@ -137,7 +137,7 @@ class ParquetFeed(BaseFeed):
             constants=constants,
             inexact=inexact,
             time_unit=time_unit,
-            time_zone=time_zone,
+            zone=zone,
             ticks=ticks,
             flags=flags,
             event=event,
@@ -177,7 +177,7 @@ class ParquetFeed(BaseFeed):
             None if price_unit is None else unit_power("price_unit", price_unit),
             _size_power(size_unit, own_unit),
             said.time_unit if own is None and dialect is None else "ns",
-            said.time_zone,
+            said.zone,
             rounds=said.rounds,
             undefined_nulls=said.nulls == "undefined" or dialect is not None,
             own=own is not None,
@@ -237,7 +237,7 @@ class ParquetFeed(BaseFeed):
             flags=said.masks or flags,
             has_sizes=self._columns.has_sizes,
             bars=None if dialect is None else dialect.bars,
-            zone=self._reading.time_zone,
+            zone=self._reading.zone,
         )
 
     def _is_whole(self, column: str) -> bool:
@@ -350,7 +350,7 @@ class ParquetFeed(BaseFeed):
                     made.counts["not_selected"] += int(np.count_nonzero(~kept))
                     batch, rows, keys = batch.filter(mask_of(kept)), np.array(rows, np.uint64)[kept], keys[kept]
                     bad_key = None if bad_key is None else bad_key[kept]
-            zone = self._reading.time_zone
+            zone = self._reading.zone
             found = self._columns.convert(lambda name: arrow_column(batch.column(name), zone), rows, keys)
         except TypeError as error:
             return FormatError(str(error), path=self._path)

@@ -522,7 +522,7 @@ def _time_factor(columns: Columns, reading: Reading, schema: Any) -> int | None:
         return None
     kind = schema.field(columns.time).type
     if kinds.is_timestamp(kind):
-        return NS_IN[kind.unit] if kind.tz is not None or reading.time_zone is None else None
+        return NS_IN[kind.unit] if kind.tz is not None or reading.zone is None else None
     # Unsigned ones are stored as signed numbers: beyond 2^63 they would look negative.
     whole = kinds.is_int64(kind) or kinds.is_int32(kind)
     return NS_IN[columns.time_unit] if whole and columns.time_unit is not None else None

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from command_here import run_here
 
 import strand
 from strand import feeds, zones
 from strand.errors import ConfigurationError, FormatError
+from strand.feeds.write.conversion import convert
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.python
@@ -76,18 +78,14 @@ def test_times_of_day_of_files_of_several_zones_are_refused(tmp_path: Path) -> N
         times = pa.array([dt.datetime(2026, 7, 1, 9)], pa.timestamp("us"))
         pq.write_table(pa.table({"ts": times, "price": [1.0]}), tmp_path / f"{name}.parquet")
         paths.append(tmp_path / f"{name}.parquet")
-    with feeds.open(paths, symbol="X", time_zone="Europe/Berlin", start="09:00") as feed:
+    with feeds.open(paths, symbol="X", zone="Europe/Berlin", start="09:00") as feed:
         assert (len(feed.to_numpy()), feed.info.zone) == (2, "Europe/Berlin")
     csv = trades(tmp_path, "rows.csv", "2026-07-01 09:00:00", zone="Asia/Tokyo")
     first = feeds.open(csv, profile=tmp_path / "own.toml")
-    from strand.feeds.write.conversion import convert
-
     first.close()
     convert(csv, tmp_path / "tokyo.parquet", feed_options={"profile": tmp_path / "own.toml"})
     with pytest.raises(ConfigurationError, match="start: give a time with its date and zone") as caught:
-        feeds.open(
-            [tmp_path / "tokyo.parquet", tmp_path / "a.parquet"], time_zone="Europe/Berlin", symbol="X", start="9:00"
-        )
+        feeds.open([tmp_path / "tokyo.parquet", tmp_path / "a.parquet"], zone="Europe/Berlin", symbol="X", start="9:00")
     assert "Asia/Tokyo" in str(caught.value)
 
 
@@ -164,3 +162,82 @@ def test_a_zone_of_the_package_is_that_of_its_file(monkeypatch: pytest.MonkeyPat
         monkeypatch.undo()
         zones.zone_named.cache_clear()
     assert importlib.metadata.version("tzdata")
+
+
+STAMP = "2026-07-01 09:00:00"
+BERLIN = int(dt.datetime(2026, 7, 1, 9, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()) * 10**9
+
+
+def _csv(folder: Path) -> tuple[Path, dict[str, Any]]:
+    path = trades(folder, "rows.csv", STAMP, zone="Asia/Tokyo")
+    return path, {"profile": str(folder / "own.toml")}
+
+
+def _json(folder: Path) -> tuple[Path, dict[str, Any]]:
+    path = folder / "rows.jsonl"
+    path.write_text(json.dumps({"t": STAMP, "p": 1}) + "\n")
+    message = {"kind": "trade", "symbol": {"constant": "X"}, "where": {},
+               "fields": {"ts_event": {"column": "t", "unit": "stamp"}, "price": "p"}}  # fmt: skip
+    return path, {"profile": {"name": "own", "time": {"zone": "Asia/Tokyo"}, "message": [message]}}
+
+
+def _parquet(folder: Path) -> tuple[Path, dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / "rows.parquet"
+    times = pa.array([dt.datetime.fromisoformat(STAMP)], pa.timestamp("us"))
+    pq.write_table(pa.table({"ts": times, "price": [1.0]}), path)
+    return path, {"symbol": "X"}
+
+
+def _npy(folder: Path) -> tuple[Path, dict[str, Any]]:
+    path = folder / "rows.npy"
+    np.save(path, np.array([(np.datetime64(STAMP, "ms"), 1.0)], [("t", "M8[ms]"), ("p", "f8")]))
+    return path, {"symbol": "X", "columns": {"ts_event": "t", "price": "p"}}
+
+
+@pytest.mark.parametrize("made", [_csv, _json, _parquet, _npy])
+def test_one_option_gives_the_zone_of_local_times_and_of_times_of_day(made: Any, tmp_path: Path) -> None:
+    path, options = made(tmp_path)
+    for start, ticks in ((None, 1), ("09:00", 1), ("09:00:01", 0)):
+        with feeds.open(path, zone="Europe/Berlin", start=start, **options) as feed:
+            assert feed.info.zone == "Europe/Berlin"
+            assert feed.to_numpy()["ts_recv"].tolist() == [BERLIN] * ticks
+    with feeds.open(path, zone="UTC", end="09:00:01", **options) as feed:
+        assert feed.to_numpy()["ts_recv"].tolist() == [BERLIN + 2 * 3600 * 10**9]
+    with pytest.raises(ConfigurationError, match="zone: 'Berlin' is not a time zone"):
+        feeds.open(path, zone="Berlin", **options)
+    until = strand.replay(path, "count", until="08:59", feed_options={"zone": "Europe/Berlin", **options}, workers=0)
+    assert until.ticks == 0
+
+
+def test_a_zone_that_changes_nothing_is_refused(tmp_path: Path) -> None:
+    path, options = _csv(tmp_path)
+    with feeds.open(path, zone="Europe/Berlin", **options) as feed:
+        convert(feed, tmp_path / "own.parquet")
+    with pytest.raises(ConfigurationError, match=r"zone: leave it out: .*own\.parquet has times of Europe/Berlin"):
+        feeds.open(tmp_path / "own.parquet", zone="Asia/Tokyo")
+    other, _ = _parquet(tmp_path)
+    both = [tmp_path / "own.parquet", other]
+    with feeds.open(both, zone="Asia/Tokyo", symbol="X") as feed:
+        assert len(feed.to_numpy()) == 2
+    with pytest.raises(ConfigurationError, match="start: give a time with its date and zone"):
+        feeds.open(both, zone="Asia/Tokyo", symbol="X", start="09:00")
+
+
+def test_a_time_of_numpy_that_comes_twice_or_is_beyond_ns_is_refused(tmp_path: Path) -> None:
+    path, options = _npy(tmp_path)
+    for time, match in (("2026-10-25T02:30", "comes twice in Europe/Berlin"), ("2026-03-29T02:30", "does not exist"),
+                        ("9999-01-01T00:00", "is not a time")):  # fmt: skip
+        np.save(path, np.array([(np.datetime64(time, "ms"), 1.0)], [("t", "M8[ms]"), ("p", "f8")]))
+        with pytest.raises((FormatError, ConfigurationError), match=match):
+            feeds.open(path, zone="Europe/Berlin", **options).to_numpy()
+
+
+def test_the_command_takes_the_zone_and_shows_it(tmp_path: Path) -> None:
+    path, options = _csv(tmp_path)
+    shown = run_here("info", str(path), "--profile", options["profile"], "--zone", "Europe/Berlin", "--start", "09:00")
+    assert "2026-07-01 09:00:00.000000 to 09:00:00.000000 Europe/Berlin" in shown.stdout
+    refused = run_here("info", str(path), "--feed", "zone=Europe/Berlin")
+    assert "zone: give it by --zone" in refused.stderr

@@ -53,11 +53,9 @@ WANTED = 1_773_063_000_250_000_000
 @pytest.mark.parametrize("form", TEXTS)
 def test_texts_are_times_by_the_vocabulary_of_profiles(tmp_path: Path, kind: str, form: str) -> None:
     text, pattern, zone = TEXTS[form]
-    if kind == "npz" and zone != "UTC":
-        pytest.skip("records have no option of a zone")
     path = written(tmp_path, kind, {"symbol": ["X", "X"], "t": [text, text], "price": [1.5, 2.5], "size": [1, 2]})
     keys = {"column": "t", "unit": "stamp"} if pattern is None else {"column": "t", "format": pattern}
-    more = {} if kind == "npz" else {"time_zone": zone}
+    more = {"zone": zone}
     with strand.feeds.open(path, **options_of(kind, columns={"ts_event": keys}, **more)) as feed:
         assert feed.to_numpy()["ts_recv"].tolist() == [WANTED] * 2
     if pattern is None:
@@ -71,7 +69,7 @@ def test_a_text_that_is_no_time_is_named_with_its_row_and_the_forms(tmp_path: Pa
     with strand.feeds.open(path, columns={"ts_event": "t"}) as feed, pytest.raises(FormatError, match=r"row 2.*format"):
         feed.to_numpy()
     path = written(tmp_path, "parquet", {**columns, "t": ["2026-11-01T01:30:00"] * 3})
-    found = strand.feeds.open(path, columns={"ts_event": "t"}, time_zone="America/New_York")
+    found = strand.feeds.open(path, columns={"ts_event": "t"}, zone="America/New_York")
     with found as feed, pytest.raises(FormatError, match=r"row 1.*comes twice.*UTC"):
         feed.to_numpy()
     path = written(tmp_path, "parquet", {**columns, "t": ["930"] * 3})

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.python
 def test_the_options_of_opening_are_those_of_all_readers() -> None:
     readers = [form.feed_class() for form in formats()]
     every = {name for reader in readers for name in options_of(reader)} - {"select", "symbols"}
-    assert {*kinds(ReaderOptions), "date"} == every
+    assert {*kinds(ReaderOptions), "date", "zone"} == every
     own = {name: kind for name, kind in kinds(FeedOptions).items() if name not in kinds(ReaderOptions)}
     assert own.items() <= named(strand.feeds.open).items()
     assert named(strand.feeds.open).keys() == kinds(FeedOptions).keys() | {"symbols", "start", "end"}

@@ -215,7 +215,7 @@ def test_an_hour_that_ends_where_clocks_change_is_an_hour(
 ) -> None:
     path = tmp_path / "hour_spy.csv"
     path.write_text("".join(f"{stamp},1,1,1,1,5\n" for stamp in stamps))
-    with strand.feeds.open(path, time_zone=zone) as feed:
+    with strand.feeds.open(path, zone=zone) as feed:
         ticks = feed.to_numpy()
     assert (ticks["ts_recv"] - ticks["ts_event"] == 60 * MINUTE).all()
     day = stamps[-1][:8]

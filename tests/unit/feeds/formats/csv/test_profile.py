@@ -434,10 +434,10 @@ def test_a_zone_that_the_path_does_not_say_has_to_be_given(tmp_path: Path) -> No
     path = tmp_path / "index" / "usa" / "daily" / "spx.csv"
     path.parent.mkdir(parents=True)
     path.write_text("20210104 00:00,3764.61,3769.99,3662.71,3700.65,24599\n")
-    with pytest.raises(ConfigurationError, match=r"time_zone: lean-decimal-bars does not know the zone of .*spx\.csv"):
+    with pytest.raises(ConfigurationError, match=r"zone: lean-decimal-bars does not know the zone of .*spx\.csv"):
         CsvFeed(path)
-    with pytest.raises(ConfigurationError, match="time_zone: 'Chicago' is not a time zone"):
-        CsvFeed(path, time_zone="Chicago")
-    feed = CsvFeed(path, time_zone="America/Chicago")
+    with pytest.raises(ConfigurationError, match="zone: 'Chicago' is not a time zone"):
+        CsvFeed(path, zone="Chicago")
+    feed = CsvFeed(path, zone="America/Chicago")
     assert feed.info.zone == "America/Chicago"
     assert feed.to_numpy()["ts_event"][0] == np.datetime64("2021-01-04T06", "ns").astype(np.int64)

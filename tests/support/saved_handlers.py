@@ -194,10 +194,12 @@ def dispatcher_of(name: str, symbols: int, **options: Any) -> strand.Dispatcher:
     return strand.Dispatcher(symbols, make(), feed=meaning, workers=2, cores=None, **options)
 
 
-def finish_apart(state: str, name: str, symbols: str, folder: str) -> None:
-    """Goes on with the ticks in a folder's ``rest.npy``, and leaves rows and outputs in ``left.npz``."""
-    with dispatcher_of(name, int(symbols), load=state) as dispatcher:
-        dispatcher.publish(np.load(Path(folder) / "rest.npy"))
+def finish_apart(name: str, folder: str) -> None:
+    """Goes on from a folder's ``state`` with the ticks in ``rest.npz``; rows and outputs are in ``left.npz`` then."""
+    with np.load(Path(folder) / "rest.npz") as rest:
+        ticks, symbols = rest["ticks"], int(rest["symbols"])
+    with dispatcher_of(name, symbols, load=Path(folder) / "state") as dispatcher:
+        dispatcher.publish(ticks)
     dispatcher.verify()
     outputs = {name: output.array() for name, output in dispatcher.outputs.items()}
     np.savez(Path(folder) / "left.npz", rows=np.ascontiguousarray(dispatcher.rows.array), **outputs)

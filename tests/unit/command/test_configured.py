@@ -14,7 +14,6 @@ from command_here import run_here
 from strand.command.run_options import running
 from strand.dispatch.configuration import Limits, Pool
 from strand.dispatch.guard import Guard
-from strand.errors import ConfigurationError
 from strand.feeds.sample import sample_path
 from strand.policies.aging import Aging
 from strand.policies.fair import Fair
@@ -205,34 +204,6 @@ def test_an_option_that_the_policy_in_force_does_not_have_is_refused_by_name(fil
     assert says in done.output
 
 
-@pytest.mark.usefixtures("in_tmp")
-@pytest.mark.parametrize(
-    ("file", "args", "says"),
-    [
-        (LEVELS, "--timeout low=5", "--timeout low=5: priorities.low_timeout: 5 has no unit: give '5s' for seconds"),
-        (LEVELS, "--timeout lwo=5ms", "--timeout lwo=5ms: priorities.lwo_timeout: did you mean low_timeout?"),
-        (LEVELS, "--priority A=hihg", "--priority A=hihg: priorities.symbols.A: 'hihg' is not a level: did you mean"),
-        (
-            LEVELS,
-            "--capacity-ticks 0",
-            "--capacity-ticks 0: worker_pool.queue_capacity: 0 is not a whole number from 1",
-        ),
-        (GUARDED, "--mark A=ioo", "--mark A=ioo: marks.A: 'ioo' is not a mark: did you mean 'io'?"),
-        (GUARDED, "--policy fair", "resource_limits: Fair has no levels that could be held back"),
-        (AGING, "--low-every often", "--low-every often: policy.low_every: 'often' is neither"),
-        (AGING, "--coefficient 2", "--coefficient 2.0: policy.coefficient: classes has one for each class"),
-        (AGING, "--class high=1", "--class high=1: policy.classes: 'urgent' is missing"),
-        (FAIR, "--weight x=y", "--weight x=y: policy.weights.x: 'y' is not a number"),
-        (FAIR, "--cpu-share 0", "--cpu-share 0.0: policy.cpu_share: 0.0 is not a number from 0.001"),
-    ],
-)
-def test_a_value_that_cannot_be_is_refused_by_its_option(file: str, args: str, says: str) -> None:
-    done, found = run_with(file, args.split())
-    assert isinstance(done.exception, ConfigurationError)
-    assert str(done.exception).startswith(says)
-    assert not found
-
-
 def test_a_replay_by_a_file_runs_as_the_file_says(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(
         '[policy]\nname = "levels"\n[worker_pool]\nmax_workers = 2\n[resource_limits]\ncpu_threshold = 0.9\n'
@@ -246,23 +217,3 @@ def test_a_replay_by_a_file_runs_as_the_file_says(tmp_path: Path) -> None:
     assert plain["statistics"]["guard"].keys() == {"cpu", "memory", "io"}
     assert done.stderr.startswith("config: retry_policy is for tasks: this command")
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (
-            "[worker_pool]\nmax_workers = -1\n",
-            "strand: a.toml: worker_pool.max_workers: -1 is not a whole number from 0",
-        ),
-        (
-            "[marks]\nA = 'io'\n",
-            "strand: a.toml: marks: they are for a guard; give guard=strand.Guard(), in a file resource_limits, or ",
-        ),
-    ],
-)
-def test_a_file_that_cannot_be_ends_the_command_before_anything_has_run(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "a.toml").write_text(text)
-    done = run_here("replay", sample_path(), "--config", "a.toml", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(says)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ from strand import (
 )
 from strand.dispatch.configuration import Pool
 from strand.dispatch.options import grouped
-from strand.errors import ConfigurationError, QueueFull, SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
+from strand.errors import ConfigurationError, SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
 from strand.tasks import TaskFuture
 
 
@@ -316,21 +315,6 @@ def test_the_usual_retries_are_those_of_the_dispatcher(tmp_path: Path) -> None:
         assert isinstance(d.tasks.submit(fails_twice()).exception(60), ConnectionError)
     with pytest.raises(ConfigurationError, match="retry: 3 is not a strand"):
         Dispatcher(1, "count", retry=3)  # type: ignore[arg-type]
-
-
-def test_a_group_more_than_can_live_is_refused_and_leaves_nothing_behind() -> None:
-    with Dispatcher(1, "count", workers=1, cores=None, policy=Fair()) as d:
-        most = d._engine.max_groups
-        kept = []
-        with pytest.raises(QueueFull, match=f"group: {most:,} groups have tasks"):
-            for i in range(most):
-                kept.append(TaskGroup(f"g{i}"))
-                d.tasks.options(group=kept[-1]).submit(int).result(60)
-        assert len(kept) >= most - 2
-        assert d.tasks.options(group=kept[0]).submit(int).result(60) == 0
-        kept.clear()
-        gc.collect()
-        assert d.tasks.options(group=TaskGroup("more")).submit(int).result(60) == 0
 
 
 def test_a_coroutine_cannot_wait_for_the_stop_of_its_dispatcher() -> None:

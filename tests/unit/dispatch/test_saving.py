@@ -18,7 +18,7 @@ from tests.support.saved_handlers import HANDLERS, dispatcher_of, made_ticks
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "strand/data/sample.itch50.gz"
-PLACES = 20
+PLACES = 6
 
 
 def outputs_of(dispatcher: strand.Dispatcher) -> dict[str, npt.NDArray[Any]]:
@@ -46,32 +46,44 @@ def assert_same_outputs(found: dict[str, npt.NDArray[Any]], expected: dict[str, 
         np.testing.assert_array_equal(found[name], records)
 
 
-def run_apart(state: Path, name: str, ticks: npt.NDArray[Any], symbols: int, folder: Path) -> dict[str, Any]:
-    """The rest of a run, in a new process: what it left."""
-    np.save(folder / "rest.npy", ticks)
+def run_apart(folders: dict[str, Path]) -> None:
+    """The rest of each run, all in one new process: a folder by the name of its handler."""
     # Behind the package that is under test, which may be another build.
     script = (
         "import sys\nsys.path.append(sys.argv[1])\n"
-        "from tests.support.saved_handlers import finish_apart\nfinish_apart(*sys.argv[2:])\n"
+        "from tests.support.saved_handlers import finish_apart\n"
+        "for name, folder in zip(sys.argv[2::2], sys.argv[3::2]):\n    finish_apart(name, folder)\n"
     )
-    arguments = [str(ROOT), str(state), name, str(symbols), str(folder)]
+    arguments = [str(ROOT), *(str(word) for pair in folders.items() for word in pair)]
     subprocess.run([sys.executable, "-c", script, *arguments], cwd=ROOT, check=True)
-    with np.load(folder / "left.npz") as left:
-        return {name: left[name] for name in left.files}
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, dict[str, npt.NDArray[Any]]]]:
+    """For each handler, the folder in which a new process has finished a run that was saved, and what came before."""
+    found = {}
+    for number, (name, (_, kind)) in enumerate(HANDLERS.items()):
+        ticks, symbols = made_ticks(kind)
+        folder, cut = tmp_path_factory.mktemp(f"{number}"), len(ticks) * 3 // 5
+        np.savez(folder / "rest.npz", ticks=ticks[cut:], symbols=symbols)
+        first = dispatcher_of(name, symbols).start()
+        first.publish(ticks[:cut])
+        first.save(folder / "state")
+        found[name] = folder, outputs_of(first)
+    run_apart({name: folder for name, (folder, _) in found.items()})
+    return found
 
 
 @pytest.mark.parametrize("name", HANDLERS)
-def test_a_new_process_goes_on_as_if_nothing_had_been(name: str, tmp_path: Path) -> None:
+def test_a_new_process_goes_on_as_if_nothing_had_been(name: str, halves: Any) -> None:
     ticks, symbols = made_ticks(HANDLERS[name][1])
     with dispatcher_of(name, symbols) as whole:
         whole.publish(ticks)
-    cut = len(ticks) * 3 // 5
-    first = dispatcher_of(name, symbols).start()
-    first.publish(ticks[:cut])
-    first.save(tmp_path / "state")
-    left = run_apart(tmp_path / "state", name, ticks[cut:], symbols, tmp_path)
+    folder, first = halves[name]
+    with np.load(folder / "left.npz") as file:
+        left = {name: file[name] for name in file.files}
     np.testing.assert_array_equal(left.pop("rows"), whole.rows.array)
-    assert_same_outputs(joined(outputs_of(first), left), outputs_of(whole))
+    assert_same_outputs(joined(first, left), outputs_of(whole))
 
 
 @pytest.mark.python

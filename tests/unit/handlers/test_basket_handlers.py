@@ -134,26 +134,6 @@ def assert_plain(run: ReplayResult, ticks: npt.NDArray[Any], baskets: Mapping[st
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("workers", [0, 1, 2, 4])
-@pytest.mark.parametrize("strands", ["auto", "per-symbol", 3])
-def test_rows_baskets_and_outputs_are_those_of_a_plain_loop(kind: str, workers: int, strands: Any) -> None:
-    ticks = ticks_of(6_000)
-    options = {"strands": strands, "cores": None, "budget_ticks": 37} if workers else {}
-    run = strand.replay(feed_of(ticks), handler_of(kind, OVERLAPPING), workers=workers, **options)
-    assert_plain(run, ticks, OVERLAPPING)
-
-
-@pytest.mark.parametrize("drains", [False, True])
-def test_workers_and_a_publisher_that_handles_in_place_do_the_same(drains: bool) -> None:
-    ticks = ticks_of(60_000)
-    run = strand.replay(
-        feed_of(ticks, batches=20_000), handler_of("compiled", OVERLAPPING), workers=2, publisher_drains=drains,
-        cores=None,
-    )  # fmt: skip
-    assert_plain(run, ticks, OVERLAPPING)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_runs_under_seeds_are_those_of_the_plain_loop(kind: str) -> None:
     ticks = ticks_of(400)
     handler = handler_of(kind, OVERLAPPING)
@@ -303,117 +283,7 @@ def test_after_a_book_a_basket_sees_the_books_of_its_symbols(kind: str, workers:
     np.testing.assert_array_equal(run.rows.array["book"]["ticks"], run.ticks_by_symbol[: len(run.rows.array)])
 
 
-def traded(kind: str) -> Any:
-    options: dict[str, Any] = {"compiled": {"on": "trade"}, "batch": {"on": "trade", "kind": "batch"}, "object": {}}[
-        kind
-    ]
-    declare = strand.basket_handler(
-        baskets=PAIRS, basket_state=[("volume", "i8", 3), ("mix", "u8")], outputs={"sums": [("volume", "i8")]},
-        params=[("weight", "i8")], name="traded", **options,
-    )  # fmt: skip
-    if kind == "compiled":
-
-        @declare
-        def on_trade(trade: Any, basket: Any, member: int, params: Any, emit: Any) -> None:
-            basket.volume[member] += trade.size * params.weight
-            basket.mix = basket.mix * np.uint64(31) + np.uint64(trade.price + member)
-            emit.sums(basket.volume[member])
-
-        return on_trade
-
-    def step(price: int, size: int, basket: Any, member: int, ctx: Any) -> None:
-        basket["volume"][member] += size * ctx.params[member]["weight"]
-        basket["mix"] = np.uint64((int(basket["mix"]) * 31 + price + member) % 2**64)
-
-    if kind == "batch":
-
-        @declare
-        def on_trades(trades: Any, basket: Any, members: Any, ctx: Any) -> None:
-            for i, (trade, member) in enumerate(zip(trades, members.tolist(), strict=True)):
-                step(int(trade["price"]), int(trade["size"]), basket, member, ctx)
-                ctx.emit((basket["volume"][member],), at=i)
-
-        return on_trades
-
-    class Traded:
-        def on_start(self, ctx: Any) -> None:
-            self.ctx = ctx
-
-        def on_trade(self, trade: strand.Trade, basket: Any, member: int) -> None:
-            step(trade.price, trade.size, basket, member, self.ctx)
-            self.ctx.emit((basket["volume"][member],))
-
-    return declare(Traded)
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_all_kinds_are_called_with_the_same_trades_and_parameters(workers: int) -> None:
-    weights = {"*": {"weight": 1}, PAIRS["first"][1]: {"weight": -2}}
-    compiled, *others = (strand.replay(day(), traded(kind).with_params(weights), workers=workers) for kind in KINDS)
-    assert len(compiled.outputs["sums"]) > 50
-    assert compiled.baskets["first"]["volume"][1] < 0 < compiled.baskets["first"]["volume"][0]
-    for other in others:
-        np.testing.assert_array_equal(other.baskets.array, compiled.baskets.array)
-        np.testing.assert_array_equal(np.asarray(other.outputs["sums"]), np.asarray(compiled.outputs["sums"]))
-    trades = strand.replay(day(), "trades", workers=0).rows
-    assert compiled.baskets["first"]["volume"][0] == trades[PAIRS["first"][0]]["volume"]
-
-
-def test_without_a_state_rows_count_the_ticks_that_the_handler_had() -> None:
-    ticks = ticks_of(500)
-    for kind in ("compiled", "batch"):
-
-        @strand.basket_handler(baskets={"pair": ["s0", "s1"]}, basket_state=[("n", "i8")], kind=kind)  # type: ignore[arg-type]
-        def nothing(basket: Any) -> None:
-            pass
-
-        run = strand.replay(feed_of(ticks), nothing, workers=2)
-        np.testing.assert_array_equal(run.rows.array["ticks"], np.bincount(ticks["instrument_id"], minlength=SYMBOLS))
-
-
 # ---- failures, other handlers, saving
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_failure_names_the_symbol_and_the_tick(kind: str) -> None:
-    ticks = ticks_of(200)
-    ticks["instrument_id"] = np.arange(200) % 2
-    options: Any = {"kind": "batch"} if kind == "batch" else {}
-    declare = strand.basket_handler(baskets={"pair": ["s0", "s1"]}, basket_state=[("n", "i8")], name="fails", **options)
-    if kind == "compiled":
-
-        @declare
-        def fails(tick: Any, basket: Any) -> None:
-            basket.n += 1
-            if basket.n == 78:
-                raise ValueError("enough")
-
-    elif kind == "batch":
-
-        @declare
-        def fails(ticks: Any, basket: Any) -> None:
-            basket["n"] += len(ticks)
-            if ticks["sequence_low"][0] == 78:
-                raise ValueError("enough")
-
-    else:
-
-        @declare
-        class fails:  # noqa: N801
-            def on_tick(self, basket: Any) -> None:
-                basket["n"] += 1
-                if basket["n"] == 78:
-                    raise ValueError("enough")
-
-    for workers in (0, 2):
-        with pytest.raises(HandlerError) as caught:
-            # A function of a batch has failed on its first tick.
-            strand.replay(feed_of(ticks, batches=1), fails, workers=workers, budget_ticks=1 if kind == "batch" else 50)
-        assert (caught.value.symbol, caught.value.sequence) == ("s1", 78)
-        # Nobody counts a symbol's ticks where several share a strand, and this feed cannot be read again.
-        assert caught.value.number is None
-        with pytest.raises(ConfigurationError, match="'fails' has baskets"):
-            caught.value.replay()
 
 
 @pytest.mark.parametrize("kind", ["compiled", "object"])

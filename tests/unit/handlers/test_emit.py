@@ -11,7 +11,7 @@ import pytest
 from emitting import OUTPUTS, ROW, run
 from engine_support import ticks_for
 
-from strand import Dispatcher, Handler, batch_handler, chain, handler, native, object_handler
+from strand import Dispatcher, Handler, batch_handler, chain, handler, native
 from strand.errors import ConfigurationError, HandlerError
 
 
@@ -24,32 +24,6 @@ def compiled(row: Any, tick: Any, emit: Any) -> None:
     if row.ticks % 2 == 0:
         half = np.float32(tick.size / 2)
         emit.even(halves=np.array([half, half], dtype=np.float32), size=tick.size)
-
-
-@batch_handler(state=ROW, outputs=OUTPUTS)
-def batched(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
-    for i, tick in enumerate(ticks):
-        row["ticks"] += 1
-        row["volume"] += tick["size"]
-        for place in range(tick["depth"]):
-            ctx.emit((row["volume"], place), at=i, output="seen")
-        if row["ticks"] % 2 == 0:
-            ctx.emit((tick["size"], [tick["size"] / 2] * 2), at=i, output="even")
-
-
-@object_handler(outputs=OUTPUTS)
-class Objects:
-    def on_start(self, ctx: Any) -> None:
-        self.ctx = ctx
-        self.ticks = self.volume = 0
-
-    def on_tick(self, tick: Any) -> None:
-        self.ticks += 1
-        self.volume += tick.size
-        for place in range(tick.depth):
-            self.ctx.emit((self.volume, place), output="seen")
-        if self.ticks % 2 == 0:
-            self.ctx.emit((tick.size, [tick.size / 2] * 2), output="even")
 
 
 def stream(n: int = 4000, symbols: int = 6) -> npt.NDArray[Any]:
@@ -71,17 +45,6 @@ def serial(ticks: npt.NDArray[Any]) -> dict[str, list[Any]]:
         if row[0] % 2 == 0:
             found["even"].append((*head, int(tick["size"]), [tick["size"] / 2] * 2))
     return found
-
-
-@pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 3, "publisher_drains": False, "budget_ticks": 5}])
-@pytest.mark.parametrize(
-    "like",
-    [pytest.param(compiled, marks=pytest.mark.python), batched, Objects],
-    ids=["compiled", "batched", "objects"],
-)
-def test_each_kind_of_handler_emits_what_a_plain_loop_does(like: Any, options: dict[str, Any]) -> None:
-    ticks = stream()
-    assert run(like, ticks, **options) == serial(ticks)
 
 
 @pytest.mark.parametrize(

@@ -8,34 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_support import ticks_for
-from market_ticks import market, run
+from market_ticks import run
 
-from strand import UNDEF_PRICE, Dispatcher, Handler, batch_handler, handler
+from strand import Dispatcher, Handler, batch_handler, handler
 from strand.errors import ConfigurationError, MissingExtraError
-
-
-def test_vwap_equals_a_numpy_computation() -> None:
-    ticks = market(20_000, 30)
-    rows = run(ticks, 31, "vwap")
-    for key in range(30):
-        mine = ticks[(ticks["instrument_id"] == key) & (ticks["action"] == b"T")]
-        unpriced = (mine["price"] == UNDEF_PRICE) & (mine["size"] != 0)
-        assert rows[key]["unpriced"] == unpriced.sum()
-        mine = mine[(mine["price"] != UNDEF_PRICE) & (mine["size"] != 0)]
-        assert rows[key]["trades"] == len(mine)
-        assert rows[key]["volume"] == mine["size"].sum(dtype=np.uint64)
-        expected = (mine["price"] * 1e-9 * mine["size"]).sum()
-        assert rows[key]["notional"] == pytest.approx(expected, rel=1e-12)
-        assert rows[key]["vwap"] == pytest.approx(np.average(mine["price"] * 1e-9, weights=mine["size"]), rel=1e-12)
-    assert rows[30]["vwap"] == 0
-
-
-def test_symbols_have_names_where_there_are_some() -> None:
-    seen: set[str] = set()
-    keeps = batch_handler(state=[("n", "u8")])(lambda symbol, ticks, row: seen.add(symbol))
-    with Dispatcher(["A", "", "C"], keeps, workers=1, cores=None) as d:
-        d.publish(ticks_for([0, 1, 2]))
-    assert seen == {"A", "#1", "C"}
 
 
 @pytest.mark.parametrize(
@@ -66,27 +42,6 @@ def test_rows_may_have_any_size_and_do_not_run_into_each_other(size: int) -> Non
 
 
 numba = pytest.importorskip("numba")
-
-
-@handler(state=[("buys", "u8"), ("notional", "f8"), ("last", "S1"), ("hist", "u4", (4,))])
-def flow(row, tick):  # type: ignore[no-untyped-def]
-    if tick.action == b"T":
-        row.buys += tick.size
-        row.notional += tick.price * 1e-9 * tick.size
-    row.last = tick.action
-    row.hist[tick.size % 4] += 1
-
-
-def test_a_compiled_handler_reads_ticks_and_writes_rows() -> None:
-    ticks = market(10_000, 6)
-    rows = run(ticks, 6, flow)
-    for key in range(6):
-        mine = ticks[ticks["instrument_id"] == key]
-        trades = mine[mine["action"] == b"T"]
-        assert rows[key]["buys"] == trades["size"].sum(dtype=np.uint64)
-        assert rows[key]["notional"] == pytest.approx((trades["price"] * 1e-9 * trades["size"]).sum(), rel=1e-9)
-        assert rows[key]["last"] == mine["action"][-1]
-        assert rows[key]["hist"].tolist() == np.bincount(mine["size"] % 4, minlength=4).tolist()
 
 
 def test_a_handler_that_does_not_compile_is_refused_when_the_dispatcher_is_made() -> None:

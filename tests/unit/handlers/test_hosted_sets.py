@@ -58,7 +58,7 @@ def _own(rows: Any) -> Any:
     return rows["spans"] if "spans" in (rows.dtype.names or ()) else rows
 
 
-@pytest.mark.parametrize(("n", "workers"), [(1, 0), (4, 0), (4, 2)])
+@pytest.mark.parametrize(("n", "workers"), [(1, 0), (4, 2)])
 @pytest.mark.parametrize(
     ("handler", "wraps"),
     [

@@ -7,7 +7,6 @@ import itertools
 import math
 import random
 from fractions import Fraction
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -153,25 +152,3 @@ def test_workers_that_cannot_keep_up_are_refused_with_the_least_that_can(rate: f
         Queue(rate, SECOND, workers)
     assert Queue(rate, SECOND, least).utilisation < 1
     assert least_workers(rate, SECOND) == least
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: Queue(0, 1, 1), "rate: 0 is not a number above 0"),
-        (lambda: Queue(math.nan, 1, 1), "rate: nan is not a number above 0"),
-        (lambda: Queue(1, math.inf, 1), "service: inf is not a number above 0"),
-        (lambda: Queue(1, 1, 0), "workers: 0 is not a whole number from 1"),
-        (lambda: Queue(1, 1, 1.0), "workers: 1.0 is not a whole number"),
-        (lambda: Target(0), "wait: 0 is not a number of ns above 0"),
-        (lambda: Target(1, 1), "wait: 1 is not a share between 0 and 1"),
-        (lambda: Target(1, 0.0), "wait: 0.0 is not a share between 0 and 1"),
-        (lambda: Queue(1, 1, 1).wait_ns(1.0), "wait: 1.0 is not a share between 0 and 1"),
-        (lambda: workers_for(1024, SECOND, Target(1)), "wait: it takes more than 1,024 workers"),
-        (lambda: workers_for(1023.5, SECOND, Target(1, 0.9999)), "wait: it takes more than 1,024 workers"),
-    ],
-)
-def test_what_cannot_be_is_refused_by_name(make: Any, says: str) -> None:
-    with pytest.raises(ConfigurationError) as error:
-        make()
-    assert str(error.value).startswith(says)

@@ -24,7 +24,7 @@ from engine_support import wait_until
 
 import strand
 from strand import Dispatcher, Fair, Fifo, Levels, NativeTask, RetryPolicy, Scheduler, TaskGroup
-from strand.errors import ConfigurationError, StoppedError, TaskExpired, UnknownSymbolError, WouldDeadlockError
+from strand.errors import ConfigurationError, StoppedError, TaskExpired, WouldDeadlockError
 from strand.tasks.engine_pool import EngineTasks
 
 WORKERS = 2
@@ -70,32 +70,11 @@ def goes_on(tasks: EngineTasks) -> None:
     assert not any(tasks.pending_count().values())
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_that_cannot_work_is_refused_by_name(tasks: EngineTasks, name: str) -> None:
-    for wrong in OPTIONS[name]:
-        with pytest.raises(ConfigurationError, match=f"^{name}: "):
-            tasks.options(**{name: wrong})
-    with pytest.raises(TypeError, match="prioritty"):
-        tasks.options(prioritty="low")  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize("name", ["priority", "deadline", "marks"])
 def test_an_option_of_tasks_in_c_too(tasks: EngineTasks, name: str, c_tasks: Path) -> None:
     for wrong in OPTIONS[name]:
         with pytest.raises(ConfigurationError, match=f"^{name}: "):
             tasks.submit_native(NativeTask(c_tasks, "note"), **{name: wrong})
-
-
-@pytest.mark.parametrize("wrong", ["nobody", -1, 3, 2**40, 1.0, nan, True, []])
-def test_a_symbol_that_there_is_not_is_refused(tasks: EngineTasks, wrong: Any) -> None:
-    with pytest.raises((ConfigurationError, UnknownSymbolError)):
-        tasks.options(symbol=wrong)
-
-
-@pytest.mark.parametrize("delay", ["2s", "1s"])
-def test_a_delay_that_ends_after_the_deadline_is_refused(tasks: EngineTasks, delay: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"^delay: after .* the deadline of 1s is over"):
-        tasks.options(deadline="1s", delay=delay)
 
 
 def test_what_cannot_be_called_is_refused(tasks: EngineTasks) -> None:

@@ -7,7 +7,6 @@ import pytest
 from engine_support import spin_rows, ticks_for
 from market_ticks import market, run
 
-from strand.errors import ConfigurationError
 from strand.handlers import spin
 from strand.ticks import KIND_TRADE
 
@@ -32,14 +31,3 @@ def test_count_equals_a_numpy_computation() -> None:
 def test_spin_equals_a_plain_loop(work: int) -> None:
     ticks = ticks_for(np.random.default_rng(2).integers(0, 9, 2_000))
     assert (run(ticks, 9, spin(work)) == spin_rows(ticks, 9, work)).all()
-
-
-def test_spin_takes_longer_for_dear_symbols_and_notices_gaps() -> None:
-    ticks = ticks_for([0, 1, 2, 3] * 10)
-    dear, plain = run(ticks, 4, spin(2, dear_every=2, dear_times=3)), spin_rows(ticks, 4, 2)
-    assert (dear["value"] != plain["value"]).tolist() == [True, False, True, False]
-    assert (dear["value"][[0, 2]] == spin_rows(ticks, 4, 6)["value"][[0, 2]]).all()
-    assert run(np.delete(ticks, 4), 4, "spin")["broken"].tolist() == [1, 0, 0, 0]
-    for wrong in ({"work": -1}, {"work": 1, "dear_every": -1}, {"work": 1, "dear_times": 0}):
-        with pytest.raises(ConfigurationError, match=next(name for name, value in wrong.items() if value < 1)):
-            spin(**wrong)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime as dt
 import pickle
+import threading
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from engine_support import counting, ticks_for
 from hypothesis import given
 from hypothesis import strategies as st
 
 import strand
+from strand import Dispatcher
 from strand.errors import ConfigurationError
 from strand.spans import span_ns, span_text
+from strand.stats import Latency
+from strand.threads import sleep_exactly
 
 pytestmark = pytest.mark.python
 
@@ -132,3 +138,53 @@ def test_a_span_is_written_in_its_largest_whole_unit(ns: int, text: str) -> None
 @given(st.integers(1, 2**63 - 1))
 def test_a_span_that_is_written_is_read_as_the_same(ns: int) -> None:
     assert span_ns("every", span_text(ns)) == ns
+
+
+# ---- Latencies and their percentiles
+
+
+def test_percentiles_are_the_upper_edges_of_the_buckets_that_hold_them() -> None:
+    floors = np.array([0.0, 10.0, 20.0, 40.0])
+    latency = Latency.from_histogram(np.array([50, 40, 9, 1], np.uint64), floors)
+    assert latency.count == 100
+    assert dict(latency.percentiles) == {50.0: 10.0, 90.0: 20.0, 99.0: 40.0, 99.9: 80.0}
+    assert latency.maximum_ns == 80.0
+    empty = Latency.from_histogram(np.zeros(4, np.uint64), floors)
+    assert (empty.count, empty.maximum_ns, set(empty.percentiles.values())) == (0, 0.0, {0.0})
+
+
+def test_no_percentile_is_below_what_the_clock_resolves() -> None:
+    floors = np.array([0.0, 10.0, 20.0, 40.0])
+    counts = np.array([50, 40, 9, 1], np.uint64)
+    latency = Latency.from_histogram(counts, floors, 15.0)
+    assert dict(latency.percentiles) == {50.0: 15.0, 90.0: 20.0, 99.0: 40.0, 99.9: 80.0}
+    assert latency.percentile(1) == 15.0
+    below = Latency.from_histogram(counts, floors, 100.0)
+    assert {*below.percentiles.values(), below.maximum_ns} == {100.0}
+    assert Latency.from_histogram(np.zeros(4, np.uint64), floors, 15.0).percentiles[50.0] == 0.0
+    with Dispatcher(4, counting, workers=1, cores=None) as d:
+        d.publish(ticks_for([0] * 10))
+        d.drain()
+        s = d.statistics()
+    assert 0 < s.handler.resolution_ns < 1e6
+    for found in s.latencies.values():
+        assert min(found.percentiles.values()) >= s.handler.resolution_ns
+
+
+# ---- Threads that a dispatcher waits for
+
+
+def test_a_thread_that_sleeps_exactly_has_no_slack_and_the_one_it_came_from_keeps_its_own() -> None:
+    def slack_ns() -> int:
+        return int(ctypes.CDLL(None).prctl(30, 0, 0, 0, 0))  # PR_GET_TIMERSLACK
+
+    def exact() -> None:
+        sleep_exactly()
+        found.append(slack_ns())
+
+    before, found = slack_ns(), list[int]()
+    thread = threading.Thread(target=exact)
+    thread.start()
+    thread.join(60)
+    assert found == [1]
+    assert slack_ns() == before

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import run_python
+from book_runs import run
+from engine_support import run_python, ticks_for
 from feed_samples import itch, pcap, pitch
 
 import strand.binding
 from strand.binding import ffi, lib, memory
 from strand.binding.decoders import PitchDecoder
 from strand.binding.itch import ItchDecoder, PcapDecoder
+from strand.binding.memory import Space
 
 #: Each makes ``held``, which has a handle of C, and ``uses``: calls that read what the handle points to.
 HOLDERS = {
@@ -157,3 +159,25 @@ def test_a_structure_is_filled_whole_or_not_at_all() -> None:
     for numbers in ({"from": 1}, {"from": 1, "to": 2, "step": 3}):
         with pytest.raises(TypeError, match="sd_range: give from, to"):
             memory.filled("sd_range", numbers)
+
+
+# ---- The addresses that a dispatcher and its handlers share
+
+
+def test_more_addresses_than_a_process_has_are_refused() -> None:
+    with pytest.raises(MemoryError, match=r"GiB of address space: raise its limit \(ulimit -v\)"):
+        Space(more=1 << 60)
+
+
+# ---- Memory of order books in C
+
+
+def test_an_order_takes_at_most_64_bytes_with_its_share_of_the_index() -> None:
+    for n in (1_000, 20_001, 300_000):
+        adds = ticks_for(np.zeros(n, np.int64), kind=1)
+        adds["order_id"], adds["price"], adds["size"] = np.arange(n) + 1, 100 + np.arange(n) % 200, 1
+        adds["action"], adds["side"] = b"A", b"B"
+        empty = run(symbols=1).books.bytes
+        d = run(adds)
+        assert d.books.live_orders == n
+        assert d.books.bytes - empty <= 64 * n + 16_384  # and a level for each price

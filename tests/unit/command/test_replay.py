@@ -9,18 +9,27 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import click
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 from command_apart import strand
 from command_here import run_here
 from warm_python import run_warm
 
 from strand.command import cli
+from strand.command.run_options import running
+from strand.command.showing import Writes, writing
+from strand.dispatch.configuration import Limits, Pool
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.policies.policy import Levels
 from strand.replaying.replay import replay
 
 pytestmark = pytest.mark.python
+
+
 SAMPLE = str(sample_path())
 
 
@@ -184,3 +193,187 @@ def test_a_failed_handler_is_told_once_with_its_line(tmp_path: Path) -> None:
     assert "not handled: 4,513 ticks were read, and still waited when the run stopped" in done.stdout
     assert "dropped: 1 failed\n" in done.stdout
     assert ", 1 dropped, 4,513 not handled, warnings: none\n" in done.stdout
+
+
+# ---- What commands read: standard input, selections, damaged records
+
+
+def test_standard_input_is_replayed_and_selected_from() -> None:
+    replay = ["replay", "-", "--symbols", "AAAH*", "--start", "09:45", "--limit", "100", "--json"]
+    for command in (replay, ["info", "-", *replay[2:]]):
+        with subprocess.Popen(["cat", SAMPLE], stdout=subprocess.PIPE) as pipe:
+            done = run_warm("-m", "strand", *command, "--date", "2026-01-05", stdin=pipe.stdout)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["ticks"] == 100
+
+
+def test_damaged_records_are_passed_over_and_shown_when_told_so(tmp_path: Path) -> None:
+    day = tmp_path / "day.itch50"
+    assert run_here("gen", "itch", "--symbols", "5", "--messages", "500", "--out", str(day)).returncode == 0
+    whole = json.loads(run_here("info", str(day), "--json").stdout)["ticks"]
+    day.write_bytes(day.read_bytes() + b"\0\x05zzzzz")
+    assert run_here("replay", str(day)).returncode == 2
+    done = run_here("replay", str(day), "--on-bad-record", "skip", "--on-error", "quarantine", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ticks"] == whole
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("size_unit=1", "feeds.open() of itch files has no option 'size_unit'"),
+        ("path=x", "path: no reader has such an option"),
+    ],
+)
+def test_an_option_that_the_reader_has_not_is_refused(given: str, said: str) -> None:
+    done = run_here("info", str(sample_path()), "--feed", given)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+# ---- What ``strand replay`` shows of its result, and of a run whose results went to files
+
+
+RUN = ("replay", sample_path(), "--date", SAMPLE_DATE, "--workers", "0", "--limit", "60000")
+
+
+def rows_of(text: str) -> list[str]:
+    """The symbols of the table's lines."""
+    return [line.split()[0] for line in text.splitlines() if line.startswith("AA")]
+
+
+def test_ten_rows_are_shown_or_as_many_as_are_asked_for() -> None:
+    assert len(rows_of(run_here(*RUN, "--handler", "vwap").stdout)) == 10
+    assert len(rows_of(run_here(*RUN, "--handler", "vwap", "--top", "3").stdout)) == 3
+
+
+def test_symbols_that_are_named_are_all_shown() -> None:
+    names = [f"AAA{a}{b}" for a in "ABC" for b in "ABCD"]
+    assert sorted(rows_of(run_here(*RUN, "--symbols", ",".join(names)).stdout)) == names
+
+
+def test_rows_are_sorted_by_a_field(tmp_path: Path) -> None:
+    shown = run_here(*RUN, "--handler", "vwap", "--sort", "volume").stdout.splitlines()
+    at = shown[0].split().index("volume")
+    volumes = [int(line.split()[at].replace(",", "")) for line in shown if line.startswith("AA")]
+    assert volumes == sorted(volumes, reverse=True)
+    refused = run_here(*RUN, "--handler", "vwap", "--sort", "nothing", "--out", tmp_path / "rows.csv")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("strand: sort: the rows have no field 'nothing'; there are symbol, ticks, trades")
+    assert not list(tmp_path.iterdir())
+
+
+def test_of_results_in_files_the_figures_are_shown_and_rows_where_asked_for(tmp_path: Path) -> None:
+    out = ("--handler", "bbo", "--out", f"bbo={tmp_path / 'bbo.npy'}")
+    lines = run_here(*RUN, *out).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["60,000", "bbo:"]
+    assert len(rows_of(run_here(*RUN, *out, "--top", "2").stdout)) == 2
+
+
+def test_v_reports_the_run_in_full() -> None:
+    text = run_here(*RUN, "-v").stdout
+    assert rows_of(text)
+    for words in ("warnings: none", "limited by", "fingerprint: ", "p99.9"):
+        assert words in text
+
+
+def test_json_has_all_and_takes_none_of_these() -> None:
+    for option in (("--top", "2"), ("--sort", "ticks"), ("-v",)):
+        done = run_here(*RUN, "--json", *option)
+        assert done.returncode == 2
+        assert "--json has all of the run" in done.stderr
+
+
+# ---- Where a command writes rows and outputs
+
+
+def run(*args: str) -> tuple[Result, list[Writes]]:
+    found: list[Writes] = []
+
+    @click.command()
+    @writing
+    def command(writes: Writes) -> None:
+        found.append(writes)
+
+    return CliRunner().invoke(command, args), found
+
+
+def test_a_path_is_for_rows_and_one_with_a_name_for_an_output(tmp_path: Path) -> None:
+    rows = str(tmp_path / "rows.csv")
+    assert run("--out", rows, "--out", "bars=b.parquet", "--out", "x=y=z.npy")[1] == [
+        Writes(Path(rows), {"bars": "b.parquet", "x": "y=z.npy"})
+    ]
+    assert run("--escape-formulas")[1] == [Writes(None, {}, True)]
+
+
+def test_what_is_no_name_before_an_equals_sign_is_part_of_a_path(tmp_path: Path) -> None:
+    rows = str(tmp_path / "a-b=c.npy")
+    assert run("--out", rows)[1] == [Writes(Path(rows), {})]
+
+
+@pytest.mark.parametrize(
+    ("outs", "said"),
+    [
+        (["bars=a.npy", "bars=b.npy"], "'bars' is given twice"),
+        (["a.npy", "b.npy"], "rows can go to one file"),
+    ],
+)
+def test_two_files_for_one_thing_are_refused(outs: list[str], said: str) -> None:
+    result, found = run(*(word for out in outs for word in ("--out", out)))
+    assert result.exit_code == 2
+    assert said in result.output
+    assert found == []
+
+
+def test_rows_that_cannot_be_written_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    for path in (tmp_path / "rows.xyz", tmp_path / "none" / "rows.csv"):
+        result, found = run("--out", str(path))
+        assert found == []
+        assert "out: " in str(result.exception)
+
+
+# ---- Options of how a run is done
+
+
+USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "stop", "strict": False}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], {}),
+        (["--strands", "3", "--idle", "park"], {"strands": 3, "idle": "park"}),
+        (["--min-workers", "2"], {"pool": Pool(min_workers=2)}),
+        (["--on-error", "quarantine"], {"on_error": "quarantine"}),
+        (["--policy", "levels"], {"policy": Levels(), "priorities": {}}),
+        (
+            [
+                "--on-full",
+                "shed",
+                "--total-capacity-ticks",
+                "9",
+                "--level-capacity-ticks",
+                "low=5",
+                "--capacity-ticks",
+                "4",
+            ],
+            {
+                "limits": Limits(
+                    on_full="shed", total_capacity_ticks=9, capacity_ticks=4, level_capacity_ticks={"low": 5}
+                )
+            },
+        ),
+        (["--strict", "--attachable", "--cores", "0"], {"strict": True, "attachable": True, "cores": [0]}),
+    ],
+)
+def test_what_is_given_is_said_and_all_else_is_as_usual(args: list[str], said: dict[str, Any]) -> None:
+    found: list[dict[str, Any]] = []
+
+    @click.command()
+    @running
+    def command(run: dict[str, Any]) -> None:
+        found.append(run)
+
+    assert CliRunner().invoke(command, args).exit_code == 0
+    usual = {name: value for name, value in USUAL.items() if "pool" not in said or name not in ("cores", "idle")}
+    assert found == [usual | said]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+from engine_support import counting, ticks_for
+from hypothesis import given
+from hypothesis import strategies as st
 
-from strand import Dispatcher
+from strand import Dispatcher, Fair, Levels
+from strand.binding.engine_words import COUNTERS
 from strand.dispatch.configuration import merging_cores
-from strand.errors import ConfigurationError
+from strand.dispatch.routing import strand_count, strands_for
+from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
@@ -50,3 +58,125 @@ def test_merging_keeps_off_the_publisher_s_only_core(
     allowed: list[int], cores: list[int] | None, merging: list[int]
 ) -> None:
     assert merging_cores(allowed, cores) == merging
+
+
+# ---- The Dispatcher's methods about single strands
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda d: d.pause("C"),
+        lambda d: d.resume("C"),
+        lambda d: d.release("C"),
+        lambda d: d.strand_of("C"),
+        lambda d: d.inspect("C"),
+        lambda d: d.prioritise("C", "high"),
+        lambda d: d.call("C", lambda view: view.index),
+        lambda d: d.submit_call("C", lambda view: view.index),
+    ],
+    ids=["pause", "resume", "release", "strand_of", "inspect", "prioritise", "call", "submit_call"],
+)
+def test_methods_about_a_strand_refuse_a_symbol_that_the_dispatcher_does_not_have(
+    ask: Callable[[Dispatcher], Any],
+) -> None:
+    with Dispatcher(["A", "B"], counting, workers=1, cores=None, policy=Levels()) as d:
+        with pytest.raises(UnknownSymbolError, match="C"):
+            ask(d)
+        d.publish(ticks_for([0, 1]))
+        assert d.drain()
+
+
+def test_regrouping_takes_a_symbol_and_a_group_of_the_policy() -> None:
+    with Dispatcher(["A", "B"], counting, workers=1, cores=None, policy=Fair(), groups={"A": "x"}) as d:
+        d.regroup("B", "x")
+        with pytest.raises(UnknownSymbolError, match="C"):
+            d.regroup("C", "x")
+        with pytest.raises(ConfigurationError, match="'y' is not a group"):
+            d.regroup("A", "y")
+
+
+def test_times_of_handlers_are_known_of_symbols_with_a_strand_of_their_own() -> None:
+    with Dispatcher(
+        ["A", "B"], counting, workers=1, cores=None, strands="per-symbol", publisher_drains=False
+    ) as without:
+        without.publish(ticks_for([0] * 5))
+        assert without.drain()
+    assert [column.tolist() for column in without.handler_times()] == [[0, 0], [0, 0]]
+    d = Dispatcher(["A", "B"], counting, workers=1, cores=None, strands="per-symbol", publisher_drains=False)
+    d.time_handlers()
+    with d:
+        d.publish(ticks_for([0] * 5))
+    ns, ticks = d.handler_times()
+    assert ns.dtype == ticks.dtype == "u8"
+    assert ns[0] > 0
+    assert (int(ns[1]), ticks.tolist()) == (0, [5, 0])
+
+
+def test_a_reader_of_counters_has_a_row_for_each_participant() -> None:
+    with Dispatcher(["A"], counting, workers=2, cores=None) as d:
+        read = d.counters_reader()
+        d.publish(ticks_for([0] * 7))
+        assert d.drain()
+        counters = read()
+    assert counters.dtype == "u8"
+    assert counters.shape[0] > 2
+    assert counters.shape[1] == len(COUNTERS)
+    assert int(counters[:, COUNTERS.index("handled")].sum()) == 7
+
+
+# ---- Which symbols share a strand
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], list[bool], Any, Any, int]:
+    handlers = draw(st.integers(1, 4))
+    symbols = draw(st.integers(1, 60))
+    of_symbol = np.array(draw(st.lists(st.integers(0, handlers - 1), min_size=symbols, max_size=symbols)), np.uint16)
+    alone = draw(st.lists(st.booleans(), min_size=handlers, max_size=handlers))
+    counts = draw(st.none() | st.lists(st.integers(0, 10**9), min_size=symbols, max_size=symbols).map(np.array))
+    strands = draw(st.just("auto") | st.just("per-symbol") | st.integers(1, 80))
+    return of_symbol, alone, counts, strands, draw(st.integers(1, 8))
+
+
+@given(markets())
+def test_only_symbols_of_one_native_handler_share_and_every_strand_is_one_of_those_there_are(market: Any) -> None:
+    of_symbol, alone, counts, strands, workers = market
+    n = strand_count(strands, of_symbol, alone, workers)
+    found = strands_for(n, of_symbol, alone, counts)
+    assert found.strand_of_symbol.shape == of_symbol.shape
+    assert found.kind_of_strand.shape == (n,)
+    assert 1 <= n <= len(of_symbol)
+    assert found.strand_of_symbol.max() < n
+    assert (found.kind_of_strand[found.strand_of_symbol] == of_symbol).all()
+    assert set(found.strand_of_symbol.tolist()) == set(range(n)), "a strand has no symbol"
+    sharers = np.bincount(found.strand_of_symbol, minlength=n)
+    for symbol, handler in enumerate(of_symbol):
+        if alone[handler]:
+            assert sharers[found.strand_of_symbol[symbol]] == 1
+    if strands == "per-symbol":
+        assert (sharers == 1).all()
+    elif isinstance(strands, int) and not any(alone):
+        assert n == min(len(of_symbol), max(strands, len(np.unique(of_symbol))))
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=80), st.integers(2, 40))
+def test_the_busiest_symbols_have_strands_of_their_own(counts: list[int], n: int) -> None:
+    weights = np.array(counts)
+    if n >= len(weights):
+        return
+    found = strands_for(n, np.zeros(len(weights), np.uint16), [False], weights)
+    sharers = np.bincount(found.strand_of_symbol, minlength=n)
+    order = np.argsort(-weights, kind="stable")
+    hot = [s for s in order[: n // 2] if 2 * n * weights[s] > weights.sum()]
+    assert all(sharers[found.strand_of_symbol[s]] == 1 for s in hot)
+    # The quiet ones are dealt out evenly.
+    quiet = sharers[np.unique(found.strand_of_symbol[np.setdiff1d(order, hot)])]
+    assert quiet.max() - quiet.min() <= 1
+
+
+def test_handlers_share_the_strands_by_the_ticks_their_symbols_have() -> None:
+    of_symbol = np.repeat([0, 1], 500).astype(np.uint16)
+    counts = np.repeat([9, 1], 500)
+    found = strands_for(100, of_symbol, [False, False], counts)
+    assert np.bincount(found.kind_of_strand).tolist() == [90, 10]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -14,13 +15,18 @@ import dbn_reference
 import itch_reference
 import pytest
 from click.testing import CliRunner
+from order_books import Books
+from reading import ticks_of
 
 import strand
 from strand.command.cli import cli
 from strand.errors import FeedError
+from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.formats.registry import formats
+from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 
 pytestmark = pytest.mark.python
+
 
 FOLDER = Path(os.environ.get("STRAND_SHARED_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 FORMATS = {"itch50": "itch", "lean": "lean", "dbn": "dbn", "dbn-es": "dbn", "lobster": "csv"}
@@ -85,3 +91,19 @@ def test_what_holds_no_ticks_is_refused(path: Path) -> None:
     known(path)
     with pytest.raises(FeedError):
         strand.replay(path, "count", workers=1, pin_publisher=False)
+
+
+# ---- The sample that ships is what its feed makes, and replays
+
+
+def test_the_shipped_sample_is_what_its_feed_makes(tmp_path: Path) -> None:
+    sample_feed().write_itch(tmp_path / "sample.itch50")
+    assert gzip.decompress(sample_path().read_bytes()) == (tmp_path / "sample.itch50").read_bytes()
+    assert sample_path().stat().st_size < 4_000_000
+
+
+def test_the_shipped_sample_replays_through_a_book() -> None:
+    ticks = ticks_of(ItchFeed(sample_path(), date=SAMPLE_DATE))
+    events = ticks[500:]
+    assert len(events) == 200_000
+    assert Books().replay(events).counts["add"] > 80_000

@@ -472,3 +472,89 @@ def test_a_run_says_the_busiest_baskets_share_and_warns_above_that_of_a_worker()
     assert (warning.count, warning.example) == (600, "'left' and 1 more on its strand had 60.0% of the ticks")
     assert not strand.replay(feed_of(ticks), handler_of("compiled", baskets), workers=1).warnings
     assert strand.replay(feed_of(ticks), "count", workers=1).busiest_basket is None
+
+
+# ---- The arguments of basket handlers: taken by name, and refused by name
+
+
+PAIR = {"pair": ["A", "B"]}
+STATE = [("n", "i8")]
+
+
+@pytest.mark.parametrize(
+    ("options", "function", "message"),
+    [
+        ({}, lambda tick, row, baskets: None, "it takes 'baskets'; a basket handler's arguments are tick, row, basket"),
+        ({}, lambda trade, basket: None, "it takes 'trade'"),
+        ({}, lambda basket, emit: None, "give outputs= to declare what its argument emit is"),
+        ({}, lambda basket, params: None, "give params= to declare"),
+        ({"params": STATE}, lambda basket: None, "no argument 'params'"),
+        ({"kind": "batch"}, lambda tick, basket: None, "it takes 'tick'; a basket handler's arguments are ticks, rows"),
+        ({"kind": "object"}, lambda tick: None, "kind"),
+        ({"basket_state": "i8"}, lambda tick: None, "basket_state: give a structured dtype"),
+    ],
+)
+def test_functions_with_other_arguments_are_refused(options: Any, function: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        strand.basket_handler(**{"baskets": PAIR, "basket_state": STATE, **options})(function)
+
+
+# ---- What may be declared as a handler with baskets, and what is refused, and why
+
+
+@pytest.mark.parametrize(
+    ("baskets", "message"),
+    [
+        ({}, "there are none"),
+        ({"pair": []}, "'pair' has no symbols"),
+        ({"pair": "AB"}, "'AB' is not a list of symbols"),
+        ({"pair": ["A", "A"]}, "'pair' has 'A' twice"),
+        ({"pair": ["A", 3]}, "3 is not a symbol's name"),
+        ({3: ["A"]}, "3 is not a name"),
+        ({"": ["A"]}, "'' is not a name"),
+        (["A", "B"], "list is neither a dict"),
+    ],
+)
+def test_what_cannot_be_baskets_is_refused(baskets: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        strand.basket_handler(baskets=baskets, basket_state=STATE)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (3, "returned 3 for 'A': return a basket's name, a list of names, or None"),
+        (["x", "x"], "'x' is in it twice"),
+        ([None], "None is not a name"),
+        (None, "returns no basket for any symbol"),
+    ],
+)
+def test_what_a_function_may_not_return_is_refused(said: Any, message: str) -> None:
+    @strand.basket_handler(baskets=lambda symbol: said, basket_state=STATE, kind="batch")
+    def counts(ticks: Any, basket: Any) -> None:
+        pass
+
+    with pytest.raises(ConfigurationError, match=message):
+        strand.Dispatcher(["A", "B"], counts)
+
+
+def test_classes_with_methods_that_are_never_called_are_refused() -> None:
+    declare = strand.basket_handler(baskets=PAIR, basket_state=STATE)
+
+    class Wakes:
+        def on_tick(self, tick: Any) -> None: ...
+        def on_wake(self, time: int) -> None: ...
+
+    class Nothing:
+        def on_start(self, ctx: Any) -> None: ...
+
+    class Asks:
+        def on_tick(self, tick: Any, ctx: Any) -> None: ...
+
+    for cls, message in (
+        (Wakes, "'on_wake' is never called for a basket"),
+        (Nothing, "neither on_tick nor on_trade"),
+        (Asks, "it takes 'ctx'"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            declare(cls)

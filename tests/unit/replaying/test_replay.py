@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import threading
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import itch_reference
 import numpy as np
+import numpy.typing as npt
 import pytest
+from typed_calls import kinds, named, parameters
 
 import strand
+from strand import replay, testing
+from strand.dispatch.options import RunOptions
 from strand.errors import (
     ConfigurationError,
     FormatError,
@@ -24,6 +30,10 @@ from strand.errors import (
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 from strand.feeds.write.npy import write_npy
+from strand.replaying import sampler
+from strand.replaying.fingerprint_file import read_fingerprints
+from strand.replaying.options import ReplayOptions
+from strand.replaying.recorder import describe_handlers
 
 pytestmark = pytest.mark.python
 
@@ -269,3 +279,195 @@ def test_a_plain_loop_reads_one_file_in_large_batches_and_files_that_are_merged_
         strand.replay(source, "count", workers=0, limit=1000, feed_options={"date": SAMPLE_DATE})
     strand.replay(other, "count", workers=1, limit=1000, feed_options={"date": SAMPLE_DATE})
     assert given == [262_144, 262_144, None, None, None]
+
+
+# ---- Figures of a run that are made of others
+
+
+@pytest.fixture(scope="module")
+def result() -> strand.ReplayResult:
+    ticks = [{"symbol": "A", "time": i + 1, "price": 1, "size": 1} for i in range(10)]
+    return testing.reference(testing.feed(ticks), "count")
+
+
+@pytest.mark.parametrize(
+    ("times", "name"),
+    [
+        ({"wall_s": 10.0, "setup_s": 1.0, "feed_s": 2.0, "input_wait_s": 1.5}, "dispatch"),
+        ({"wall_s": 10.0, "setup_s": 6.0, "feed_s": 2.0, "input_wait_s": 1.5}, "set-up"),
+        ({"wall_s": 10.0, "setup_s": 1.0, "feed_s": 8.0, "input_wait_s": 1.5}, "feed"),
+        ({"wall_s": 10.0, "setup_s": 1.0, "feed_s": 8.0, "input_wait_s": 7.5}, "reading"),
+    ],
+)
+def test_what_took_most_of_the_time_is_named(result: Any, times: dict[str, float], name: str) -> None:
+    assert replace(result, **times).limited_by == name
+
+
+@pytest.mark.parametrize(
+    ("details", "work"),
+    [
+        ({}, "reading"),
+        ({"compression": "none"}, "reading"),
+        ({"compression": "gzip"}, "reading and inflating"),
+        ({"feeds": [{"compression": None}, {"compression": "none"}]}, "reading"),
+        ({"feeds": [{"compression": "none"}, {"compression": "zstd"}]}, "reading and inflating"),
+    ],
+)
+def test_only_of_a_compressed_file_it_is_said_that_it_was_inflated(
+    result: Any, details: dict[str, Any], work: str
+) -> None:
+    found = replace(
+        result, info=replace(result.info, details=details), wall_s=10.0, setup_s=0.0, feed_s=8.0, input_wait_s=7.5
+    )
+    assert (found.limited_by, found.input_work) == (work, work)
+
+
+def test_what_merged_files_were_read_for_is_known_of_each(tmp_path: Path) -> None:
+    plain = tmp_path / "plain.itch50"
+    plain.write_bytes(gzip.decompress(sample_path().read_bytes()))
+    other = tmp_path / "other.itch50"
+    other.write_bytes(plain.read_bytes())
+    for files, work in (([plain, other], "reading"), ([plain, sample_path()], "reading and inflating")):
+        found = strand.replay(files, "count", workers=0, limit=10, feed_options={"date": SAMPLE_DATE})
+        assert found.input_work == work
+
+
+def test_rates_are_ticks_by_the_time_and_of_no_time_there_are_none(result: Any) -> None:
+    assert replace(result, wall_s=2.0).ticks_per_s == 5.0
+    assert replace(result, wall_s=0.0).ticks_per_s == 0.0
+    assert replace(result, wall_s=0.0).busy_share == 0.0
+
+
+def test_a_fingerprint_goes_by_rows_and_ticks(result: Any) -> None:
+    assert len(result.fingerprint) == 32
+    assert replace(result).fingerprint == result.fingerprint
+    assert replace(result, ticks_by_symbol=result.ticks_by_symbol + 1).fingerprint != result.fingerprint
+
+
+def test_books_and_snapshots_that_were_not_asked_for_are_refused_with_what_to_give(result: Any) -> None:
+    with pytest.raises(ConfigurationError, match="books: no handler here keeps books; give handler='book'"):
+        _ = result.books
+    with pytest.raises(ConfigurationError, match=r"snapshots: none were asked for; give replay\(snapshot="):
+        _ = result.snapshots
+
+
+# ---- The options of a replay, by name and type
+
+
+def test_the_options_of_what_is_called_like_replay_are_those_of_replay() -> None:
+    assert {n: kind for n, kind in named(strand.replay).items() if n != "handlers"} == kinds(ReplayOptions)
+    for called in (strand.testing.reference, strand.testing.seeded, strand.testing.check_seeds):
+        assert kinds(ReplayOptions).items() <= named(called).items()
+    own = {name: one.default for name, one in parameters(strand.Dispatcher).items() if name in kinds(RunOptions)}
+    assert own.items() <= {name: one.default for name, one in parameters(strand.replay).items()}.items()
+
+
+# ---- What a fingerprint file says of its run
+
+
+def test_the_text_of_what_runs_at_timers_and_the_end_is_part_of_a_handler_s_code() -> None:
+    def on_tick(row, tick, ctx):  # type: ignore[no-untyped-def]
+        row.n += 1
+
+    def wake_once(row, time):  # type: ignore[no-untyped-def]
+        row.n += 1
+
+    def wake_twice(row, time):  # type: ignore[no-untyped-def]
+        row.n += 2
+
+    def finish_once(row):  # type: ignore[no-untyped-def]
+        row.n += 1
+
+    def finish_twice(row):  # type: ignore[no-untyped-def]
+        row.n += 2
+
+    def code(on_wake: Any, on_finish: Any) -> Any:
+        like = strand.handler(state=[("n", "u8")], on_wake=on_wake, on_finish=on_finish)(on_tick)
+        return describe_handlers({"*": like})["*"]["code"]
+
+    assert code(wake_once, finish_once) == code(wake_once, finish_once) is not None
+    assert len({code(wake, finish) for wake in (wake_once, wake_twice) for finish in (finish_once, finish_twice)}) == 4
+
+
+def test_the_header_says_what_the_input_and_the_selection_were(tmp_path: Path) -> None:
+    from strand.feeds.sample import sample_path
+
+    path = tmp_path / "run.jsonl"
+    strand.replay(
+        sample_path(), "vwap", workers=1, symbols=["AAA*"], limit=500, position=3, start="2026-01-05T10:00:00Z",
+        feed_options={"date": "2026-01-05"}, fingerprints=path,
+    )  # fmt: skip
+    header = read_fingerprints(path).header
+    (source,) = header["source"]
+    assert source["path"] == str(sample_path())
+    assert source["size"] == sample_path().stat().st_size
+    assert len(source["head"]) == 32
+    assert header["selection"] == {
+        "symbols": ["AAA*"], "limit": 500, "position": 3, "start": "2026-01-05T10:00:00Z",
+    }  # fmt: skip
+    assert header["feed_options"] == {"date": "2026-01-05"}
+
+
+def test_the_header_holds_its_settings_whole(tmp_path: Path) -> None:
+    from strand.feeds.sample import SAMPLE_DATE, sample_path
+
+    path, weights = tmp_path / "run.jsonl", {f"group {i}": i for i in range(1, 100)}
+    strand.replay(
+        sample_path(), "count", workers=1, limit=10, feed_options={"date": SAMPLE_DATE},
+        policy=strand.Fair(weights=weights), fingerprints=path,
+    )  # fmt: skip
+    assert "'group 99': 99" in read_fingerprints(path).header["settings"]["policy"]
+
+
+# ---- The thread that samples a run
+
+
+OPTIONS: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}
+
+
+def samplers() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "strand-sampler"]
+
+
+def test_no_sampler_is_left_behind() -> None:
+    @strand.batch_handler(state=[("n", "u8")])
+    def fails(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
+        raise ValueError("no")
+
+    replay(sample_path(), "count", **OPTIONS)
+    assert samplers() == []
+    with pytest.raises(HandlerError):
+        replay(sample_path(), fails, watch=2, **OPTIONS)
+    assert samplers() == []
+
+
+def test_a_run_that_is_not_sampled_has_no_timeline() -> None:
+    result = replay(sample_path(), "count", timeline=False, limit=1000, **OPTIONS)
+    assert result.timeline is None
+    with pytest.raises(ConfigurationError, match="timeline=False"):
+        result.plot("throughput")
+    result.plot("latency")
+
+
+def test_a_plain_loop_is_not_sampled() -> None:
+    assert replay(sample_path(), "count", workers=0, watch=2, limit=1000, **OPTIONS).timeline is None
+
+
+def test_the_sampler_runs_where_the_publisher_is_not_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    seen: list[set[int]] = []
+    sample = sampler.Sampler._sample
+
+    def look(self: sampler.Sampler) -> None:
+        if threading.current_thread().name == "strand-sampler":
+            seen.append(os.sched_getaffinity(0))
+        sample(self)
+
+    monkeypatch.setattr(sampler.Sampler, "_sample", look)
+    monkeypatch.setattr(sampler, "FIRST_INTERVAL_S", 1e-4)
+    for _ in range(100):  # on a busy machine a short run may be over before its sampler has a turn
+        replay(sample_path(), "count", **OPTIONS)
+        if seen:
+            break
+    assert seen[0] == os.sched_getaffinity(0)

@@ -19,17 +19,21 @@ import strand
 from strand import replay
 from strand.command.cli import cli
 from strand.distribution import install_command
-from strand.errors import MissingExtraError
+from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.formats.npy.reader import NpyFeed
-from strand.feeds.sample import sample_path
-from strand.report import html
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.report import figures, html
+from strand.report.canvas import PLACEHOLDERS, inline_svg
 from strand.report.html import page
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
-from page_reader import Named, Reader
+
+from page_reader import Named, Reader, with_bars
 
 pytestmark = pytest.mark.python
+
+
 SAMPLE = str(sample_path())
 
 
@@ -175,3 +179,149 @@ def test_the_page_of_a_run_that_an_interrupt_ended_says_so_at_full_speed_too(
     words = " ".join(Reader((tmp_path / "page.html").read_text()).words)
     assert "interrupted" in words
     assert "1,000" in words
+
+
+# ---- A result in a notebook
+
+
+def test_a_notebook_shows_a_result_as_a_small_table(day: strand.ReplayResult) -> None:
+    html = day._repr_html_()
+    text = Reader(html).text
+    for words in ("200,500 of 500 symbols", "M ticks/s", "p99", "dropped nothing", "AAAHD 4,514"):
+        assert words in text, words
+    assert len(html) < 3000
+
+
+# ---- Prices in the page
+
+
+def test_a_part_of_a_chain_that_is_named_like_a_price_is_none(undrawn: None) -> None:
+    both = strand.chain(strand.book(), strand.vwap())
+    result = replay(SAMPLE, both, watch=1, feed_options={"date": SAMPLE_DATE}, workers=1)
+    assert result.timeline is not None
+    assert len(result.timeline.symbols) == 1
+    assert 'id="prices"' in page(result)  # those of the book
+
+
+@pytest.mark.parametrize("handler", [strand.bbo(), strand.imbalance(), strand.chain(strand.bbo(), strand.vwap())])
+def test_a_row_that_calls_its_quotes_bid_and_ask_has_them_drawn(undrawn: None, handler: strand.Handler) -> None:
+    result = replay(SAMPLE, handler, watch=1, date=SAMPLE_DATE, workers=1)
+    assert result.timeline is not None
+    (watched,) = result.timeline.symbols.values()
+    assert {"bid", "ask"} <= set(watched.rows.dtype.names or ())
+    assert 'id="prices"' in page(result)
+
+
+# ---- Bars in the page
+
+
+def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = html._figure
+    monkeypatch.setattr(html, "_figure", lambda *given: draw(*given) if given[1] == "bars" else given[2])
+    result = with_bars(390)
+    text = Reader(page(result)).text
+    assert "A: 390 bars, 2 drawn as one" in text
+    assert "B: 390 bars" in text
+    text = Reader(page(result, symbols=["B"])).text
+    assert "A: 390 bars" not in text
+    assert "B: 390 bars" in text
+    with pytest.raises(ConfigurationError, match="no bars"):
+        result.plot("bars", symbols=["NOSUCH"])
+
+
+@pytest.mark.parametrize("ending", [".npy", ".parquet", ".arrow", ".csv"])
+def test_bars_that_went_to_a_file_are_drawn_as_those_that_were_collected(
+    tmp_path: Path, ending: str, undrawn: None
+) -> None:
+    from strand.report.market import bars_of
+
+    path = tmp_path / f"bars{ending}"
+    collected = replay(sample_path(), strand.bars("30m"))
+    written = replay(sample_path(), strand.bars("30m"), out={"bars": path})
+    busiest = bars_of(collected, None)
+    found = bars_of(written, None)
+    assert list(found) == list(busiest)
+    assert len(found) == 4
+    for name, bars in busiest.items():
+        for field in ("ts", "open", "high", "low", "close", "volume"):
+            assert found[name][field].tolist() == bars[field].tolist()
+    (named,) = bars_of(written, ["AAAHD"]).values()
+    assert len(named) == len(bars_of(collected, ["AAAHD"])["AAAHD"]) > 0
+    path.unlink()
+    text = Reader(page(written)).text
+    assert "bars" + ending in text
+    assert "cannot be read again" in text
+    with pytest.raises(FeedError, match="cannot be read again"):
+        written.plot("bars")
+
+
+def test_an_output_in_a_file_that_has_no_bars_is_left_alone(tmp_path: Path, undrawn: None) -> None:
+    result = replay(sample_path(), strand.trade_stats("30m"), out={"trade_stats": tmp_path / "stats.csv"})
+    assert "cannot be read" not in Reader(page(result)).text
+
+
+def test_bars_drawn_as_one_have_the_first_open_the_last_close_and_all_between() -> None:
+    from strand.report import market
+
+    records = market.bars_of(with_bars(700), None)["A"]
+    drawn, together = market.thinned(records)
+    assert (len(drawn), together) == (234, 3)
+    assert drawn["volume"].sum() == records["volume"].sum() == 70_000
+    assert drawn["open"].tolist() == records["open"][::3].tolist()
+    assert drawn["high"][1] == records["high"][3:6].max()
+    assert drawn["low"][1] == records["low"][3:6].min()
+    assert drawn["close"][-1] == records["close"][-1]
+    assert drawn["ts"][0] == records["ts"][2]
+
+
+# ---- Figures of a run
+
+
+def test_the_same_figure_is_the_same_text(day: strand.ReplayResult) -> None:
+    first, second = (inline_svg(figures.draw(day, ["latency"], PLACEHOLDERS), "a") for _ in range(2))
+    assert first == second
+    assert not any(colour in first for colour in ("#0a0b", "#000000"))
+
+
+@pytest.mark.parametrize("ending", ["", ".parquet", ".csv", ".npy"])
+def test_figures_of_fractions_of_coins_are_in_coins(tmp_path: Path, ending: str) -> None:
+    from strand.report.figures import plot
+    from strand.report.market import bars_of
+
+    path = tmp_path / "trades.csv"
+    lines = ["exchange,symbol,timestamp,local_timestamp,id,side,price,amount"]
+    lines += [f"x,BTC,{at}000000,{at}000000,{at},buy,{20_000 + at % 7}.5,0.2500000{at % 3}" for at in range(1, 3001)]
+    path.write_text("\n".join([*lines, ""]))
+    out = {"bars": tmp_path / f"bars{ending}"} if ending else {}
+    result = replay(path, strand.chain("count", strand.bars("10m")), out=out, watch=1)
+    (bars,) = bars_of(result, None).values()
+    assert bars["volume"].tolist() == pytest.approx([149.75 + 600e-8, 150 + 600e-8, 150 + 600e-8, 150 + 600e-8,
+                                                     150 + 600e-8, 0.25], rel=1e-12)  # fmt: skip
+    assert (bars["open"][0], bars["high"].max(), bars["low"].min()) == (20_001.5, 20_006.5, 20_000.5)
+    columns = plot(result, "prices").axes[1].collections
+    drawn = sum(high for part in columns for (_, _), (_, high) in part.get_segments())
+    assert drawn == pytest.approx(bars["volume"].sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [None, *figures.KINDS])
+def test_every_kind_of_figure_is_shown_by_a_notebook_alone(day: strand.ReplayResult, kind: str | None) -> None:
+    figure = (with_bars(20) if kind == "bars" else day).plot(kind)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert all(axis.get_title() or axis.get_ylabel() or axis.get_xlabel() for axis in figure.axes)
+
+
+def test_figures_that_cannot_be_drawn_say_why(day: strand.ReplayResult) -> None:
+    with pytest.raises(ConfigurationError, match="throughput, workers, latency, symbols, bars, prices"):
+        day.plot("pie")
+    with pytest.raises(ConfigurationError, match="NOSUCH"):
+        day.plot("prices", symbols=["NOSUCH"])
+    with pytest.raises(ConfigurationError, match="watch="):
+        replay(Named(["A"]), "count").plot("prices")
+
+
+def test_the_users_settings_of_matplotlib_stay_as_they_are(day: strand.ReplayResult) -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    day.plot()
+    assert dict(mpl.rcParams) == before

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import sys
 import threading
-from concurrent.futures import CancelledError, as_completed, wait
+import time
+from concurrent.futures import CancelledError, Future, as_completed, wait
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import Any
 
 import pytest
+from engine_support import wait_until
 from task_pools import Stepped, Threaded, raises
 
+import strand
 from strand.errors import ConfigurationError, StoppedError, WouldDeadlockError
-from strand.tasks import TaskFuture, TaskGroup, current_task
-from strand.tasks.future import ENDS
+from strand.tasks import TaskFuture, TaskGroup, current_task, register_joblib
+from strand.tasks.future import ENDS, NOBODY
+from strand.threads import Bell
 
 pytestmark = pytest.mark.python
 
@@ -271,3 +277,231 @@ def test_a_callback_that_would_wait_for_its_own_scheduler_or_key_is_refused() ->
         gate.set()
         assert behind.result(60) == 0
     assert told == [WouldDeadlockError] * 3
+
+
+# ---- Whoever waits for a task, and whenever, meets the worker that ends it
+
+
+def has_bell(future: TaskFuture) -> bool:
+    return isinstance(future.__dict__.get("_meeting"), Bell)
+
+
+def test_a_plain_task_makes_no_bell() -> None:
+    here = Stepped()
+    future = here.tasks.submit(pow, 2, 3)
+    assert not has_bell(future)
+    here.pool.run_all()
+    assert future.result() == 8
+    assert future.done()
+    assert future.exception() is None
+    assert not has_bell(future)
+
+
+def test_callbacks_are_called_once_in_their_order_before_or_after_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    here = Stepped()
+    future = here.tasks.submit(int)
+    called: list[Any] = []
+    future.add_done_callback(lambda f: called.append(("first", f.result())))
+    for error in (ValueError("callback"), SystemExit(3)):
+        future.add_done_callback(lambda _, error=error: raises(error)())  # type: ignore[misc]
+    future.add_done_callback(lambda f: called.append(("last", f.done())))
+    assert has_bell(future)
+    assert called == []
+    with caplog.at_level(logging.ERROR, "concurrent.futures"):
+        here.pool.run_all()
+    assert called == [("first", 0), ("last", True)]
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ValueError, SystemExit]
+    future.add_done_callback(lambda f: called.append("after"))
+    assert called[-1] == "after"
+
+
+def test_a_cancelled_task_calls_back_too() -> None:
+    here = Stepped()
+    called: list[Future[Any]] = []
+    future = here.tasks.submit(int)
+    future.add_done_callback(called.append)
+    future.cancel()
+    assert called == [future]
+
+
+def test_a_waiter_that_comes_between_the_two_writes_of_the_end_writes_the_state_itself() -> None:
+    """The worker has noted that no thread waits, and is about to write the state."""
+    here = Stepped()
+    for end, over in (("done", "FINISHED"), ("cancelled", "CANCELLED_AND_NOTIFIED")):
+        future = here.tasks.submit(int)
+        future._result, future._end = 7, end
+        future.__dict__["_meeting"] = NOBODY
+        assert future._state == "PENDING"
+        assert wait([future], timeout=1).done == {future}
+        assert future._state == over
+        future._state = "PENDING"
+        called: list[Any] = []
+        future.add_done_callback(called.append)
+        assert called == [future]
+        future._state = "PENDING"
+        future.wait_for_end(1)
+
+
+@pytest.mark.parametrize("how", ["result", "callback", "wait"])
+def test_a_waiter_that_comes_while_the_worker_writes_the_end_misses_nothing(how: str) -> None:
+    """It comes after the worker has looked for waiters, and before the worker has written the state."""
+    here = Stepped()
+    future = here.tasks.submit(pow, 2, 3)
+    found: list[Any] = []
+
+    def wait_for_it() -> None:
+        if how == "result":
+            found.append(future.result(2))
+        elif how == "callback":
+            future.add_done_callback(lambda ended: found.append(ended.result(0)))
+        else:
+            found.extend(ended.result(0) for ended in as_completed([future], timeout=2))
+
+    class Meets(TaskFuture):
+        __slots__ = ()
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "_state" and value == "FINISHED" and "met" not in self.__dict__:
+                self.__dict__["met"] = True
+                waiter = threading.Thread(target=wait_for_it)
+                waiter.start()
+                waiter.join(60)
+            super().__setattr__(name, value)
+
+    future.__class__ = Meets
+    here.pool.run_all()
+    assert found == [8]
+    assert future.result() == 8
+
+
+def test_waiters_and_workers_that_meet_miss_nothing() -> None:
+    """Many short tasks, and waiters that come at any moment of their end."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with Threaded(3) as tasks:
+            called: list[int] = []
+            for n in range(300):
+                futures = [tasks.submit(pow, 2, n) for _ in range(3)]
+                futures[1].add_done_callback(lambda _, n=n: called.append(n))  # type: ignore[misc]
+                assert len(list(as_completed(futures, timeout=60))) == 3
+                assert [future.result(60) for future in futures] == [2**n] * 3
+        assert sorted(called) == list(range(300))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_the_outcome_of_a_task_is_its_schedulers_alone() -> None:
+    future = Stepped().tasks.submit(int)
+    for end in (lambda: future.set_result(1), lambda: future.set_exception(None), future.set_running_or_notify_cancel):
+        with pytest.raises(RuntimeError, match="by its scheduler alone"):
+            end()
+    assert future.state == "waiting"
+
+
+# ---- Libraries that take an executor run their work on a scheduler: asyncio, dask and joblib
+
+
+@pytest.fixture
+def joblib() -> Any:
+    found = pytest.importorskip("joblib", reason="joblib is not installed: pip install 'tickstrand[joblib]'")
+    register_joblib()
+    return found
+
+
+def square(x: int) -> tuple[int, str]:
+    return x * x, threading.current_thread().name
+
+
+def test_asyncio_waits_for_tasks() -> None:
+    """For the first or for all, with a time limit, and for tasks that have ended."""
+
+    async def main(scheduler: strand.Scheduler) -> None:
+        gate = threading.Event()
+        ended, waits = scheduler.submit(int), scheduler.submit(gate.wait, 60)
+        done, pending = await asyncio.wait([ended, waits], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
+        assert (done, pending) == ({ended}, {waits})
+        done, pending = await asyncio.wait([ended, waits], timeout=0.01)  # type: ignore[type-var]
+        assert (done, pending) == ({ended}, {waits})
+        asyncio.get_running_loop().call_later(0.01, gate.set)
+        done, pending = await asyncio.wait([ended, waits])  # type: ignore[type-var]
+        assert (done, pending) == ({ended, waits}, set())
+        assert sorted([await each for each in asyncio.as_completed([ended, waits])]) == [0, True]
+
+    with strand.Scheduler(2) as scheduler:
+        asyncio.run(asyncio.wait_for(main(scheduler), 60))
+
+
+def test_a_callback_that_is_removed_is_not_called() -> None:
+    called: list[str] = []
+    with strand.Scheduler(1) as scheduler:
+        gate = threading.Event()
+        future = scheduler.submit(gate.wait, 60)
+        once, twice = (lambda _: called.append("once")), (lambda _: called.append("twice"))
+        for callback in (once, twice, twice):
+            future.add_done_callback(callback)
+        assert future.remove_done_callback(twice) == 2
+        gate.set()
+    assert called == ["once"]
+    assert future.remove_done_callback(once) == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"priority": "low"}])
+def test_dask_computes_on_a_scheduler_that_is_its_pool(options: dict[str, Any]) -> None:
+    dask = pytest.importorskip("dask", reason="dask is not installed")
+    with strand.Scheduler(2) as scheduler:
+        pool = scheduler.options(**options) if options else scheduler
+        with dask.config.set(pool=pool):
+            squares = [dask.delayed(square)(i) for i in range(20)]
+            found = dask.compute(*squares)
+        assert [value for value, _ in found] == [i * i for i in range(20)]
+        assert {thread for _, thread in found} <= {"strand-task-worker-0", "strand-task-worker-1"}
+        level = options.get("priority", "normal")
+        assert scheduler.statistics().wait_by_priority[level].count == scheduler.statistics().submitted > 0
+
+
+def test_joblib_runs_on_a_scheduler(joblib: Any) -> None:
+    with strand.Scheduler(2) as scheduler:
+        with joblib.parallel_config(backend="strand", executor=scheduler.options(priority="low")):
+            found = joblib.Parallel()(joblib.delayed(square)(i) for i in range(300))
+            assert [value for value, _ in found] == [i * i for i in range(300)]
+            assert {thread for _, thread in found} <= {"strand-task-worker-0", "strand-task-worker-1"}
+            lazy = joblib.Parallel(return_as="generator", n_jobs=2)(joblib.delayed(pow)(i, 2) for i in range(9))
+            assert list(lazy) == [i * i for i in range(9)]
+        assert scheduler.statistics().wait_by_priority["low"].count == scheduler.statistics().submitted > 0
+
+
+def test_a_parallel_within_a_task_of_joblib_gives_its_worker_away(joblib: Any) -> None:
+    """With one worker it would otherwise wait for itself."""
+
+    def outer(n: int) -> int:
+        return (
+            sum(joblib.Parallel(n_jobs=1)(joblib.delayed(pow)(i, 2) for i in range(n))) + scheduler.submit(int).result()
+        )
+
+    with strand.Scheduler(1) as scheduler, joblib.parallel_config(backend="strand", executor=scheduler):
+        assert joblib.Parallel()(joblib.delayed(outer)(n) for n in range(6)) == [0, 0, 1, 5, 14, 30]
+
+
+def test_an_error_in_a_batch_of_joblib_cancels_the_others(joblib: Any) -> None:
+    began: list[int] = []
+
+    def fail_first(i: int) -> None:
+        began.append(i)
+        if i == 0:
+            raise ValueError("the first one")
+        while not strand.tasks.current_task().cancel_requested:  # type: ignore[union-attr]
+            time.sleep(0.001)
+        raise CancelledError
+
+    with strand.Scheduler(2) as scheduler, joblib.parallel_config(backend="strand", executor=scheduler):
+        with pytest.raises(ValueError, match="the first one"):
+            joblib.Parallel(batch_size=1, pre_dispatch="all")(joblib.delayed(fail_first)(i) for i in range(40))
+        wait_until(lambda: scheduler.statistics().pending == 0)
+    assert len(began) < 10
+    assert scheduler.statistics().ended["cancelled"] >= 30
+
+
+def test_joblib_is_told_what_executor_to_give(joblib: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r'parallel_config\(backend="strand", executor=scheduler\)'):
+        joblib.parallel_config(backend="strand")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from strand.feeds.reader_options import option_values
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
 pytestmark = pytest.mark.python
+
 
 RULES: dict[str, Any] = {
     "ts_event": {"column": "when", "unit": "ms"},
@@ -257,3 +260,171 @@ def test_orders_of_which_nobody_says_what_they_mean_are_a_warning(tmp_path: Path
     assert "'orders' if fills" in unsaid.warnings[0].cure
     with pytest.raises(ConfigurationError, match="ticks: give 'plain' or 'orders' or 'dbn' or 'dbn-orders'"):
         ParquetFeed(path, symbol="X", ticks="order")  # type: ignore[arg-type]
+
+
+# ---- Columns and constants that options choose, and their units
+
+
+def test_a_unit_is_the_columns_own_beside_the_files(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5], "bid": [10], "ask": [3.25], "bid_size": [4], "asks": [2]})
+    columns = {
+        "bid_price": {"column": "bid", "unit": "0.01"},
+        "ask_price": "ask",
+        "ask_size": {"column": "asks", "unit": "100"},
+    }
+    with ParquetFeed(path, columns=columns, symbol="X", size_unit="0.1") as feed:
+        (ticks,) = feed.batches()
+    assert (ticks["price"][0], ticks["order_id"][0]) == (100_000_000, 3_250_000_000)
+    assert (ticks["size"][0], ticks["ref_id"][0]) == (40, 2000)
+    assert (ticks["kind"][0], ticks["side"][0]) == (KIND_QUOTE, b"N")
+
+
+def test_a_constant_is_in_the_units_of_its_column(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5]})
+    said: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {"price": "12.5", "size": 3}),
+        ({"price": {"constant": "12.5"}, "size": {"constant": 3}}, {}),
+    ]
+    units: list[tuple[dict[str, str], int, int]] = [
+        ({}, 12_500_000_000, 3),
+        ({"price_unit": "0.1"}, 1_250_000_000, 3),
+        ({"size_unit": "0.01"}, 12_500_000_000, 300),
+    ]
+    for options, price, size in units:
+        for columns, constants in said:
+            feed = ParquetFeed(path, symbol="X", columns=columns, constants=constants, **options)  # type: ignore[arg-type]
+            tick = read(feed)[0]
+            assert (int(tick["price"]), int(tick["size"])) == (price, size), options
+
+
+@pytest.mark.parametrize("options", [{}, {"price_unit": "0.01"}])
+@pytest.mark.parametrize("price", [[15, 20], [1.25, 2.5]])
+def test_a_table_without_a_unit_is_the_columns_name_alone(tmp_path: Path, price: list[Any], options: Any) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "p": price, "q": [3, 4]})
+    said: list[dict[str, Any]] = [
+        {"price": "p", "size": "q"},
+        {"price": {"column": "p"}, "size": {"column": "q"}},
+    ]
+    one, other = (read(ParquetFeed(path, columns=columns, symbol="X", **options)) for columns in said)
+    assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("field", "said", "wanted"),
+    [
+        ("side", "buy", b"B"), ("side", "ASK", b"A"), ("side", "", b"N"), ("side", ord("S"), b"A"),
+        ("side", b"B", b"B"),
+        ("action", "trade", b"T"), ("action", "Delete", b"C"), ("action", "d", b"C"), ("action", ord("F"), b"F"),
+    ],
+)  # fmt: skip
+def test_a_constant_may_be_what_a_column_may_hold(tmp_path: Path, field: str, said: Any, wanted: bytes) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5]})
+    text = said.decode() if isinstance(said, bytes) else said
+    held = table(tmp_path / "held.parquet", {"ts": [5], field: [text]})
+    ticks = [
+        read(ParquetFeed(path, symbol="X", constants={field: said})),
+        read(ParquetFeed(path, symbol="X", columns={field: {"constant": text}})),
+        read(ParquetFeed(held, symbol="X")),
+    ]
+    assert [bytes(tick[field][0]) for tick in ticks] == [wanted] * 3
+    assert len({tick.tobytes() for tick in ticks}) == 1
+    for wrong in ("buyer", ord("x"), True, 5.5):
+        with pytest.raises(ConfigurationError, match=rf"constants\.{field}: .* is not one of A"):
+            ParquetFeed(path, symbol="X", constants={field: wrong})
+
+
+def test_a_whole_price_is_currency_as_a_constant_and_in_a_column(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5], "px": [100]})
+    for columns, price in (
+        ({"price": {"constant": 100}}, 100 * 10**9),
+        ({"price": {"constant": 100, "unit": "0.01"}}, 10**9),
+        ({"price": "px"}, 100 * 10**9),
+        ({"price": {"column": "px", "unit": "1e-9"}}, 100),
+    ):
+        assert read(ParquetFeed(path, symbol="X", columns=columns))["price"][0] == price  # type: ignore[arg-type]
+
+
+def test_a_constant_may_be_a_float(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5]})
+    assert read(ParquetFeed(path, symbol="X", constants={"price": 12.1}))["price"][0] == 12_100_000_000
+
+
+# ---- The keys that say where a field comes from: what they may be, and what follows from an action or a kind
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (
+            {"price": {"column": "px", "units": "0.01"}},
+            r"columns\.price\.units: is not a key here; there are unit, zero, column",
+        ),
+        ({"price": {"column": "px", "unit": "0.3"}}, r"columns\.price\.unit: give a power of ten"),
+        ({"price": {}}, r"columns\.price: give exactly one of column, constant"),
+        ({"price": {"column": "no"}}, r"there is no column 'no' for price; there are when"),
+        ({"ts_recv": {"column": "when", "unit": "clock"}}, r"columns\.ts_recv\.unit: give one of s, ms, us, ns"),
+        ({"ts_recv": {"column": "when", "since": "midnight"}}, r"columns\.ts_recv\.since: is not a key here"),
+        ({"side": {"column": "way", "map": {"buy": "long"}}}, r"columns\.side\.map\.buy: 'long' is not one of A, B, N"),
+        ({"symbol": {"column": "way"}}, r"columns\.symbol: give the name of a column"),
+        ({"price": "px", "ask_price": "qty"}, r"columns\.price: with ask_price, give it as bid_price"),
+        ({"bid_price": "px"}, r"columns\.bid_price: name ask_price too"),
+        ({"ts_recv": {"column": "when", "empty": "none"}}, r"columns\.ts_recv\.empty: leave it out"),
+        ({"side": {"column": "way", "otherwise": "N"}}, r"columns\.side\.otherwise: give map too"),
+        ({"bid_price": "px", "ask_price": "qty", "side": "way"}, r"columns\.side: leave it out: a quote has both"),
+        ({"prize": {"column": "px"}}, r"there is no field 'prize'"),
+        ({"price": 3}, r"columns\.price: .*3"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_key(tmp_path: Path, columns: dict[str, Any], words: str) -> None:
+    path = table(tmp_path / "rows.parquet")
+    with pytest.raises(ConfigurationError, match=words):
+        ParquetFeed(path, columns=columns, symbol="X")
+
+
+@pytest.mark.parametrize("said", [{"kind": "trade"}, {"action": "T"}])
+def test_an_action_and_a_kind_follow_from_each_other(tmp_path: Path, said: dict[str, str]) -> None:
+    """In files of columns, in arrays and in CSV alike."""
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "price": [10.0, 11.0], "size": [3, 4]})
+    rows = np.array([(1, 10.0, 3), (2, 11.0, 4)], [("ts", "i8"), ("price", "f8"), ("size", "i8")])
+    np.save(tmp_path / "a.npy", rows)
+    (tmp_path / "a.csv").write_text("ts,price,size\n1,10,3\n2,11,4\n")
+    ((field, word),) = said.items()
+    own = own_profile(
+        tmp_path / "own.toml",
+        '[symbol]\nconstant = "X"\n[fields.ts_event]\ncolumn = "ts"\nunit = "ns"\n[fields.price]\ncolumn = "price"\n'
+        f'[fields.size]\ncolumn = "size"\n[fields.{field}]\nconstant = "{word}"\n',
+    )
+    made = [
+        ParquetFeed(path, constants=said, symbol="X"),
+        ParquetFeed(path, columns={field: {"constant": word}}, symbol="X"),
+        NpyFeed(
+            tmp_path / "a.npy",
+            columns={"ts_event": {"column": "ts", "unit": "ns"}, "price": "price", "size": "size"},
+            constants=said,
+            symbol="X",
+        ),
+        CsvFeed(tmp_path / "a.csv", profile=own),
+    ]
+    for feed in made:
+        ticks = read(feed)
+        assert (ticks["kind"].tolist(), ticks["action"].tolist()) == ([KIND_TRADE] * 2, [b"T"] * 2), feed
+    for handler in ("vwap", "trades", "bars"):
+        result = strand.replay(path, handler, feed_options={"constants": said, "symbol": "X"}, workers=0)
+        assert int(result.rows["X"]["volume"]) == 7, handler
+        assert result.warnings == ()
+
+
+def test_a_column_of_kinds_gives_actions(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [1, 2, 3], "kind": [KIND_TRADE, KIND_ORDER, KIND_QUOTE]})
+    assert read(ParquetFeed(path, symbol="X"))["action"].tolist() == [b"T", b"A", b"N"]
+
+
+# ---- The options of columns by name and type: what imports them for the names alone needs no msgspec
+
+
+def test_names_of_options_are_had_without_what_checks_them() -> None:
+    program = "import sys, strand.feeds.reader_options\nprint(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
+    found = done.stdout.split()
+    assert "strand.feeds.mapping.column_options" in found
+    assert not {"msgspec", "strand.feeds.mapping.options"} & {*found}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.merge.feeds import MergedFeed, merge_feeds
 from strand.feeds.merge.streams import merge_streams
 from strand.feeds.write.npy import write_npy
+from strand.ticks import is_clear, zeros
 
 # A stream is a list of batches of steps in time: many zeros, so that times meet within and across streams, and now and
 # then a run that no other stream gets between.
@@ -295,3 +296,175 @@ def test_info_without_spans_has_none() -> None:
     feed = merged(Unknown(stamped([1]), ["A"]), ArrayFeed(stamped([1]), ["A"]))
     assert feed.info.span is None
     assert feed.info.format == "merged"
+
+
+# ---- A new day begins at midnight in a zone
+
+
+SECOND = 1_000_000_000
+DAY = 86_400 * SECOND
+
+
+def test_a_date_begins_at_midnight_in_its_zone(tmp_path: Path) -> None:
+    ticks = zeros(6)
+    hour = 3600 * SECOND
+    ticks["ts_recv"] = np.array([1, 23, 22, 25, 30, 60]) * hour + 20_000 * DAY
+    ticks["instrument_id"] = [0, 1, 0, 0, 0, 0]
+    write_npy(tmp_path / "a.npz", ticks, ["A", "B"])
+
+    def at(new_day: str, batch: int) -> list[tuple[int, int]]:
+        with strand.feeds.open(tmp_path / "a.npz", new_day=new_day, batch_ticks=batch) as feed:
+            found = np.concatenate([one.copy() for one in feed.batches()])
+        assert found[~is_clear(found)].tobytes() == ticks.tobytes()
+        clears = found[is_clear(found)]
+        return [(int(t["ts_recv"] // hour) - 480_000, int(t["instrument_id"])) for t in clears]
+
+    for batch in (1, 2, 100):
+        assert at("date", batch) == [(25, 0), (25, 1), (60, 0)]
+        assert at("date America/New_York", batch) == [(23, 0), (30, 0), (30, 1), (60, 0)]
+    with pytest.raises(ConfigurationError, match="is not a time zone"):
+        strand.feeds.open(tmp_path / "a.npz", new_day="date Mars")
+
+
+# ---- Times that run back: within the window they are put in order, beyond it kept, skipped or an error
+
+
+def expected(times: Sequence[int], feed: int, window: int, on_disorder: str) -> tuple[list[tuple[int, ...]], int, int]:
+    """A feed's ticks as (where they go, feed, position, time), those put in order, and those further back."""
+    latest, found, early, late = 0, [], 0, 0
+    for position, time in enumerate(times):
+        latest = max(latest, time)
+        early += 0 < latest - time <= window
+        late += latest - time > window
+        if latest - time <= window:
+            found.append((time, feed, position, time))
+        elif on_disorder == "keep":
+            found.append((latest, feed, position, time))
+    return found, early, late
+
+
+@given(st.lists(TIMES, min_size=1, max_size=4), st.sampled_from([0, 3, 20, 1000]), st.sampled_from(["keep", "skip"]))
+def test_times_within_the_window_are_put_in_order_and_others_kept_or_skipped_and_counted(
+    times: list[list[int]], window: int, on_disorder: str
+) -> None:
+    feeds = [ArrayFeed(stamped(own, number), ["A"]) for number, own in enumerate(times)]
+    feed = merged(*feeds, reorder_ns=window, on_disorder=on_disorder)
+    ticks = read(feed)
+    parts = [expected(own, number, window, on_disorder) for number, own in enumerate(times)]
+    order = sorted(key for part, _, _ in parts for key in part)
+    assert keys(ticks) == [(time, number, position) for _, number, position, time in order]
+    counts = feed.statistics()
+    assert counts["reordered"] == sum(early for _, early, _ in parts)
+    assert counts[f"disorder_{'kept' if on_disorder == 'keep' else 'skipped'}"] == sum(late for _, _, late in parts)
+    assert feed.skipped.total == counts["disorder_skipped"]
+    furthest = max((max(own[: i + 1]) - time for own in times for i, time in enumerate(own)), default=0)
+    assert counts["disorder_furthest_ns"] == furthest
+
+
+@given(TIMES, st.sampled_from([0, 3, 20]))
+def test_a_time_further_back_than_the_window_raises_with_its_place_after_all_before_it(
+    times: list[int], window: int
+) -> None:
+    late = [i for i, time in enumerate(times) if max(times[: i + 1]) - time > window]
+    bad = ArrayFeed(stamped(times, 1), ["A"], path="bad.npy")
+    feed = merged(ArrayFeed(stamped([0, 30, 59]), ["A"]), bad, reorder_ns=window)
+    if not late:
+        assert len(read(feed)) == 3 + len(times)
+        return
+    ticks, error = read_until_fault(feed)
+    assert isinstance(error, DisorderError)
+    assert error.path == "bad.npy"
+    assert error.position == late[0]
+    assert f"tick {late[0]}" in str(error)
+    before = sorted((time, position) for position, time in enumerate(times[: late[0]]))
+    assert [(time, position) for time, number, position in keys(ticks) if number == 1] == before
+    assert ticks["ts_recv"].tolist() == sorted(ticks["ts_recv"].tolist())
+
+
+def test_what_was_skipped_out_of_order_is_shown_with_its_place() -> None:
+    feed = merged(ArrayFeed(stamped([10, 4, 11]), ["A"], path="day.npy"), on_disorder="skip")
+    read(feed)
+    assert [(s.reason, s.text) for s in feed.skipped.samples] == [("out of order", "day.npy: tick 1, 6 ns back")]
+
+
+def test_a_window_holds_no_more_than_it_covers() -> None:
+    feed = ArrayFeed(stamped(list(range(0, 3000, 10))), ["A"], batch_ticks=10)
+    batches = merged(feed, reorder_ns=500, batch_ticks=1).batches()
+    next(batches)
+    assert feed.read == 60  # 51 ticks are less than 500 ns behind the latest, or that far
+
+
+# ---- A name is one symbol in a merge, whatever number each feed has for it
+
+
+def test_a_name_is_one_symbol_whatever_its_number_in_a_feed() -> None:
+    one = ArrayFeed(stamped([1, 3], 0, [0, 1]), ["AAPL", "MSFT"])
+    other = ArrayFeed(stamped([2, 4], 1, [1, 0]), ["MSFT", "AAPL"])
+    feed = merged(one, other)
+    assert list(feed.symbols) == ["AAPL", "MSFT"]
+    assert feed.max_symbols == 2
+    assert read(feed)["instrument_id"].tolist() == [0, 0, 1, 1]
+
+
+def test_with_venues_in_the_names_the_same_name_at_two_venues_is_two_symbols() -> None:
+    feeds = [ArrayFeed(stamped([i], i), ["AAPL"], venue=venue) for i, venue in enumerate(["XNAS", "XNYS", "XNAS"])]
+    feed = merged(*feeds, venue_in_name=True)
+    assert list(feed.symbols) == ["AAPL.XNAS", "AAPL.XNYS"]
+    assert read(feed)["instrument_id"].tolist() == [0, 1, 0]
+
+
+def test_venues_are_asked_of_feeds_that_say_them() -> None:
+    with pytest.raises(ConfigurationError, match=r"venue_in_name: day\.npy"):
+        merged(ArrayFeed(stamped([1]), ["A"], path="day.npy"), venue_in_name=True)
+
+
+def test_the_table_grows_with_those_of_the_feeds() -> None:
+    learns = [["A"], ["A", "B"], ["A", "B", "", "C"]]
+    ticks = stamped([0, 1, 2, 3, 4, 5, 6, 7, 8], 0, [0, 0, 0, 1, 1, 1, 3, 3, 3])
+    growing = ArrayFeed(ticks, [], max_symbols=10, learns=learns)
+    fixed = ArrayFeed(stamped([0, 9], 1, [0, 1]), ["C", "B"])
+    feed = merged(growing, fixed)
+    assert list(feed.symbols) == ["C", "B"]
+    assert feed.max_symbols == 12
+    found = read(feed)
+    assert list(feed.symbols) == ["C", "B", "A"]
+    names = [feed.symbols[number] for number in found["instrument_id"]]
+    assert names == ["A", "C", "A", "A", "B", "B", "B", "C", "C", "C", "B"]
+    assert read(feed)["instrument_id"].tolist() == found["instrument_id"].tolist()
+
+
+def test_an_index_that_is_named_late_keeps_its_number() -> None:
+    late = ArrayFeed(stamped([1, 2, 3, 4], 0, 1), ["A"], max_symbols=5, learns=[["A"], ["A", "LATE"]])
+    feed = merged(ArrayFeed(stamped([0], 1), ["B"]), late)
+    numbers = read(feed)["instrument_id"].tolist()
+    assert len(set(numbers[1:])) == 1
+    assert feed.symbols[numbers[1]] == "LATE"
+
+
+def test_an_index_that_is_named_late_with_a_name_another_feed_has_goes_over_to_it() -> None:
+    late = ArrayFeed(stamped([1, 2, 3, 4], 0, 0), [], max_symbols=5, learns=[[], ["B"]])
+    feed = merged(ArrayFeed(stamped([0], 1), ["B"]), late)
+    numbers = read(feed)["instrument_id"].tolist()
+    assert [feed.symbols[number] for number in numbers] == ["B", "", "", "", "B"]
+
+
+def test_indices_without_names_are_one_symbol_where_they_are_equal() -> None:
+    one = ArrayFeed(stamped([1, 2], 0, [0, 1]), ["", ""])
+    other = ArrayFeed(stamped([3, 4], 1, [1, 2]), ["", "", ""])
+    assert read(merged(one, other))["instrument_id"].tolist() == [0, 1, 1, 2]
+
+
+def test_an_index_beyond_a_feeds_max_symbols_is_its_fault() -> None:
+    ticks, error = read_until_fault(merged(ArrayFeed(stamped([1, 2], 0, [0, 9]), ["A", "B"], path="day.npy")))
+    assert len(ticks) == 1
+    assert isinstance(error, FeedError)
+    assert str(error) == "day.npy: a tick's instrument_id is 9, but the feed's max_symbols is 2"
+
+
+def test_more_symbols_than_max_symbols_are_an_error_that_says_so() -> None:
+    growing = ArrayFeed(stamped([1, 2, 3], 0, [0, 1, 2]), [], max_symbols=100)
+    feed = merged(growing, max_symbols=2)
+    ticks, error = read_until_fault(feed)
+    assert len(ticks) == 2
+    assert isinstance(error, FeedError)
+    assert "max_symbols=" in str(error)

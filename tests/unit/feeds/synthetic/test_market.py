@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import re
 import struct
 import zlib
 from collections import Counter
@@ -22,13 +24,17 @@ from tick_rows import tick_row
 from strand import TICK, UNDEF_PRICE
 from strand.binding.lab import Market
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds.base import Feed
+from strand.feeds.base import Feed, FeedInfo
 from strand.feeds.formats.itch.reader import ItchFeed
-from strand.feeds.synthetic.calibration import PEAK_SECOND
+from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.synthetic import calibration
+from strand.feeds.synthetic.calibration import PEAK_MILLISECOND, PEAK_SECOND, TOP_SHARES, symbol_counts, symbol_weights
+from strand.feeds.synthetic.calibration_check import check_calibration
 from strand.feeds.synthetic.market import SyntheticFeed, route_stream, stream
-from strand.ticks import FIELDS, empty
+from strand.ticks import FIELDS, empty, zeros
 
 pytestmark = pytest.mark.python
+
 
 MIDNIGHT_NS = 1_767_589_200 * 10**9  # 2026-01-05T00:00-05:00
 OPEN_NS = MIDNIGHT_NS + 34_200 * 10**9
@@ -436,3 +442,103 @@ def test_any_day_fits_an_independent_book_and_has_as_many_events_as_asked_for(
     assert books.counts["state"] == 3 * halts
     assert set(books.states.values()) <= {"T"}
     assert not any(books.paired.values())
+
+
+# ---- The shares and peaks of the generated day are the calibrated ones
+
+
+def test_shares_of_the_busiest_symbols_are_the_calibrated_ones_within_four_percent() -> None:
+    ticks = stream(3_000_000, seed=11)
+    counts = np.sort(np.bincount(ticks["instrument_id"], minlength=8173))[::-1]
+    for top, share in TOP_SHARES.items():
+        assert counts[:top].sum() / 3_000_000 == pytest.approx(share, rel=0.04)
+
+
+def test_the_busiest_second_and_millisecond_are_the_calibrated_ones_within_one_and_ten_percent() -> None:
+    feed = SyntheticFeed(100, 8_000_000, seed=1, batch_ticks=1 << 20)
+    seconds, milliseconds = np.zeros(23_400, np.int64), np.zeros(23_400_000, np.int32)
+    for batch in feed.batches():
+        times = batch["ts_event"][(batch["ts_event"] >= OPEN_NS) & (batch["ts_event"] < CLOSE_NS)]
+        np.add.at(milliseconds, (times - OPEN_NS) // 10**6, 1)
+    seconds = milliseconds.reshape(-1, 1000).sum(1)
+    assert 7_950_000 < seconds.sum() < 8_000_000
+    assert seconds.max() / seconds.mean() == pytest.approx(PEAK_SECOND, rel=0.01)
+    assert milliseconds.max() / milliseconds.mean() == pytest.approx(PEAK_MILLISECOND, rel=0.1)
+
+
+def test_a_zipf_exponent_gives_the_busiest_symbol_its_share() -> None:
+    counts = np.bincount(stream(500_000, symbols=50, skew=1.2)["instrument_id"])
+    harmonic = sum(rank**-1.2 for rank in range(1, 51))
+    assert counts.max() / 500_000 == pytest.approx(1 / harmonic, rel=0.03)
+
+
+def test_weights_beyond_the_calibrated_symbols_stretch_its_curve_and_keep_its_ends() -> None:
+    weights = symbol_weights(100_000, "calibrated") >> np.uint64(16)
+    assert weights[0] == symbol_counts()[0]
+    assert weights[-1] in (symbol_counts()[-1], symbol_counts()[-1] + 1)
+    assert (np.diff(weights.astype(np.int64)) <= 0).all()
+    assert (symbol_weights(8172, "calibrated") >> np.uint64(16) == symbol_counts()).all()
+
+
+# ---- How close generated days are to the calibrated one: the table of docs/feeds/generator.md, asserted
+
+
+PAGE = Path(__file__).parents[4] / "docs" / "feeds" / "generator.md"
+TEN_MILLION = {"symbols": 8172, "messages": 10_000_000, "seed": 1, "batch_ticks": 1 << 18}
+
+
+def test_a_day_of_ten_million_messages_is_as_close_as_the_page_says() -> None:
+    measures = check_calibration(SyntheticFeed(**TEN_MILLION))
+    assert [m.name for m in measures if not m.close] == []
+    rows = re.findall(
+        r"^\| ([^|]+) \| ([\d.]+) \| ([\d.]+) \| [\d.]+ \| ([\d.]+) to ([\d.]+) \|$", PAGE.read_text(), re.M
+    )
+    shown = {name.strip(): (float(t), float(f), float(low), float(high)) for name, t, f, low, high in rows}
+    assert shown == {m.name: (round(m.target, 4), round(m.found, 4), m.low, m.high) for m in measures}
+
+
+@pytest.mark.parametrize(
+    ("change", "loses"),
+    [({"burst": 0.5}, "peak second / mean"), ({"skew": 1.0}, "share of the top 1"), ({"burst": 0.0}, "gap p50 / mean")],
+)
+def test_a_day_of_another_shape_is_not_called_close(change: dict[str, float], loses: str) -> None:
+    feed = SyntheticFeed(**(TEN_MILLION | {"messages": 1_000_000} | change))  # type: ignore[arg-type]
+    assert loses in {m.name for m in check_calibration(feed) if not m.close}
+
+
+def test_the_targets_are_those_of_the_calibrated_day(shared_data: Path) -> None:
+    path = shared_data / "calibration.json"
+    if not path.exists():
+        pytest.skip("no calibration table")
+    table = json.loads(path.read_text())
+    burst, mean = table["burst"], table["burst"]["mean_per_second_over_6.5h"]
+    assert {f"top_{n}": share for n, share in calibration.TOP_SHARES.items()} == table["share_of_messages"]
+    assert pytest.approx(burst["aggregate_max_per_second"] / mean) == calibration.PEAK_SECOND
+    assert pytest.approx(1000 * burst["aggregate_max_per_millisecond"] / mean) == calibration.PEAK_MILLISECOND
+    assert pytest.approx(1000 * burst["aggregate_p999_per_millisecond"] / mean) == calibration.P999_MILLISECOND
+    for part, over_mean in calibration.GAP_QUANTILES.items():
+        gap = burst["interarrival_ns"][f"p{round(100 * part):02}Arrival"]
+        assert over_mean == pytest.approx(gap / (23_400e9 / table["messages"]))
+
+
+def test_measures_are_what_a_plain_computation_gives() -> None:
+    feed = SyntheticFeed(300, 200_000, seed=4, batch_ticks=999)
+    found = {m.name: m.found for m in check_calibration(feed)}
+    ticks = ticks_of(feed)
+    counts = sorted(np.bincount(ticks["instrument_id"]).tolist(), reverse=True)
+    assert found["share of the top 10"] == pytest.approx(sum(counts[:10]) / len(ticks))
+    since = ticks["ts_event"].astype(np.int64) - (1_767_589_200 + 34_200) * 10**9
+    since = since[(since >= 0) & (since < 23_400 * 10**9)]
+    assert found["peak second / mean"] == pytest.approx(np.bincount(since // 10**9).max() / (len(since) / 23_400))
+    gap = np.quantile(np.diff(since), 0.5) / (23_400e9 / len(since))
+    assert found["gap p50 / mean"] == pytest.approx(gap, rel=0.02)
+
+
+def test_a_feed_without_a_date_or_without_ticks_in_the_session_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", zeros(10))
+    feed = NpyFeed(tmp_path / "a.npy")
+    assert isinstance(feed.info, FeedInfo)
+    with pytest.raises(ConfigurationError, match="trading day"):
+        check_calibration(feed)
+    with pytest.raises(ConfigurationError, match="nothing to measure"):
+        check_calibration(SyntheticFeed(1, 1))

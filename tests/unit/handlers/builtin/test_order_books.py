@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import shutil
+import subprocess
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import itch_reference as itch
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -256,3 +261,278 @@ def test_every_level_lobster_shows_is_the_books_too(shared_data: Path) -> None:
     assert compared >= 20 * len(messages)
     assert unseen.corrections - 20 < compared / 100
     assert d.rows[0]["unknown"] == d.rows[0]["clipped"] == 0
+
+
+# ---- The exchange's rules for order books, one by one, from the messages of TotalView-ITCH 5.0 to the book
+
+
+NAME = b"AAPL    "
+CENT = 10_000_000
+NS = 34_200_000_000_000
+
+
+@pytest.fixture
+def after(tmp_path: Path) -> Any:
+    """The book and the row after messages: ``after(("A", 1, b"B", 100, NAME, 1_000_000), ...)``, prices in 1e-4."""
+
+    def run(*messages: tuple[Any, ...]) -> tuple[Book, Any]:
+        bodies = [itch.directory(7, b"AAPL")]
+        bodies += [itch.message(letter, 7, NS + at, *fields) for at, (letter, *fields) in enumerate(messages)]
+        path = tmp_path / "rules.itch50"
+        path.write_bytes(b"".join(itch.frame(body) for body in bodies))
+        result = replay(path, "book", workers=1, cores=None, feed_options={"date": "2026-01-05"})
+        assert result.books is not None
+        return result.books["AAPL"], result.rows["AAPL"]
+
+    return run
+
+
+def add(order: int, side: bytes, shares: int, cents: int) -> tuple[Any, ...]:
+    return ("A", order, side, shares, NAME, cents * 100)
+
+
+QUEUE = (add(1, b"B", 100, 1_000), add(2, b"B", 200, 1_000), add(3, b"B", 300, 1_000), add(4, b"S", 50, 1_001))
+
+
+def bids(book: Book) -> list[tuple[int, int]]:
+    return [(int(order["order_id"]), int(order["size"])) for order in book.orders("bid")]
+
+
+def test_an_execution_takes_shares_off_its_order_and_counts_at_the_orders_price(after: Any) -> None:
+    book, row = after(*QUEUE, ("E", 1, 40, 900))
+    assert bids(book) == [(1, 60), (2, 200), (3, 300)]
+    assert (row["volume"], row["trades"], row["last_price"]) == (40, 1, 1_000 * CENT)
+    book, row = after(*QUEUE, ("E", 1, 40, 900), ("E", 1, 60, 901))
+    assert bids(book) == [(2, 200), (3, 300)]
+    assert (row["bid_size"], row["bid_orders"], row["volume"]) == (500, 2, 100)
+
+
+def test_an_execution_with_a_price_counts_at_that_price_and_leaves_the_order_at_its_own(after: Any) -> None:
+    book, row = after(*QUEUE, ("C", 2, 50, 900, b"Y", 99_900))
+    assert bids(book) == [(1, 100), (2, 150), (3, 300)]
+    assert (row["volume"], row["last_price"], row["bid_price"]) == (50, 999 * CENT, 1_000 * CENT)
+
+
+def test_what_is_not_printable_changes_the_book_and_counts_nowhere(after: Any) -> None:
+    book, row = after(*QUEUE, ("C", 2, 200, 900, b"N", 99_900))
+    assert bids(book) == [(1, 100), (3, 300)]
+    assert (row["volume"], row["trades"], row["last_price"]) == (0, 0, 0)
+
+
+def test_a_partial_cancel_keeps_the_orders_place(after: Any) -> None:
+    book, _ = after(*QUEUE, ("X", 1, 90))
+    assert bids(book) == [(1, 10), (2, 200), (3, 300)]
+
+
+def test_a_cancel_of_no_shares_takes_nothing(after: Any) -> None:
+    book, row = after(*QUEUE, ("X", 2, 0), ("X", 99, 0))
+    assert bids(book) == [(1, 100), (2, 200), (3, 300)]
+    assert (row["orders"], row["ticks"]) == (4, 6)
+    assert [row[name] for name in ("unknown", "duplicates", "clipped", "unusable")] == [0] * 4
+
+
+def test_a_replacement_always_takes_the_old_order_off(after: Any) -> None:
+    for new, shares, price in ((11, 0, 100_000), (3, 50, 100_000), (2, 0, 100_000)):
+        book, row = after(*QUEUE, ("U", 2, new, shares, price))
+        assert bids(book) == [(1, 100), (3, 300)]
+        assert (row["unusable"], row["duplicates"]) == (shares == 0, shares != 0)
+    # Under its own number it is a new order too, which queues anew.
+    book, _ = after(*QUEUE, ("U", 2, 2, 50, 100_000))
+    assert bids(book) == [(1, 100), (3, 300), (2, 50)]
+
+
+def test_a_delete_takes_all_that_is_left(after: Any) -> None:
+    book, row = after(*QUEUE, ("E", 2, 50, 900), ("D", 2))
+    assert bids(book) == [(1, 100), (3, 300)]
+    assert row["orders"] == 3
+
+
+def test_a_replacement_goes_to_the_end_of_the_queue_whatever_its_size(after: Any) -> None:
+    book, _ = after(*QUEUE, ("U", 1, 11, 50, 100_000))
+    assert bids(book) == [(2, 200), (3, 300), (11, 50)]
+    found = book.order(11)
+    assert (found["ahead_orders"], found["ahead_size"], found["side"]) == (2, 500, ord("B"))
+    book, _ = after(*QUEUE, ("U", 1, 11, 50, 100_050), ("D", 11))
+    assert bids(book) == [(2, 200), (3, 300)]
+    assert book.order(1) is None
+
+
+def test_a_replacement_without_shares_takes_the_old_order_off(after: Any) -> None:
+    book, row = after(*QUEUE, ("U", 1, 11, 0, 100_000))
+    assert bids(book) == [(2, 200), (3, 300)]
+    assert (row["unusable"], row["unknown"]) == (1, 0)
+
+
+def test_a_trade_of_a_hidden_order_counts_and_leaves_the_book_alone(after: Any) -> None:
+    before, _ = after(*QUEUE)
+    shown = before.levels("bid").tolist(), before.levels("ask").tolist()
+    book, row = after(*QUEUE, ("P", 0, b"B", 70, NAME, 100_050, 900))
+    assert (book.levels("bid").tolist(), book.levels("ask").tolist()) == shown
+    assert (row["volume"], row["last_price"], row["unknown"]) == (70, 10_005 * CENT // 10, 0)
+
+
+def test_a_trade_through_the_displayed_book_leaves_what_it_passed(after: Any) -> None:
+    """A hidden order behind the best bid trades at a worse price; the displayed orders are still there."""
+    book, row = after(*QUEUE, ("P", 0, b"B", 70, NAME, 99_000, 900))
+    assert bids(book) == [(1, 100), (2, 200), (3, 300)]
+    assert (row["last_price"], row["bid_price"], row["crossed"]) == (990 * CENT, 1_000 * CENT, 0)
+
+
+@pytest.mark.parametrize("letters", [b"T", b"TH", b"THQ", b"TPQT"])
+def test_halts_are_the_state_of_the_row_and_leave_orders_where_they_are(after: Any, letters: bytes) -> None:
+    states = [("H", NAME, bytes([letter]), b" ", b"T1  ") for letter in letters]
+    book, row = after(*QUEUE, *states)
+    assert chr(row["state"]) == chr(letters[-1])
+    assert bids(book) == [(1, 100), (2, 200), (3, 300)]
+    book, _ = after(*QUEUE, *states, ("D", 1))
+    assert bids(book) == [(2, 200), (3, 300)]
+
+
+@pytest.mark.parametrize("kind", [b"O", b"C", b"H", b"I"])
+def test_a_cross_reports_what_its_executions_did_not_print(after: Any, kind: bytes) -> None:
+    """Orders that took part go by executions that are not printable; the cross message has the volume of all."""
+    book, row = after(
+        *QUEUE,
+        add(5, b"S", 100, 999),
+        ("C", 1, 100, 900, b"N", 100_000),
+        ("C", 5, 100, 900, b"N", 100_000),
+        ("Q", 500, NAME, 100_000, 900, kind),
+    )
+    assert bids(book) == [(2, 200), (3, 300)]
+    assert (row["volume"], row["trades"], row["last_price"]) == (500, 1, 1_000 * CENT)
+    assert row["crossed"] == 2  # while the orders of the cross were in the book
+    assert (row["ask_price"], row["bid_price"]) == (1_001 * CENT, 1_000 * CENT)
+
+
+def test_a_broken_trade_and_an_imbalance_change_nothing(after: Any) -> None:
+    _, before = after(*QUEUE, ("E", 1, 40, 900))
+    _, row = after(*QUEUE, ("E", 1, 40, 900), ("B", 900), ("I", 10, 20, b"S", NAME, 1, 2, 100_000, b"O", b"L"))
+    kept = [name for name in row.dtype.names if name not in ("ticks", "last_ts_recv")]
+    assert [row[name] for name in kept] == [before[name] for name in kept]
+
+
+def test_what_does_not_fit_is_counted_and_left_out(after: Any) -> None:
+    book, row = after(*QUEUE, ("D", 99), add(1, b"S", 5, 2_000), ("E", 3, 400, 900), ("U", 2, 4, 10, 100_000))
+    assert (row["unknown"], row["duplicates"], row["clipped"]) == (1, 2, 1)
+    assert bids(book) == [(1, 100)]
+
+
+# ---- The tree of levels far below the best price, against a sorted array; short chunks make it a high one
+
+
+SUPPORT = Path(__file__).resolve().parents[3] / "support"
+CSRC = SUPPORT.parent.parent / "csrc"
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    assert compiler is not None, "a C compiler"
+    folder = tmp_path_factory.mktemp("deep")
+    (folder / "handlers").mkdir()
+    header = (CSRC / "handlers" / "deep.h").read_text()
+    short = header.replace("SD_CHUNK = 62", "SD_CHUNK = 6").replace("SD_DEEP_HEIGHT = 12", "SD_DEEP_HEIGHT = 24")
+    assert short.count("= 6,") + short.count("= 24") == 2
+    (folder / "handlers" / "deep.h").write_text(short)
+    sources = [SUPPORT / "deep_trial.c"]
+    for name in ("handlers/deep.c", "memory/pool.c", "memory/space.c"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text((CSRC / name).read_text())
+        sources.append(folder / name)
+    options = ["-O2", "-shared", "-fPIC", "-std=gnu11", f"-I{folder}", f"-I{CSRC}"]
+    subprocess.run([compiler, *options, "-o", folder / "trial.so", *sources, "-lpthread"], check=True)
+    found = ctypes.CDLL(str(folder / "trial.so")).deep_trial
+    found.argtypes, found.restype = [ctypes.c_uint64, ctypes.c_uint64], ctypes.c_uint32
+    return found
+
+
+def test_levels_that_come_and_go_at_random_are_those_of_a_sorted_array(trial: Any) -> None:
+    heights = [trial(seed, 30_000) for seed in range(100)]
+    assert all(heights), f"seed {heights.index(0)}"
+    assert max(heights) >= 5
+
+
+# ---- moved memory
+
+
+#: tests/support/moved_memory.c has the same.
+KINDS: Final = {"book": 0, "publishers": 1, "depth": 2, "tape": 3, "tape by event": 4}
+SOURCES: Final = (
+    "book", "book_events", "book_levels", "book_questions", "book_store", "book_table", "deep", "depth", "depth_side",
+    "publishers", "tape",
+)  # fmt: skip
+ORDER, QUOTE = 1, 3
+EVENT_LAST = 0x80
+SYMBOLS = 4
+ROOM = 1 << 24
+
+Ticks = npt.NDArray[Any]
+
+
+@pytest.fixture(scope="module")
+def moved(once: Any) -> Any:
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    assert compiler is not None, "a C compiler"
+    sources = [
+        SUPPORT / "moved_memory.c",
+        *(CSRC / "handlers" / f"{name}.c" for name in SOURCES),
+        CSRC / "memory/pool.c",
+        CSRC / "memory/space.c",
+    ]
+    options = ["-O2", "-shared", "-fPIC", "-std=gnu11", f"-I{CSRC}"]
+    path = once(
+        "moved.so", lambda to: subprocess.run([compiler, *options, "-o", to, *sources, "-lpthread"], check=True)
+    )
+    function = ctypes.CDLL(str(path)).moved_memory
+    function.restype = ctypes.c_int64
+    return function
+
+
+def answers(moved: Any, kind: str, ticks: Ticks, *, moves: bool) -> bytes:
+    ticks = np.ascontiguousarray(ticks)
+    said = ctypes.create_string_buffer(ROOM)
+    at = ctypes.c_void_p(ticks.ctypes.data)
+    n = moved(
+        KINDS[kind], int(moves), ctypes.c_uint64(SYMBOLS), at, ctypes.c_int64(len(ticks)), said, ctypes.c_uint64(ROOM)
+    )
+    assert n >= 0, {-1: "a tick was not handled", -2: "an address lies in the memory", -3: "more answers than room"}[n]
+    return said.raw[:n]
+
+
+def order_ticks(seed: int, n: int) -> Ticks:
+    """Orders that come, change and go, half of them of symbol 0: on more prices than a ladder holds, some of 2**32 and
+    more, of six publishers."""
+    rng = np.random.default_rng(seed)
+    ticks = ticks_for(np.maximum(rng.integers(-SYMBOLS, SYMBOLS, n), 0), kind=ORDER)
+    ticks["action"] = rng.choice(np.array([b"A", b"C", b"F", b"M", b"R"]), n, p=[0.7, 0.1, 0.05, 0.1499, 0.0001])
+    ticks["side"] = rng.choice(np.array([b"A", b"B"]), n)
+    ticks["order_id"] = rng.integers(1, n, n)
+    ticks["ref_id"] = np.where(rng.random(n) < 0.5, rng.integers(1, n, n), 0)
+    ticks["size"] = np.where(rng.random(n) < 0.05, 1 << 40, rng.integers(0, 1000, n))
+    ticks["price"] = CENT * np.where(rng.random(n) < 0.5, rng.integers(1, 20_000, n), rng.integers(9_990, 10_010, n))
+    ticks["publisher_id"] = rng.integers(1, 7, n)
+    ticks["flags"] = np.where(rng.random(n) < 0.5, EVENT_LAST, 0)
+    return ticks
+
+
+def level_ticks(seed: int, n: int) -> Ticks:
+    rng = np.random.default_rng(seed)
+    ticks = ticks_for(np.maximum(rng.integers(-SYMBOLS, SYMBOLS, n), 0), kind=QUOTE)
+    ticks["action"] = b"M"
+    ticks["side"] = rng.choice(np.array([b"A", b"B"]), n)
+    ticks["size"] = np.maximum(rng.integers(-300, 1000, n), 0)
+    ticks["price"] = CENT * rng.integers(1, 20_000, n)
+    # Many wait for the end of their event.
+    ticks["flags"] = np.where(rng.random(n) < 0.1, EVENT_LAST, 0)
+    return ticks
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_that_lies_elsewhere_answers_and_goes_on_as_it_would_have(moved: Any, kind: str, seed: int) -> None:
+    ticks = level_ticks(seed, 30_000) if kind == "depth" else order_ticks(seed, 30_000)
+    if kind in ("tape", "book"):
+        ticks["flags"] = 0
+    still = answers(moved, kind, ticks, moves=False)
+    assert len(still) > 100_000
+    assert answers(moved, kind, ticks, moves=True) == still

@@ -1,0 +1,299 @@
+"""The command as a user meets it: what it prints, where, and with which status it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+from command_here import run_here
+
+import strand
+from strand import get_include
+from strand.command import demo
+from strand.command.cli import COMMANDS, cli, main
+from strand.command.parameters import CoreList, StrandCount, progress, show
+from strand.feeds.sample import sample_path
+from strand.handlers import BUILTIN
+
+pytestmark = pytest.mark.python
+
+
+SAMPLE = str(sample_path())
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["replay", "no-such-file"], "there is no such file"),
+        (["replay", __file__], "what can be read"),
+        (["replay", SAMPLE, "--cores", "9999"], "cannot be used"),
+        (["replay", SAMPLE, "--cores", "x"], "not a list of cores"),
+        (["replay", SAMPLE, "--cores", "3-1"], "'3-1' is not a list of cores"),
+        (["gen", "itch", "--symbols", "5", "--messages", "10", "--out", "."], "it is a folder"),
+        (["gen", "itch", "--symbols", "5", "--messages", "10", "--out", "/"], "it is a folder"),
+        (["convert", SAMPLE, "--to", "npz", "."], "it is a folder"),
+        (["replay", SAMPLE, "--strands", "many"], "not auto, per-symbol or a number"),
+        (["replay", SAMPLE, "--handler", "nothing"], "not one of bars, bbo, book, count, depth, imbalance, spin, "),
+        (["replay", SAMPLE, "--handler", "no_such_module:f"], "cannot import"),
+        (["replay", SAMPLE, "--symbols", "NOSUCH"], "NOSUCH"),
+        (["replay", SAMPLE, "--symbols", ","], "symbols: ',' names none"),
+        (["info", SAMPLE, "--symbols", ""], "symbols: '' names none"),
+        (["replay", SAMPLE, "--date", "yesterday"], "yesterday"),
+        (["replay", SAMPLE, "--workers", "-1"], "--workers"),
+        (["replay", SAMPLE, "--out", "rows.txt"], "must end in one of"),
+        (["replay", SAMPLE, "--out", "/no/such/folder/rows.npy"], "no folder"),
+        (["info", "/"], "directory"),
+        (["gen", "itch", "--skew", "wild", "--out", "x"], "skew"),
+        (["gen", "itch", "--symbols", "70000", "--out", "x"], "65,535"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_bad_input_is_one_clear_error_and_status_2(
+    args: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # In this process: one of its own would be most of the time. What is not caught would come through.
+    monkeypatch.setattr(sys, "argv", ["strand", *args])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_command_has_json() -> None:
+    def leaves(command: click.Command) -> Iterator[click.Command]:
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                each = command.get_command(context, name)
+                assert each is not None
+                yield from leaves(each)
+        else:
+            yield command
+
+    found = list(leaves(cli))
+    assert len(found) > 10
+    assert [c.name for c in found if not any("--json" in parameter.opts for parameter in c.params)] == []
+
+
+def test_names_with_brackets_are_shown_as_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "[" / "x]"  # what rich would take for the end of a style
+    folder.mkdir(parents=True)
+    day = folder / "20260105.itch50"
+    for args, words in (
+        (["gen", "itch", "--symbols", "5", "--messages", "500", "--out", str(day)], str(day)),
+        (["replay", str(day), "--handler", "count", "--out", str(folder / "rows.csv")], "rows written to"),
+        (["info", str(day), "--symbols", " AAAAA , AAAAB"], "itch50"),
+        (["convert", str(day), str(folder / "day.npz")], str(folder / "day.npz")),
+        (["serve", str(day), "--line", "127.0.0.1:9", "--speed", "0"], "messages in"),
+    ):
+        done = run_here(*args)
+        assert done.returncode == 0, done.stderr
+        assert "".join(words.split()) in "".join(done.stdout.split())
+        assert "[/x]" in "".join(done.stdout.split())
+
+
+# ---- What the shell completes, and what it prints for that
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/command.md"
+STRAND = Path(sys.executable).parent / "strand"
+
+
+def completed(line: str) -> list[str]:
+    """What may follow the words of a line, of which the last one is incomplete."""
+    *words, incomplete = line.split(" ")
+    items = ShellComplete(cli, {}, "strand", "_STRAND_COMPLETE").get_completions(words, incomplete)
+    return ["a file" if item.type == "file" else item.value for item in items]
+
+
+def test_commands_options_and_choices_are_completed() -> None:
+    assert completed("") == sorted(COMMANDS)
+    assert completed("re") == ["replay"]
+    assert completed("replay --han") == ["--handler"]
+    assert completed("replay --policy a") == ["aging"]
+    assert completed("gen l") == ["lobster"]
+
+
+def test_handlers_are_completed_by_name() -> None:
+    assert completed("replay day.itch50 --handler ") == sorted(BUILTIN)
+    assert completed("listen --handler b") == ["bars", "bbo", "book"]
+    assert completed("handlers vw") == ["vwap"]
+
+
+def test_options_of_the_handler_that_the_line_names_are_completed() -> None:
+    assert completed("replay --handler bars --set ev") == ["every="]
+    assert completed("listen --handler volatility --set pr") == ["price="]
+    assert completed("replay --handler mymodule:mine --set e") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "replay day", "info day", "convert day", "gen check day", "policy plan --from day", "serve day", "diff a",
+        "diff a b --source day", "replay day --out rows", "replay day --config str", "replay day --save st",
+        "replay day --fingerprints a", "listen --record to", "gen itch --out day",
+    ],
+)  # fmt: skip
+def test_names_of_files_are_left_to_the_shell(line: str) -> None:
+    assert completed(line) == ["a file"]
+
+
+def test_a_file_behind_the_name_of_an_output_is_not_completed() -> None:
+    assert completed("replay day --out bars=ba") == []
+
+
+def test_the_lines_of_the_page_print_what_each_shell_reads() -> None:
+    lines = re.findall(r"_STRAND_COMPLETE=(\w+) strand", PAGE.read_text("utf-8"))
+    assert lines == ["bash_source", "zsh_source", "fish_source"]
+    for shell in ("bash_source", "zsh_source"):
+        environment = os.environ | {"_STRAND_COMPLETE": shell}
+        done = subprocess.run([STRAND], env=environment, capture_output=True, text=True, timeout=100, check=False)
+        if "Bash" in done.stderr:
+            continue  # an older bash than completion needs
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "_STRAND_COMPLETE" in done.stdout
+
+
+def test_the_command_answers_a_shell() -> None:
+    environment = os.environ | {
+        "_STRAND_COMPLETE": "bash_complete",
+        "COMP_WORDS": "strand handlers b",
+        "COMP_CWORD": "2",
+    }
+    done = subprocess.run([STRAND], env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout) == (0, "plain,bars\nplain,bbo\nplain,book\n"), done.stderr
+
+
+def test_every_argument_that_names_a_file_is_completed() -> None:
+    """So that a new command does not forget it."""
+    bare = []
+    commands: list[tuple[str, click.Command]] = [("strand", cli)]
+    while commands:
+        name, command = commands.pop()
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            found = [(f"{name} {one}", command.get_command(context, one)) for one in command.list_commands(context)]
+            commands += [(path, one) for path, one in found if one is not None]
+            continue
+        for parameter in command.params:
+            file = "FILE" in (getattr(parameter, "metavar", None) or "") or parameter.name in ("file", "files", "out")
+            own = parameter._custom_shell_complete is not None
+            if file and not own and not isinstance(parameter.type, (click.Path, click.File)):
+                bare.append(f"{name} {parameter.name}")
+    assert bare == []
+
+
+# ---- Values that commands take, and what they show
+
+
+@pytest.fixture
+def six_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+
+
+@pytest.mark.parametrize(("text", "cores"), [("0", [0]), ("0,2-5", [0, 2, 3, 4, 5]), ("5,1", [5, 1])])
+def test_cores_are_numbers_and_spans(six_cores: None, text: str, cores: list[int]) -> None:
+    assert CoreList().convert(text, None, None) == cores
+    assert CoreList().convert(cores, None, None) == cores
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-1", "0,,1", "6", "0-6"])
+def test_what_is_no_list_of_cores_is_refused(six_cores: None, text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"is not a list of cores|cannot be used"):
+        CoreList().convert(text, None, None)
+
+
+@pytest.mark.parametrize(("text", "count"), [("auto", "auto"), ("per-symbol", "per-symbol"), ("7", 7)])
+def test_strands_are_a_word_or_a_number(text: str, count: Any) -> None:
+    assert StrandCount().convert(text, None, None) == count
+
+
+@pytest.mark.parametrize("text", ["", "seven", "-1", "1.5"])
+def test_other_words_are_no_count_of_strands(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not auto, per-symbol or a number"):
+        StrandCount().convert(text, None, None)
+
+
+def test_json_is_one_object_and_people_have_words(capsys: pytest.CaptureFixture[str]) -> None:
+    show(True, {"ticks": 3}, lambda console: console.print("three"))
+    show(False, {"ticks": 3}, lambda console: console.print("three"))
+    assert capsys.readouterr().out == '{"ticks": 3}\nthree\n'
+
+
+def test_where_nobody_watches_progress_is_silent_and_its_check_is_called(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Any] = []
+    with progress("reading", 10, quiet=False, check=seen.append) as advance:
+        advance.opened("feed")  # type: ignore[arg-type]
+        advance(5)
+    assert seen == ["feed"]
+    assert capsys.readouterr() == ("", "")
+
+
+# ---- strand handlers
+
+
+def shown(*args: str) -> Any:
+    return CliRunner().invoke(cli, ["handlers", *args])
+
+
+def test_strand_handlers_lists_them_and_their_options(mine: str) -> None:
+    found = json.loads(shown("--json").output)
+    assert found.keys() == BUILTIN.keys()
+    assert all(found.values())
+    spread = json.loads(shown("spread", "--set", "every=1m", "--json").output)
+    assert spread["options"]["fill"] == {
+        "takes": "yes or no", "default": "no", "about": "emit also the stretches in which nothing came",
+    }  # fmt: skip
+    assert spread["outputs"]["spread"] == list(strand.handlers.SPREAD.names or ())
+    bars = shown("bars").output
+    assert "zero_sizes" in bars
+    assert "output bars: start, end, open" in bars
+    own = json.loads(shown(f"{mine}:every_nth", "--json").output)
+    assert (own["about"], own["options"]["n"]["takes"], own["row"]) == (
+        "Counts some of the ticks.",
+        "a whole number",
+        None,
+    )
+    assert "is not one of bars, bbo, book" in str(shown("nothing").exception)
+
+
+# ---- strand include
+
+
+def test_the_folder_of_the_headers_is_printed_as_text_and_as_json() -> None:
+    assert run_here("include").stdout.strip() == get_include()
+    assert json.loads(run_here("include", "--json").stdout) == {"include": get_include()}
+
+
+# ---- strand demo
+
+
+def test_the_demo_shows_rows_and_every_way_of_routing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The sample once instead of five times, and one round of each way: rates are not asked for here.
+    monkeypatch.setattr(demo, "REPEATS", 1)
+    monkeypatch.setattr(demo, "ROUNDS", 1)
+    monkeypatch.setattr(sys, "argv", ["strand", "demo", "--json"])
+    main()
+    found = json.loads(capsys.readouterr().out)
+    assert found["ticks"] == 200_500
+    for row in found["comparison"]:
+        assert set(row["mticks_s"]) == {"serial", "static", "static_lpt", "strand"}
+        assert min(row["mticks_s"].values()) > 0

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from strand.bench.route import RouteOptions, parse_skew, parse_strands, route
+from strand.bench.route import RouteOptions, route
 from strand.feeds.synthetic.calibration import symbol_counts
 
 WAYS = ("serial", "static", "static_lpt", "strand")
@@ -70,9 +70,7 @@ def main(
         counts = Path(folder) / "counts.txt"
         counts.write_text("".join(f"{count}\n" for count in symbol_counts().tolist()))
         for steps, lanes in product(work, strands):
-            options = RouteOptions(
-                ticks, symbols, parse_skew(skew), steps, workers, batch, parse_strands(lanes), rounds
-            )
+            options = RouteOptions(ticks, symbols, skew, steps, workers, batch, lanes, rounds)
             theirs, ours = [], []
             for _ in range(turns):
                 theirs.append(other(program.resolve(), counts, options, int(lanes)))

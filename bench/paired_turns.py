@@ -115,10 +115,11 @@ def tasks(how: str, count: int) -> Figures:
 
 @cache
 def job(skew: str, symbols: int, work: int, count: int) -> Any:
-    from strand.bench.route import RouteOptions, make_job, parse_skew
+    from strand.bench.route import RouteOptions, make_job
     from strand.bench.ways import expected_rows
 
-    made = make_job(RouteOptions(ticks=count, symbols=symbols, skew=parse_skew(skew), work=work, workers=1))
+    exponent: Any = skew if skew == "calibrated" else float(skew)
+    made = make_job(RouteOptions(ticks=count, symbols=symbols, skew=exponent, work=work, workers=1))
     return made, expected_rows(made)
 
 

@@ -11,21 +11,23 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 from strand.errors import ConfigurationError, UnknownOptionError
 from strand.frozen_dict import FrozenDict
 from strand.spans import span_ns, span_text
-from strand.validate import MAXIMUM, Faults, did_you_mean, is_between, one_of, path, shown, whole
+from strand.validate import MAXIMUM, Faults, did_you_mean, is_between, one_of, path, shown, whole, yes_or_no
 
 __all__ = [
     "ByName",
     "Choice",
+    "Flag",
     "Kind",
     "Number",
     "Option",
     "Span",
+    "Text",
     "Whole",
     "check_apart",
     "named_fields",
@@ -61,6 +63,11 @@ class Kind:
     @property
     def range(self) -> str:
         """The values, in words: ``"1 to 1,024"``. Empty if the option's text says it."""
+        return ""
+
+    @property
+    def bounds(self) -> str:
+        """The values as a command's help has them: ``"1<=x<=1024"``. Empty if they are no numbers alone."""
         return ""
 
     def read(self, field: str, value: Any) -> Any:
@@ -99,6 +106,12 @@ class Whole(Kind):
         numbers = f"at least {self.least:,}" if self.most == MAXIMUM else f"{self.least:,} to {self.most:,}"
         return numbers if self.word is None else f"{numbers}, or {self.word}"
 
+    @property
+    def bounds(self) -> str:
+        if self.word is not None:
+            return ""
+        return f"x>={self.least}" if self.most == MAXIMUM else f"{self.least}<=x<={self.most}"
+
     def read(self, field: str, value: Any) -> Any:
         if self.word is None or not isinstance(value, str):
             return whole(field, value, self.least, self.most)
@@ -125,6 +138,11 @@ class Number(Kind):
         least = f"above {self.least:,g} and up to" if self.above else f"{self.least:,g} to"
         return f"{least} {self.most:,.12g}{f' {self.unit}' if self.unit else ''}"
 
+    @property
+    def bounds(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{self.least:g}{'<' if self.above else '<='}x<={self.most:.12g}{unit}"
+
     def read(self, field: str, value: Any) -> float:
         if not is_between(value, self.least, self.most) or (self.above and value == self.least):
             values = self.range if self.above else f"from {self.range}"
@@ -148,6 +166,21 @@ class Choice(Kind):
 
     def read(self, field: str, value: Any) -> str:
         return self.words[one_of(field, value, self.words)]
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Kind):
+    """Text or another value that is checked where the option is used."""
+
+    metavar: str = "TEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag(Kind):
+    """Yes or no."""
+
+    def read(self, field: str, value: Any) -> bool:
+        return yes_or_no(field, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +267,17 @@ class Option:
     @property
     def help(self) -> str:
         """The text of a command's help."""
-        text = self.text if isinstance(self.kind, Choice) else self.summary
+        bounds = self.kind.bounds
+        text = self.text if bounds or isinstance(self.kind, Choice) else self.summary
         if isinstance(self.kind, ByName):
             text += " Repeatable."
-        default = self.default if self.default or self.default == 0 else self.unset
+        default = self.unset if self.default is None or self.default is False or self.default == () else self.default
         if isinstance(default, float):
             default = f"{default:g}"
-        return f"{text} [default: {default}]" if default != "" else text
+        elif isinstance(default, Mapping):
+            default = ", ".join(f"{name}={value}" for name, value in default.items())
+        notes = [f"default: {default}"] if default not in ("", MISSING) else []
+        return f"{text} [{'; '.join([*notes, bounds] if bounds else notes)}]" if notes or bounds else text
 
     def plain(self, value: Any) -> Any:
         """Returns a kept value as a file has it."""

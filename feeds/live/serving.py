@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any, Final
 
 from strand.binding.live import LineOptions, Sender
@@ -15,77 +15,85 @@ from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedF
 from strand.feeds.formats.itch.reader import recognise
 from strand.feeds.io.address import Address, ipv4, parse_address
 from strand.feeds.io.streams import open_stream
+from strand.options import Flag, Number, Text, Whole, named_fields, option, read_options
 
 __all__ = ["Faults", "ServeOptions", "serve"]
 
 _CHUNK: Final = 1 << 20
 _HEAD_BYTES: Final = 16
 _SLICE_NS: Final = 100_000_000
-_MIN_PACKET: Final = 300
-_MAX_PACKET: Final = 9216
+_SHARE: Final = Number(0, 1, metavar="SHARE")
 #: Options that the sender takes as they are.
 _AS_THEY_ARE: Final = (
     "packet_bytes", "reorder_depth", "seed", "rate", "history_messages", "history_bytes", "request_rate",
 )  # fmt: skip
 
 
+@named_fields
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Shares of a line's packets, each from 0 to 1: lost; kept back behind later ones; sent a second time, later."""
+    """Faults of a line."""
 
-    loss: float = 0.0
-    reorder: float = 0.0
-    duplicate: float = 0.0
+    loss: float = option(0.0, _SHARE, "Share of packets to lose.", flag=None)
+    reorder: float = option(0.0, _SHARE, "Share of packets to send after later ones.", flag=None)
+    duplicate: float = option(0.0, _SHARE, "Share of packets to send twice.", flag=None)
 
     def __post_init__(self) -> None:
-        for name in ("loss", "reorder", "duplicate"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigurationError(name, f"{getattr(self, name)!r} is not a share from 0 to 1")
+        read_options(self).end()
 
 
+@named_fields
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Options of the sender.
+    """Options of the sender, and ``faults`` of the lines A and B.
 
-    ``line``: HOST:PORT of a line, or of two, A and B, on 127.0.0.0/8 unless ``allow_remote``. ``rerequest``: where
-    requests for retransmission are answered, None: nowhere. ``rate``: messages a second; else ``speed`` times the
-    file's own pace; both 0: as fast as it goes. ``gather_s``: messages due within it share packets of at most
-    ``packet_bytes`` UDP payload. ``faults`` of A and B, drawn from ``seed``; a packet kept back goes out 1 to
-    ``reorder_depth`` packets later.
-    ``history_messages``, ``history_bytes``: what can be asked for again; ``request_rate``: answers a second, at most.
-    ``end_repeats`` session ends are sent, ``end_pause_s`` apart and then twice as long each time: a receiver whose
-    buffer is full hears one later. Requests are answered for ``linger_s`` after the last.
+    Several session ends are sent, since a receiver whose buffer is full may only hear a later one.
+
+    Raises:
+        ConfigurationError: If a field cannot work; it names the field.
     """
 
-    line: str | Address | Sequence[str | Address]
-    rerequest: str | Address | None = None
-    session: str = "STRAND0001"
-    rate: float = 0.0
-    speed: float = 1.0
-    gather_s: float = 100e-6
-    packet_bytes: int = 1400
-    heartbeat_s: float = 1.0
+    line: str | Address | Sequence[str | Address] = option(
+        MISSING,
+        Text("HOST:PORT"),
+        "Address to send a line to.",
+        more="Two are lines A and B. They are in 127.0.0.0/8 unless ``allow_remote`` is given.",
+        flag=None,
+    )
+    rerequest: str | Address | None = option(
+        None, Text("HOST:PORT"), "Answer requests for retransmission at this address.", flag=None
+    )
+    session: str = option("STRAND0001", Text("NAME"), "Name of the session, 1 to 10 characters.", flag=None)
+    rate: float = option(0.0, Number(0, 1e9, metavar="N"), "Messages per second; 0 goes by the speed.", flag=None)
+    speed: float = option(
+        1.0,
+        Number(0, 1e9, metavar="FACTOR"),
+        "1 sends as recorded, 10 is ten times as fast, 0 is as fast as possible.",
+        flag=None,
+    )
+    gather_s: float = option(100e-6, Number(0, 1, "s"), "Messages due within this time share packets.")
+    packet_bytes: int = option(1400, Whole(300, 9216, metavar="BYTES"), "Largest UDP payload.", flag=None)
+    heartbeat_s: float = option(1.0, Number(1e-3, 3600, "s"), "Time without a message after which a heartbeat is sent.")
     faults: tuple[Faults, Faults] = field(default_factory=lambda: (Faults(), Faults()))
-    reorder_depth: int = 4
-    seed: int = 1
-    history_messages: int = 1 << 20
-    history_bytes: int = 64 << 20
-    request_rate: float = 20_000.0
-    end_repeats: int = 6
-    end_pause_s: float = 0.02
-    linger_s: float = 0.0
-    allow_remote: bool = False
-    interface: str | None = None
+    reorder_depth: int = option(4, Whole(1, 64), "Packets that may overtake one that is sent later.")
+    seed: int = option(1, Whole(0, 2**64 - 1), "Seed of the random faults.", flag=None)
+    history_messages: int = option(1 << 20, Whole(1, 1 << 28), "Messages that can be requested again.")
+    history_bytes: int = option(64 << 20, Whole(1 << 16, 1 << 34), "Bytes of messages that can be requested again.")
+    request_rate: float = option(20_000.0, Number(0, 1e9), "Most answers per second.")
+    end_repeats: int = option(6, Whole(1, 10), "Session ends that are sent.")
+    end_pause_s: float = option(
+        0.02, Number(0, 10, "s"), "Time between the first two session ends; each further one is twice as long."
+    )
+    linger_s: float = option(
+        0.0, Number(0, 3600, "s", metavar="SECONDS"), "How long to answer requests after the end.", flag=None
+    )
+    allow_remote: bool = option(False, Flag(), "Allow addresses on other machines.", flag=None)
+    interface: str | None = option(
+        None, Text("ADDRESS"), "Address of the interface to send multicast from.", unset="the system chooses", flag=None
+    )
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("rate", 0, 1e9), ("speed", 0, 1e9), ("gather_s", 0, 1), ("heartbeat_s", 1e-3, 3600),
-            ("packet_bytes", _MIN_PACKET, _MAX_PACKET), ("reorder_depth", 1, 64), ("seed", 0, 2**64 - 1),
-            ("history_messages", 1, 1 << 28), ("history_bytes", 1 << 16, 1 << 34), ("request_rate", 0, 1e9),
-            ("end_repeats", 1, 10), ("end_pause_s", 0, 10), ("linger_s", 0, 3600),
-        ):  # fmt: skip
-            if not low <= getattr(self, name) <= high:
-                raise ConfigurationError(name, f"{getattr(self, name)!r} is not from {low:g} to {high:g}")
+        read_options(self).end()
         if not self.session.isascii() or not 0 < len(self.session) <= 10:
             raise ConfigurationError("session", f"{self.session!r} is not of 1 to 10 ASCII characters")
         if not 1 <= len(self.lines) <= 2:

@@ -213,7 +213,8 @@ def checked(kind: type[T], given: Any, where: str, *, but: Collection[str] = ())
             raise ConfigurationError(f"{where}.{key}", f"is not a key here; there are {', '.join(known)}")
     for key, value in given.items():
         _check(get_type_hints(kind)[key], value, f"{where}.{key}" if where else key)
-    if lacking := [each.name for each in msgspec.structs.fields(kind) if each.required and each.name not in given]:
+    struct: Any = kind
+    if lacking := [each.name for each in msgspec.structs.fields(struct) if each.required and each.name not in given]:
         raise ConfigurationError(f"{where}.{lacking[0]}" if where else lacking[0], "is needed")
     return msgspec.convert(dict(given), kind)
 

@@ -10,9 +10,9 @@ import numpy as np
 from strand.binding.lab import ping
 from strand.errors import ConfigurationError
 from strand.machine import choose_cores
-from strand.validate import whole
+from strand.options import Whole, named_fields, option, read_options
 
-__all__ = ["LatencyResult", "measure_latency"]
+__all__ = ["LatencyOptions", "LatencyResult", "measure_latency"]
 
 #: A parked worker has to be asleep when its tick comes.
 PARKED_GAP_NS: Final = 2_000_000
@@ -40,19 +40,29 @@ class LatencyResult:
         return asdict(self)
 
 
-def measure_latency(spinning: int = 100_000, parked: int = 1_000) -> list[LatencyResult]:
+@named_fields
+@dataclass(frozen=True, slots=True)
+class LatencyOptions:
+    """Options of the measurement."""
+
+    spinning: int = option(100_000, Whole(1, 10**8), "Number of ticks to a spinning worker.", flag=None)
+    parked: int = option(1_000, Whole(1, 10**8), "Number of ticks to a parked worker, sent 2 ms apart.", flag=None)
+
+    def __post_init__(self) -> None:
+        read_options(self).end()
+
+
+def measure_latency(options: LatencyOptions) -> list[LatencyResult]:
     """Sends single ticks to a worker that spins, one as soon as the last is handled, and to one that parks, 2 ms apart.
 
-    Raises ConfigurationError for a count below 1, or with fewer than two cores.
+    Raises ConfigurationError with fewer than two cores.
     """
-    for name, value in (("spinning", spinning), ("parked", parked)):
-        whole(name, value, 1, 10**8)
     cores = choose_cores(1)
     worker = cores.workers[0]
     if cores.publisher is None or worker is None:
         raise ConfigurationError("cores", "a publisher and a worker need two cores, but this process may use only one")
     results = []
-    for idle, n, gap_ns in (("spin", spinning, 0), ("park", parked, PARKED_GAP_NS)):
+    for idle, n, gap_ns in (("spin", options.spinning, 0), ("park", options.parked, PARKED_GAP_NS)):
         result = ping(n, idle, gap_ns, cores.publisher, worker)
         p50, p99, p999 = np.percentile(result.latency_ns, (50, 99, 99.9))
         results.append(

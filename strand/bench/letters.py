@@ -20,10 +20,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, EngineError
+from strand.errors import EngineError
+from strand.options import Number, Whole, named_fields, option, read_options
 from strand.policies.policy import LEVELS, Fifo, Levels
 from strand.tasks.scheduler import Scheduler, napoleon
-from strand.validate import is_number, whole
 
 __all__ = ["LetterLevel", "LettersOptions", "LettersOutcome", "run_letters"]
 
@@ -38,32 +38,28 @@ STEP_S: Final = 0.01
 Array = npt.NDArray[Any]
 
 
+@named_fields
 @dataclass(frozen=True, slots=True)
 class LettersOptions:
-    """``seconds``: how long letters come. ``load``: work that comes, as a multiple of the workers' time. ``work_ms``:
-    how long it takes to open a letter. ``hold_ms``: of level low under the preset, in place of its 30 s."""
+    """Options of the letters.
 
-    seconds: float = 10.0
-    load: float = 0.8
-    workers: int = 2
-    work_ms: float = 10.0
-    hold_ms: int = 2_000
-    seed: int = 1
+    Raises:
+        ConfigurationError: If a field cannot work; it names the field.
+    """
+
+    seconds: float = option(10.0, Number(0, 3600, "s", above=True), "How long letters come.", flag=None)
+    load: float = option(
+        0.8, Number(0, 100, above=True), "Work that comes, as a multiple of the workers' time.", flag=None
+    )
+    workers: int = option(2, Whole(1, 1024), "Number of worker threads.", flag=None)
+    work_ms: float = option(10.0, Number(0, 1e6, "ms", above=True), "How long it takes to open a letter.")
+    hold_ms: int = option(
+        2_000, Whole(1, 3_600_000), "Hold of level low under the preset, in ms, in place of its 30 s."
+    )
+    seed: int = option(1, Whole(0, 2**63), "Seed of the arrivals.", flag=None)
 
     def __post_init__(self) -> None:
-        for name, value, low, high in (
-            ("workers", self.workers, 1, 1024),
-            ("hold_ms", self.hold_ms, 1, 3_600_000),
-            ("seed", self.seed, 0, 2**63),
-        ):
-            whole(name, value, low, high)
-        for name, given, maximum in (
-            ("seconds", self.seconds, 3600),
-            ("load", self.load, 100),
-            ("work_ms", self.work_ms, 1e6),
-        ):
-            if not is_number(given) or not 0 < given <= maximum:
-                raise ConfigurationError(name, f"{given!r} is not above 0 and at most {maximum:g}")
+        read_options(self).end()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,24 +19,25 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.bench.route import OF_IDLE, OF_WORK, OF_WORKERS, ROUNDS, USUAL_WORKERS, WORK, WORKERS, give_workers
 from strand.bench.streams import numbered, recorded, squeezed
 from strand.bench.ways import MAX_PUBLISHERS, SETTLE_S, Job, expected_rows
 from strand.binding import lab
-from strand.binding.engine_words import clock_resolution_ns, histogram_floors_ns
+from strand.binding.engine_words import IDLE, clock_resolution_ns, histogram_floors_ns
 from strand.binding.gate import Code
-from strand.binding.lab import MAX_WORKERS
 from strand.binding.native import NativeFunction
 from strand.dispatch.configuration import Limits
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.synthetic.market import route_stream
+from strand.frozen_dict import FrozenDict
 from strand.handlers import spin
 from strand.machine import Cores, choose_cores, pinned
+from strand.options import ByName, Choice, Number, Whole, named_fields, option, read_options
 from strand.policies.aging import Aging
 from strand.policies.fair import Fair
-from strand.policies.policy import LEVELS, Fifo, Levels, Policy, level_of
+from strand.policies.policy import LEVELS, Fifo, Levels, Policy, level_name
 from strand.stats import Latency
-from strand.validate import is_number, whole
 
 __all__ = ["LevelOutcome", "PoliciesOptions", "PolicyOutcome", "run_policies"]
 
@@ -49,53 +50,47 @@ MAX_BYTES: Final = 4 << 30
 Ticks = npt.NDArray[Any]
 
 
+@named_fields
 @dataclass(frozen=True, slots=True)
 class PoliciesOptions:
-    """``policies`` by the name they are shown with. ``load``: arrivals as a multiple of what the workers can do.
+    """Options of the comparison: ``policies`` by the name they are shown with, and ``source``, a recorded file, whose
+    times are squeezed to the rate. Without one, made-up ticks come at random times (a Poisson process).
 
-    ``shares``: of the symbols, by level; what is left is ``low``. ``work``: steps a tick, see ``strand.handlers.spin``.
-    ``bound_ms``: ticks pending in all, as time of all workers; None: no bound. ``source``: a recorded file, whose times
-    are squeezed to the rate; None: made-up ticks that come at random times (a Poisson process).
+    Raises:
+        ConfigurationError: If a field cannot work; it names the field.
     """
 
     policies: Mapping[str, Policy] = field(default_factory=lambda: {"fifo": Fifo(), "levels": Levels()})
-    seconds: float = 5.0
-    load: float = 2.0
-    shares: Mapping[str, float] = field(default_factory=lambda: {"immediate": 0.1})
-    bound_ms: float | None = 100.0
-    workers: int = 1
-    rounds: int = 1
-    symbols: int = 1_000
-    work: int = 5_000
-    batch: int = 64
-    idle: str = "backoff"
-    seed: int = 1
+    seconds: float = option(5.0, Number(0, 3600, "s", above=True), "How long ticks arrive, in seconds.", flag=None)
+    load: float = option(
+        2.0, Number(0, 100, above=True), "Arrival rate, as a multiple of what the workers can handle.", flag=None
+    )
+    shares: Mapping[str, float] = option(
+        FrozenDict({"immediate": 0.1}),
+        ByName(Number(0, 1), level_name, "LEVEL=SHARE"),
+        "Share of the symbols that have LEVEL; the others are low.",
+        flag="--share",
+    )
+    bound_ms: float = option(
+        100.0,
+        Number(0, 1e6, "ms"),
+        "Bound on all pending ticks, as ms of work of all workers. 0 is no bound.",
+        flag=None,
+    )
+    workers: int = option(None, WORKERS, OF_WORKERS, unset=USUAL_WORKERS, flag=None)
+    rounds: int = option(1, ROUNDS, "Number of runs per policy, in turn; the median run is shown.", flag=None)
+    symbols: int = option(1_000, Whole(1, 2**24), "Number of symbols when there is no PATH.", flag=None)
+    work: int = option(5_000, WORK, OF_WORK, flag=None)
+    batch: int = option(64, Whole(1, 65_536), "Number of ticks that the publisher groups at a time.")
+    idle: str = option("backoff", Choice(tuple(IDLE)), OF_IDLE, flag=None)
+    seed: int = option(1, Whole(0, 2**63), "Seed of the arrival times and of the levels.", flag=None)
     source: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if not self.policies:
             raise ConfigurationError("policies", "give at least one")
-        for name, value, low, high in (
-            ("workers", self.workers, 1, MAX_WORKERS),
-            ("rounds", self.rounds, 1, 1000),
-            ("symbols", self.symbols, 1, 2**24),
-            ("work", self.work, 0, 2**31),
-            ("batch", self.batch, 1, 65_536),
-            ("seed", self.seed, 0, 2**63),
-        ):
-            whole(name, value, low, high)
-        bound = 1.0 if self.bound_ms is None else self.bound_ms
-        for name, given, maximum in (
-            ("seconds", self.seconds, 3600),
-            ("load", self.load, 100),
-            ("bound_ms", bound, 1e6),
-        ):
-            if not is_number(given) or not 0 < given <= maximum:
-                raise ConfigurationError(name, f"{given!r} is not above 0 and at most {maximum:g}")
-        for level, share in self.shares.items():
-            level_of("shares", level)
-            if not is_number(share) or not 0 <= share <= 1:
-                raise ConfigurationError("shares", f"{level}: {share!r} is not from 0 to 1")
+        read_options(self).end()
+        give_workers(self)
         if sum(self.shares.values()) > 1 + 1e-9:
             raise ConfigurationError("shares", f"they add up to {sum(self.shares.values()):g}, more than 1")
 
@@ -163,7 +158,7 @@ def run_policies(
         "arrivals": len(arrivals.job.ticks),
         "capacity_ticks_s": round(arrivals.capacity, 1),
         "ticks_s": round(options.load * arrivals.capacity, 1),
-        "bound_ms": options.bound_ms,
+        "bound_ms": options.bound_ms or None,
         "bound_ticks": arrivals.bound,
         "source": None if options.source is None else os.fspath(options.source),
     }
@@ -202,7 +197,7 @@ def _arrivals(options: PoliciesOptions) -> _Arrivals:
         to = at + round(share * symbols)
         levels[order[at:to]] = LEVELS.index(level)
         at = to
-    bound = None if options.bound_ms is None else max(1, round(capacity * options.bound_ms / 1000))
+    bound = None if not options.bound_ms else max(1, round(capacity * options.bound_ms / 1000))
     return _Arrivals(_job(options, ticks, symbols, cores), levels, capacity, bound)
 
 

@@ -2,73 +2,110 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from strand.bench.ways import THROUGHPUT_WAYS, Job, Outcome, WayName, rounds
+from strand.binding.engine_words import IDLE
 from strand.binding.lab import MAX_WORKERS
 from strand.dispatch.routing import StrandsLike, strand_count
 from strand.errors import ConfigurationError
-from strand.feeds.synthetic.calibration import Skew
+from strand.feeds.synthetic.calibration import Skew, check_skew
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import spin
 from strand.machine import choose_cores, describe
-from strand.validate import whole
+from strand.options import Choice, Text, Whole, named_fields, option, read_options
+from strand.validate import is_whole
 
-__all__ = ["RouteOptions", "make_job", "parse_skew", "parse_strands", "route"]
+__all__ = [
+    "OF_IDLE", "OF_WORK", "OF_WORKERS", "ROUNDS", "USUAL_WORKERS", "WORK", "WORKERS", "RouteOptions", "StrandsKind",
+    "give_workers", "make_job", "route",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class RouteOptions:
-    """``work``: steps a tick (see ``strand.handlers.spin``). ``strands``: "auto", "per-symbol", or a number.
+class SkewKind(Text):
+    """The word calibrated, or a Zipf exponent; text of it will do."""
 
-    ``cores``: the publisher's, then the workers'; by default the first ones this process may use.
+    def read(self, field: str, value: Any) -> Skew:
+        try:
+            return check_skew(value if value == "calibrated" else float(value))
+        except (TypeError, ValueError):
+            raise ConfigurationError(field, f"{value!r} is neither 'calibrated' nor an exponent") from None
+
+
+@dataclass(frozen=True, slots=True)
+class StrandsKind(Text):
+    """The words auto and per-symbol, or a number; text of it will do."""
+
+    def read(self, field: str, value: Any) -> StrandsLike:
+        found = int(value) if isinstance(value, str) and value.isdecimal() else value
+        if found not in ("auto", "per-symbol") and (not is_whole(found) or found < 1):
+            raise ConfigurationError(field, f"{value!r} is not 'auto', 'per-symbol' or a number above 0")
+        return found  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class CoresKind(Text):
+    """Numbers of cores; text with commas will do."""
+
+    def read(self, field: str, value: Any) -> tuple[int, ...]:
+        parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else [*map(str, value)]
+        if not all(part.isdecimal() for part in parts):
+            raise ConfigurationError(field, f"{value!r} is not a list of core numbers such as 0,1,2,3")
+        return tuple(map(int, parts))
+
+
+#: Options that several benchmarks have.
+WORK: Final = Whole(0, 2**31)
+ROUNDS: Final = Whole(1, 1000)
+WORKERS: Final = Whole(1, MAX_WORKERS)
+OF_WORKERS: Final = "Number of worker threads. One more thread publishes."
+OF_WORK: Final = "Steps of the handler per tick."
+OF_IDLE: Final = "What a worker does when it has no work."
+USUAL_WORKERS: Final = "one per core except the publisher's, up to 3"
+
+
+def give_workers(options: Any) -> None:
+    """Sets the number of workers of options where none was given."""
+    if options.workers is None:
+        object.__setattr__(options, "workers", max(1, min(3, len(os.sched_getaffinity(0)) - 1)))
+
+
+@named_fields
+@dataclass(frozen=True, slots=True)
+class RouteOptions:
+    """Options of the comparison of routings.
+
+    Raises:
+        ConfigurationError: If a field cannot work; it names the field.
     """
 
-    ticks: int = 10_000_000
-    symbols: int = 8_172
-    skew: Skew = "calibrated"
-    work: int = 100
-    workers: int = 3
-    batch: int = 8192
-    strands: StrandsLike = "auto"
-    rounds: int = 5
-    idle: str = "spin"
-    cores: tuple[int, ...] | None = None
+    ticks: int = option(10_000_000, Whole(1, 2**31), "Number of ticks in the stream.", flag=None)
+    symbols: int = option(8_172, Whole(1, 2**24), "Number of symbols in the stream.", flag=None)
+    skew: Skew = option("calibrated", SkewKind(), "'calibrated', or a Zipf exponent.", flag=None)
+    work: int = option(100, WORK, OF_WORK, flag=None)
+    workers: int = option(None, WORKERS, OF_WORKERS, unset=USUAL_WORKERS, flag=None)
+    batch: int = option(8192, Whole(1, 65_536), "Number of ticks that the publisher groups at a time.", flag=None)
+    strands: StrandsLike = option("auto", StrandsKind(), "Number of strands, 'auto' or 'per-symbol'.", flag=None)
+    rounds: int = option(5, ROUNDS, "Number of runs per routing; medians are shown.", flag=None)
+    idle: str = option("spin", Choice(tuple(IDLE)), OF_IDLE, flag=None)
+    cores: tuple[int, ...] | None = option(
+        None,
+        CoresKind(),
+        "Core of the publisher, then those of the workers, such as 0,1,2,3.",
+        unset="the first ones",
+        flag=None,
+    )
 
     def __post_init__(self) -> None:
-        for name, value, low, high in (
-            ("ticks", self.ticks, 1, 2**31),
-            ("symbols", self.symbols, 1, 2**24),
-            ("work", self.work, 0, 2**31),
-            ("workers", self.workers, 1, MAX_WORKERS),
-            ("batch", self.batch, 1, 65_536),
-            ("rounds", self.rounds, 1, 1000),
-        ):
-            whole(name, value, low, high)
-
-
-def parse_skew(text: str) -> Skew:
-    """The word calibrated, or a Zipf exponent. Raises ConfigurationError."""
-    if text == "calibrated":
-        return "calibrated"
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigurationError("skew", f"{text!r} is neither 'calibrated' nor an exponent") from None
-
-
-def parse_strands(text: str) -> StrandsLike:
-    """The words auto and per-symbol, or a number. Raises ConfigurationError."""
-    if text in ("auto", "per-symbol"):
-        return "auto" if text == "auto" else "per-symbol"
-    if not text.isdecimal() or not int(text):
-        raise ConfigurationError("strands", f"{text!r} is not 'auto', 'per-symbol' or a number above 0")
-    return int(text)
+        read_options(self).end()
+        give_workers(self)
 
 
 def make_job(options: RouteOptions) -> Job:

@@ -18,15 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.bench import streams
+from strand.bench.route import OF_WORK, OF_WORKERS, ROUNDS, USUAL_WORKERS, WORK, WORKERS, StrandsKind, give_workers
 from strand.bench.ways import Job, Outcome, WayName, rounds
-from strand.binding.lab import MAX_WORKERS, Neighbour
+from strand.binding.lab import Neighbour
 from strand.dispatch.routing import StrandsLike
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import NativeHandler, spin
 from strand.machine import Cores, choose_cores
+from strand.options import Text, Whole, named_fields, option, read_options
 from strand.stats import Latency
-from strand.validate import one_of, whole
+from strand.validate import one_of
 
 __all__ = ["SCENARIOS", "Percentiles", "Scenario", "ScenarioOptions", "ScenarioResult", "run_scenarios"]
 
@@ -89,25 +91,25 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
 )
 
 
+@named_fields
 @dataclass(frozen=True, slots=True)
 class ScenarioOptions:
-    """``work``: steps a tick (see ``strand.handlers.spin``); ``only``: names of SCENARIOS, all when empty."""
+    """Options of the scenarios.
 
-    ticks: int = 2_000_000
-    workers: int = 3
-    rounds: int = 5
-    work: int = 100
-    strands: StrandsLike = "auto"
-    only: tuple[str, ...] = ()
+    Raises:
+        ConfigurationError: If a field cannot work; it names the field.
+    """
+
+    ticks: int = option(2_000_000, Whole(1000, 2**31), "Number of ticks per run.", flag=None)
+    workers: int = option(None, WORKERS, OF_WORKERS, unset=USUAL_WORKERS, flag=None)
+    rounds: int = option(5, ROUNDS, "Number of runs per routing.", flag=None)
+    work: int = option(100, WORK, OF_WORK, flag=None)
+    strands: StrandsLike = option("auto", StrandsKind(), "Number of strands, 'auto' or 'per-symbol'.", flag=None)
+    only: tuple[str, ...] = option((), Text(), "Names of the scenarios to run, all by default.", flag=None)
 
     def __post_init__(self) -> None:
-        for name, value, low, high in (
-            ("ticks", self.ticks, 1000, 2**31),
-            ("workers", self.workers, 1, MAX_WORKERS),
-            ("rounds", self.rounds, 1, 1000),
-            ("work", self.work, 0, 2**31),
-        ):
-            whole(name, value, low, high)
+        read_options(self).end()
+        give_workers(self)
         for name in self.only:
             one_of("only", name, [s.name for s in SCENARIOS])
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import wraps
@@ -16,9 +15,16 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from strand.command.parameters import SectionedCommand
-from strand.command.run_options import given_options, of_other_policies, policy_keywords, policy_named, policy_options
+from strand.bench.latency import LatencyOptions, measure_latency
+from strand.bench.letters import LettersOptions, run_letters
+from strand.bench.policies import PoliciesOptions, run_policies
+from strand.bench.route import RouteOptions
+from strand.bench.route import route as run_route
+from strand.bench.scenarios import ScenarioOptions, run_scenarios
+from strand.command.parameters import SectionedCommand, declared
+from strand.command.run_options import of_other_policies, policy_keywords, policy_named, policy_options, values_of
 from strand.errors import ConfigurationError, MissingExtraError, StrandError
+from strand.options import options_in
 from strand.policies.every_policy import POLICIES
 
 __all__ = ["bench"]
@@ -70,18 +76,23 @@ def _print_json(result: Any) -> None:
     click.echo(json.dumps(result))
 
 
-def _default_workers() -> int:
-    """Number of workers that have a core each beside the publisher's, up to three."""
-    return max(1, min(3, len(os.sched_getaffinity(0)) - 1))
+def _of(kind: type[Any], **more: Mapping[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds the options that a class declares, as one argument ``sizes``: those that were given, by name. ``more``: of
+    an option, other arguments for ``click.option``."""
+    options = [option for option in options_in(kind).values() if option.flag]
 
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_sizes(**given: Any) -> None:
+            values = {option.name: given.pop(option.name) for option in options}
+            command(sizes=values_of(options, values), **given)
 
-_workers = click.option(
-    "--workers",
-    type=int,
-    default=_default_workers,
-    show_default="one per core except the publisher's, up to 3",
-    help="Number of worker threads. One more thread publishes.",
-)
+        found: Callable[..., None] = with_sizes
+        for option in reversed(options):
+            found = declared(option, **more.get(option.name, {}))(found)
+        return found
+
+    return decorate
 
 
 def _of_policies(command: Callable[..., None]) -> Callable[..., None]:
@@ -102,68 +113,36 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option("--ticks", default=10_000_000, help="Number of ticks in the stream.")
-@click.option("--symbols", default=8_172, help="Number of symbols in the stream.")
-@click.option("--skew", default="calibrated", help="'calibrated', or a Zipf exponent.")
-@click.option("--work", default=100, help="Steps of the handler per tick.")
-@_workers
-@click.option("--batch", default=8192, help="Number of ticks that the publisher groups at a time.")
-@click.option("--strands", default="auto", help="Number of strands, 'auto' or 'per-symbol'.")
-@click.option("--rounds", default=5, help="Number of runs per routing; medians are shown.")
-@click.option(
-    "--idle",
-    type=click.Choice(["spin", "backoff", "park"]),
-    default="spin",
-    help="What a worker does when it has no work.",
-)
-@click.option("--cores", default=None, help="Core of the publisher, then those of the workers, such as 0,1,2,3.")
+@_of(RouteOptions)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_refusing
-def route(as_json: bool, skew: str, strands: str, cores: str | None, **sizes: Any) -> None:
+def route(as_json: bool, sizes: dict[str, Any]) -> None:
     """Compare the throughput of each kind of routing."""
     from strand.bench.report import print_route
-    from strand.bench.route import RouteOptions, parse_skew, parse_strands
-    from strand.bench.route import route as measure
 
-    options = RouteOptions(skew=parse_skew(skew), strands=parse_strands(strands), cores=_core_list(cores), **sizes)
+    options = RouteOptions(**sizes)
     with _progress(as_json) as update:
-        result = measure(options, lambda done, total: update("routing", done, total))
+        result = run_route(options, lambda done, total: update("routing", done, total))
     if as_json:
         _print_json(result)
     else:
         print_route(Console(), result)
 
 
-def _core_list(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise ConfigurationError("cores", f"{text!r} is not a list of core numbers such as 0,1,2,3")
-    return tuple(int(part) for part in parts)
-
-
 @bench.command()
-@click.option("--ticks", default=2_000_000, help="Number of ticks per run.")
-@_workers
-@click.option("--rounds", default=5, help="Number of runs per routing.")
-@click.option("--work", default=100, help="Steps of the handler per tick.")
-@click.option("--strands", default="auto", help="Number of strands, 'auto' or 'per-symbol'.")
-@click.option("--only", multiple=True, help="Run only this scenario. Repeatable.")
+@_of(ScenarioOptions, only={"multiple": True, "help": "Run only this scenario. Repeatable."})
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the result to a PNG, SVG or PDF file."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_refusing
-def scenarios(as_json: bool, plot: Path | None, strands: str, **sizes: Any) -> None:
+def scenarios(as_json: bool, plot: Path | None, sizes: dict[str, Any]) -> None:
     """Run scenarios and name the fastest routing of each."""
     from strand.bench.plot import check_plot_path, plot_scenarios
     from strand.bench.report import print_scenarios
-    from strand.bench.route import parse_strands
-    from strand.bench.scenarios import ScenarioOptions, run_scenarios
     from strand.machine import describe
 
-    options = ScenarioOptions(strands=parse_strands(strands), **sizes)
+    options = ScenarioOptions(**sizes)
     if plot is not None:
         check_plot_path(plot)
     machine = describe()
@@ -179,18 +158,16 @@ def scenarios(as_json: bool, plot: Path | None, strands: str, **sizes: Any) -> N
 
 
 @bench.command()
-@click.option("--spinning", default=100_000, help="Number of ticks to a spinning worker.")
-@click.option("--parked", default=1_000, help="Number of ticks to a parked worker, sent 2 ms apart.")
+@_of(LatencyOptions)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_refusing
-def latency(as_json: bool, spinning: int, parked: int) -> None:
+def latency(as_json: bool, sizes: dict[str, Any]) -> None:
     """Measure the time from the publisher to a handler on another core."""
-    from strand.bench.latency import measure_latency
     from strand.bench.report import print_latency
     from strand.machine import describe
 
     machine = describe()
-    results = measure_latency(spinning, parked)
+    results = measure_latency(LatencyOptions(**sizes))
     if as_json:
         _print_json({"latency": [r.as_dict() for r in results], "machine": machine})
     else:
@@ -198,7 +175,7 @@ def latency(as_json: bool, spinning: int, parked: int) -> None:
 
 
 #: Options of ``--scenario letters``.
-_OF_LETTERS: Final = ("seconds", "load", "workers", "seed")
+_OF_LETTERS: Final = {option.name: option for option in options_in(LettersOptions).values() if option.flag}
 
 
 def _or_letters(command: Callable[..., None]) -> Callable[..., None]:
@@ -229,7 +206,7 @@ def _or_letters(command: Callable[..., None]) -> Callable[..., None]:
     default="ticks",
     show_default=True,
     help="What to run. letters: tasks that mostly resolve themselves, under fifo and under the preset napoleon. It "
-    "takes only --seconds (10), --load (0.8), --workers (2) and --seed.",
+    f"takes only {', '.join(f'{option.flag} ({option.default:g})' for option in _OF_LETTERS.values())}.",
 )
 @click.option(
     "--policy",
@@ -240,39 +217,7 @@ def _or_letters(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="Policy to compare. Repeatable.",
 )
-@click.option(
-    "--share",
-    "shares",
-    metavar="LEVEL=SHARE",
-    multiple=True,
-    default=("immediate=0.1",),
-    show_default=True,
-    help="Share of the symbols that have LEVEL; the others are low. Repeatable.",
-)
-@click.option(
-    "--load", default=2.0, show_default=True, help="Arrival rate, as a multiple of what the workers can handle."
-)
-@click.option("--seconds", default=5.0, show_default=True, help="How long ticks arrive, in seconds.")
-@click.option(
-    "--bound-ms",
-    default=100.0,
-    show_default=True,
-    help="Bound on all pending ticks, as ms of work of all workers. 0 is no bound.",
-)
-@click.option("--symbols", default=1_000, show_default=True, help="Number of symbols when there is no PATH.")
-@click.option("--work", default=5_000, show_default=True, help="Steps of the handler per tick.")
-@_workers
-@click.option(
-    "--rounds", default=1, show_default=True, help="Number of runs per policy, in turn; the median run is shown."
-)
-@click.option(
-    "--idle",
-    type=click.Choice(["spin", "backoff", "park"]),
-    default="backoff",
-    show_default=True,
-    help="What a worker does when it has no work.",
-)
-@click.option("--seed", default=1, show_default=True, help="Seed of the arrival times and of the levels.")
+@_of(PoliciesOptions)
 @_of_policies
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the result to a PNG, SVG or PDF file."
@@ -281,8 +226,8 @@ def _or_letters(command: Callable[..., None]) -> Callable[..., None]:
 @_refusing
 @_or_letters
 def policies(
-    as_json: bool, plot: Path | None, path: str | None, names: tuple[str, ...], shares: tuple[str, ...],
-    bound_ms: float, given: dict[str, Any], **sizes: Any,
+    as_json: bool, plot: Path | None, path: str | None, names: tuple[str, ...], given: dict[str, Any],
+    sizes: dict[str, Any],
 ) -> None:  # fmt: skip
     """Compare policies by waits and drops per level, at a set rate of ticks, whether or not the workers keep up.
 
@@ -290,18 +235,11 @@ def policies(
     of the policy fair are the levels.
     """
     from strand.bench.plot import check_plot_path, plot_policies
-    from strand.bench.policies import PoliciesOptions, run_policies
     from strand.bench.report import print_policies
     from strand.machine import describe
 
     of_other_policies(names, given)
-    options = PoliciesOptions(
-        policies={name: policy_named(name, given) for name in names},
-        shares={level: _share(level, text) for level, text in given_options("--share", shares).items()},
-        bound_ms=bound_ms or None,
-        source=path,
-        **sizes,
-    )
+    options = PoliciesOptions(policies={name: policy_named(name, given) for name in names}, source=path, **sizes)
     if plot is not None:
         check_plot_path(plot)
     machine = describe()
@@ -317,7 +255,6 @@ def policies(
 
 def _letters(context: click.Context, as_json: bool) -> None:
     """Runs the scenario with the options of the command line; the defaults are those of the scenario."""
-    from strand.bench.letters import LettersOptions, run_letters
     from strand.bench.report import print_letters
     from strand.machine import describe
 
@@ -329,7 +266,8 @@ def _letters(context: click.Context, as_json: bool) -> None:
     for option in given:
         if option.name not in ("scenario", "as_json", *_OF_LETTERS):
             raise click.UsageError(f"{option.opts[0]}: the scenario letters does not have this option")
-    options = LettersOptions(**{n: context.params[n] for n in _OF_LETTERS if n in {option.name for option in given}})
+    own = {option.name: context.params[option.name] for option in given if option.name is not None}
+    options = LettersOptions(**values_of(_OF_LETTERS.values(), own))
     machine = describe()
     with _progress(as_json) as update:
         about, outcomes = run_letters(options, update)
@@ -337,10 +275,3 @@ def _letters(context: click.Context, as_json: bool) -> None:
         _print_json(about | {"policies": [asdict(outcome) for outcome in outcomes], "machine": machine})
     else:
         print_letters(Console(), about, outcomes, machine)
-
-
-def _share(level: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigurationError("share", f"{level}: {text!r} is not a number") from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from strand.options import ByName, Choice, Number, Option, Whole
+from strand.options import ByName, Choice, Flag, Option, Whole
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -69,17 +69,20 @@ class StrandCount(click.ParamType[str | int]):
         return int(value)
 
 
-def declared(option: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The command's option of a declaration: its value, or None; of one by name, texts like ``low=5ms``."""
+def declared(option: Option, **more: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The command's option of a declaration: its value, or None; of one by name, texts like ``low=5ms``.
+
+    ``more``: other arguments for ``click.option``.
+    """
     kind = option.kind
-    more: dict[str, Any] = {}
+    made: dict[str, Any] = {"metavar": kind.metavar, "multiple": isinstance(kind, ByName)}
     if isinstance(kind, Choice):
-        more = {"type": click.Choice(kind.words)}
-    elif isinstance(kind, Whole | Number) and getattr(kind, "word", None) is None:
-        more = {"type": int if isinstance(kind, Whole) else float, "metavar": kind.metavar}
-    else:
-        more = {"metavar": kind.metavar, "multiple": isinstance(kind, ByName)}
-    return click.option(option.flag, option.name, help=option.help, **more)
+        made = {"type": click.Choice(kind.words)}
+    elif isinstance(kind, Flag):
+        made = {"is_flag": True, "default": None}
+    elif kind.bounds:
+        made = {"type": int if isinstance(kind, Whole) else float, "metavar": kind.metavar}
+    return click.option(option.flag, option.name, **{"help": option.help} | made | more)
 
 
 def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:

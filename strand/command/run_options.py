@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import click
@@ -13,7 +13,7 @@ from strand.config.checking import TABLES
 from strand.dispatch.configuration import Limits, Pool
 from strand.dispatch.options import grouped
 from strand.handlers.loading import load_handler
-from strand.options import ByName, Whole, options_in
+from strand.options import ByName, Option, Whole, options_in
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Policy
 from strand.report.quantities import printable
@@ -33,6 +33,7 @@ __all__ = [
     "policy_named",
     "policy_options",
     "running",
+    "values_of",
 ]
 
 #: Forms of a handler's name.
@@ -166,19 +167,24 @@ def policy_named(name: str, given: Mapping[str, Any]) -> Policy:
     return POLICIES[name](**policy_arguments(name, given))
 
 
-def policy_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options given for a policy, as its class takes them; those of other policies are left out. Raises UsageError."""
+def values_of(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command line gives of these options, as their class takes it. Raises UsageError."""
     found = {}
-    for keyword, (owner, option) in _DECLARED.items():
-        value = given.get(keyword)
-        if owner != name or value in ((), None):
+    for option in options:
+        value = given.get(option.name)
+        if value in ((), None):
             continue
         if isinstance(option.kind, ByName):
             texts = given_options(option.flag, value)
-            found[keyword] = {key: option.kind.each.parse(text) for key, text in texts.items()}
+            found[option.name] = {key: option.kind.each.parse(text) for key, text in texts.items()}
         else:
-            found[keyword] = option.kind.parse(value) if isinstance(value, str) else value
+            found[option.name] = option.kind.parse(value) if isinstance(value, str) else value
     return found
+
+
+def policy_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options given for a policy, as its class takes them; those of other policies are left out. Raises UsageError."""
+    return values_of([option for owner, option in _DECLARED.values() if owner == name], given)
 
 
 def check_pair(given: Mapping[str, Any], keyword: str, other: str, *, is_there: bool) -> None:

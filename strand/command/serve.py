@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,10 +13,12 @@ from rich.markup import escape
 
 from strand.brief import several
 from strand.command.ending import ended_by
-from strand.command.parameters import SectionedCommand, progress, show
+from strand.command.parameters import SectionedCommand, declared, progress, show
+from strand.command.run_options import values_of
 from strand.errors import ConfigurationError
 from strand.feeds.live.serving import Faults, ServeOptions
 from strand.feeds.live.serving import serve as run_serve
+from strand.options import options_in
 from strand.report.tables import numbers_table
 
 __all__ = ["serve"]
@@ -25,90 +29,36 @@ _SECTIONS: Final = {
     "Faults": ("--loss", "--reorder", "--duplicate", "--seed"),
     "Session": ("--session", "--packet-bytes", "--linger-s"),
 }
+#: Options that each line has its own of.
+_BY_LINE: Final = ("line", "loss", "reorder", "duplicate")
+
+
+def _sending(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of ``ServeOptions`` and ``Faults``. Those of a line may be given twice."""
+    for option in reversed([*options_in(ServeOptions).values(), *options_in(Faults).values()]):
+        if option.name in _BY_LINE:
+            twice = replace(option, text=f"{option.text} Give it twice for A and B.", default=None)
+            command = declared(twice, multiple=True, required=option.name == "line")(command)
+        elif option.flag:
+            command = declared(option)(command)
+    return command
 
 
 @click.command("serve", cls=SectionedCommand, sections=_SECTIONS)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--line",
-    multiple=True,
-    required=True,
-    metavar="HOST:PORT",
-    help="Address to send a line to. Give it twice for A and B.",
-)
-@click.option(
-    "--speed",
-    type=click.FloatRange(0),
-    default=1.0,
-    metavar="FACTOR",
-    help="1 sends as recorded, 10 is ten times as fast, 0 is as fast as possible.",
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(0, min_open=True),
-    metavar="N",
-    help="Send N messages per second, instead of --speed.",
-)
-@click.option("--rerequest", metavar="HOST:PORT", help="Answer requests for retransmission at this address.")
-@click.option(
-    "--loss",
-    type=click.FloatRange(0, 1),
-    multiple=True,
-    metavar="SHARE",
-    help="Share of packets to lose on each line. Give it twice for A and B.",
-)
-@click.option(
-    "--reorder",
-    type=click.FloatRange(0, 1),
-    multiple=True,
-    metavar="SHARE",
-    help="Share of packets to send after later ones. Give it twice for A and B.",
-)
-@click.option(
-    "--duplicate",
-    type=click.FloatRange(0, 1),
-    multiple=True,
-    metavar="SHARE",
-    help="Share of packets to send twice. Give it twice for A and B.",
-)
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, metavar="N", help="Seed of the random faults.")
-@click.option("--session", default="STRAND0001", metavar="NAME", help="Name of the session, 1 to 10 characters.")
-@click.option(
-    "--packet-bytes", type=click.IntRange(300, 9216), default=1400, metavar="BYTES", help="Largest UDP payload."
-)
-@click.option(
-    "--linger-s",
-    type=click.FloatRange(0, 3600),
-    default=0.0,
-    metavar="SECONDS",
-    help="How long to answer requests after the end.",
-)
-@click.option("--interface", metavar="ADDRESS", help="Address of the interface to send multicast from.")
-@click.option("--allow-remote", is_flag=True, help="Allow addresses on other machines.")
+@_sending
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def serve(
-    file: Path, line: tuple[str, ...], speed: float, rate: float | None, rerequest: str | None,
-    loss: tuple[float, ...], reorder: tuple[float, ...], duplicate: tuple[float, ...], seed: int, session: str,
-    packet_bytes: int, linger_s: float, interface: str | None, allow_remote: bool, as_json: bool,
+    file: Path, loss: tuple[float, ...], reorder: tuple[float, ...], duplicate: tuple[float, ...], as_json: bool,
+    **given: Any,
 ) -> None:  # fmt: skip
     """Send an ITCH 5.0 FILE, compressed or not, over MoldUDP64 on one line or two, with losses and disorder on demand.
 
     The session ends with the file. An interrupt ends it early; the report is printed in both cases.
     """
     shares = [_by_line(name, given) for name, given in (("loss", loss), ("reorder", reorder), ("duplicate", duplicate))]
-    options = ServeOptions(
-        line,
-        rerequest=rerequest,
-        session=session,
-        rate=rate or 0.0,
-        speed=speed,
-        packet_bytes=packet_bytes,
-        faults=(Faults(*(share[0] for share in shares)), Faults(*(share[1] for share in shares))),
-        seed=seed,
-        linger_s=linger_s,
-        allow_remote=allow_remote,
-        interface=interface,
-    )
+    faults = Faults(*(share[0] for share in shares)), Faults(*(share[1] for share in shares))
+    options = ServeOptions(faults=faults, **values_of(options_in(ServeOptions).values(), given))
     # No event: a second interrupt may come while the first one holds its lock.
     interrupts: list[None] = []
     with progress("serving", None, as_json) as advance, ended_by(lambda: interrupts.append(None)):

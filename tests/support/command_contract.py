@@ -50,8 +50,9 @@ def options_of(path: Sequence[str]) -> dict[str, dict[str, Any]]:
     """A command's options by their longest name: all names, the kind of value, default, range and units."""
     found: dict[str, dict[str, Any]] = {}
     for names, metavar, text in _entries(run_here(*path, "--help").stdout):
-        default, bound = re.search(r"\[default: ([^\];]*)", text), re.search(r"[\[ ]([\d<=]*x[<>][^\];]*)", text)
+        default, bound = re.search(r"\[default: ([^\];]*)", text), re.search(r"[\[ ]([\d.<=]*x[<>][^\];]*)", text)
         words = set(re.findall(r"(?<!['\w])[A-Za-z]+(?!\w)", re.sub(r"\[[^\]]*\]", "", text)))
+        words |= set(bound[1].split()) if bound else set()
         entry: dict[str, Any] = {"names": " ".join(names)}
         entry |= {"value": metavar} if metavar else {}
         entry |= {"default": default[1] if re.fullmatch(r"\S+", default[1]) else "in words"} if default else {}

@@ -52,7 +52,7 @@ def test_what_arrives_is_handled_or_dropped_under_every_policy(capacity: float) 
 
 def test_a_wait_counts_from_when_the_tick_was_due(capacity: float) -> None:
     """With a tenth of the capacity that is believed, the last ticks come late by most of the run."""
-    options = PoliciesOptions(**SMALL | {"work": 200_000}, load=0.5, policies={"fifo": Fifo()}, bound_ms=None)
+    options = PoliciesOptions(**SMALL | {"work": 200_000}, load=0.5, policies={"fifo": Fifo()}, bound_ms=0)
     _, [outcome] = run_policies(options)
     took_ns = sum(level.handled for level in outcome.levels.values()) / outcome.mticks_s * 1e3
     assert took_ns > 2 * 0.05e9
@@ -137,12 +137,12 @@ def test_of_several_rounds_the_one_in_the_middle_is_shown() -> None:
     ("given", "what"),
     [
         ({"policies": {}}, "policies: give at least one"),
-        ({"load": 0}, "load: 0 is not above 0"),
+        ({"load": 0}, "load: 0 is not a number above 0"),
         ({"load": float("nan")}, "load: nan"),
         ({"seconds": -1}, "seconds: -1"),
-        ({"bound_ms": 0}, "bound_ms: 0"),
-        ({"shares": {"hgih": 0.1}}, "shares: 'hgih' is not a level: did you mean 'high'"),
-        ({"shares": {"high": 1.5}}, "shares: high: 1.5 is not from 0 to 1"),
+        ({"bound_ms": -1}, "bound_ms: -1"),
+        ({"shares": {"hgih": 0.1}}, "shares.hgih: 'hgih' is not a level: did you mean 'high'"),
+        ({"shares": {"high": 1.5}}, "shares.high: 1.5 is not a number from 0 to 1"),
         ({"shares": {"high": 0.6, "low": 0.6}}, "shares: they add up to 1.2"),
         ({"rounds": 0}, "rounds"),
         ({"batch": 65_537}, "batch"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bench_command import SMALL, invoke, printed
 
-from strand.bench.route import RouteOptions, make_job, parse_strands
+from strand.bench.route import RouteOptions, make_job
 from strand.bench.ways import run
 from strand.errors import ConfigurationError
 
@@ -43,7 +43,7 @@ def test_route_says_how_many_strands_there_were(strands: str, count: int) -> Non
 
 def test_no_strands_at_all_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="strands: '0' is not 'auto', 'per-symbol' or a number above 0"):
-        parse_strands("0")
+        RouteOptions(strands="0")  # type: ignore[arg-type]
 
 
 def test_route_for_people_names_every_way() -> None:

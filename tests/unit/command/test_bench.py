@@ -102,9 +102,9 @@ def test_letters_take_no_options_of_ticks(given: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--share", "urgent=0.1"), "shares: 'urgent' is not a level"),
-        (("--share", "high=much"), "share: high: 'much' is not a number"),
-        (("--load", "0"), "load: 0.0 is not above 0"),
+        (("--share", "urgent=0.1"), "shares.urgent: 'urgent' is not a level"),
+        (("--share", "high=much"), "shares.high: 'much' is not a number from 0 to 1"),
+        (("--load", "0"), "load: 0.0 is not a number above 0"),
         (("--policy", "fifo", "--timeout", "low=1s"), "--timeout: give --policy levels too"),
         (("--policy", "fair", "--burst-ms", "5"), "--burst-ms: give --cpu-share too"),
         (("no-such-file",), "no-such-file"),

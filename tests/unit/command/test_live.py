@@ -43,7 +43,7 @@ def test_the_trial_fails_where_something_does_not_hold(trial: Trial) -> None:
         (("serve", "x.itch50", "--lingers", "3"), "Did you mean one of"),
         (("serve", "nothing.itch50", "--line", "127.0.0.1:1"), "nothing.itch50"),
         (("serve", str(sample_path()), "--line", "192.0.2.1:1"), "allow_remote"),
-        (("serve", str(sample_path()), "--line", ":1", "--loss", "2"), "2.0 is not in the range"),
+        (("serve", str(sample_path()), "--line", ":1", "--loss", "2"), "loss: 2.0 is not a number from 0 to 1"),
         (("serve", str(sample_path()), *("--line", ":1"), *("--loss", ".1") * 3), "loss: given 3 times"),
     ],
 )

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 import shutil
-from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import bar_reference
-import measure_reference as reference
 import numpy as np
 import pytest
 from book_reference import PlainBook
 from click.testing import CliRunner
-from depth_reference import PlainDepth
 from itch_reference import directory, frame, message
 from merge_support import ArrayFeed
 from plain_run import plain_run
 
 import strand
-from strand import UNDEF_PRICE, Sessions, bars, book, depth, imbalance, spread, trade_stats, volatility, vwap
+from strand import UNDEF_PRICE, Sessions, bars, book, imbalance, spread, trade_stats, volatility, vwap
 from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds.merge.feeds import merge_feeds
@@ -78,121 +73,6 @@ def two_days() -> tuple[Any, Any, Any]:
 
 
 # ---- each handler, against plain Python that computes each day by itself
-
-
-def test_spreads_of_two_days_are_those_of_each_day() -> None:
-    first, second, both = two_days()
-    row = plain_run(spread(), both, 1).rows[0]
-    weights = []
-    pairs = []
-    unmatched = 0
-    for day in (first, second):
-        changes = reference.quotes_of(day)
-        weights += [(top, ns) for top, ns in reference.spans(changes, int(day["ts_recv"].max()), None) if top.sound]
-        top = reference.Top()
-        seen = zeros(1)[:0]
-        for tick in day:
-            if tick["kind"] == KIND_QUOTE:
-                seen = np.append(seen, tick)
-                top = reference.quotes_of(seen)[-1][1] if len(seen) else top
-                seen = _as_quote(top)
-            elif top.sound:
-                pairs.append((int(tick["price"]), int(tick["size"]), top))
-            else:
-                unmatched += 1
-    total = sum(ns for _, ns in weights)
-    assert row["quoted_ns"] == total
-    assert row["quoted"] == pytest.approx(sum((top.ask - top.bid) * ns for top, ns in weights) / total * 1e-9)
-    assert (row["trades"], row["unmatched"]) == (len(pairs), unmatched)
-    assert row["effective"] == pytest.approx(reference.effective(pairs)[0], rel=1e-12)
-
-
-def _as_quote(top: reference.Top) -> Any:
-    tick = zeros(1)
-    tick["kind"], tick["side"] = KIND_QUOTE, b"N"
-    tick["price"], tick["size"] = UNDEF_PRICE if top.bid is None else top.bid, top.bid_size
-    tick["order_id"], tick["ref_id"] = UNDEF_PRICE if top.ask is None else top.ask, top.ask_size
-    return tick
-
-
-def test_no_flow_of_orders_and_no_time_lies_between_two_days() -> None:
-    first, second, both = two_days()
-    row = plain_run(imbalance(), both, 1).rows[0]
-    flow = ns = changes = 0
-    mean = 0.0
-    for day in (first, second):
-        tops = reference.quotes_of(day)
-        end = int(day["ts_recv"][day["kind"] == KIND_QUOTE].max())
-        flow += sum(reference.order_flow(was, now) for (_, was), (_, now) in pairwise(tops))
-        changes += len(tops) - 1
-        for top, lasted in reference.spans(tops, end, None):
-            queue = reference.queue(top)
-            if queue is not None:
-                ns += lasted
-                mean += float(queue) * lasted
-    assert (row["ofi"], row["events"], row["queue_ns"]) == (flow, changes, ns)
-    assert row["queue_mean"] == pytest.approx(mean / ns, rel=1e-10)
-
-
-@pytest.mark.parametrize("every", [1, 4])
-def test_no_return_spans_two_days(every: int) -> None:
-    first, second, both = two_days()
-    row = plain_run(volatility(ticks=every), both, 1).rows[0]
-    each = [reference.variation([int(t["price"]) for t in day if t["kind"] == KIND_TRADE][::every])
-            for day in (first, second)]  # fmt: skip
-    assert row["returns"] == sum(of["returns"] for of in each)
-    for name in ("rv", "bv", "sum"):
-        assert row[name] == pytest.approx(sum(of[name] for of in each), rel=1e-9, abs=1e-15)
-
-
-def test_a_grid_of_samples_begins_anew_with_the_day() -> None:
-    ticks = trades_at([5, 15, 18, DAY + 5, DAY + 15], [100, 110, 130, 50, 55])
-    clear = clear_at(DAY + 1)
-    later = ticks[:1].copy()
-    later["instrument_id"], later["ts_recv"] = 1, DAY + 100
-    row = plain_run(volatility("10ns"), np.concatenate([ticks[:3], clear, ticks[3:], later]), 2).rows[0]
-    assert row["rv"] == pytest.approx(math.log(130 / 100) ** 2 + math.log(55 / 50) ** 2)
-    assert row["returns"] == 2
-
-
-def test_the_tick_rule_begins_anew_with_the_day() -> None:
-    first, second, both = two_days()
-    row = plain_run(trade_stats(sign="tick"), both, 1).rows[0]
-    signed = volume = notional = 0
-    for day in (first, second):
-        last, direction = None, 0
-        for tick in day[day["kind"] == KIND_TRADE]:
-            price, size = int(tick["price"]), int(tick["size"])
-            if last is not None and price != last:
-                direction = 1 if price > last else -1
-            last = price
-            signed += direction * size
-            volume += size
-            notional += price * size
-    assert (row["signed_volume"], row["volume"]) == (signed, volume)
-    assert row["notional"] == notional / 1e9
-    totals = plain_run(vwap(), both, 1).rows[0]
-    assert totals["volume"] == volume
-    assert totals["vwap"] == pytest.approx(notional / volume / 1e9, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("handler", "full"),
-    [
-        (bars(ticks=50), lambda of: len(of) >= 50),
-        (bars(volume=20_000), lambda of: sum(t.size for t in of) >= 20_000),
-        (bars(notional=1e6), lambda of: sum(t.price * t.size for t in of) >= 10**15),
-    ],
-)
-def test_no_bar_spans_two_days(handler: Any, full: Callable[[list[Any]], bool]) -> None:
-    first, second, both = two_days()
-    found = plain_run(handler, both, 1).records
-    expected = []
-    for day in (first, second):
-        expected += bar_reference.counted_bars(bar_reference.trades_of(day)[0], full, 2 * DAY)
-    cut = next(i for i, one in enumerate(expected) if one["flags"])
-    expected[cut]["flags"] = bar_reference.CUT
-    assert [{name: of[name].item() for name in expected[0]} for of in found] == expected
 
 
 @pytest.mark.parametrize("books", [False, True])
@@ -274,35 +154,6 @@ def test_intervals_end_where_the_day_does(made: Any) -> None:
         assert [(r["start"], r["end"]) for r in records] == [(start, end) for start, end, _ in expected]
     else:
         assert records[["start", "end", "volume"]].tolist() == expected
-
-
-def test_flow_of_the_day_before_is_told_when_its_day_ends() -> None:
-    first, second = market(1, DAY - 310 * SECOND), market(2, DAY)
-    clear = clear_at(int(second["ts_recv"][0]))
-    records = plain_run(imbalance("250s"), np.concatenate([first, clear, second]), 1).records
-    for day, mine in ((first, records[:2]), (second, records[2:])):
-        tops = reference.quotes_of(day)
-        assert mine["ofi"].sum() == sum(reference.order_flow(was, now) for (_, was), (_, now) in pairwise(tops))
-
-
-def test_depth_begins_the_day_empty() -> None:
-    first, second, both = two_days()
-    plain = PlainDepth()
-    for tick in first:
-        plain.apply(tick)
-    counted = dict(plain.count)
-    plain = PlainDepth()
-    for tick in second:
-        plain.apply(tick)
-    row = plain_run(depth(), both, 1).rows[0]
-    bids, asks = plain.levels("B"), plain.levels("A")
-    assert bids or asks
-    assert row["bid_price"] == (bids[0][0] if bids else UNDEF_PRICE)
-    assert row["ask_price"] == (asks[0][0] if asks else UNDEF_PRICE)
-    assert (row["bid_levels"], row["ask_levels"]) == (len(bids), len(asks))
-    assert row["ticks"] == counted["ticks"] + plain.count["ticks"] + 1
-    for name in ("volume", "trades", "crossed", "absent", "passed_over"):
-        assert row[name] == counted[name] + plain.count[name], name
 
 
 def test_a_clear_record_leaves_totals_and_takes_the_state() -> None:

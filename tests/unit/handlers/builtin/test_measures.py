@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from strand import TICK, UNDEF_PRICE, Sessions, bars, book, imbalance, spread, t
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
 from strand.handlers import VWAP_ROW
-from strand.handlers.builtin.measure_rows import IMBALANCE, TRADE_STATS, TRADE_STATS_ROW, VOLATILITY, VWAP
+from strand.handlers.builtin.measure_rows import IMBALANCE, TRADE_STATS, TRADE_STATS_ROW, VWAP
 from strand.handlers.native_handlers import NativeHandler
 from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_QUOTE, KIND_TRADE, clear_records, zeros
@@ -102,29 +101,6 @@ def test_spreads_equal_their_definitions(sessions: Any) -> None:
     assert row["volume"] == sum(size for _, size, _ in pairs)
     assert row["locked"] > 0
     assert row["one_sided"] > 0
-
-
-def test_spreads_by_hand() -> None:
-    ticks = stream(
-        trade(0, 100, 10),  # nothing quoted yet
-        quote(10, 100, 1, 104, 1),
-        trade(15, 104, 30),  # 2 x (104 - 102) = 4
-        trade(15, 101, 10),  # 2
-        quote(20, 100, 1, 101, 1),  # 10 ns of 4
-        quote(60, 100, 1, 100, 1),  # 40 ns of 1; locked
-        quote(100, 100, 1, None, 0),  # nothing counts
-        trade(110, 100, 5),
-        quote(120, 100, 1, 102, 1),
-        trade(130, 102, 10),  # 10 ns of 2; effective 2
-    )
-    row = plain_run(spread(), ticks, 1).rows[0]
-    assert row["quoted_ns"] == 60
-    assert row["quoted"] == pytest.approx((10 * 4 + 40 * 1 + 10 * 2) / 60 * 1e-9)
-    assert row["relative"] == pytest.approx((10 * 4 / 102 + 40 / 100.5 + 10 * 2 / 101) / 60)
-    assert row["effective"] == pytest.approx((4 * 30 + 2 * 10 + 2 * 10) / 50 * 1e-9)
-    assert row["effective_mean"] == pytest.approx((4 + 2 + 2) / 3 * 1e-9)
-    assert (row["trades"], row["unmatched"], row["locked"], row["one_sided"]) == (3, 2, 1, 1)
-    assert (row["bid"], row["ask"], row["quotes"]) == (100, 102, 5)
 
 
 def test_a_relative_spread_counts_no_time_whose_mid_is_at_or_below_0() -> None:
@@ -236,24 +212,6 @@ def _check_queue_mean(record: Any, changes: list[tuple[int, Top]], start: int, e
         assert math.isnan(record["queue_mean"])
 
 
-@pytest.mark.parametrize(
-    ("was", "now", "flow"),
-    [
-        (Top(100, 5, 101, 7), Top(100, 9, 101, 7), 4),  # more at the bid
-        (Top(100, 5, 101, 7), Top(99, 9, 101, 7), -5),  # the bid falls: its queue is gone
-        (Top(100, 5, 101, 7), Top(100, 5, 101, 3), 4),  # less at the ask
-        (Top(100, 5, 102, 7), Top(100, 5, 101, 3), -3),  # a lower ask
-        (Top(100, 5, 102, 7), Top(101, 2, 103, 3), 9),  # both up
-        (Top(None, 0, 102, 7), Top(99, 2, None, 0), 9),  # a bid comes, the ask goes
-        (Top(99, 2, 102, 7), Top(None, 0, 102, 7), -2),
-    ],
-)
-def test_order_flow_by_hand(was: Top, now: Top, flow: int) -> None:
-    assert reference.order_flow(was, now) == flow
-    ticks = stream(*(quote(i, t.bid, t.bid_size, t.ask, t.ask_size) for i, t in enumerate((was, now))))
-    assert plain_run(imbalance(), ticks, 1).rows[0]["ofi"] == flow
-
-
 def test_an_interval_of_flow_closes_without_a_tick_and_the_last_one_is_partial() -> None:
     ticks = stream(quote(10, 100, 5, 102, 5), quote(20, 100, 8, 102, 5), quote(250, 100, 9, 102, 5))
     other = quote(300, 1, 1, 2, 1)
@@ -271,61 +229,10 @@ def test_an_interval_of_flow_closes_without_a_tick_and_the_last_one_is_partial()
 # ---- volatility
 
 
-def prices_of(ticks: Any) -> list[tuple[int, int]]:
-    mine = ticks[ticks["kind"] == KIND_TRADE]
-    return [(int(t["ts_recv"]), int(t["price"])) for t in mine]
-
-
 def same_variation(found: Any, expected: dict[str, float], prefix: str = "") -> None:
     assert found[prefix + "returns"] == expected["returns"]
     for name in ("rv", "bv", "volatility", "sum"):
         assert found[prefix + name] == pytest.approx(expected[name], rel=1e-9, abs=1e-15)
-
-
-@pytest.mark.parametrize("step", [SECOND // 10, SECOND, 30 * SECOND])
-def test_realised_volatility_on_a_grid_equals_its_definition(step: int) -> None:
-    ticks = market(2_000, 3)
-    row = plain_run(volatility(f"{step}ns"), ticks, 1).rows[0]
-    # Samples of prices that did not change, after the last price that did, are not waited for.
-    samples = reference.on_grid(prices_of(ticks), step, int(ticks["ts_recv"].max()))
-    expected = reference.variation(samples)
-    same = expected["returns"] - int(row["returns"])
-    assert 0 <= same <= len(samples)
-    assert len(set(samples[len(samples) - 1 - same :])) == 1
-    same_variation(row, reference.variation(samples[: len(samples) - same]))
-    assert row["prices"] == len(prices_of(ticks))
-
-
-@pytest.mark.parametrize("every", [1, 5])
-def test_realised_volatility_by_prices_equals_its_definition(every: int) -> None:
-    ticks = market(2_000, 4)
-    row = plain_run(volatility(ticks=every), ticks, 1).rows[0]
-    same_variation(row, reference.variation([price for _, price in prices_of(ticks)][::every]))
-
-
-def test_windows_of_volatility_add_up_and_equal_their_definition() -> None:
-    ticks = market(2_000, 5)
-    step = SECOND
-    ran = plain_run(volatility("1s", every="20s"), ticks, 1)
-    end = int(ticks["ts_recv"].max())
-    prices = prices_of(ticks)
-    first = (prices[0][0] // step + 1) * step
-    samples = reference.on_grid(prices, step, end)
-    times = [first + i * step for i in range(len(samples))]
-    assert len(ran.records) == 15
-    for window in ran.records:
-        chosen = [i for i, time in enumerate(times) if window["start"] < time <= window["end"]]
-        lowest = max(0, chosen[0] - 2)
-        whole = reference.variation(samples[max(0, chosen[0] - 1) : chosen[-1] + 1])
-        if window["flags"]:
-            assert window["returns"] <= whole["returns"]
-            continue
-        # The product of a window's first return is with the one before it.
-        before = reference.variation(samples[lowest : max(0, chosen[0] - 1) + 2])
-        whole["bv"] += before["bv"] if chosen[0] >= 2 else 0
-        same_variation(window, whole)
-    assert sum(ran.records["rv"]) == pytest.approx(ran.rows[0]["rv"], rel=1e-12)
-    assert [*VOLATILITY.names] == [*ran.records.dtype.names[4:]]
 
 
 def test_no_return_spans_two_sessions() -> None:
@@ -356,34 +263,6 @@ def test_prices_without_a_logarithm_are_left_out() -> None:
 
 
 # ---- statistics of trades
-
-
-def test_statistics_of_trades_equal_pythons() -> None:
-    ticks = market(3_000, 6)
-    mine = ticks[ticks["kind"] == KIND_TRADE]
-    row = plain_run(trade_stats(), ticks, 1).rows[0]
-    sizes, prices = mine["size"].tolist(), mine["price"].tolist()
-    assert (row["trades"], row["volume"]) == (len(sizes), sum(sizes))
-    assert row["notional"] == float(sum(p * s for p, s in zip(prices, sizes, strict=True))) / 1e9
-    assert row["size_mean"] == pytest.approx(statistics.fmean(sizes), rel=1e-12)
-    assert row["size_variance"] == pytest.approx(statistics.variance(sizes), rel=1e-12)
-    assert (row["size_min"], row["size_max"]) == (min(sizes), max(sizes))
-    assert (row["price_min"], row["price_max"]) == (min(prices), max(prices))
-    assert (row["price_first"], row["price_last"]) == (prices[0], prices[-1])
-    times = mine["ts_recv"].astype(np.int64)
-    assert row["interarrival_ns"] == pytest.approx(np.diff(times).mean(), rel=1e-12)
-    sign, signs = 0, []
-    for before, now in zip([prices[0], *prices], prices, strict=False):
-        sign = 1 if now > before else -1 if now < before else sign
-        signs.append(sign)
-    assert row["signed_volume"] == sum(a * b for a, b in zip(signs, sizes, strict=True))
-    assert (row["buys"], row["sells"]) == (signs.count(1), signs.count(-1))
-
-
-@pytest.mark.parametrize(("sign", "signed"), [("aggressor", 10 - 20), ("resting", 20 - 10), ("tick", -20 - 40)])
-def test_who_bought_is_told_by_choice(sign: str, signed: int) -> None:
-    ticks = stream(trade(0, 5, 10, b"B"), trade(1, 4, 20, b"A"), trade(2, 4, 40))
-    assert plain_run(trade_stats(sign=sign), ticks, 1).rows[0]["signed_volume"] == signed
 
 
 def test_one_trade_has_a_mean_and_no_variance() -> None:
@@ -670,34 +549,6 @@ def orders() -> Any:
     ticks["size"] = [30, 50, 10, 7, 20, 5, 0]
     ticks["ts_recv"] = np.arange(7) * 10
     return ticks
-
-
-def test_spreads_come_from_books_too() -> None:
-    row = plain_run(spread(book=True), orders(), 1).rows[0]
-    # 10 wide from 10 to 50, then 8 wide to 60, when the ask goes.
-    assert row["quoted_ns"] == 50
-    assert row["quoted"] == pytest.approx((40 * 10 + 10 * 8) / 50 * 1e-9)
-    assert row["effective"] == pytest.approx((10 * 10 + 2 * 7 + 10 * 20) / 37 * 1e-9)
-    assert (row["bid"], row["ask"], row["trades"]) == (102, UNDEF_PRICE, 3)
-
-
-def test_order_flow_comes_from_books_too() -> None:
-    row = plain_run(imbalance(book=True), orders(), 1).rows[0]
-    # bid added 50; ask 10 less; bid 20 less; a higher bid of 5; the ask of 20 gone
-    assert row["ofi"] == 50 + 10 - 20 + 5 + 20
-
-
-def test_the_book_says_who_traded() -> None:
-    row = plain_run(trade_stats(sign="aggressor", book=True), orders(), 1).rows[0]
-    # The hidden order was met between bid and ask: nobody knows by whom.
-    assert row["signed_volume"] == 10 - 20
-    assert (row["buys"], row["sells"], row["volume"]) == (1, 1, 37)
-
-
-def test_average_prices_come_from_books_too() -> None:
-    plain, booked = (plain_run(vwap(book=book), orders(), 1).rows[0] for book in (False, True))
-    assert (plain["volume"], booked["volume"]) == (7, 37)
-    assert booked["vwap"] == pytest.approx((110 * 10 + 104 * 7 + 100 * 20) / 37 * 1e-9)
 
 
 # ---- what a feed says

@@ -168,7 +168,7 @@ def policy_named(name: str, given: Mapping[str, Any]) -> Policy:
 
 
 def values_of(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the command line gives of these options, as their class takes it. Raises UsageError."""
+    """Values of these options that the command line gives, as their class takes them. Raises UsageError."""
     found = {}
     for option in options:
         value = given.get(option.name)

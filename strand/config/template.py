@@ -15,7 +15,7 @@ from strand.policies.every_policy import POLICIES
 from strand.policies.policy import LEVELS, Levels
 from strand.spans import span_text
 
-__all__ = ["template"]
+__all__ = ["lines_of_tables", "template"]
 
 _HEAD: Final = """\
 # Options of a dispatcher or scheduler, with their defaults: docs/configuration.md of strand.
@@ -40,7 +40,7 @@ class _Line:
 def template(form: str) -> str:
     """The text of a file; ``form``: ``"toml"`` or ``"yaml"``. Read again it is ``Config()``."""
     text = _HEAD
-    for path, comment, lines in _tables():
+    for path, comment, lines in lines_of_tables():
         if form == "toml":
             text += f"\n# {comment}\n[{'.'.join(path)}]\n"
         else:
@@ -64,7 +64,7 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value)
 
 
-def _tables() -> Iterator[tuple[tuple[str, ...], str, list[_Line]]]:
+def lines_of_tables() -> Iterator[tuple[tuple[str, ...], str, list[_Line]]]:
     """Each table: its path, a comment, its keys."""
     lines = [_Line(f"One of {', '.join(POLICIES)}.", "name", "fifo", is_set=True)]
     for name, kind in POLICIES.items():

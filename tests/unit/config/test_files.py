@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -148,3 +149,15 @@ def test_every_key_that_is_shown_is_in_the_file(form: str) -> None:
     shown = {entry.key.rpartition(".")[2] for entry in Config(policy=Levels()).entries()}
     assert shown <= keys
     assert all(len(line) <= 120 for line in template(form).splitlines())
+
+
+def test_the_page_has_the_keys_of_tables_as_they_are_declared() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
+    spec = importlib.util.spec_from_file_location("option_tables", page.with_name("option_tables.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    text = page.read_text("utf-8")
+    assert tables.written(text) == text, ".venv/bin/python docs/option_tables.py --write"
+    assert tables.written(text.replace("Threads that drain.", "Threads.")) == text

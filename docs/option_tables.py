@@ -1,0 +1,49 @@
+"""The rows of docs/configuration.md that come from the declarations of options.
+
+.venv/bin/python docs/option_tables.py --write   writes them; a test says whether they are up to date
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from strand.config.checking import TABLES
+from strand.config.template import lines_of_tables
+
+__all__ = ["written"]
+
+PAGE = Path(__file__).with_name("configuration.md")
+#: The first row that comes from the declarations, and the line behind the last one.
+_ROWS = re.compile(rf"^\| `({'|'.join(TABLES)})` \|.*?(?=^\n)", re.DOTALL | re.MULTILINE)
+
+
+def _text(text: str) -> str:
+    """A text of a declaration, with links to pages and literals as Markdown has them."""
+    linked = re.sub(r"docs/(\w+)\.md", r"[\1](\1.md)", text)
+    return re.sub(r"``(.+?)``", r"`\1`", linked).replace("|", "\\|")
+
+
+def _rows() -> str:
+    rows = []
+    for (table, *_), comment, lines in lines_of_tables():
+        if table in TABLES:
+            rows.append(f"| `{table}` | | | {_text(comment)} |")
+            for line in lines:
+                default = f"`{json.dumps(line.value)}`" if line.is_set else "not set"
+                rows.append(f"| | `{line.key}` | {default} | {_text(line.comment)} |")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def written(page: str) -> str:
+    """The page's text with the rows of today's declarations."""
+    return _ROWS.sub(lambda _: _rows(), page, count=1)
+
+
+if __name__ == "__main__":
+    now = PAGE.read_text("utf-8")
+    if "--write" in sys.argv:
+        PAGE.write_text(written(now), "utf-8")
+    sys.exit(written(now) != now and "--write" not in sys.argv)

@@ -374,6 +374,8 @@ uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd
   return got;
 }
 
+int sd_depths_wait(const sd_depths *depths, uint64_t symbol) { return books_of(depths)[symbol].n_waiting != 0; }
+
 uint64_t sd_depths_bytes(const sd_depths *depths) {
   uint64_t bytes = sizeof *depths + depths->n * sizeof(sd_depth);
   for (uint64_t i = 0; i < depths->n; i++)

@@ -109,6 +109,7 @@ typedef struct sd_level_state {
   uint8_t changed;  /* likewise */
   uint8_t has_book; /* the symbol's quotes come from its book of levels */
   uint8_t cleared;  /* the event under way replaces the book */
+  uint32_t unended; /* events of views that a new day ended */
 } sd_level_state;
 
 struct sd_levels {
@@ -127,6 +128,15 @@ sd_levels *sd_levels_create(sd_space *space, uint64_t n) {
   sd_relative_set(&levels->depths, depths);
   sd_relative_set(&levels->rows, rows);
   return levels;
+}
+
+void sd_levels_unended(const sd_levels *levels, uint64_t n, int with_open, int64_t *counts) {
+  const sd_level_row *rows = sd_relative_get(&levels->rows);
+  for (uint64_t i = 0; i < n; i++) {
+    const sd_level_state *s = &levels->state[i];
+    const int open = s->has_book ? sd_depths_wait(sd_relative_get(&levels->depths), i) : s->changed || s->cleared;
+    counts[i] += s->unended + rows[i].row.unended + (with_open && open);
+  }
 }
 
 static sd_depth_row *row_of_levels(const sd_levels *levels, const sd_tick *t) {
@@ -222,6 +232,7 @@ int sd_levels_event(const sd_source *source, const sd_tick *t, sd_context *ctx, 
     take_sides(&s->seen, &e->top, sides);
     s->changed |= sides;
   } else if (e->clear == SD_CLEAR_DAY) {
+    s->unended += s->changed || s->cleared;
     s->sides = s->changed = s->cleared = 0;
     return 0;
   } else if (e->clear) {

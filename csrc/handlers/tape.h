@@ -64,6 +64,8 @@ void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n);
 
 /* Books of levels of symbols 0 .. n - 1, in a space, for quotes. NULL: no memory, or n is 0. */
 sd_levels *sd_levels_create(struct sd_space *space, uint64_t n);
+/* Adds each symbol's events whose last tick never came. `with_open`: the run is over, and ends those that are open. At rest. */
+void sd_levels_unended(const sd_levels *levels, uint64_t n, int with_open, int64_t *counts);
 /* Sets the quote of an event that results from a tick. Nonzero: a book failed, and *ctx says why. */
 int sd_levels_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e);
 

@@ -287,6 +287,8 @@ class TapeMemory:
     ``orders``: they are books of orders; else of levels. Raises MemoryError where there is none for them.
     """
 
+    _levels: Any = None
+
     def __init__(
         self, space: Space, n_symbols: int, name: str, rules: TradeRules, params: bytes, *, orders: bool, timers: bool,
         ends: bool,
@@ -299,9 +301,17 @@ class TapeMemory:
             space.keep_books(lib.sd_tape_adopt, tape)
             source = source_bytes(rules, int(ffi.cast("uintptr_t", tape)), its_space)
         else:
-            levels = made(lib.sd_levels_create(space.pointer, n_symbols), no_memory)
+            self._levels = levels = made(lib.sd_levels_create(space.pointer, n_symbols), no_memory)
             source = source_bytes(rules, 0, its_space, int(ffi.cast("uintptr_t", levels)))
         self.function: Final = builtin_function(name, source + params, timers=timers, ends=ends, keep=space)
+
+    def unended(self, n_symbols: int, *, with_open: bool) -> npt.NDArray[np.int64]:
+        """Number of events by symbol whose last tick never came. ``with_open``: the end of the run ends those that are
+        open."""
+        found = np.zeros(n_symbols, np.int64)
+        if self._levels is not None:
+            lib.sd_levels_unended(self._levels, n_symbols, with_open, ffi.from_buffer("int64_t[]", found))
+        return found
 
 
 _NEVER: Final = 2**63 - 1

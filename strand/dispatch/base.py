@@ -93,7 +93,7 @@ class RunBase:
         rows lies in ``space``."""
         context = BindContext(self._table, self._reader.dtype, self._reader.key, row_stride, space)
         self._bound = [h.bind(context) for h in self._handlers]
-        self._makers = context.makers
+        self._makers, self._tapes = context.makers, context.tapes
         self._contracts = context.contracts
         #: True if a symbol has to have its name before its first tick, since its contract goes by that.
         self._wants_names = any(contracts.address for contracts in context.contracts)
@@ -208,11 +208,14 @@ class RunBase:
             tuple(unused), frozenset.intersection(*(frozenset(contracts.symbols) for contracts in self._contracts))
         )
 
-    def _take_unpriced(self) -> npt.NDArray[np.int64]:
-        """Number of trades by symbol without a price, which handlers that ask for trades were not called with. The
-        caller has to report them: no RuntimeWarning follows at the end."""
-        found = np.zeros(len(self._table), np.int64)
+    def _take_unfit(self, *, with_open: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Numbers by symbol of trades without a price, which handlers that ask for trades were not called with, and of
+        quotes' events whose last tick never came. ``with_open``: the run ends those that are open. Parts of a chain
+        count the same. The caller has to report them: no RuntimeWarning follows at the end."""
+        unpriced, unended = np.zeros((2, len(self._table)), np.int64)
         for maker in self._makers:
-            np.maximum(found, maker.unpriced, out=found)  # two parts of a chain count the same trades
+            np.maximum(unpriced, maker.unpriced, out=unpriced)
+        for tape in self._tapes:
+            np.maximum(unended, tape.unended(len(unended), with_open=with_open), out=unended)
         self._makers.clear()
-        return found
+        return unpriced, unended

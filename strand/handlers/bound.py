@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.books import TradeMaker, TradeSource
+from strand.binding.books import TapeMemory, TradeMaker, TradeSource
 from strand.binding.engine_words import Failure, RunByPython
 from strand.binding.memory import Space
 from strand.binding.native import NativeFunction
@@ -50,7 +50,7 @@ class BindContext:
     and the space for state beside rows.
 
     ``makers``: makers of trades for handlers that ask for trades. ``baskets``: the rows of handlers with baskets.
-    ``contracts``: the contracts of handlers that make notionals.
+    ``contracts``: the contracts of handlers that make notionals. ``tapes``: the books of handlers that take quotes.
     """
 
     table: SymbolTable
@@ -61,6 +61,7 @@ class BindContext:
     makers: list[TradeMaker] = field(default_factory=list)
     baskets: list[BasketMemory] = field(default_factory=list)
     contracts: list[ContractMemory] = field(default_factory=list)
+    tapes: list[TapeMemory] = field(default_factory=list)
 
     def maker_for(self, source: TradeSource | None) -> TradeMaker | None:
         """Returns the maker of a handler's trades; None where the handler asks for none."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from strand.binding.books import with_contracts
+from strand.binding.books import TapeMemory, with_contracts
 from strand.binding.memory import Space
 from strand.binding.native import (
     HANDLER_LAYOUT,
@@ -167,6 +167,8 @@ class NativeHandler(TradesHandler):
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:  # noqa: ARG002 - its code knows its row
         if not isinstance(self.function, NativeFunction):
             memory = self.function(context.space, len(context.table))
+            if isinstance(memory, TapeMemory):
+                context.tapes.append(memory)
             return BoundNative(function=self._with_contracts(memory.function, context), memory=memory)
         function = self._with_contracts(self.function, context)
         if self.params is not None:

@@ -244,7 +244,7 @@ def replay(
                 progress=told.tell,
             )
             wall_s = time.perf_counter() - begun
-            run.end()
+            run.end(with_ends=save is None and not stop.cuts)
             if save is not None and not isinstance(run.ended_by, FeedError):
                 assert isinstance(dispatcher, Dispatcher)
                 dispatcher.learn_symbols(feed.symbols)

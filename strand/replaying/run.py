@@ -72,7 +72,7 @@ class Run:
         self._finished = dispatcher._count_finished()
         self.by_symbol = np.zeros(feed.max_symbols, dtype=np.int64)
         self.seen = Seen()
-        self.unpriced = np.zeros(feed.max_symbols, dtype=np.int64)
+        self.unpriced = self.unended = np.zeros(feed.max_symbols, dtype=np.int64)
         self.ended_by: FeedError | KeyboardInterrupt | None = None
         self._wanted = wanted
         self._tick_feeds = add_feed_column(feed, dispatcher.outputs)
@@ -194,12 +194,13 @@ class Run:
             return self._feeder.feed_ns
         return int(self._latest["ts_recv"][-1]) if len(self._latest) else None
 
-    def end(self) -> None:
-        """All that was published has been handled: to be called before the dispatcher stops."""
+    def end(self, *, with_ends: bool) -> None:
+        """All that was published has been handled: to be called before the dispatcher stops. ``with_ends``: the run
+        ends what is open."""
         self._recorder.ending(self.by_symbol, self.ended_by)
         self._snapshots.end(self.by_symbol)
         self._sampler.drained(self.by_symbol, self._feed.symbols)
-        self.unpriced = self._dispatcher._take_unpriced()
+        self.unpriced, self.unended = self._dispatcher._take_unfit(with_open=with_ends)
 
     def so_far(self, begun: float, batches: Timed, pacer: Pacer | None) -> ReplayResult:
         """The result of a run that has begun at a time of ``perf_counter``, and was ended by an error."""
@@ -232,6 +233,7 @@ class Run:
             ticks_by_symbol=self.by_symbol,
             seen=self.seen.counts(),
             unpriced=self.unpriced,
+            unended=self.unended,
             contracts=dispatcher._contracts_used(),
             wall_s=wall_s,
             setup_s=setup_s,

@@ -56,6 +56,7 @@ class RunResult:
         seen: How many ticks of each kind there were, and how many with times that run backwards.
         unpriced: By symbol, trades without a price, shape (n,), i8. Your own handlers that ask for trades were not
             called with them.
+        unended: By symbol, events of quotes whose last tick never came, shape (n,), i8: the most of any handler.
         contracts: The use of the contracts that handlers were given.
         wall_s: Seconds from asking for the first batch to the end of the last handler.
         setup_s: The part of ``wall_s`` that it took to make the dispatcher and start its workers.
@@ -85,6 +86,7 @@ class RunResult:
     ticks_by_symbol: npt.NDArray[np.int64]
     seen: TickCounts
     unpriced: npt.NDArray[np.int64]
+    unended: npt.NDArray[np.int64]
     contracts: ContractsUsed
     wall_s: float
     setup_s: float

@@ -80,6 +80,8 @@ class RunFacts(Protocol):
     @property
     def unpriced(self) -> npt.NDArray[np.int64]: ...
     @property
+    def unended(self) -> npt.NDArray[np.int64]: ...
+    @property
     def contracts(self) -> ContractsUsed: ...
     @property
     def feed_statistics(self) -> Mapping[str, int]: ...
@@ -115,6 +117,12 @@ _OUTSIDE_TICKS: Final = _Counter(
     "outside",
     "ticks outside of sessions",
     "let the sessions begin earlier or end later if these should count: none of them does",
+)
+_UNENDED: Final = _Counter(
+    "unended",
+    "unended events",
+    "read the feed to the end of a message, or say by event= where its events end: these ended without their last "
+    "tick, and may be halves",
 )
 _CROSSED_QUOTES: Final = _Counter(
     "locked",
@@ -249,12 +257,7 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
         _UNPRICED_TRADES,
         _Counter("unusable", "unusable levels", f"{_CORRECT}: those without a price, a side or a size are left out"),
         _Counter("crossed", "crossed books", "begin with a full snapshot: the bid was at or above the ask"),
-        _Counter(
-            "unended",
-            "unended events",
-            "read the feed to the end of a message, or say by event= where its events end: these ended without their "
-            "last tick, and may be halves",
-        ),
+        _UNENDED,
     ),
     _IMBALANCE: (_OUTSIDE_TICKS,),
     _SPREAD: (
@@ -424,10 +427,11 @@ def _of_rows(result: RunFacts) -> Iterator[RunWarning]:
                 at = np.flatnonzero(values)
                 counts = zip(symbols[at].tolist(), values[at].tolist(), strict=True)
                 found.setdefault(counter, Counter()).update({rows.symbols[i]: count for i, count in counts})
-    for i in np.flatnonzero(result.unpriced).tolist():
-        # Trades that the user's own handlers were not called with; a built-in one beside them counts the same trades.
-        name, mine = result.symbols[i], found.setdefault(_UNPRICED_TRADES, Counter())
-        mine[name] = max(mine[name], int(result.unpriced[i]))
+    # Trades that the user's own handlers were not called with, and quotes; another handler beside them counts the same.
+    for counter, counts in ((_UNPRICED_TRADES, result.unpriced), (_UNENDED, result.unended)):
+        for i in np.flatnonzero(counts).tolist():
+            name, mine = result.symbols[i], found.setdefault(counter, Counter())
+            mine[name] = max(mine[name], int(counts[i]))
     for counter, by_symbol in found.items():
         if by_symbol:
             ((symbol, most),) = by_symbol.most_common(1)

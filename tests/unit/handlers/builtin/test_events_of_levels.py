@@ -182,6 +182,29 @@ def test_an_event_that_stays_open_ends_with_the_run_and_the_run_says_so() -> Non
     assert warning.count == 1
 
 
+@pytest.mark.parametrize("name", HANDLERS)
+@pytest.mark.parametrize("like", [messages, lambda seed: as_views(messages(seed))], ids=["levels", "views"])
+def test_a_quote_whose_event_stays_open_is_warned_of(name: str, like: Any) -> None:
+    ticks = like(5)
+    ticks = ticks[: 1 + int(np.flatnonzero(ticks["kind"] == KIND_QUOTE)[-1])]  # no trade ends the last event
+    day = zeros(1)
+    day["kind"], day["action"], day["ts_recv"] = KIND_STATUS, b"R", ticks["ts_recv"][-1] + 1
+    both = np.concatenate([ticks, day, ticks])
+    both["ts_recv"][len(ticks) + 1 :] += ticks["ts_recv"][-1] + 2 - ticks["ts_recv"][0]
+
+    def warned(ticks: Ticks, **options: Any) -> list[tuple[int, str]]:
+        feed = strand.testing.feed(ticks, symbols=["ABC"], flags=FLAGS)
+        result = strand.replay(feed, HANDLERS[name](), workers=1, cores=None, **options)
+        return [(w.count, w.example) for w in result.warnings if w.kind == "unended events"]
+
+    for each, count in ((ticks, 1), (both, 2)):
+        assert warned(each) == []
+        ends = np.isin(np.arange(len(each)), [len(ticks) - 1, len(each) - 1])
+        each["flags"][ends] &= ~np.uint8(LAST)
+        assert warned(each) == [(count, f"{count} of ABC")]
+        assert warned(each, until=("ABC", len(each))) == ([(1, "1 of ABC")] if count == 2 else [])
+
+
 def test_rows_are_the_same_on_any_number_of_workers_and_in_any_pieces() -> None:
     parts = []
     for key in range(5):

@@ -14,7 +14,7 @@ from strand.distribution import DISTRIBUTION, install_command
 
 pytestmark = pytest.mark.python
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 

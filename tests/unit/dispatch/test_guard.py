@@ -15,7 +15,7 @@ from strand.ticks import TICK
 
 pytestmark = pytest.mark.python
 
-GUARD = Guard(release=0.8, max_hold="100ns", every="1ns")
+STEADY = Guard(release=0.8, max_hold="100ns", every="1ns")
 NAMES = ["A", "B", "C"]
 
 
@@ -34,10 +34,10 @@ def test_any_readings(looks: list[tuple[float | None, bool, int]]) -> None:
     now, hold, held, begun, expired = 0, Hold(), 0, 0, 0
     for strain, waits, later in looks:
         now += later
-        before, hold = hold, decide(GUARD, hold, strain, waits=waits, now_ns=now)
+        before, hold = hold, decide(STEADY, hold, strain, waits=waits, now_ns=now)
         held += later if before.since_ns is not None else 0
         begun += before.since_ns is None and hold.since_ns is not None
-        too_long = before.since_ns is not None and now - before.since_ns >= GUARD.max_hold_ns
+        too_long = before.since_ns is not None and now - before.since_ns >= STEADY.max_hold_ns
         if too_long:
             assert hold.since_ns is None, "max_hold is kept"
         elif strain is not None and 0.8 <= strain <= 1:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from strand import Guard
 from strand.dispatch import guarding
-from strand.dispatch.guard import Guard
 from strand.dispatch.guarding import Meters, cpu_meter, io_meter, memory_meter
 from strand.errors import MissingExtraError
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
+from engine_support import wait_until
 from task_pools import Stepped, Threaded
 
-from strand import Levels, Scheduler
+from strand import Dispatcher, Levels, RetryPolicy, Scheduler, TaskGroup
 from strand.binding.gate import Thread
 from strand.errors import WouldDeadlockError
-from strand.tasks import RetryPolicy, TaskGroup, current_task
+from strand.tasks import TaskFuture, current_task
+from strand.tasks.groups import noted_wait
+from strand.tasks.places import CURRENT_TASK
 
 pytestmark = pytest.mark.python
 
@@ -230,3 +234,231 @@ def test_asyncio_tasks_that_a_coroutine_leaves_behind_are_cancelled_at_the_end()
         scheduler.submit(leaves).result(60)
         assert ends == []
     assert ends == ["cancelled"]
+
+
+# ---- Tasks and calls are awaited in asyncio as they are, and circles of awaits are found
+
+
+def test_a_caller_in_asyncio_awaits_a_task_and_gets_what_it_returned_or_raised() -> None:
+    async def main(scheduler: Scheduler) -> None:
+        assert await scheduler.submit(pow, 2, 5) == 32
+        done = scheduler.submit(pow, 2, 6)
+        await asyncio.wait_for(done, 60)
+        assert await done == 64
+        with pytest.raises(ZeroDivisionError):
+            await scheduler.submit(divmod, 1, 0)
+        assert await asyncio.gather(*scheduler.submit_many(abs, [-1, -2])) == [1, 2]
+
+    with Scheduler(1) as scheduler:
+        asyncio.run(main(scheduler))
+
+
+def test_who_cancels_the_await_cancels_a_task_that_has_not_begun_and_no_other() -> None:
+    async def main(scheduler: Scheduler) -> None:
+        begun, gate = threading.Event(), threading.Event()
+        runs = scheduler.submit(lambda: (begun.set(), gate.wait(60)))
+        waits = scheduler.submit(int)
+        assert await asyncio.to_thread(begun.wait, 60)
+        for future in (runs, waits):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(future, 0.01)
+        assert (runs.state, waits.state) == ("running", "cancelled")
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        gate.set()
+        assert await runs == (None, True)
+
+    with Scheduler(1) as scheduler:
+        asyncio.run(main(scheduler))
+
+
+def test_a_coroutine_awaits_tasks_and_keeps_no_worker() -> None:
+    async def outer(scheduler: Scheduler, n: int) -> int:
+        return n + (await scheduler.submit(outer, scheduler, n - 1) if n else await scheduler.submit(int))
+
+    with Scheduler(1) as scheduler:
+        assert scheduler.submit(outer, scheduler, 50).result(60) == 50 * 51 // 2
+
+
+def test_an_await_for_oneself_and_one_for_what_stands_behind_are_refused() -> None:
+    async def for_itself() -> None:
+        me = CURRENT_TASK.get()
+        assert me is not None
+        await me
+
+    async def for_the_next(keyed: Any) -> None:
+        await keyed.submit(int)
+
+    with Scheduler(1) as scheduler:
+        with pytest.raises(WouldDeadlockError):
+            scheduler.submit(for_itself).result(60)
+        keyed = scheduler.options(key="k")
+        with pytest.raises(WouldDeadlockError, match="which waits for"):
+            keyed.submit(for_the_next, keyed).result(60)
+
+
+def test_a_circle_through_coroutines_and_functions_is_found_by_its_last_wait() -> None:
+    """One of them is told, and then all end."""
+    known: list[TaskFuture] = []
+    all_known = threading.Event()
+
+    async def waits_for(i: int) -> str:
+        await asyncio.to_thread(all_known.wait, 60)
+        try:
+            await known[i]
+        except WouldDeadlockError:
+            return "told"
+        return "waited"
+
+    def function(i: int) -> str:
+        all_known.wait(60)
+        try:
+            known[i].result(60)
+        except WouldDeadlockError:
+            return "told"
+        return "waited"
+
+    with Scheduler(2) as scheduler:
+        known.extend(scheduler.submit(fn, (i + 1) % 4) for i, fn in enumerate([waits_for, function] * 2))
+        all_known.set()
+        assert sorted(future.result(60) for future in known) == ["told", "waited", "waited", "waited"]
+
+
+def test_what_a_coroutine_has_started_beside_itself_is_no_wait_of_its_own() -> None:
+    async def begins(scheduler: Scheduler, other: list[TaskFuture]) -> asyncio.Task[Any]:
+        waits = asyncio.ensure_future(other[0])
+        await asyncio.sleep(0)
+        return waits
+
+    async def waits_for(future: TaskFuture) -> Any:
+        return await future
+
+    with Scheduler(1) as scheduler:
+        other: list[TaskFuture] = []
+        gate = threading.Event()
+        scheduler.submit(gate.wait, 60)
+        begun = scheduler.submit(begins, scheduler, other)
+        other.append(scheduler.submit(waits_for, begun))
+        gate.set()
+        assert isinstance(begun.result(60), asyncio.Task)
+        assert isinstance(other[0].result(60), asyncio.Task)
+
+
+def test_a_noted_wait_ends_with_its_block() -> None:
+    async def waits(scheduler: Scheduler) -> None:
+        me = CURRENT_TASK.get()
+        assert me is not None
+        target = scheduler.options(delay="1h").submit(int)
+        with pytest.raises(KeyError), noted_wait(target):
+            assert me.waits_for is target
+            raise KeyError
+        assert me.waits_for is None
+
+    with Scheduler(1) as scheduler:
+        scheduler.submit(waits, scheduler).result(60)
+        scheduler.shutdown(cancel_futures=True)
+
+
+# ---- groups
+
+
+def test_a_group_is_left_in_asyncio_when_all_its_tasks_have_ended() -> None:
+    async def main(scheduler: Scheduler) -> list[int]:
+        done: list[int] = []
+        async with TaskGroup("report") as group:
+            scheduler.submit(lambda: scheduler.submit(done.append, 1))
+            scheduler.submit(done.append, 2)
+        assert len(group) == 0
+        outside = scheduler.submit(int)
+        assert outside.group is None
+        return sorted(done)
+
+    with Scheduler(1) as scheduler:
+        assert asyncio.run(main(scheduler)) == [1, 2]
+        assert scheduler.submit(main, scheduler).result(60) == [1, 2]
+
+
+def test_what_fails_in_a_group_and_in_its_block_comes_out_of_it_in_asyncio() -> None:
+    async def main(scheduler: Scheduler) -> None:
+        with pytest.raises(ExceptionGroup) as raised:
+            async with TaskGroup() as group:
+                waits = scheduler.options(delay="1h").submit(int)
+                scheduler.submit(divmod, 1, 0)
+                await asyncio.to_thread(wait_until, lambda: len(group) == 0)
+                raise KeyError
+        assert [type(error) for error in raised.value.exceptions] == [KeyError, ZeroDivisionError]
+        assert waits.cancelled()
+
+    with Scheduler(1) as scheduler:
+        asyncio.run(main(scheduler))
+
+
+@pytest.mark.parametrize("where", ["body", "end"])
+def test_a_coroutine_that_is_cancelled_in_a_group_cancels_that_and_is_cancelled(where: str) -> None:
+    tasks: list[TaskFuture] = []
+    begun = threading.Event()
+
+    async def main(scheduler: Scheduler) -> None:
+        async with TaskGroup():
+            tasks.append(scheduler.options(delay="1h").submit(int))
+            begun.set()
+            if where == "body":
+                await asyncio.sleep(3600)
+
+    with Scheduler(1) as scheduler:
+        future = scheduler.submit(main, scheduler)
+        assert begun.wait(60)
+        assert future.cancel(running=True)
+        with pytest.raises(CancelledError):
+            future.result(60)
+        with pytest.raises(CancelledError):
+            tasks[0].result(60)
+        assert future.state == "cancelled"
+
+
+def test_a_block_of_a_group_that_waits_for_who_leaves_it_is_refused() -> None:
+    async def leaves(scheduler: Scheduler, key: Any) -> None:
+        async with TaskGroup():
+            key.submit(int)
+
+    with Scheduler(1) as scheduler:
+        key = scheduler.options(key="k")
+        with pytest.raises(WouldDeadlockError):
+            key.submit(leaves, scheduler, key).result(60)
+
+
+def test_a_group_whose_loop_was_closed_ends_nobody_elses_work() -> None:
+    gate = threading.Event()
+
+    async def leaves(scheduler: Scheduler) -> None:
+        async with TaskGroup():
+            scheduler.submit(gate.wait, 60)
+
+    with Scheduler(1) as scheduler:
+        loop = asyncio.new_event_loop()
+        leaving = leaves(scheduler)
+        task = loop.create_task(leaving)
+        loop.call_later(0.05, loop.stop)
+        loop.run_forever()
+        loop.close()
+        gate.set()
+        assert scheduler.submit(int).result(60) == 0
+        assert not task.done()
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is left so on purpose
+        leaving.close()
+
+
+# ---- calls
+
+
+def test_calls_are_awaited_and_one_behind_the_coroutine_is_refused() -> None:
+    async def asks(d: Dispatcher, symbol: str) -> int:
+        return await d.submit_call(symbol, lambda view: view.index) + 1
+
+    with Dispatcher(["A", "B"], "count", workers=1, cores=None) as d:
+        of_a = d.tasks.options(symbol="A")
+        assert of_a.submit(asks, d, "B").result(60) == 2
+        with pytest.raises(WouldDeadlockError, match="the call to A"):
+            of_a.submit(asks, d, "A").result(60)
+        assert d.tasks.submit(asks, d, "A").result(60) == 1
+        assert asyncio.run(asks(d, "A")) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 
 import strand
 from strand import Dispatcher
-from strand.by_name import ByName, unknown_name
-from strand.errors import ConfigurationError, StrandError, UnknownNameError, UnknownSymbolError
+from strand.errors import ConfigurationError, UnknownNameError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.symbols import MAX_COMPLETIONS, SymbolTable, near_symbol
 
@@ -123,30 +121,6 @@ def test_the_near_symbol_is_looked_for_among_as_many_as_a_prompt_is_offered() ->
 
 
 ONE: dict[str, Any] = {"date": SAMPLE_DATE, "symbols": ["AAAHD"], "workers": 1}
-
-
-def test_a_wrong_name_is_answered_with_the_near_one_and_those_there_are() -> None:
-    assert str(unknown_name("output", "bar", ["bars", "quotes"])) == (
-        "no output is named 'bar': did you mean 'bars'? there are bars, quotes"
-    )
-    assert str(unknown_name("output", 3, ["bars"])) == "no output is named 3: there are bars"
-    assert str(unknown_name("output", "x", [])) == "no output is named 'x': there are none"
-    assert len(str(unknown_name("object", "x", [f"S{i}" for i in range(10_000)]))) < 200
-    assert issubclass(UnknownNameError, StrandError)
-    assert issubclass(UnknownNameError, KeyError)
-
-
-def test_things_by_name_are_a_dict() -> None:
-    found = ByName("output", {"bars": 1}, {"quotes": "it was written to q.parquet"})
-    assert found == {"bars": 1}
-    assert found["bars"] == 1
-    assert found.get("x") is None
-    assert "x" not in found
-    for one in (found, pickle.loads(pickle.dumps(found))):
-        with pytest.raises(UnknownNameError, match="no output is named 'bras': did you mean 'bars'"):
-            one["bras"]
-        with pytest.raises(UnknownNameError, match=r"output 'quotes' is not here: it was written to q\.parquet"):
-            one["quotes"]
 
 
 def test_outputs_of_a_result_say_which_there_are_and_where_the_others_went(tmp_path: Path) -> None:

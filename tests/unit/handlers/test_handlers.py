@@ -24,21 +24,6 @@ from strand.errors import ConfigurationError, MissingExtraError
 numba = pytest.importorskip("numba")
 
 
-@pytest.mark.parametrize(
-    ("state", "text"),
-    [
-        ("u8", "structured dtype"),
-        ("no such", "is not a dtype"),
-        ([("o", object)], "cannot hold Python objects"),
-        (3, "is not a dtype"),
-    ],
-)
-def test_a_state_that_cannot_be_a_row_is_refused(state: Any, text: str) -> None:
-    for make in (batch_handler, handler):
-        with pytest.raises(ConfigurationError, match=text):
-            make(state=state)
-
-
 @pytest.mark.parametrize("size", [1, 7, 63, 64, 65, 200, 5_000])
 def test_rows_may_have_any_size_and_do_not_run_into_each_other(size: int) -> None:
     @batch_handler(state=np.dtype([("bytes", "u1", (size,))]))

@@ -56,7 +56,7 @@ def test_every_profile_is_tried_here() -> None:
     assert {name.split(" ", maxsplit=1)[0] for name in KINDS} == set(profiles())
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", list(KINDS)[::10])
 def test_a_file_opens_compressed_without_being_told_what_it_is(name: str, tmp_path: Path) -> None:
     kind = KINDS[name]
     path = tmp_path / f"{kind.file}.gz"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import sys
-from functools import cache
 from pathlib import Path
 
 import itch_reference as ref
@@ -19,8 +18,6 @@ from strand.errors import (
     UnknownFormatError,
 )
 from strand.feeds.formats.itch.reader import ItchFeed, recognise
-from strand.feeds.merge.selected import SelectedFeed
-from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
 
 
@@ -94,34 +91,6 @@ def test_what_is_skipped_is_counted_by_reason_and_sampled(tmp_path: Path) -> Non
         samples = [(sample.reason, sample.offset) for sample in feed.skipped.samples]
         assert samples[:2] == [("bad side", 210), ("bad side", 210 + len(bad))]
         assert len(samples) == 10
-
-
-@pytest.mark.parametrize("symbols", [("S0001",), ("S*1", "S0002"), ("nobody",), (), ("[S]000?",)])
-@pytest.mark.parametrize("times", [(None, None), (2_000, 9_000), (9_000, None), (None, 5)])
-@pytest.mark.parametrize("directory_first", [True, False])
-def test_a_selection_pushed_down_gives_what_masking_gives(
-    tmp_path: Path, symbols: tuple[str, ...], times: tuple[int | None, int | None], directory_first: bool
-) -> None:
-    path = write(tmp_path, thirty_nine_symbols(directory_first))
-    midnight = midnight_ns(dt.date(2019, 1, 30))
-    select = Selection(symbols, *(None if at is None else midnight + at for at in times))
-    expected, _ = read(SelectedFeed(ItchFeed(path), select))
-    feed = ItchFeed(path, select=select, batch_ticks=4096)
-    for _ in range(2):
-        np.testing.assert_array_equal(read(feed)[0], expected)
-        assert feed.statistics()["ticks"] + feed.statistics()["not_selected"] == 11_999
-
-
-@cache
-def thirty_nine_symbols(directory_first: bool) -> bytes:
-    named = [ref.frame(ref.directory(i, f"S{i:04}".encode())) for i in range(1, 40)]
-    parts = list(named) if directory_first else []
-    for i in range(1, 12_000):
-        locate = i % 39 + 1
-        if i < 40 and not directory_first:
-            parts.append(named[locate - 1])
-        parts.append(ref.frame(ref.message("D", locate, i, i)))
-    return b"".join(parts)
 
 
 @pytest.mark.parametrize(

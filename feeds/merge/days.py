@@ -29,6 +29,8 @@ __all__ = ["Boundaries", "DatedFeed", "RollsBetween", "check_new_day", "days_of"
 #: Formats of venues that close: orders of one day are gone on the next.
 _CLOSING: Final = frozenset(("itch50", "pcap", "moldudp64", "recording", "pitch", "dbn"))
 _CLOSING_PROFILES: Final = frozenset(("lobster",))
+#: Venues that are open at midnight UTC, where Databento ends a file and begins the next one: CME Globex and CFE.
+_OPEN_AT_MIDNIGHT: Final = frozenset(("GLBX", "XCBF"))
 
 
 def check_new_day(value: str | None) -> None:
@@ -50,7 +52,8 @@ class Boundaries:
 
     A file begins a new day for the symbols of each file of its venue that has ended and is of another date. Files of
     one date are one day, and so are files that are read at the same time. Where one of two dates is not known, and
-    with ``new_day="file"``, each file that begins after another one's end is a new day.
+    with ``new_day="file"``, each file that begins after another one's end is a new day. DBN of a venue that is open at
+    midnight UTC has days only with ``new_day="file"``.
     """
 
     def __init__(self, infos: Sequence[FeedInfo], new_day: str | None) -> None:
@@ -103,6 +106,8 @@ class Boundaries:
         """The venue whose files are days; None where the venue never closes, or is not known to close."""
         source = info.details.get("source", {"format": info.format, "profile": info.details.get("profile")})
         closes = source["format"] in _CLOSING or source.get("profile") in _CLOSING_PROFILES
+        if source["format"] == "dbn" and (info.venue or "").partition(".")[0] in _OPEN_AT_MIDNIGHT:
+            closes = False
         return (info.venue or source["format"]) if closes or self._by_file else None
 
     def _apart(self, a: int, b: int) -> bool:

@@ -14,7 +14,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from strand.errors import ConfigurationError
 from strand.ticks import UNDEF_PRICE
+from strand.validate import several, shown, text
 
 __all__ = [
     "BY_NAME",
@@ -137,12 +139,20 @@ def declare(
 ) -> np.dtype[Any]:
     """A field's dtype, from one of those above. ``form``: its own dtype, as ``"<f8"``: prices that are floats are in
     units of currency. ``none``: integers that stand for nothing. ``given``: fields beside it without which it is
-    undefined, as ``{"trades": 1}``: before there is one trade."""
+    undefined, as ``{"trades": 1}``: before there is one trade. Raises ConfigurationError for what is none of these."""
+    if not isinstance(like, np.dtype):
+        raise ConfigurationError("like", f"{shown(like)} is not a dtype like strand.units.PRICE")
     meaning = meaning_of(like)
-    form = like.str if form is None else form
+    try:
+        kind = np.dtype(like.str if form is None else text("form", form))
+    except TypeError:
+        raise ConfigurationError("form", f"{form!r} is not a dtype like '<f8'") from None
     if none is None:
-        none = meaning.none if np.dtype(form).kind in "iu" else ()
-    return _dtype(form, replace(meaning, none=tuple(none), given=meaning.given if given is None else given))
+        none = meaning.none if kind.kind in "iu" else ()
+    return _dtype(
+        kind.str,
+        replace(meaning, none=tuple(several("none", none, "[0]")), given=meaning.given if given is None else given),
+    )
 
 
 def prefixed(fields: Sequence[tuple[Any, ...]], prefix: str, given: Given) -> list[tuple[Any, ...]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from reprlib import Repr
 from typing import Any, Final, TypeGuard
 
@@ -20,13 +22,16 @@ __all__ = [
     "MIN_UNIT",
     "Faults",
     "did_you_mean",
+    "file_path",
     "is_between",
     "is_number",
     "is_whole",
+    "mapping",
     "nearest",
     "one_of",
     "path",
     "seconds",
+    "several",
     "shown",
     "text",
     "unit_power",
@@ -152,6 +157,28 @@ def yes_or_no(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ConfigurationError(name, f"{shown(value)} is neither True nor False")
     return bool(value)
+
+
+def file_path(name: str, value: Any) -> Path:
+    """The path that the option ``name`` was given. Raises ConfigurationError for what is none."""
+    if not isinstance(value, str | os.PathLike):
+        raise ConfigurationError(name, f"{shown(value)} is not a path")
+    return Path(value)
+
+
+def mapping(name: str, value: Any, example: str) -> Mapping[Any, Any]:
+    """The dict that the option ``name`` was given. Raises ConfigurationError for what is none; ``example``: of one."""
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(name, f"{shown(value)} is not a dict like {example}")
+    return value
+
+
+def several(name: str, value: Any, example: str) -> list[Any]:
+    """The values that the option ``name`` was given. Raises ConfigurationError for what is no list, as for one text;
+    ``example``: of one."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise ConfigurationError(name, f"{shown(value)} is not a list like {example}")
+    return list(value)
 
 
 def text(name: str, value: object) -> str:

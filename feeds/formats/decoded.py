@@ -29,6 +29,8 @@ from strand.validate import is_whole
 __all__ = ["BATCH_STEP", "DecodedFeed", "file_bytes", "symbol_filter", "times_since"]
 
 _WILD: Final = "*?["
+#: Ticks of the largest batch, which has to lie in memory.
+_LARGEST_BATCH: Final = 1 << 31
 
 
 def symbol_filter(select: Selection) -> Keeps:
@@ -83,8 +85,11 @@ class DecodedFeed(BaseFeed):
         super().__init__()
         if on_bad_record not in ("raise", "skip"):
             raise ConfigurationError("on_bad_record", f"{on_bad_record!r} is neither 'raise' nor 'skip'")
-        if not is_whole(batch_ticks) or batch_ticks <= 0 or batch_ticks % self.batch_step:
-            raise ConfigurationError("batch_ticks", f"{batch_ticks!r} is not a positive multiple of {self.batch_step}")
+        if not is_whole(batch_ticks) or not 0 < batch_ticks <= _LARGEST_BATCH or batch_ticks % self.batch_step:
+            raise ConfigurationError(
+                "batch_ticks",
+                f"{batch_ticks!r} is not a positive multiple of {self.batch_step} up to {_LARGEST_BATCH:,}",
+            )
         self._path = Path(path)
         self._options: dict[str, Any] = {"skip": on_bad_record == "skip"}
         if select:

@@ -172,6 +172,8 @@ _SECOND = 1_000_000_000
 
 def zone_of(new_day: str | None) -> ZoneInfo | None:
     """The zone of ``"date"`` (UTC) or ``"date ZONE"``; None for anything else. Raises ConfigurationError."""
+    if new_day is not None and not isinstance(new_day, str):
+        check_new_day(new_day)
     word, _, name = (new_day or "").partition(" ")
     if word != "date":
         return None

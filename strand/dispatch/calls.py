@@ -20,6 +20,7 @@ from strand.dispatch.state import RunState
 from strand.errors import (
     BackpressureError,
     CallTimeoutError,
+    ConfigurationError,
     HandlerError,
     QuarantinedError,
     StoppedError,
@@ -175,7 +176,7 @@ class Calls:
     ) -> CallFuture[Any]:
         """Queues a call. Raises BackpressureError where too many calls wait."""
         if not callable(function):
-            raise TypeError(f"fn: {function!r} cannot be called")
+            raise ConfigurationError("fn", f"{function!r} cannot be called")
         index = self._state.table.index(symbol)
         strand = self._control.strand_of(index)
         if self._state.closing:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, RecordTypeError
 from strand.output.records import NO_SEQUENCE
 from strand.ticks import FIELDS, TICK, named
+from strand.validate import mapping
 
 if TYPE_CHECKING:
     from strand.feeds.mapping.records import ArrayColumns
@@ -113,7 +114,7 @@ def _key_offset(dtype: np.dtype[Any], key: str) -> int:
         raise ConfigurationError(
             "dtype", f"a record is plain memory of at most {LARGEST_RECORD} bytes, this one has {what}"
         )
-    if key not in dtype.fields:
+    if not isinstance(key, str) or key not in dtype.fields:
         raise ConfigurationError(
             "key", f"the records' dtype has no field {key!r}; its fields: {', '.join(dtype.fields)}"
         )
@@ -136,7 +137,7 @@ def _columns(
 
     if dtype != TICK:
         raise ConfigurationError("columns", "they turn arrays into ticks, so leave dtype out")
-    for to in columns:
+    for to in mapping("columns", columns, "{'price': 'px'}"):
         if to not in (*FIELDS, "bid_price", "bid_size", "ask_price", "ask_size"):
             raise ConfigurationError("columns", f"{to!r} is not a field of a tick; those are {', '.join(FIELDS)}")
     return ArrayColumns(columns, options or {})

@@ -26,6 +26,7 @@ from strand.feeds.io.atomic_write import atomic_write
 from strand.handlers.baskets import BasketObjects
 from strand.handlers.context import Context
 from strand.units import layout_to_json
+from strand.validate import file_path
 
 if TYPE_CHECKING:
     from strand.binding.engine import Engine
@@ -53,7 +54,7 @@ FORMAT: Final = 1
 
 def check_name(path: str | os.PathLike[str]) -> None:
     """Raises ConfigurationError for a name of a saved state that promises another packing than its own."""
-    if (ending := Path(path).suffix.lower()) in (".gz", ".zst", ".bz2", ".xz", ".zip"):
+    if (ending := file_path("save", path).suffix.lower()) in (".gz", ".zst", ".bz2", ".xz", ".zip"):
         raise ConfigurationError(
             "save", f"{path}: a saved state is not compressed again: give a name that does not end in {ending}"
         )
@@ -314,7 +315,7 @@ class Saving:
         """Opens the file, and reads the memory of the handlers back, before anything more is taken from the space.
 
         Raises SavedStateError, and MemoryError."""
-        saved = SavedState(Path(path))
+        saved = SavedState(file_path("load", path))
         with saved.reading():
             self._check(saved)
             self._reserve(saved)

@@ -11,6 +11,7 @@ import numpy as np
 from strand.errors import ConfigurationError
 from strand.handlers.base import SingleHandler
 from strand.handlers.state import check_attributes, row_dtype
+from strand.validate import mapping
 
 __all__ = ["check_fields", "output_dtypes"]
 
@@ -23,7 +24,7 @@ LARGEST = 16_384
 def output_dtypes(outputs: Mapping[str, Any] | None) -> dict[str, np.dtype[Any]]:
     """Records by output, in the order of the handler's numbers. Raises ConfigurationError for what cannot be one."""
     found: dict[str, np.dtype[Any]] = {}
-    for name, declared in (outputs or {}).items():
+    for name, declared in mapping("outputs", outputs or {}, "{'bars': BAR}").items():
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
             raise ConfigurationError("outputs", f"{name!r} cannot be an output's name: take one like 'bars'")
         dtype = row_dtype(declared, f"outputs.{name}")

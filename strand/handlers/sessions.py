@@ -18,6 +18,7 @@ from strand.brief import brief
 from strand.errors import ConfigurationError
 from strand.options import named_fields
 from strand.spans import SpanLike, span_ns
+from strand.validate import mapping, several, text
 from strand.zones import ZoneInfoNotFoundError, zone_named
 
 __all__ = ["Sessions", "SessionsLike", "session_table"]
@@ -88,10 +89,13 @@ class Sessions:
         Raises:
             ConfigurationError: If hours, zone, days or a date cannot be read.
         """
-        on = _weekdays(days)
-        free = frozenset(_date("holidays", day) for day in holidays)
-        early = {_date("closes", day): _clock("closes", text) for day, text in (closes or {}).items()}
-        return cls(_daily(_hours(hours), _zone(zone), on, free, tuple(sorted(early.items()))))
+        on = _weekdays(text("days", days))
+        free = frozenset(_date("holidays", day) for day in several("holidays", holidays, "['2026-12-25']"))
+        ends = mapping("closes", closes or {}, "{'2025-07-03': '13:00'}")
+        early = {_date("closes", day): _clock("closes", text("closes", end)) for day, end in ends.items()}
+        return cls(
+            _daily(_hours(text("hours", hours)), _zone(text("zone", zone)), on, free, tuple(sorted(early.items())))
+        )
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -35,7 +35,7 @@ from strand.replaying.saved_replay import SavedReplay
 from strand.replaying.snapshots import Snapshot, check_snapshot, history_of
 from strand.replaying.until import Until
 from strand.symbols import SymbolTable, near_symbol
-from strand.validate import whole, yes_or_no
+from strand.validate import mapping, whole, yes_or_no
 
 if TYPE_CHECKING:
     from strand.replaying.pacing import Pacer
@@ -154,6 +154,7 @@ def replay(
     _check_flags(
         timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict, pdb=pdb
     )
+    wanted = feeds.read_symbols(symbols or ())
     left = SavedReplay.of(
         load, source, reading,
         {"workers": workers_of(options), "per_day": per_day,
@@ -166,7 +167,6 @@ def replay(
         handler = resolve(handler)
     written = [*output_paths(files_and_sinks(out)[0], fingerprints), ("save", save)]
     check_outputs(written, source, symbols=symbols, options=reading)
-    wanted = feeds.read_symbols(symbols or ())
     feed = _feed(source, wanted, start, end, reading, plain=workers_of(options) == 0)
     begun = time.perf_counter()
     try:
@@ -280,9 +280,9 @@ def _check(
     limit: int | None, position: int, speed: float, pacer: Pacer | None, snapshot: Snapshot | None
 ) -> Pacer | None:
     """Refuses what cannot work; returns the pacer, if the replay has one."""
-    for name, value, least in (("limit", limit, 1), ("position", position, 0)):
-        if value is not None:
-            whole(name, value, least)
+    if limit is not None:
+        whole("limit", limit, 1)
+    whole("position", position, 0)
     check_snapshot(snapshot)
     if pacer is None and speed == 0:
         return None
@@ -374,5 +374,9 @@ def _for_feed(
             made[key] = resolve(like).known(info)
         return made[key]
 
-    by_symbol = None if handlers is None else {symbol: of(like) for symbol, like in handlers.items()}
+    by_symbol = (
+        None
+        if handlers is None
+        else {symbol: of(like) for symbol, like in mapping("handlers", handlers, "{'AAPL': 'book'}").items()}
+    )
     return None if handler is None else of(handler), by_symbol

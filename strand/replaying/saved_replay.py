@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from strand.brief import in_full
 from strand.dispatch.saving import SavedState, check_name
 from strand.errors import ConfigurationError
 from strand.replaying.recorder import describe_source
+from strand.validate import file_path
 
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
@@ -71,7 +71,7 @@ class SavedReplay:
                 "fingerprints",
                 "they cover a run from its first tick, so they cannot begin at a saved state: leave them out",
             )
-        state = SavedState(Path(load))
+        state = SavedState(file_path("load", load))
         state.array("ticks_by_symbol")
         with state.reading():
             saved = state.about["more"]

@@ -21,7 +21,7 @@ from strand.sweeping.manifest import Manifest, SweepRun
 from strand.sweeping.sets import ParameterSet
 from strand.tables.arrow import imported
 from strand.tables.tabular import pandas_frame, polars_frame
-from strand.validate import whole
+from strand.validate import file_path, whole
 
 if TYPE_CHECKING:
     import polars
@@ -36,7 +36,7 @@ class Place:
     """The folder of a data set. Without ``path``: a new one, which is removed when nothing refers to this any more."""
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="strand-sweep-") if path is None else path)
+        self.path = Path(tempfile.mkdtemp(prefix="strand-sweep-")) if path is None else file_path("out", path)
         if path is None:
             weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 

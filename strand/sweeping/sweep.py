@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds.opening import expand, options_with_date, takes_option
+from strand.feeds.opening import expand, options_with_date, read_symbols, takes_option
 from strand.feeds.reader_options import FeedOptions
 from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
@@ -95,6 +95,9 @@ def sweep(
         HandlerError: If a handler fails; ``set_number`` and ``params`` say with which set.
         MissingExtraError: Without the extra ``sweep``; or without ``ray``, for that backend.
     """
+    if progress is not None and not callable(progress):
+        raise ConfigurationError("progress", f"{progress!r} cannot be called")
+    read_symbols(symbols or ())
     run = backend_for(backend)
     given = resolve(handler)
     sets = parameter_sets(params)

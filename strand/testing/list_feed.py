@@ -14,7 +14,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.options import named_options, refuse_unknown
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, limits, zeros
-from strand.validate import is_whole, whole
+from strand.validate import is_whole, several, whole
 
 if TYPE_CHECKING:
     from strand.feeds.base import Flags, TicksAre
@@ -194,14 +194,14 @@ def _starts(batches: int | Sequence[int] | None, end: int) -> list[int]:
         return [0] if end else []
     if is_whole(batches):
         return list(range(0, end, whole("batches", batches, 1)))
-    cuts = [whole("batches", cut, 0) for cut in batches]  # type: ignore[union-attr]
+    cuts = [whole("batches", cut, 0) for cut in several("batches", batches, "[0, 1, 5]")]
     if cuts != sorted(cuts):
         raise ConfigurationError("batches", f"the positions {cuts} must rise")
     return [0, *(cut for cut in cuts if 0 < cut <= end)]
 
 
 def _written(ticks: Sequence[TickLike], symbols: Sequence[str] | None) -> tuple[npt.NDArray[Any], list[str]]:
-    names = [] if symbols is None else list(symbols)
+    names = [] if symbols is None else several("symbols", symbols, "['A', 'B']")
     index = {name: at for at, name in enumerate(names)}
     array = zeros(len(ticks))
     time = 0

@@ -86,6 +86,10 @@ def test_each_option_takes_and_refuses_what_it_did_and_the_error_names_it(
     assert differs == []
 
 
+def test_every_refusal_is_one_of_strands_errors() -> None:
+    assert not [name for name, options in REFUSALS.items() for told in options.values() if "other " in " ".join(told)]
+
+
 def test_no_public_call_option_or_default_is_gone(calls: dict[str, bad_values.Call]) -> None:
     for name, options in REFUSALS.items():
         assert options.keys() <= set(calls[name].options()), name

@@ -175,7 +175,7 @@ def test_what_the_function_raises_is_raised_and_the_strand_goes_on() -> None:
         assert d.call(0, ticks_seen) == 3
         assert d.failures == []
     with Dispatcher(1, counting, workers=1, cores=None) as d:
-        with pytest.raises(TypeError, match="cannot be called"):
+        with pytest.raises(ConfigurationError, match=r"fn: .*cannot be called"):
             d.call(0, 7)  # type: ignore[arg-type]
         with pytest.raises(UnknownSymbolError):
             d.call("nobody", ticks_seen)

@@ -1,4 +1,7 @@
-"""Builds the two modules in C, each declared to cffi by the .cdef files beside its sources.
+"""Builds the two modules in C, each declared to cffi by marked parts of its headers.
+
+A part stands between ``/* cffi: begin */`` and ``/* cffi: end */`` and holds what cffi reads: types, functions, enums
+and constants. ``MORE`` has what cffi cannot read there.
 
 ``strand._core`` is every C file under csrc/ but those of csrc/seeded. ``strand._scheduled``, for ``strand.testing``, is
 the engine's rooms once more, under the seeded scheduler of that room.
@@ -11,8 +14,9 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cffi import FFI
@@ -29,21 +33,33 @@ if not sys.platform.startswith("linux") or platform.machine() not in ("x86_64", 
 
 ENGINE = (CSRC / "engine_rooms").read_text("utf-8").split()
 SEEDED = "seeded"
+BEGIN, END = "/* cffi: begin */", "/* cffi: end */"
+#: By header: macros and constants under a condition, functions in line, and what Python gives to C.
+MORE = {
+    "memory/counters.h": "#define SD_SUB 16\n#define SD_BUCKETS 656\n",
+    "memory/space.h": "#define SD_SPACE_BYTES ...\n",
+    "engine/dispatcher.h": "sd_sequence_at sd_sequence_at_of(uint32_t key_offset, uint32_t offset, uint32_t high);\n",
+    "worker/thread.h": 'extern "Python" int sd_thread_step(void *thread);\n',
+}
+COMPUTED = re.compile(r"^(#define \w+) (?!-?(?:0x)?[0-9A-Fa-f]+(?: |$)).*", re.MULTILINE)
+INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 
 
-def _below_csrc(pattern: str) -> list[Path]:
-    """Declarations build on the engine's, these on those of memory/ and engine/, and a folder's on its file of the same
-    name."""
-
-    def place(path: Path) -> tuple[object, ...]:
-        room, name = path.parent, path.parent.name
-        return name != "memory", name != "engine", name not in ENGINE, room, path.stem != name, path
-
-    return sorted(CSRC.rglob(pattern), key=place)
-
-
-def _includes(headers: list[Path]) -> str:
-    return "".join(f'#include "{header.relative_to(CSRC).as_posix()}"\n' for header in headers)
+def _declared(header: Path, seen: set[Path]) -> Iterator[tuple[Path, str]]:
+    """A header's declarations, behind those of the headers that it includes."""
+    if header in seen:
+        return
+    seen.add(header)
+    text = header.read_text("utf-8")
+    for name in INCLUDE.findall(text):
+        if (CSRC / name).exists():  # the model checkers have theirs elsewhere
+            yield from _declared(CSRC / name, seen)
+    if text.count(BEGIN) != text.count(END):
+        raise SystemExit(f"{header}: each {BEGIN!r} needs its {END!r}")
+    # The C compiler computes constants that cffi cannot.
+    parts = [COMPUTED.sub(r"\1 ...", part.partition(END)[0]) for part in text.split(BEGIN)[1:]]
+    if found := MORE.get(header.relative_to(CSRC).as_posix(), "") + "".join(parts):
+        yield header, found
 
 
 def _flags(*more: str) -> tuple[list[str], list[str]]:
@@ -64,18 +80,20 @@ def _in_engine(path: Path) -> bool:
 def _module(name: str, keep: Callable[[Path], bool], *flags: str, then: str = "") -> FFI:
     """The module of the files to ``keep``. ``then``: what follows the headers in its source."""
     found = FFI()
-    cdefs = [path for path in _below_csrc("*.cdef") if keep(path)]
-    for path in cdefs:
-        found.cdef(path.read_text())
-    # A header belongs to the API when a .cdef of the same name declares what is in it.
-    headers = [CSRC / "sd_tick.h", CSRC / "sd_error.h", *(path.with_suffix(".h") for path in cdefs)]
+    seen: set[Path] = set()
+    headers = []
+    for path in sorted(CSRC.rglob("*.h")):
+        if keep(path):
+            for header, text in _declared(path, seen):
+                found.cdef(text)
+                headers.append(header)
     compile_flags, link_flags = _flags(*flags)
     found.set_source(
         name,
-        _includes(headers) + then,
-        sources=[os.path.relpath(path, ROOT) for path in _below_csrc("*.c") if keep(path)],
+        "".join(f'#include "{header.relative_to(CSRC).as_posix()}"\n' for header in headers) + then,
+        sources=[os.path.relpath(path, ROOT) for path in sorted(CSRC.rglob("*.c")) if keep(path)],
         include_dirs=[os.path.relpath(CSRC, ROOT)],
-        depends=[os.path.relpath(path, ROOT) for path in (*_below_csrc("*.h"), *cdefs)],
+        depends=[os.path.relpath(path, ROOT) for path in sorted(CSRC.rglob("*.h"))],
         extra_compile_args=compile_flags,
         extra_link_args=link_flags,
         py_limited_api=True,
@@ -91,7 +109,7 @@ def _in_scheduled(path: Path) -> bool:
     """A chain that ends in Python is a part of the engine. All other handlers are the core's, by their addresses."""
     if path.relative_to(CSRC).as_posix() == "base/clock.c":  # the scheduler has a clock of its own
         return False
-    return _in_engine(path) or path.parent.name == SEEDED or path.stem == "chain"
+    return path.parent == CSRC or _in_engine(path) or path.parent.name == SEEDED or path.stem == "chain"
 
 
 ffibuilder = _module("strand._core", _in_core)

@@ -3,6 +3,7 @@
 #ifndef SD_ERROR_H
 #define SD_ERROR_H
 
+/* cffi: begin */
 enum {
   SD_OK = 0,
   SD_AGAIN = -1,            /* not yet: the caller may look for signals and call again */
@@ -17,5 +18,6 @@ enum {
   SD_E_TRUNCATED = -10,     /* the input ends inside a record */
   SD_E_FORMAT = -11         /* the input is not what the format allows */
 };
+/* cffi: end */
 
 #endif

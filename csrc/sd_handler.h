@@ -19,6 +19,7 @@ enum { SD_EMIT_AHEAD = 1024 };
 
 struct sd_context;
 
+/* cffi: begin */
 /* Where a record stands: its number in the order of publishing, and the feed's time there (the greatest ts_recv up to it). */
 typedef struct sd_position {
   uint64_t number;
@@ -35,6 +36,7 @@ typedef struct sd_sequence_at {
 
 /* The sequence of a record without such a field, of a timer, and of the end of the run. */
 #define SD_NO_SEQUENCE UINT64_MAX
+/* cffi: end */
 
 /* `offset`: where a record has a u64 sequence; UINT32_MAX: it has none. If `high` is not 0, the field at `offset` is a u32, and the byte
  * at `high` has the next eight bits, as in sd_tick. */
@@ -56,6 +58,7 @@ static inline uint64_t sd_sequence_of(const sd_sequence_at *at, const unsigned c
   return at->none | (uint64_t)(high >> at->shift) << 32 | low;
 }
 
+/* cffi: begin */
 /* What precedes an emitted record while it waits to be merged. */
 typedef struct sd_emitted {
   uint64_t number; /* of the tick; SD_TIMER or SD_AT_END */
@@ -64,6 +67,7 @@ typedef struct sd_emitted {
   uint32_t key;
   uint32_t link; /* 0; then for the engine */
 } sd_emitted;
+/* cffi: end */
 
 /* An alarm as the engine keeps it, for a handler at feed time `now`. 0 forgets the alarm. A time that is not after `now` becomes the next
  * ns. The greatest time stands for never, even if a record has it. */
@@ -77,6 +81,7 @@ static inline uint64_t sd_alarm_after(int64_t ns, int64_t now) {
 #define SD_TIMER UINT64_MAX
 #define SD_AT_END (UINT64_MAX - 1)
 
+/* cffi: begin */
 /* One output of one participant: filled by that participant's thread alone. */
 typedef struct sd_output_writer {
   unsigned char *at, *end; /* the next entry, and where the last one has to end */
@@ -145,6 +150,7 @@ typedef struct sd_traded {
   uint8_t cross;
   uint8_t unused[7];
 } sd_traded;
+/* cffi: end */
 
 /* As sd_handler_fn, for a handler with on="trade": it is called with trades, and with no other tick. */
 typedef int64_t (*sd_traded_fn)(void *rows, const sd_traded *trades, int64_t n, sd_context *ctx);
@@ -162,11 +168,13 @@ static inline int sd_add_total(int64_t *total, int64_t more, sd_context *ctx) {
   return 0;
 }
 
+/* cffi: begin */
 /* Optional further functions of a handler. sd_wake_fn runs at a timer: before the symbol's first record at or after `time`, or when the
  * feed's time passes it. */
 typedef int (*sd_wake_fn)(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 /* Runs once for each symbol after its last record, in the order of keys, when a run ends. */
 typedef int (*sd_finish_fn)(void *rows, uint32_t key, sd_context *ctx);
+/* cffi: end */
 
 /* Returns the memory for a record of output `output` (0, 1, ... as the handler declares them), emitted for record i of this call, or for
  * the timer with i = -1. Fill it before you emit anything else. NULL: fail with what *ctx says. */

@@ -5,9 +5,11 @@
 
 #include <stdint.h>
 
+/* cffi: begin */
 /* The layout of ticks, contexts and tasks that an object is built for. Each shared object of handlers or tasks exports it, so that loading
  * an object that was built for another layout is refused. */
 #define SD_HANDLER_LAYOUT 4
+/* cffi: end */
 #if !defined(SD_HANDLER_IN_CORE)
 #if defined(__cplusplus)
 extern "C"
@@ -17,6 +19,7 @@ extern "C"
 
 struct sd_task_context;
 
+/* cffi: begin */
 /* Why a task's function is called. Each task has exactly one last call: with SD_TASK_RUN, without asking for another turn, or with one of
  * the others. */
 enum {
@@ -62,5 +65,6 @@ typedef struct sd_task_context {
    * microseconds. What the task used so far is charged to its group. */
   int (*should_yield)(struct sd_task_context *ctx);
 } sd_task_context;
+/* cffi: end */
 
 #endif

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* cffi: begin */
 /* What a record is (field `kind`). */
 enum {
   SD_KIND_NONE = 0,
@@ -18,12 +19,14 @@ enum {
   SD_KIND_STATUS = 4, /* halts, sessions, imbalances: action N; a new day: R */
   SD_KIND_TASK = 5
 };
+/* cffi: end */
 
 #define SD_UNDEF_PRICE INT64_MAX
 #define SD_PRICE_SCALE INT64_C(1000000000)
 /* The greatest sequence that a tick holds: 40 bits. A reader has to report a greater one, because sd_set_sequence cannot. */
 #define SD_MAX_SEQUENCE ((UINT64_C(1) << 40) - 1)
 
+/* cffi: begin */
 /* Everything measured or counted is signed, so that a difference may be negative; ids are unsigned. */
 typedef struct sd_tick {
   int64_t ts_event;       /* venue time, ns since the UNIX epoch */
@@ -42,6 +45,7 @@ typedef struct sd_tick {
   uint8_t kind;  /* SD_KIND_* */
   uint8_t sequence_high;
 } sd_tick;
+/* cffi: end */
 
 #if !defined(__cplusplus)
 _Static_assert(sizeof(sd_tick) == 64, "a tick is one cache line");

@@ -5,7 +5,7 @@
     python tools/house.py --room             lines by room too
     python tools/house.py --check            fails where a gate is passed: part of `make lint`
 
-Lines are those of .py, .c, .h, .cdef and .cpp files as the formatters lay them out. The product is csrc, strand, feeds,
+Lines are those of .py, .c, .h and .cpp files as the formatters lay them out. The product is csrc, strand, feeds,
 bench, tools and setup.py. An importer of a module is another module of strand or feeds that imports it, or a name that
 it defines. A reach is an attribute with one leading underscore of an object other than ``self`` and ``cls``, where no
 module of the same package defines that attribute. A C file is a source and its header together. A replay
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Final
 
 PRODUCT: Final = ("csrc", "strand", "feeds", "bench", "tools", "setup.py")
-ENDINGS: Final = (".py", ".c", ".h", ".cdef", ".cpp")
+ENDINGS: Final = (".py", ".c", ".h", ".cpp")
 #: Of a package, and of a file.
 MOST_FILES: Final = 20
 MOST_LINES: Final = 800

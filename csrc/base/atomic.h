@@ -134,8 +134,10 @@ static inline void sd_unlock(sd_a32 *lock) {
 #define sd_prefetch_write(p) __builtin_prefetch((p), 1)
 #endif
 
+/* cffi: begin */
 #define SD_NONE UINT32_MAX
 #define SD_LINE 64
+/* cffi: end */
 #define SD_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SD_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

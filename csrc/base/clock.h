@@ -16,9 +16,11 @@ extern sd_clock sd_the_clock;
 /* Measures the counter's rate once per process, which takes 2 ms. Further calls do nothing. */
 void sd_clock_init(void);
 
+/* cffi: begin */
 /* What the clock resolves, in ns: the median difference of two readings in a row, or one step of a clock that goes on in longer ones.
  * A shorter span is not known. */
 double sd_clock_resolution_ns(void);
+/* cffi: end */
 
 static inline uint64_t sd_monotonic_ns(void) {
   struct timespec t;

@@ -5,6 +5,7 @@
 
 #include "sd_tick.h"
 
+/* cffi: begin */
 /* What has been seen of a run's ticks. All 0 before the first. */
 typedef struct sd_seen {
   int64_t ticks;
@@ -19,5 +20,6 @@ typedef struct sd_seen {
 
 /* Adds n ticks to the counts of their symbols, and to `seen` unless it is NULL. Symbols from n_counts on are not counted. */
 void sd_count_by_symbol(const sd_tick *ticks, uint64_t n, int64_t *counts, uint64_t n_counts, sd_seen *seen);
+/* cffi: end */
 
 #endif

@@ -5,6 +5,7 @@
 #include "sd_error.h"
 #include "sd_tick.h"
 
+/* cffi: begin */
 /* The result of a call. */
 typedef struct sd_decoded {
   uint64_t made;     /* ticks */
@@ -24,5 +25,6 @@ typedef struct sd_decoded {
  *
  * It uses only its arguments and what `self` owns. One thread at a time. */
 typedef sd_decoded sd_decode(void *self, const uint8_t *at, uint64_t left, int last, sd_tick *out, uint64_t capacity);
+/* cffi: end */
 
 #endif

@@ -10,7 +10,11 @@
 #include "memory/space.h"
 #include "sd_handler.h"
 
-struct sd_dispatcher;
+/* cffi: begin */
+typedef struct sd_dispatcher sd_dispatcher;
+/* A handler that emits fails when there are this many times the chunks at which publishers begin to wait. */
+enum { SD_OUTPUT_SLACK = 8 };
+/* cffi: end */
 struct sd_handler;
 
 enum {
@@ -29,9 +33,7 @@ enum {
 #endif
   SD_CHUNK_HEADER = 64,
   SD_REF_BITS = 11, /* bits of a reference: these name the place in a chunk, the other bits name the chunk */
-  SD_PAGE = 1 << SD_PAGE_BITS,
-  /* A handler that emits fails when there are this many times the chunks at which publishers begin to wait. */
-  SD_OUTPUT_SLACK = 8
+  SD_PAGE = 1 << SD_PAGE_BITS
 };
 
 /* Set in the link of what Python emitted for a tick. Such a record comes after those that C emitted for that tick, at the end of its
@@ -39,8 +41,10 @@ enum {
 #define SD_BY_PYTHON (1u << 31)
 /* The number of a record that was emitted for a tick on which the handler then failed. */
 #define SD_VOID (UINT64_MAX - 2)
+/* cffi: begin */
 /* Bytes of a merged record before its declared ones: number, sequence, time, key. */
 #define SD_MERGED_HEAD 28
+/* cffi: end */
 
 /* In the arena, like everything that is emitted. The index in the pool names a chunk. */
 typedef struct sd_chunk {

@@ -5,10 +5,12 @@
 #include "emit/buffer.h"
 #include "state/state.h"
 
+/* cffi: begin */
 /* Before sd_dispatcher_handlers: sets up n outputs, with records of the given sizes. Publishers wait while more than soft_bytes are
  * collected. SD_E_ARGUMENT: soft_bytes is less than sd_outputs_minimum() of them. */
 int sd_dispatcher_outputs(struct sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes);
 uint64_t sd_outputs_minimum(const struct sd_dispatcher *d, uint32_t n);
+/* cffi: end */
 void sd_outputs_destroy(struct sd_dispatcher *d);
 /* After the handlers are set. */
 int sd_outputs_connect(struct sd_dispatcher *d);

@@ -4,6 +4,7 @@
 
 #include "state/state.h"
 
+/* cffi: begin */
 /* Sets the text. Before sd_dispatcher_show. SD_E_NO_MEMORY. */
 int sd_dispatcher_describe(sd_dispatcher *d, const char *text, uint64_t bytes);
 /* Sets the names of n symbols, given by key. Their texts lie one after another in `text`, with lengths in bytes. One thread at a time. */
@@ -12,5 +13,6 @@ int sd_dispatcher_name(sd_dispatcher *d, const uint32_t *keys, const uint32_t *l
 void sd_dispatcher_show(sd_dispatcher *d);
 /* From now on no process can attach. Those that have attached can still read. */
 void sd_dispatcher_hide(sd_dispatcher *d);
+/* cffi: end */
 
 #endif

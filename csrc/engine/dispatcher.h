@@ -4,13 +4,16 @@
 
 #include "state/state.h"
 
+/* cffi: begin */
 /* Creates a dispatcher in the caller's space, which must not have one yet. sd_dispatcher_destroy does not touch the space. */
 int sd_dispatcher_create(sd_space *space, const sd_config *config, sd_dispatcher **out);
 void sd_dispatcher_destroy(sd_dispatcher *d);
+/* cffi: end */
 /* Sets the bound of each strand, and what happens there. */
 void sd_dispatcher_settle(sd_dispatcher *d);
 /* Finds the parts of the arena. d->space and d->arena must be set. */
 void sd_dispatcher_view(sd_dispatcher *d);
+/* cffi: begin */
 /* Before workers start: set the strand of each symbol, the handler of each strand, and the handlers. */
 int sd_dispatcher_route(sd_dispatcher *d, const uint32_t *strand_of_symbol, const uint16_t *handler_of_strand);
 int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_t n);
@@ -34,5 +37,6 @@ int sd_dispatcher_mark(sd_dispatcher *d, uint32_t strand, uint32_t marks);
  * strands still wait that were let go last. One thread at a time; while a resource is short, again and again, as strands rise that no push
  * wakes a worker for. SD_E_ARGUMENT: there is no such resource, or the policy holds no strands back. */
 int sd_dispatcher_hold_back(sd_dispatcher *d, uint32_t resources, uint32_t *waiting);
+/* cffi: end */
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "state/state.h"
 
+/* cffi: begin */
 typedef struct sd_totals {
   uint64_t accepted, handled, failed, lost, dropped[5], pending;
   uint64_t visits, handled_inline, stolen, cut, parks, wakes, failures, watermark_sequence;
@@ -35,8 +36,10 @@ typedef struct sd_inspection {
   uint64_t accepted, handled, failed, lost, dropped[5];
   uint32_t control, capacity, tasks;
 } sd_inspection;
+/* cffi: end */
 /* Reads a strand's counts without a lock. `pending` then includes tasks, and `tasks` is 0. */
 void sd_strand_counts(sd_dispatcher *d, uint32_t strand, sd_inspection *out);
+/* cffi: begin */
 int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out);
 /* Before workers start: from now on the time that visits to each strand take is recorded. */
 int sd_dispatcher_time_strands(sd_dispatcher *d);
@@ -45,5 +48,6 @@ void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records);
 /* Checks rules 2 and 3 of the contract for every strand, while the dispatcher is quiescent. Returns SD_OK, or SD_E_CORRUPT with the strand
  * in *strand and a description of the fault in `what` (128 bytes). */
 int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what);
+/* cffi: end */
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "state/state.h"
 
+/* cffi: begin */
 enum { SD_SAVED_NAME = 24 };
 
 /* A part of the arena. Another process may read it back into the same part of its own arena. */
@@ -20,5 +21,6 @@ uint32_t sd_saved_tables(sd_dispatcher *d, sd_saved_table *tables, uint32_t capa
 /* After all tables have been read back, before the workers start: resets everything that was in use when they were saved. Participants'
  * counters start anew; counts of strands continue, and so do rows. */
 void sd_saved_restore(sd_dispatcher *d);
+/* cffi: end */
 
 #endif

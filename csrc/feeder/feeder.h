@@ -7,6 +7,7 @@
 #include "codec/decoder.h"
 #include "publish/publish.h"
 
+/* cffi: begin */
 typedef struct sd_feeder {
   /* written by the caller */
   sd_decode *decode;
@@ -39,5 +40,6 @@ typedef struct sd_feeder {
 int sd_feeder_step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns);
 
 uint64_t sd_feeder_publishing_ns(const sd_feeder *f);
+/* cffi: end */
 
 #endif

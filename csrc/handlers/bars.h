@@ -72,9 +72,11 @@ typedef struct sd_bars_params {
   sd_calendar calendar;
 } sd_bars_params;
 
+/* cffi: begin */
 /* Emits sd_bar to output 0. */
 int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx);
+/* cffi: end */
 
 #endif

@@ -20,7 +20,9 @@ typedef struct sd_bbo_row {
   int64_t locked;    /* how many of them left the bid at or above the ask */
 } sd_bbo_row;
 
+/* cffi: begin */
 /* Emits sd_bbo to output 0. Its params are an sd_source. */
 int64_t sd_handle_bbo(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+/* cffi: end */
 
 #endif

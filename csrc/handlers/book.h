@@ -32,6 +32,7 @@
 
 struct sd_space;
 
+/* cffi: begin */
 /* Makes empty books of symbols 0 .. n - 1 in a space. They number orders from `start` on; tests put it just below the number at which a
  * book begins again. `per_publisher`: for rules.fills_report, each publisher has a book. NULL: no memory, or n is 0. */
 sd_books *sd_books_create(struct sd_space *space, uint64_t n, uint32_t start, int per_publisher);
@@ -42,5 +43,6 @@ int sd_books_adopt(sd_books *books, struct sd_space *space);
 /* Asks for the memory that n ticks will touch. For a chain, which then handles the ticks one by one. */
 void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+/* cffi: end */
 
 #endif

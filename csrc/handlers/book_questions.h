@@ -5,6 +5,7 @@
 
 #include "handlers/book_row.h"
 
+/* cffi: begin */
 typedef struct sd_book_counts {
   uint32_t asks, bids; /* levels */
   uint32_t orders;
@@ -23,12 +24,15 @@ uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, uint64_t place,
                          uint64_t n);
 /* Zero: no such order. */
 int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t place, uint64_t order_id, sd_book_order *order);
+/* cffi: end */
 /* The order that a fill meets. To be called by the tick's handler, before it handles the tick. */
 sd_resting sd_books_resting(const sd_books *books, uint64_t symbol, uint64_t order_id);
+/* cffi: begin */
 /* How many orders rest in all books, and the memory that they take with everything kept for them. */
 uint64_t sd_books_live(const sd_books *books);
 uint64_t sd_books_bytes(const sd_books *books);
 /* How much of it orders and their indexes take. */
 uint64_t sd_books_order_bytes(const sd_books *books);
+/* cffi: end */
 
 #endif

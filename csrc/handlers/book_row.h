@@ -26,6 +26,7 @@ typedef struct sd_book_row {
   int32_t unusable;   /* adds and changes without a price, a side or a size: left out */
 } sd_book_row;
 
+/* cffi: begin */
 typedef struct sd_books sd_books;
 
 /* What a handler's params hold. */
@@ -51,5 +52,6 @@ typedef struct sd_book_order {
 } sd_book_order;
 
 enum { SD_MAX_PUBLISHERS = 64 };
+/* cffi: end */
 
 #endif

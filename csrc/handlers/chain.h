@@ -5,6 +5,7 @@
 #include "sd_handler.h"
 #include "state/state.h"
 
+/* cffi: begin */
 enum { SD_CHAIN_MAX = 16 };
 
 /* Asks for the memory that n records will touch. The parts handle them one by one, and could not ask in time. */
@@ -37,9 +38,11 @@ int sd_wake_chain(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_chain(void *rows, uint32_t key, sd_context *ctx);
 /* When the next timer of a symbol is due; 0: there is none. */
 uint64_t sd_chain_alarm(const sd_chain *chain, uint32_t key);
+/* cffi: end */
 
 /* ---- for a chain with a Python handler at its end */
 
+/* cffi: begin */
 /* Runs a chain of native handlers over records of a strand that participant `participant` owns, one by one, and copies the first `width`
  * bytes of the row after each record to `after`. Returns how many it handled. If these are fewer than n, it stopped before a timer, or
  * failed on the next record: then *failed is not 0, and `failure` says why. */
@@ -48,5 +51,6 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t participant, const sd_handler 
 /* Fires its due timers for a symbol of such a strand, or (`at_end`) runs its end. Nonzero: it failed, and `failure` says why. */
 int sd_chain_act(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, uint32_t key, uint64_t time,
                  int at_end, sd_failure *failure);
+/* cffi: end */
 
 #endif

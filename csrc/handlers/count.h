@@ -4,6 +4,7 @@
 
 #include "sd_handler.h"
 
+/* cffi: begin */
 typedef struct sd_count_row {
   int64_t ticks;
   int64_t trades;        /* ticks of kind trade */
@@ -15,5 +16,6 @@ typedef struct sd_count_row {
 } sd_count_row;
 
 int64_t sd_handle_count(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+/* cffi: end */
 
 #endif

@@ -49,6 +49,7 @@ typedef struct sd_depth_row {
   int64_t top[];
 } sd_depth_row;
 
+/* cffi: begin */
 typedef struct sd_depths sd_depths;
 
 /* What a handler's params hold. */
@@ -77,5 +78,6 @@ uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd
 int sd_depths_wait(const sd_depths *depths, uint64_t symbol);
 /* Memory of all books. */
 uint64_t sd_depths_bytes(const sd_depths *depths);
+/* cffi: end */
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "sd_handler.h"
 
+/* cffi: begin */
 /* A piece of each row that is kept. */
 typedef struct sd_history_part {
   uint64_t offset, bytes;
@@ -48,5 +49,6 @@ typedef struct sd_history_params {
 int64_t sd_handle_history(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_history(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_history(void *rows, uint32_t key, sd_context *ctx);
+/* cffi: end */
 
 #endif

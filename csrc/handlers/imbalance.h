@@ -49,9 +49,11 @@ typedef struct sd_imbalance_row {
 /* The flow of one change of the top. */
 sd_wide sd_order_flow(const sd_top *was, const sd_top *is);
 
+/* cffi: begin */
 /* Emits sd_imbalance to output 0. Its params are sd_interval_params. */
 int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_imbalance(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx);
+/* cffi: end */
 
 #endif

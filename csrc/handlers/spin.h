@@ -5,6 +5,7 @@
 
 #include "sd_handler.h"
 
+/* cffi: begin */
 typedef struct sd_spin_row {
   int64_t ticks;
   uint64_t value;
@@ -19,5 +20,6 @@ typedef struct sd_spin_params {
 } sd_spin_params;
 
 int64_t sd_handle_spin(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+/* cffi: end */
 
 #endif

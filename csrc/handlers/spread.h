@@ -76,9 +76,11 @@ typedef struct sd_spread_params {
   sd_calendar calendar;
 } sd_spread_params;
 
+/* cffi: begin */
 /* Emits sd_spread to output 0. */
 int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_spread(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_spread(void *rows, uint32_t key, sd_context *ctx);
+/* cffi: end */
 
 #endif

@@ -20,6 +20,7 @@
 /* What a tick clears: nothing; the symbol's book, and so its top; or all that a new day resets. */
 enum { SD_CLEAR_NONE = 0, SD_CLEAR_BOOK = 1, SD_CLEAR_DAY = 2 };
 
+/* cffi: begin */
 typedef struct sd_tape sd_tape;
 typedef struct sd_levels sd_levels;
 
@@ -42,6 +43,7 @@ typedef struct sd_source {
   sd_contract *contracts; /* by symbol; NULL: there are none */
   sd_trade_rules rules;
 } sd_source;
+/* cffi: end */
 
 /* What one tick means. */
 typedef struct sd_event {
@@ -52,20 +54,24 @@ typedef struct sd_event {
   sd_top top; /* valid if `bid` and `ask` say so */
 } sd_event;
 
+/* cffi: begin */
 /* Books of symbols 0 .. n - 1, in a space. NULL: no memory, or n is 0. */
 sd_tape *sd_tape_create(struct sd_space *space, uint64_t n, const sd_trade_rules *rules);
 /* As sd_books_adopt. */
 int sd_tape_adopt(sd_tape *tape, struct sd_space *space);
+/* cffi: end */
 
 /* Applies a tick to its book and sets the event that results. Nonzero: the book failed, and *ctx says why. */
 int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e);
 /* Asks for the memory that n ticks will touch. */
 void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n);
 
+/* cffi: begin */
 /* Books of levels of symbols 0 .. n - 1, in a space, for quotes. NULL: no memory, or n is 0. */
 sd_levels *sd_levels_create(struct sd_space *space, uint64_t n);
 /* Adds each symbol's events whose last tick never came. `with_open`: the run is over, and ends those that are open. At rest. */
 void sd_levels_unended(const sd_levels *levels, uint64_t n, int with_open, int64_t *counts);
+/* cffi: end */
 /* Sets the quote of an event that results from a tick. Nonzero: a book failed, and *ctx says why. */
 int sd_levels_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e);
 

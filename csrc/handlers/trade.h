@@ -20,6 +20,7 @@
 
 #include "sd_tick.h"
 
+/* cffi: begin */
 /* Which bits of a tick's `flags` mean what in a feed, as masks; 0: it has no such flag (strand/ticks.py, Flags). */
 typedef struct sd_flags {
   uint8_t unprinted; /* of a trade: it does not count */
@@ -42,6 +43,7 @@ typedef struct sd_trade_rules {
   uint8_t unused[2];
   sd_flags flags;
 } sd_trade_rules;
+/* cffi: end */
 
 typedef struct sd_trade {
   int64_t price; /* 1e-9; SD_UNDEF_PRICE: not known */

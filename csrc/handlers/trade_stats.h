@@ -68,9 +68,11 @@ typedef struct sd_trade_stats_params {
   sd_calendar calendar;
 } sd_trade_stats_params;
 
+/* cffi: begin */
 /* Emits sd_trade_stats to output 0. */
 int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_trade_stats(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_trade_stats(void *rows, uint32_t key, sd_context *ctx);
+/* cffi: end */
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "handlers/tape.h"
 
+/* cffi: begin */
 /* A handler that takes trades, and where they come from. */
 typedef struct sd_traded_params {
   sd_source source;
@@ -22,5 +23,6 @@ int sd_finish_traded(void *rows, uint32_t key, sd_context *ctx);
 /* For Python's handlers: sets the trade of each tick; its size is -1 if no handler is called with it. Returns n, or the index of a tick on
  * which its book failed: then ctx says why. */
 int64_t sd_trades_of(const sd_traded_params *p, const sd_tick *ticks, int64_t n, sd_traded *made, sd_context *ctx);
+/* cffi: end */
 
 #endif

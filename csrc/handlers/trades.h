@@ -23,7 +23,9 @@ typedef struct sd_trades_row {
   int64_t unpriced; /* trades without a price: in no other field, and not emitted */
 } sd_trades_row;
 
+/* cffi: begin */
 /* Emits sd_trade_emitted to output 0. Its params are an sd_source. */
 int64_t sd_handle_trades(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+/* cffi: end */
 
 #endif

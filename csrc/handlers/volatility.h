@@ -66,9 +66,11 @@ typedef struct sd_volatility_params {
   sd_calendar calendar;
 } sd_volatility_params;
 
+/* cffi: begin */
 /* Emits sd_volatility to output 0. */
 int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_volatility(void *rows, uint32_t key, sd_context *ctx);
+/* cffi: end */
 
 #endif

@@ -18,8 +18,10 @@ typedef struct sd_vwap_row {
   int64_t unpriced; /* trades without a price: left out */
 } sd_vwap_row;
 
+/* cffi: begin */
 /* Its params are an sd_source. */
 int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+/* cffi: end */
 
 /* Emitted. */
 typedef struct sd_vwap {
@@ -37,9 +39,11 @@ typedef struct sd_vwap_every_row {
   int64_t outside; /* trades outside of sessions: left out */
 } sd_vwap_every_row;
 
+/* cffi: begin */
 /* Emits sd_vwap to output 0. Its params are sd_interval_params. */
 int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_vwap_every(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_vwap_every(void *rows, uint32_t key, sd_context *ctx);
+/* cffi: end */
 
 #endif

@@ -7,9 +7,11 @@
 
 _Static_assert((int)SD_MOLD_LATENCY_BUCKETS == (int)SD_BUCKETS, "the same buckets as the engine's histograms");
 
+/* cffi: begin */
 /* Where to deliver until the next call: bytes of frames, and runs. What did not fit before goes first. */
 void sd_mold_output(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs, uint64_t run_capacity,
                     uint64_t realtime_ns);
+/* cffi: end */
 
 /* Delivers the waiting messages, from the next one on, while there is space, and finds the gap before the rest. */
 void sd_mold_deliver(sd_mold *m);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* cffi: begin */
 enum {
   SD_MOLD_SESSION = 10,
   SD_MOLD_HEADER = 20,
@@ -19,6 +20,7 @@ enum {
   SD_MOLD_END = 0xFFFF,
   SD_MOLD_PACKET = 9216 /* a jumbo frame: the longest packet taken */
 };
+/* cffi: end */
 
 /* Neither a greater sequence, nor one of the messages behind it, fits into a tick. */
 #define SD_MOLD_SEQUENCE_MAX (SD_MAX_SEQUENCE - UINT16_MAX)

@@ -4,6 +4,7 @@
 
 #include "live/mold_state.h"
 
+/* cffi: begin */
 /* NULL: no memory, or no descriptor. first_sequence is at most SD_MOLD_SEQUENCE_MAX. */
 sd_mold *sd_mold_new(const sd_mold_options *options);
 void sd_mold_free(sd_mold *m);
@@ -19,5 +20,6 @@ int sd_mold_poll(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs
                  uint64_t timeout_ns);
 /* Ends the sd_mold_poll() that runs, or the next one. From any thread. */
 void sd_mold_wake(sd_mold *m);
+/* cffi: end */
 
 #endif

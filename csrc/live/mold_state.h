@@ -14,11 +14,15 @@
 #endif
 
 enum {
+  SD_MOLD_WINDOW = 1 << SD_MOLD_WINDOW_LOG2,            /* messages between the next one and the last one that waits */
+  SD_MOLD_HELD_PACKETS = 1 << SD_MOLD_HELD_PACKETS_LOG2 /* packets that wait, of SD_MOLD_PACKET bytes each */
+};
+
+/* cffi: begin */
+enum {
   SD_MOLD_LINES = 3, /* A, B, and what the re-request server answers */
   SD_MOLD_REPLIES = 2,
-  SD_MOLD_WINDOW = 1 << SD_MOLD_WINDOW_LOG2,             /* messages between the next one and the last one that waits */
-  SD_MOLD_HELD_PACKETS = 1 << SD_MOLD_HELD_PACKETS_LOG2, /* packets that wait, of SD_MOLD_PACKET bytes each */
-  SD_MOLD_LATENCY_BUCKETS = 656                          /* the buckets of sd_bucket_of() */
+  SD_MOLD_LATENCY_BUCKETS = 656 /* the buckets of sd_bucket_of() */
 };
 
 typedef struct sd_mold_options {
@@ -85,6 +89,7 @@ typedef struct sd_mold_run {
 } sd_mold_run;
 
 typedef struct sd_mold sd_mold;
+/* cffi: end */
 
 #define WINDOW ((uint64_t)SD_MOLD_WINDOW)
 

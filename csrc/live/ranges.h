@@ -8,10 +8,12 @@
 
 enum { SD_RANGES_MAX = 1 << 20 };
 
+/* cffi: begin */
 typedef struct sd_range {
   uint64_t from;
   uint64_t to;
 } sd_range;
+/* cffi: end */
 
 typedef struct sd_ranges {
   sd_range *at;

@@ -14,6 +14,7 @@
 
 #include "live/serve_state.h"
 
+/* cffi: begin */
 /* NULL: no memory. */
 sd_serve *sd_serve_new(const sd_serve_options *options);
 void sd_serve_free(sd_serve *s);
@@ -27,5 +28,6 @@ int sd_serve_send(sd_serve *s, const uint8_t *frames, uint64_t len, uint64_t lim
 int sd_serve_end(sd_serve *s);
 /* Answers requests for that long. */
 int sd_serve_idle(sd_serve *s, uint64_t for_ns);
+/* cffi: end */
 
 #endif

@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+/* cffi: begin */
 enum { SD_SERVE_LINES = 2, SD_SERVE_LATE = 64 };
 
 typedef struct sd_serve_line_options {
@@ -64,6 +65,7 @@ typedef struct sd_serve_counts {
 } sd_serve_counts;
 
 typedef struct sd_serve sd_serve;
+/* cffi: end */
 
 enum { SERVE_BATCH = 32 };
 

@@ -34,7 +34,9 @@ typedef SD_PLAIN(uint64_t) sd_byte;
 #if defined(SD_MODEL_SCHEDULER)
 enum { SD_FREE_RUN = 2, SD_SEGMENT_BYTES = 2048, SD_SEGMENT_HEADER = SD_LINE };
 #else
+/* cffi: begin */
 enum { SD_FREE_RUN = 64, SD_SEGMENT_BYTES = 2048, SD_SEGMENT_HEADER = SD_LINE };
+/* cffi: end */
 #endif
 typedef unsigned char sd_byte;
 #endif

@@ -31,8 +31,10 @@ enum { SD_SPACE_PAGE = 4096, SD_HUGE_PAGE = 2 << 20 };
 #endif
 
 #define SD_MAGIC UINT64_C(0x3144304e41525453) /* "STRAN0D1" */
+/* cffi: begin */
 /* The version of all layouts in a space. Each change of a structure there adds one. Whoever attaches, or reads a saved state, checks it. */
 enum { SD_ABI_VERSION = 19 };
+/* cffi: end */
 
 /* At offset 0 of the space. */
 typedef struct sd_space_head {
@@ -45,6 +47,7 @@ typedef struct sd_space_head {
   sd_a64 root;            /* offset of the arena, once others may attach; 0: they may not */
 } sd_space_head;
 
+/* cffi: begin */
 /* One process's access to a space. */
 typedef struct sd_space {
   unsigned char *base;
@@ -58,6 +61,7 @@ typedef struct sd_space {
 int sd_space_create(int attachable, uint64_t more, sd_space **space);
 /* Destroys a space with everything in it. */
 void sd_space_destroy(sd_space *space);
+/* cffi: end */
 
 static inline sd_space_head *sd_space_head_of(const sd_space *space) { return (sd_space_head *)space->base; }
 static inline void *sd_space_at(const sd_space *space, uint64_t offset) { return space->base + offset; }
@@ -66,25 +70,31 @@ static inline uint64_t sd_space_offset(const sd_space *space, const void *at) {
 }
 static inline int sd_space_is_attachable(const sd_space *space) { return space->fd >= 0; }
 
+/* cffi: begin */
 /* Takes a range of addresses and returns its offset; 0: too few addresses are left. `align` is a power of two. From any thread. */
 uint64_t sd_space_take(sd_space *space, uint64_t bytes, uint64_t align);
 /* Fills a part of a range with memory. Memory that is new is zeros. SD_E_NO_MEMORY: some of it may have been filled. */
 int sd_space_fill(sd_space *space, uint64_t offset, uint64_t bytes);
 /* Takes a range and fills it with zeros; NULL: out of memory. */
 void *sd_space_get(sd_space *space, uint64_t bytes, uint64_t align);
+/* cffi: end */
 /* Gives the memory of the whole pages in a part back to the system. They must be filled before their next use, and are zeros then.
  * Nonzero: the system did not take them. */
 int sd_space_empty(sd_space *space, uint64_t offset, uint64_t bytes);
+/* cffi: begin */
 /* Unpoisons memory that is not handed out, so that a saver of the space may read it under AddressSanitizer too. */
 void sd_space_open(sd_space *space, uint64_t offset, uint64_t bytes);
+/* cffi: end */
 /* Poisons memory, under AddressSanitizer, until it is handed out. */
 #if defined(SD_ASAN)
 void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes);
 #else
 static inline void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes) {}
 #endif
+/* cffi: begin */
 const void *sd_space_base(const sd_space *space);
 /* Returns how many bytes were taken. Pages that nobody has touched use no memory, unless the space is attachable. */
 uint64_t sd_space_bytes(const sd_space *space);
+/* cffi: end */
 
 #endif

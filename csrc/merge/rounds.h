@@ -17,6 +17,7 @@
 
 #include "emit/buffer.h"
 
+/* cffi: begin */
 /* Before the first round: the caller keeps so many bytes for each tick until everything below it is final. They count as collected. */
 void sd_outputs_tick_bytes(struct sd_dispatcher *d, uint64_t bytes);
 enum { SD_FINAL_LIVE = 0, SD_FINAL_ABANDONED = 1, SD_FINAL_ALL = 2 };
@@ -30,5 +31,6 @@ uint64_t sd_outputs_below(const struct sd_dispatcher *d);
 uint64_t sd_outputs_late(struct sd_dispatcher *d);
 /* How long the last round needed to find the frontier. During that time strands' lines are away from their workers. */
 uint64_t sd_outputs_look_ns(struct sd_dispatcher *d);
+/* cffi: end */
 
 #endif

@@ -7,12 +7,15 @@
 
 #include "engine/inspect.h"
 
+/* cffi: begin */
 enum { SD_WHY_BYTES = 160 };
+typedef struct sd_outside sd_outside;
+/* cffi: end */
 
-typedef struct sd_outside {
+struct sd_outside {
   sd_space space;
   sd_dispatcher d; /* only its parts in the arena are set; the rest is zero */
-} sd_outside;
+};
 
 /* How long a look waits for a strand's owner. */
 typedef struct sd_patience {
@@ -24,6 +27,7 @@ sd_patience sd_patience_of(uint64_t ns);
 /* Waits a little. Nonzero: the time is over. */
 int sd_patience_ends(sd_patience *p);
 
+/* cffi: begin */
 /* Maps the space of an open file. SD_E_FORMAT: it does not belong to a dispatcher that this build can read; `why` gives the reason.
  * SD_AGAIN: its dispatcher is still being created, or has stopped. */
 int sd_outside_open(int fd, sd_outside **out, char *why);
@@ -49,5 +53,6 @@ sd_dispatcher *sd_outside_dispatcher(sd_outside *o);
  * strand go within patience_ns, so they may be of different moments. */
 int sd_outside_rows(sd_outside *o, uint32_t strand, const uint32_t *keys, uint32_t n, unsigned char *rows,
                     sd_inspection *counts, uint64_t patience_ns);
+/* cffi: end */
 
 #endif

@@ -5,6 +5,7 @@
 #include "handlers/book.h"
 #include "outside/attach.h"
 
+/* cffi: begin */
 /* While a side has levels elsewhere, its ladder has at least this many, so the best ones are in the ladder. */
 enum { SD_OUTSIDE_LEVELS = 64 };
 
@@ -22,5 +23,6 @@ typedef struct sd_outside_book {
  * book, or the memory is damaged. */
 int sd_outside_book_of(sd_outside *o, uint64_t offset, int of_levels, uint32_t symbol, uint32_t place,
                        uint64_t patience_ns, sd_outside_book *book);
+/* cffi: end */
 
 #endif

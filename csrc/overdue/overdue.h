@@ -4,12 +4,14 @@
 
 #include "worker/alarm.h"
 
+/* cffi: begin */
 /* sd_overdue_sweep enqueues an overdue alarm on each strand with an alarm that the feed's time has passed. It returns how many such
  * strands there are, including those whose overdue alarm was enqueued before, but not those that are set aside. From any thread.
  *
  * sd_overdue_scan does the same for publishers and the merger, which call it again and again. If there is a merger, strands with records
  * are left to its next look, because most of these alarms fire earlier, at a record. */
 uint32_t sd_overdue_sweep(sd_dispatcher *d);
+/* cffi: end */
 void sd_overdue_scan(sd_dispatcher *d);
 /* The same, if it may be worthwhile. */
 static inline void sd_overdue_scan_where_due(sd_dispatcher *d, uint64_t time, int merges) {

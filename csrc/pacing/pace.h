@@ -6,6 +6,7 @@
 
 #include "memory/counters.h"
 
+/* cffi: begin */
 /* One thread writes it; others read it while that thread does not run. */
 typedef struct sd_pace_book {
   uint64_t ticks;
@@ -25,5 +26,6 @@ void sd_pace_note(sd_pace_book *book, const int64_t *due, uint64_t n, int64_t no
 
 /* The smallest value of each of SD_BUCKETS buckets. */
 void sd_pace_floors(uint64_t *floors);
+/* cffi: end */
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "sd_handler.h"
 
+/* cffi: begin */
 /* What is emitted to one output, in order: entries as sd_emit makes them. When they have been taken, the caller sets `at` to `begin`. */
 typedef struct sd_serial_output {
   sd_output_writer writer; /* first, because sd_emit's `more` finds the output by it */
@@ -54,5 +55,6 @@ int sd_serial_finish(sd_serial *s, uint32_t key, uint64_t time);
 /* For records of so many bytes; NULL where there is no memory. */
 sd_serial_output *sd_serial_output_create(uint32_t record_bytes);
 void sd_serial_output_destroy(sd_serial_output *o);
+/* cffi: end */
 
 #endif

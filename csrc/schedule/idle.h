@@ -20,7 +20,9 @@
 
 #include "base/atomic.h"
 
+/* cffi: begin */
 enum { SD_IDLE_SPIN = 0, SD_IDLE_BACKOFF = 1, SD_IDLE_PARK = 2 };
+/* cffi: end */
 
 #define SD_WAKING 0x80000000u
 

@@ -18,6 +18,7 @@
 
 #include "schedule/list.h"
 
+/* cffi: begin */
 enum { SD_FIFO = 0, SD_LEVELS = 1, SD_AGING = 2, SD_FAIR = 3 };
 
 /* Levels, the highest first. A priority of SD_LEVELS has its level in the lowest byte. Above it a task of Python's has one more than its own
@@ -28,6 +29,7 @@ enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT, S
  * others; a base is at most SD_AGING_MAX to either side. A strand has the lowest class and the base 0 unless it is given another one. */
 enum { SD_AGING_CLASSES = 3, SD_AGING_USUAL = 1 << 29, SD_AGING_MAX = 500000000 };
 #define SD_AGING_BY_LOAD UINT32_MAX
+/* cffi: end */
 
 /* Why a strand is listed: nothing of it was pending; a visit left something pending; whoever took it could not visit it; or it has to wait
  * for a permit, on the deferred list. */
@@ -36,6 +38,7 @@ enum { SD_WAS_EMPTY = 0, SD_VISITED, SD_NOT_VISITED, SD_DEFERRED };
 /* What to do with the deferred list: it was seen empty; its strands stay there, and rise as ever; or they may be taken. */
 enum { SD_NONE_DEFERRED = 0, SD_LEAVE_DEFERRED, SD_TAKE_DEFERRED };
 
+/* cffi: begin */
 /* What may be short, and marks of strands that say how they use it. A set of either has a bit for each. */
 enum { SD_CPU = 0, SD_MEMORY, SD_IO, SD_RESOURCE_COUNT };
 enum { SD_MARK_IO = 1, SD_MARK_FREES_MEMORY = 2, SD_ALL_MARKS = 3 };
@@ -101,6 +104,7 @@ typedef struct sd_policy_counts {
   uint64_t picked_low, picked_late;  /* those of them taken for low_every, and for max_wait */
   uint32_t n_classes;
 } sd_policy_counts;
+/* cffi: end */
 
 /* What a policy sees. `state`: its own memory, `state_bytes` of the policy; zeros at first. */
 typedef struct sd_ready {

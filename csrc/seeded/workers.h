@@ -8,6 +8,7 @@
 
 #include "engine/api.h"
 
+/* cffi: begin */
 enum { SD_SEEDED_WORKERS = 16 };
 
 /* Used instead of starting threads. At most SD_SEEDED_WORKERS workers; sd_seeded_stop ends it. Same seed and calls, same run. */
@@ -26,6 +27,7 @@ int sd_seeded_take(uint64_t ns);
 void sd_seeded_pass(uint64_t until);
 /* To be called when all workers have ended, which sd_seeded_pause tells. */
 void sd_seeded_stop(void);
+/* cffi: end */
 
 /* As sd_py_worker_next and sd_py_worker_go_on, for one piece of work: gives what the waiting worker has, and then SD_E_STOPPED. The
  * worker's own fiber ends the batch, when it is no longer busy. */

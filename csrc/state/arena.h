@@ -21,6 +21,7 @@
 #include "strand/strand.h"
 #include "strand/task_pool.h"
 
+/* cffi: begin */
 enum { SD_ERRORS = 64, SD_MESSAGE_BYTES = 256, SD_FAILED_RECORD_BYTES = 64 };
 
 /* A handler's failure, kept until somebody asks for it. */
@@ -36,6 +37,7 @@ typedef struct sd_failure {
   unsigned char record[SD_FAILED_RECORD_BYTES];
   char message[SD_MESSAGE_BYTES];
 } sd_failure;
+/* cffi: end */
 
 /* What one worker or publisher writes. No other participant writes these lines. */
 typedef struct sd_participant {

@@ -6,6 +6,7 @@
 
 #include "schedule/policy.h"
 
+/* cffi: begin */
 enum { SD_ON_ERROR_STOP = 0, SD_ON_ERROR_QUARANTINE = 1 };
 
 /* For sd_config.python_workers: one less than are active, and at least one. */
@@ -41,5 +42,6 @@ typedef struct sd_config {
   int32_t one_core;                        /* publishers and workers share one core */
   uint32_t python_workers; /* workers that may run Python's tasks at a time, or SD_ALL_BUT_ONE; 0: all */
 } sd_config;
+/* cffi: end */
 
 #endif

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+/* cffi: begin */
 /* A handler. If `fn` is NULL, Python runs it. */
 typedef struct sd_handler {
   sd_handler_fn fn;
@@ -24,10 +25,12 @@ typedef struct sd_handler {
   int32_t yields;          /* it returns early when ctx->yield asks for it */
   int32_t wakes, finishes; /* if Python runs it: whether it has timers, and finishes its symbols */
 } sd_handler;
+/* cffi: end */
 
 typedef struct sd_publisher sd_publisher;
 typedef struct sd_outputs sd_outputs;
 
+/* cffi: begin */
 /* What a Python worker gets to do. */
 enum { SD_PY_RECORDS = 1, SD_PY_TASK = 2, SD_PY_WAKE = 3, SD_PY_OTHER = 4, SD_PY_RESUME = 5 };
 /* Bits of a task's tag are below this one. sd_py_task_next has `rose` of the batch above. */
@@ -47,6 +50,7 @@ typedef struct sd_py_batch {
   uint32_t wake_key;  /* of a timer: its symbol, ... */
   uint64_t wake_time; /* ... and its time */
 } sd_py_batch;
+/* cffi: end */
 
 /* What an idle worker knows about a victim's list. */
 typedef struct sd_watch {

@@ -34,6 +34,7 @@
 #include "base/atomic.h"
 #include "memory/segment.h"
 
+/* cffi: begin */
 /* Bits of `control`. */
 enum {
   SD_PAUSED = 1,
@@ -44,6 +45,7 @@ enum {
 
 /* What happens at the bound. SD_SHED: as SD_DROP_NEWEST, but first lower levels make room at the bound in all (publish/admission.h). */
 enum { SD_BLOCK = 0, SD_DROP_NEWEST = 1, SD_DROP_OLDEST = 2, SD_CONFLATE = 3, SD_RAISE = 4, SD_SHED = 5 };
+/* cffi: end */
 
 /* Why a record was dropped. */
 enum { SD_DROPPED_NEWEST = 0, SD_DROPPED_OLDEST, SD_DROPPED_CONFLATED, SD_DROPPED_QUARANTINED, SD_PUBLISH_REASONS };

@@ -43,6 +43,7 @@ void sd_end_free_task(sd_dispatcher *d, uint32_t participant, uint32_t entry);
  * it is greater the next time if one was submitted meanwhile. What those that ended did is seen. */
 int sd_free_tasks_over(sd_dispatcher *d, uint64_t *submitted);
 
+/* cffi: begin */
 typedef struct sd_task_totals {
   uint64_t submitted, ended, cancelled, expired; /* waiting, running, or suspended: submitted - ended */
   uint64_t suspended;                            /* times that one gave its worker back */
@@ -53,5 +54,6 @@ void sd_tasks_total(sd_dispatcher *d, int on_strands, sd_task_totals *out);
 /* When no worker runs any more: tells every function in C whose task still waits how it ended, and counts Python's
  * tasks as ended, also those that are suspended or away. Nobody can submit afterwards. Does nothing the second time. */
 void sd_tasks_stop(sd_dispatcher *d);
+/* cffi: end */
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "state/state.h"
 
+/* cffi: begin */
 /* A Python worker and its batch in one structure, so that one call with one argument ends a batch and takes the next one. */
 typedef struct sd_py_worker {
   int64_t first, end; /* where the batch's records lie, in records from the first segment on */
@@ -31,5 +32,6 @@ int sd_py_should_yield(const sd_py_worker *hand);
 uint64_t sd_py_task_submit(sd_dispatcher *d, uint64_t tag, uint32_t priority, uint32_t marks);
 /* The same for the tasks of n tags, in their order. Writes the handles over the tags. Returns how many it submitted, the first ones. */
 uint32_t sd_py_tasks_submit(sd_dispatcher *d, uint64_t *tags, uint32_t n, uint32_t priority);
+/* cffi: end */
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "state/state.h"
 
+/* cffi: begin */
 /* The task in the batch gives the participant back, and the batch is empty. It is listed, or if `away` it is not until sd_task_return. Any thread may be the
  * participant from here on. SD_E_STOPPED: the task keeps the participant, because a stop is ending the tasks. */
 int sd_task_suspend(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch, int away);
@@ -22,5 +23,6 @@ int sd_task_return(sd_dispatcher *d, uint32_t participant, uint32_t entry);
 void sd_task_charge(sd_dispatcher *d, uint32_t entry, uint64_t on_cpu_ns);
 /* By the thread of a suspended task, which has got a participant: that one's batch is of SD_PY_RESUME. */
 void sd_task_resumed(sd_dispatcher *d, uint32_t participant);
+/* cffi: end */
 
 #endif

@@ -4,8 +4,10 @@
 
 #include "state/state.h"
 
+/* cffi: begin */
 /* The task of the batch, on a strand or free, has run. */
 void sd_worker_task_done(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch);
+/* cffi: end */
 
 /* What comes next on a strand that has tasks. */
 enum {

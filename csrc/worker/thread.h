@@ -3,7 +3,9 @@
 #ifndef SD_WORKER_THREAD_H
 #define SD_WORKER_THREAD_H
 
+/* cffi: begin */
 /* Calls `step` with the thread until it returns another number than 0. One that raises returns 0. */
 void sd_thread_live(int (*step)(void *), void *thread);
+/* cffi: end */
 
 #endif

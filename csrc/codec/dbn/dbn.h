@@ -41,11 +41,13 @@
 
 #include "codec/dbn/state.h"
 
+/* cffi: begin */
 /* Prepares for the first record of a stream. Borrows `instruments`. */
 void sd_dbn_init(sd_dbn *dbn, uint32_t version, sd_dbn_instruments *instruments);
 
 /* The decoder: `self` is an sd_dbn, and a record makes at most SD_DBN_MAX_TICKS ticks. SD_AGAIN: the caller has to answer SD_DBN_STOP_*.
  * That and a fault fill dbn->fault_*. */
 sd_decode sd_dbn_decode;
+/* cffi: end */
 
 #endif

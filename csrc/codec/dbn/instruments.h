@@ -7,12 +7,15 @@
 
 #include <stdint.h>
 
+/* cffi: begin */
 /* Keys that stand for no symbol. */
 #define SD_DBN_UNWANTED UINT32_C(0xFFFFFFFF) /* its records are skipped */
-#define SD_DBN_UNKNOWN UINT32_C(0xFFFFFFFE)  /* no entry */
+/* cffi: end */
+#define SD_DBN_UNKNOWN UINT32_C(0xFFFFFFFE) /* no entry */
 
 enum { SD_DBN_NO_ROLL = -1, SD_DBN_NO_ROOM = -2 };
 
+/* cffi: begin */
 typedef struct sd_dbn_instruments sd_dbn_instruments;
 
 /* NULL: no memory. */
@@ -29,6 +32,7 @@ int sd_dbn_instruments_fill(sd_dbn_instruments *table, const uint32_t *ids, cons
 
 /* Maps `id` to `key` at all times, and forgets its other entries. SD_OK or SD_E_NO_MEMORY. */
 int sd_dbn_instruments_replace(sd_dbn_instruments *table, uint32_t id, uint32_t key);
+/* cffi: end */
 
 /* The key of `id` at a time, or SD_DBN_UNKNOWN. */
 uint32_t sd_dbn_instruments_find(sd_dbn_instruments *table, uint32_t id, uint64_t time_ns);

@@ -5,6 +5,7 @@
 #include "codec/dbn/instruments.h"
 #include "codec/decoder.h"
 
+/* cffi: begin */
 enum {
   SD_DBN_MAX_RECORD = 255 * 4, /* the length is a byte, in words */
   SD_DBN_MAX_TICKS = 12,       /* from one record: the end of a rolled contract, ten levels and a trade */
@@ -21,12 +22,14 @@ enum {
   SD_DBN_STATISTIC = 0x10,
   SD_DBN_IMBALANCE = 0x80
 };
+/* cffi: end */
 
 /* Flags by which a record casts doubt on its prices. */
 enum { SD_DBN_MAYBE_BAD_BOOK = 0x04, SD_DBN_BAD_TS_RECV = 0x08, SD_DBN_SNAPSHOT = 0x20 };
 /* The last record of an event for an instrument. */
 enum { SD_DBN_LAST = 0x80 };
 
+/* cffi: begin */
 /* Why a call ended: a fault, or a question that the caller has to answer before the next one. */
 enum {
   SD_DBN_FAULT_NONE = 0,
@@ -83,5 +86,6 @@ typedef struct sd_dbn {
   uint32_t latest_id; /* of the latest tick, with its key: the same again is no roll */
   uint32_t latest_key;
 } sd_dbn;
+/* cffi: end */
 
 #endif

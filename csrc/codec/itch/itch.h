@@ -47,6 +47,7 @@
 
 #include "codec/itch/state.h"
 
+/* cffi: begin */
 /* Prepares for the first byte of a stream. itch->symbols has to be zeros, as calloc() gives them: it has half a megabyte, most of which
  * is never touched. */
 void sd_itch_init(sd_itch *itch, uint64_t midnight_ns, uint32_t skip);
@@ -57,5 +58,6 @@ sd_decode sd_itch_decode;
 
 /* Length of a message of this type in bytes, its length field apart; 0 for a type that ITCH 5.0 does not have. */
 uint32_t sd_itch_length(uint8_t type);
+/* cffi: end */
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "codec/decoder.h"
 
+/* cffi: begin */
 enum {
   SD_ITCH_LOCATES = 65536,   /* a locate is a u16: every instrument_id is below this */
   SD_ITCH_SYMBOL_BYTES = 8,  /* a name is ASCII, padded with spaces on the right */
@@ -121,5 +122,6 @@ typedef struct sd_itch {
   uint8_t market[SD_ITCH_MARKET_EVENTS][SD_ITCH_MARKET_BYTES];
   char symbols[SD_ITCH_LOCATES][SD_ITCH_SYMBOL_BYTES];
 } sd_itch;
+/* cffi: end */
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "codec/itch/state.h"
 
+/* cffi: begin */
 enum {
   SD_ITCH_STRIPE_HEADROOM = 512, /* for what one piece leaves to the next: below SD_ITCH_MAX_FRAME */
   SD_ITCH_STRIPE_SEARCH = 4096,  /* the beginning of a frame is searched for in this many bytes */
@@ -49,5 +50,6 @@ void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *
 /* Whether `stripe` begins where `itch` stands. If so, it moves `itch` behind the stripe, adds the stripe's counts, and numbers the
  * stripe's ticks. */
 int sd_itch_stripe_adopt(sd_itch *itch, const sd_itch_stripe *stripe);
+/* cffi: end */
 
 #endif

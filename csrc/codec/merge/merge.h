@@ -13,6 +13,7 @@
 #include "sd_error.h"
 #include "sd_tick.h"
 
+/* cffi: begin */
 /* In a source's table: an id without a number yet. */
 #define SD_MERGE_UNMAPPED UINT32_MAX
 
@@ -47,5 +48,6 @@ int sd_merge_take(sd_merge *merge, sd_tick *out, int32_t *from, uint64_t capacit
 /* The position of the first tick whose receive time is before `latest`, or before that of an earlier tick; n if there is none. *reached:
  * the latest receive time of the ticks before it, or `latest`. */
 uint64_t sd_merge_ordered(const sd_tick *ticks, uint64_t n, uint64_t latest, uint64_t *reached);
+/* cffi: end */
 
 #endif

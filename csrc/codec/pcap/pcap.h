@@ -18,6 +18,7 @@
 
 #include "codec/pcap/state.h"
 
+/* cffi: begin */
 /* Prepares for the first byte. NULL: no memory. sd_pcap_free() takes NULL. */
 sd_pcap *sd_pcap_new(sd_itch *itch, uint32_t skip);
 void sd_pcap_free(sd_pcap *pcap);
@@ -25,5 +26,6 @@ void sd_pcap_free(sd_pcap *pcap);
 /* The decoder: `self` is an sd_pcap, and a message makes at most one tick. It leaves at most SD_PCAP_MAX_RECORD bytes. SD_AGAIN as for
  * sd_itch_decode(). A fault fills `fault`. */
 sd_decode sd_pcap_decode;
+/* cffi: end */
 
 #endif

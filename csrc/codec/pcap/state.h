@@ -4,6 +4,7 @@
 
 #include "codec/itch/itch.h"
 
+/* cffi: begin */
 enum {
   SD_PCAP_MAX_RECORD = 262144 + 64, /* a longer record holds no packet of any network */
   SD_PCAP_INTERFACES = 64,
@@ -97,5 +98,6 @@ typedef struct sd_pcap {
   uint32_t sampled;
   sd_pcap_sample samples[SD_PCAP_SAMPLES];
 } sd_pcap;
+/* cffi: end */
 
 #endif

@@ -29,6 +29,7 @@
 
 #include "codec/decoder.h"
 
+/* cffi: begin */
 enum {
   SD_PITCH_SYMBOLS = 65536, /* every instrument_id is below this */
   SD_PITCH_SYMBOL_BYTES = 8,
@@ -116,5 +117,6 @@ sd_decode sd_pitch_decode;
 
 /* Bytes of a message of this type, without `S` and the line's end; 0 for a type that PITCH does not have. */
 uint32_t sd_pitch_length(uint8_t type);
+/* cffi: end */
 
 #endif

@@ -5,6 +5,7 @@
 #include "sd_tick.h"
 #include <stdint.h>
 
+/* cffi: begin */
 /* A column, and which of its rows are wanted. */
 typedef struct sd_cells {
   const int32_t *offsets; /* one more than there are rows, ascending */
@@ -33,5 +34,6 @@ enum {
   SD_FAULT_SKIPPED = 9,   /* a local time that clocks pass over; the caller finds out */
   SD_FAULT_FALLS = 10     /* a running total below the one before it; the caller finds out */
 };
+/* cffi: end */
 
 #endif

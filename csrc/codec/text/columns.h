@@ -13,6 +13,7 @@
 
 #include "codec/text/column.h"
 
+/* cffi: begin */
 enum {
   SD_LETTERS = 64,       /* the most texts in a table */
   SD_LETTER_BYTES = 64,  /* the most bytes of one */
@@ -41,5 +42,6 @@ uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte);
 
 /* How many of the bytes are '\n'. `odd`: whether one is '"' or '\r', in which case lines are more complicated. */
 uint64_t sd_line_ends(const uint8_t *bytes, uint64_t count, int *odd);
+/* cffi: end */
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "codec/text/column.h"
 
+/* cffi: begin */
 enum {
   SD_FORM_DECIMAL = 1, /* [+-]digits[.digits][e[+-]digits], times 10^scale */
   SD_FORM_ID = 2,      /* digits of a u64, a negative number is 0; other text, if `hash`: 64-bit FNV-1a, top bit set */
@@ -48,5 +49,6 @@ uint64_t sd_numbers(const sd_cells *cells, const sd_number_rule *rule, uint32_t 
 
 /* One number, for tests: 0, or the fault. */
 int sd_number(const uint8_t *text, uint64_t length, const sd_number_rule *rule, int64_t *value);
+/* cffi: end */
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "codec/text/column.h"
 
+/* cffi: begin */
 enum { SD_NAME_BYTES = 255 };
 
 typedef struct sd_names sd_names;
@@ -21,5 +22,6 @@ const uint8_t *sd_names_get(const sd_names *names, uint32_t index, uint32_t *len
  * SD_FAULT_NAME: the name is too long; SD_FAULT_NAMES: there are `maximum` names, or no memory. */
 uint64_t sd_names_find(sd_names *names, const sd_cells *cells, uint32_t column, const sd_target *target,
                        uint16_t *faults);
+/* cffi: end */
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+/* cffi: begin */
 /* What the numbers of a column are. */
 enum {
   SD_VALUES_I8 = 0,
@@ -46,5 +47,6 @@ uint64_t sd_value_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint
  * for `count` rows: those that stand for nothing are written there. Returns how many these are. */
 uint64_t sd_look_up(const void *from, uint32_t kind, uint64_t count, const uint32_t *table, uint64_t entries,
                     uint32_t none, uint32_t *out, uint32_t *rows);
+/* cffi: end */
 
 #endif

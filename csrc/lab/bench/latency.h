@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+/* cffi: begin */
 typedef struct sd_bench_ping {
   int32_t idle;           /* SD_IDLE_* of the worker */
   int32_t publisher_core; /* negative: not pinned */
@@ -20,5 +21,6 @@ typedef struct sd_bench_ping {
 
 /* Runs in threads of its own. SD_OK, SD_E_ARGUMENT for a core that cannot be used, or what the engine answers. */
 int sd_bench_ping_run(sd_bench_ping *ping);
+/* cffi: end */
 
 #endif

@@ -9,6 +9,7 @@
 #include "memory/counters.h"
 #include "sd_handler.h"
 
+/* cffi: begin */
 typedef struct sd_bench_probe sd_bench_probe;
 
 /* `participants`: threads that may run handlers, publishers included. `group_of`: of each symbol, below `groups`; each group has a
@@ -21,6 +22,7 @@ void sd_bench_probe_sum(const sd_bench_probe *probe, uint32_t group, uint64_t *c
 
 /* The handler; its params are the address of the probe (a pointer to it, so that they can be copied). */
 int64_t sd_bench_handle_probed(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+/* cffi: end */
 
 /* When ticks are due. */
 typedef struct sd_bench_pace {

@@ -10,6 +10,7 @@
 #include "engine/api.h"
 #include "lab/bench/probe.h"
 
+/* cffi: begin */
 enum {
   SD_BENCH_RING = 1 << 14, /* ticks per ring */
   SD_BENCH_PUBLISH = 256,  /* ticks copied in before the rings' ends are published */
@@ -49,5 +50,6 @@ int sd_bench_publish_paced(sd_dispatcher *d, uint32_t participant, const sd_tick
 typedef struct sd_bench_neighbour sd_bench_neighbour;
 sd_bench_neighbour *sd_bench_neighbour_start(int32_t core, uint64_t max_ns);
 void sd_bench_neighbour_stop(sd_bench_neighbour *neighbour);
+/* cffi: end */
 
 #endif

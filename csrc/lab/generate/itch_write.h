@@ -9,6 +9,7 @@
 
 #include "codec/itch/itch.h"
 
+/* cffi: begin */
 enum {
   SD_ITCH_MAX_SYMBOLS = SD_ITCH_LOCATES - 1, /* no symbol has locate 0 */
   SD_ITCH_NAME_LETTERS = 5,
@@ -24,10 +25,12 @@ typedef struct sd_itch_writer {
   uint64_t midnight_ns;
   uint64_t hours; /* 0 before market hours, 1 in them, 2 after them */
 } sd_itch_writer;
+/* cffi: end */
 
 /* The name of symbol `index`: AAAAA, AAAAB, ... Made up; five letters are enough for SD_MARKET_MAX_SYMBOLS. */
 void sd_itch_symbol_name(uint32_t index, char name[SD_ITCH_NAME_LETTERS]);
 
+/* cffi: begin */
 /* Bytes that sd_itch_write_opening() writes for so many symbols; 0 when they are more than SD_ITCH_MAX_SYMBOLS. */
 int64_t sd_itch_opening_bytes(uint32_t symbols);
 int64_t sd_itch_write_opening(uint32_t symbols, uint8_t *out);
@@ -43,5 +46,6 @@ int64_t sd_itch_write_events(sd_itch_writer *writer, const sd_tick *ticks, const
 
 /* Ends the day. `out` holds SD_ITCH_HOURS_BYTES and 14 for each of SD_ITCH_CLOSING_MESSAGES. */
 int64_t sd_itch_write_closing(sd_itch_writer *writer, uint8_t *out);
+/* cffi: end */
 
 #endif

@@ -11,12 +11,15 @@
 #include "lab/generate/market_order.h"
 #include "sd_tick.h"
 
+/* cffi: begin */
 enum { SD_MARKET_MAX_SYMBOLS = 1000000, SD_MARKET_MESSAGES_A_HALT = 100 };
+/* cffi: end */
 
 /* Times of day, ns since midnight. */
 #define SD_MARKET_OPEN_NS (UINT64_C(34200) * 1000000000)
 #define SD_MARKET_CLOSE_NS (UINT64_C(57600) * 1000000000)
 
+/* cffi: begin */
 typedef struct sd_market_config {
   uint64_t messages; /* events in all, below 2^40 */
   uint64_t seed;
@@ -60,5 +63,6 @@ void sd_market_read_totals(const sd_market *market, sd_market_totals *out);
 
 /* Checks every symbol's book: SD_OK or SD_E_CORRUPT. */
 int sd_market_check(const sd_market *market);
+/* cffi: end */
 
 #endif

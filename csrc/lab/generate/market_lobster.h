@@ -21,6 +21,7 @@
 
 #include "lab/generate/market.h"
 
+/* cffi: begin */
 enum {
   SD_LOBSTER_MAX_LEVELS = 200,
   SD_LOBSTER_MESSAGE_BYTES = 160, /* the most bytes of an event's rows */
@@ -44,5 +45,6 @@ void sd_lobster_destroy(sd_lobster *writer);
  * SD_E_NO_MEMORY. */
 int64_t sd_lobster_write(sd_lobster *writer, const sd_tick *ticks, const char *types, const sd_market_order *orders,
                          int64_t n, int64_t events, uint8_t *messages, uint8_t *book, sd_lobster_text *text);
+/* cffi: end */
 
 #endif

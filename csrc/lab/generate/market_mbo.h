@@ -15,6 +15,7 @@
 
 #include "lab/generate/market.h"
 
+/* cffi: begin */
 enum {
   SD_MBO_RTYPE = 0xA0,
   SD_MBO_LAST = 0x80,
@@ -38,9 +39,11 @@ typedef struct sd_mbo {
   int32_t ts_in_delta;
   uint32_t sequence; /* of the ITCH message, its low 32 bits */
 } sd_mbo;
+/* cffi: end */
 
 _Static_assert(sizeof(sd_mbo) == 56, "the layout is DBN's");
 
+/* cffi: begin */
 /* Writes a clear of each symbol's book, made from the trading states at the day's start (sd_itch_opening_ticks()). */
 void sd_mbo_write_clears(const sd_tick *ticks, int64_t n, sd_mbo *out);
 
@@ -50,5 +53,6 @@ int64_t sd_mbo_write_events(const sd_tick *ticks, const char *types, const sd_ma
 
 /* How many records that would write. */
 int64_t sd_mbo_count(const char *types, int64_t n);
+/* cffi: end */
 
 #endif

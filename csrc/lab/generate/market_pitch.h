@@ -17,6 +17,7 @@
 
 #include "lab/generate/market.h"
 
+/* cffi: begin */
 enum {
   SD_PITCH_EVENT_BYTES = 96, /* the most bytes of an event */
   SD_PITCH_STATUS_BYTES = 22
@@ -29,5 +30,6 @@ int64_t sd_pitch_write_states(const sd_tick *ticks, int64_t n, uint64_t midnight
  * the bytes written, or SD_E_ARGUMENT for a type that a market does not make. */
 int64_t sd_pitch_write_events(const sd_tick *ticks, const char *types, const sd_market_order *orders, int64_t n,
                               uint64_t midnight_ns, uint8_t *out, uint64_t *lines);
+/* cffi: end */
 
 #endif

@@ -8,8 +8,10 @@
 
 #include "sd_tick.h"
 
+/* cffi: begin */
 /* Fills n ticks: ts_event and price are the position from 0, size 1, sequence the symbol's own count from 1, all else
  * 0. `weights` are by rank, finite and not negative, at least one above 0. SD_OK, SD_E_ARGUMENT or SD_E_NO_MEMORY. */
 int sd_route_stream(sd_tick *ticks, int64_t n, const double *weights, uint32_t symbols);
+/* cffi: end */
 
 #endif

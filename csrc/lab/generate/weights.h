@@ -6,6 +6,7 @@
 
 #include "base/prng.h"
 
+/* cffi: begin */
 /* Weights rank^-exponent in units of 2^-40, at least 1. exponent in units of 2^-32, at most 8.
  * SD_OK, or SD_E_ARGUMENT. */
 int sd_weights_zipf(uint32_t symbols, uint64_t exponent_q32, uint64_t *out);
@@ -18,6 +19,7 @@ int sd_weights_from_counts(const uint64_t *counts, uint32_t n, uint32_t symbols,
 /* Straight lines through (rank, value) on logarithmic axes, read at ranks 1..symbols and rounded down, at least 1; the
  * ends are held. Ranks rise from 1; values are 1 or more. SD_OK, or SD_E_ARGUMENT. */
 int sd_interpolate_ranks(const uint32_t *ranks, const uint32_t *values, uint32_t n, uint32_t symbols, uint32_t *out);
+/* cffi: end */
 
 /* Draws an index with probability weight / total in constant time (Vose's alias method, in integers). */
 typedef struct sd_alias_slot {

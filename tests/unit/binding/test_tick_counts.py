@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from strand import TICK
 from strand.binding.columns import Seen, TickCounts, count_by_symbol
 from strand.ticks import zeros
 
@@ -10,6 +11,36 @@ def _ticks(symbols: list[int]) -> np.ndarray:
     ticks = zeros(len(symbols))
     ticks["instrument_id"] = symbols
     return ticks
+
+
+def test_ticks_are_added_to_the_counts_of_their_symbols() -> None:
+    counts = np.array([5, 0, 7], np.int64)
+    count_by_symbol(_ticks([2, 0, 0, 2, 2]), counts)
+    assert counts.tolist() == [7, 0, 10]
+
+
+def test_a_part_of_an_array_with_gaps_is_counted_as_it_is() -> None:
+    counts = np.zeros(4, np.int64)
+    count_by_symbol(_ticks([0, 1, 2, 3, 0, 1])[::2], counts)
+    assert counts.tolist() == [2, 0, 1, 0]
+
+
+def test_a_symbol_beyond_the_counts_is_left_out() -> None:
+    counts = np.zeros(2, np.int64)
+    count_by_symbol(_ticks([1, 2, 0xFFFFFFFF, 0]), counts)
+    assert counts.tolist() == [1, 1]
+
+
+def test_no_ticks_change_nothing() -> None:
+    counts = np.ones(1, np.int64)
+    count_by_symbol(_ticks([]), counts)
+    assert counts.tolist() == [1]
+
+
+def test_records_that_are_no_ticks_are_not_read_beyond_their_end() -> None:
+    counts = np.zeros(1, np.int64)
+    count_by_symbol(np.zeros(13, np.uint64), counts)
+    assert counts.tolist() == [13 * 8 // TICK.itemsize]
 
 
 def test_kinds_and_times_that_run_backwards_are_counted_over_several_calls() -> None:

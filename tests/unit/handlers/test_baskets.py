@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.handlers.baskets import Members, units_of
+from strand.handlers.baskets import Baskets, Members, units_of
+from strand.symbols import SymbolTable
 
 pytestmark = pytest.mark.python
 
@@ -33,3 +34,16 @@ def test_each_symbol_knows_its_baskets_and_its_place_in_each(groups: list[list[i
     for key in range(12):
         expected = [(i, group.index(key)) for i, group in enumerate(groups) if key in group]
         assert members.of_key(key) == expected
+
+
+def test_a_function_is_asked_once_for_each_symbol_that_has_a_name() -> None:
+    asked: list[str] = []
+
+    def of(symbol: str) -> str:
+        asked.append(symbol)
+        return symbol[0]
+
+    baskets, table = Baskets.declared(of), SymbolTable.with_capacity(["ax", "", "bx", "ay"], 10)
+    for _ in range(2):
+        assert baskets.members("h", table).keys == ((0, 3), (2,))
+    assert asked == ["ax", "bx", "ay"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 from strand.errors import ConfigurationError, UnknownOptionError
@@ -277,7 +278,8 @@ class Option:
         elif isinstance(default, Mapping):
             default = ", ".join(f"{name}={value}" for name, value in default.items())
         notes = [f"default: {default}"] if default not in ("", MISSING) else []
-        return f"{text} [{'; '.join([*notes, bounds] if bounds else notes)}]" if notes or bounds else text
+        notes += [bounds] if bounds else []
+        return (f"{text} [{'; '.join(notes)}]" if notes else text).replace("``", "")
 
     def plain(self, value: Any) -> Any:
         """Returns a kept value as a file has it."""
@@ -300,8 +302,10 @@ def option(default: Any, kind: Kind, text: str, *, unset: str = "", more: str = 
     return field(default=default, metadata={_KEY: (kind, text, unset, more, flag)})
 
 
-def options_in(of: type[Any]) -> Mapping[str, Option]:
-    """The options that a dataclass declares, by name."""
+def options_in(of: Callable[..., Any]) -> Mapping[str, Option]:
+    """The options by name that a dataclass declares, or that a function or another class has of some kind."""
+    if not is_dataclass(of):
+        return dict(_in_docstring(of))
     found = {}
     for one in fields(of):
         if declared := one.metadata.get(_KEY):
@@ -309,6 +313,18 @@ def options_in(of: type[Any]) -> Mapping[str, Option]:
             flag = f"--{one.name.replace('_', '-')}" if flag is None else flag
             found[one.name] = Option(one.name, one.default, kind, text, unset, more, flag)
     return found
+
+
+def _in_docstring(taker: Any) -> Iterator[tuple[str, Option]]:
+    """The options that ``named_options`` has the kinds of. An entry is ``text; None: unset. More``."""
+    function: Any = taker.__init__ if isinstance(taker, type) else taker  # type: ignore[misc]
+    documented = inspect.getdoc(taker) or ""
+    for name, kind in vars(function)[_KEY].items():
+        entry = re.search(rf"^ {{4}}{name}: (.*(?:\n {{8}}.*)*)", documented, re.MULTILINE)
+        text, _, unset = " ".join(entry[1].split() if entry else ()).partition("None: ")
+        first, unset = re.split(r"\. |[;.]? ?$", text)[0], re.split(r"\.(?: |$)", unset)[0]
+        flag = f"--{name.replace('_', '-')}"
+        yield name, Option(name, _parameters(taker)[name].default, kind, f"{first}.", unset, flag=flag)
 
 
 def read_options(given: Any) -> Faults:
@@ -362,6 +378,7 @@ def named_options(
     more: type[Any] | None = None,
     like: Callable[..., Any] | None = None,
     groups: Mapping[str, type[Any]] | None = None,
+    kinds: Mapping[str, Kind] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorates a function that users call as ``called``, ``"replay()"``: an option that it does not have is an
     UnknownOptionError with the nearest name. None: it refuses such options itself.
@@ -369,8 +386,10 @@ def named_options(
     ``more``: the TypedDict of its ``**options``. Its signature shows them one by one, as ``like`` has them, which is
     what completion at a prompt goes by. ``groups``: options that are dataclasses, whose fields may be options of their
     own, too. A field that is none says where it is given, and one that is given twice is a ConfigurationError.
+    ``kinds``: what options take. They are checked by it, and ``options_in`` has them, with texts of the docstring.
     """
     fields_of = {group: {one.name for one in fields(kind)} for group, kind in (groups or {}).items()}
+    of_kind = kinds or {}
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
@@ -391,8 +410,12 @@ def named_options(
             for group, names in fields_of.items():
                 if kwargs.get(group) is not None and (both := sorted(names.intersection(kwargs))):
                     raise ConfigurationError(both[0], f"give it in {group}, or leave {group} out")
+            for name, kind in of_kind.items():
+                if name in kwargs and (kwargs[name] is not None or signature.parameters[name].default is not None):
+                    kwargs[name] = kind.read(name, kwargs[name])
             return function(*args, **kwargs)
 
+        vars(checked)[_KEY] = of_kind
         shown = [one for one in own if not one.name.startswith("_")]
         vars(checked)["__signature__"] = signature.replace(parameters=shown)
         return checked

@@ -12,7 +12,7 @@ import datetime as dt
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -27,10 +27,11 @@ from strand.feeds.formats.recording import Recorder, times_path
 from strand.feeds.io.address import Address, ipv4, parse_address
 from strand.feeds.trading_day import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
+from strand.options import Choice, Kind, Number, Text, Whole, named_options
 from strand.ticks import MAX_SEQUENCE, empty
 from strand.zones import zone_named
 
-__all__ = ["MoldFeed", "receiving_socket", "replies_socket"]
+__all__ = ["OF_ALL", "MoldFeed", "receiving_socket", "replies_socket"]
 
 
 @contextlib.contextmanager
@@ -82,9 +83,29 @@ _SLICE_NS: Final = 100_000_000
 _BATCH_TICKS: Final = OUT_BYTES // (2 + 12) + 1
 
 
-def _positive(name: str, value: float | None, *, zero: bool = False) -> None:
-    if value is not None and not (value >= 0 if zero else value > 0):
-        raise ConfigurationError(name, f"{value!r} must be {'0 or more' if zero else 'above 0'}")
+_SECONDS: Final = Number(0, 1e9, "s", above=True, metavar="SECONDS")
+#: Options that all live feeds have.
+OF_ALL: Final[Mapping[str, Kind]] = {
+    "on_bad_record": Choice(("raise", "skip")),
+    "record": Text("PATH"),
+    "max_messages": Whole(1),
+    "max_seconds": _SECONDS,
+    "idle_timeout_s": _SECONDS,
+}
+_KINDS: Final[Mapping[str, Kind]] = {
+    "group": Text("ADDRESS"),
+    "interface": Text("ADDRESS"),
+    "rerequest": Text("HOST:PORT"),
+    "session": Text("NAME"),
+    "first_sequence": Whole(1, MAX_SEQUENCE),
+    "gap_timeout_s": Number(0, 1e9, "s", metavar="SECONDS"),
+    "request_after_s": _SECONDS,
+    "jump_window": Whole(1, MAX_SEQUENCE, metavar="MESSAGES"),
+    "on_gap": Choice(("continue", "raise")),
+    "receive_bytes": Whole(1, metavar="BYTES"),
+    "date": Text("YYYY-MM-DD"),
+    **OF_ALL,
+}
 
 
 class MoldFeed(BaseFeed):
@@ -103,19 +124,20 @@ class MoldFeed(BaseFeed):
         session: The session to follow; None: the first one heard.
         first_sequence: The first message wanted: all messages between it and the first one heard count as missing.
             None: the feed begins with the first message it hears (``joined_at``).
-        gap_timeout_s: How long a gap may stay, seconds.
+        gap_timeout_s: How long to wait for messages that are missing on all lines, seconds.
         request_after_s: How old a gap is before it is asked for, and the time between two requests, seconds. None: an
             eighth of ``gap_timeout_s``.
-        jump_window: A number of messages, 1 to 2^40 - 1. A packet further beyond everything heard counts as a jump, and
-            is taken only when a second one agrees with it. Without ``first_sequence`` the very first packet waits so
-            too, for ``gap_timeout_s`` at most.
+        jump_window: A packet that is more than so many messages beyond everything heard is taken only when a second one
+            agrees with it. Without ``first_sequence`` the very first packet waits so too, at most for
+            ``gap_timeout_s``.
         on_gap: What to do at a gap that stays: ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before
             it.
         receive_bytes: Bytes of receive buffer to ask the kernel for, for each socket. ``warnings`` says if it gave
             less.
         date: The trading day; None: today's in New York.
-        on_bad_record: ``"raise"``, or ``"skip"`` to skip and count messages that are no ITCH 5.0.
-        record: A file to write everything received to, in order (strand.feeds.formats.recording).
+        on_bad_record: What to do with a message that is no ITCH 5.0: ``"raise"`` FormatError, or ``"skip"`` it and
+            count it.
+        record: A file to write everything received to, in order, for ``strand.replay``.
         max_messages: The feed ends after so many messages; None: no bound.
         max_seconds: The feed ends after so many seconds; None: no bound.
         idle_timeout_s: The feed ends after so many seconds without a message; None: no bound.
@@ -126,6 +148,7 @@ class MoldFeed(BaseFeed):
         FeedError: If a socket cannot be set up, or the re-request server cannot be reached.
     """
 
+    @named_options("MoldFeed()", kinds=_KINDS)
     def __init__(
         self,
         *line: str | Address,
@@ -148,24 +171,6 @@ class MoldFeed(BaseFeed):
         on_late: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__()
-        for name, value, allowed in (
-            ("on_gap", on_gap, ("continue", "raise")),
-            ("on_bad_record", on_bad_record, ("raise", "skip")),
-        ):
-            if value not in allowed:
-                raise ConfigurationError(name, f"{value!r} is neither {allowed[0]!r} nor {allowed[1]!r}")
-        for name, number in (
-            ("first_sequence", first_sequence), ("receive_bytes", receive_bytes), ("max_messages", max_messages),
-            ("max_seconds", max_seconds), ("idle_timeout_s", idle_timeout_s), ("request_after_s", request_after_s),
-        ):  # fmt: skip
-            _positive(name, number)
-        _positive("gap_timeout_s", gap_timeout_s, zero=True)
-        if not isinstance(jump_window, int) or not 0 < jump_window <= MAX_SEQUENCE:
-            raise ConfigurationError("jump_window", f"{jump_window!r} must be a number of messages from 1 to 2**40 - 1")
-        if first_sequence is not None and first_sequence > MAX_SEQUENCE:
-            raise ConfigurationError(
-                "first_sequence", f"{first_sequence!r} is above 2**40 - 1, the most that a tick can hold"
-            )
         if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
             raise ConfigurationError("session", f"{session!r} is not of 1 to 10 characters")
         if not 1 <= len(line) <= 2:

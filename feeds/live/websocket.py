@@ -24,8 +24,9 @@ from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
 from strand.feeds.formats.websocket.lines import Header
 from strand.feeds.formats.websocket.recording import MessageRecorder
+from strand.feeds.live.mold import OF_ALL
 from strand.feeds.write.destinations import check_outputs
-from strand.options import named_options
+from strand.options import Kind, Number, Text, Whole, named_options
 from strand.threads import Bell
 from strand.ticks import empty
 
@@ -51,6 +52,16 @@ def backoff_s(attempt: int, min_s: float, max_s: float, draw: Callable[[], float
     """
     whole = min(max_s, min_s * 2.0 ** min(attempt, 60))
     return whole * (1 - draw() / 2)
+
+
+_SECONDS: Final = Number(0, 1e9, "s", above=True)
+_KINDS: Final[Mapping[str, Kind]] = {
+    "subscribe": Text(),
+    "reconnect": Whole(),
+    **dict.fromkeys(("reconnect_min_s", "reconnect_max_s", "silence_s", "open_timeout_s"), _SECONDS),
+    **dict.fromkeys(("max_message_bytes", "max_symbols", "batch_ticks"), Whole(1)),
+    **OF_ALL,
+}
 
 
 class WebSocketFeed(BaseFeed):
@@ -88,7 +99,7 @@ class WebSocketFeed(BaseFeed):
         MissingExtraError: If the package ``websockets`` is not installed.
     """
 
-    @named_options("WebSocketFeed()")
+    @named_options("WebSocketFeed()", kinds=_KINDS)
     def __init__(
         self,
         url: str,
@@ -121,20 +132,8 @@ class WebSocketFeed(BaseFeed):
             port = 0
         if port == 0:
             raise ConfigurationError("url", f"give a port from 1 to 65535: {_without_secrets(url)!r}")
-        if on_bad_record not in ("raise", "skip"):
-            raise ConfigurationError("on_bad_record", f"{on_bad_record!r} is neither 'raise' nor 'skip'")
         if isinstance(subscribe, str | bytes | Mapping):
             raise ConfigurationError("subscribe", f"give a sequence of messages, not the one {subscribe!r}")
-        if reconnect is not None and reconnect < 0:
-            raise ConfigurationError("reconnect", f"{reconnect!r} must be 0 or more")
-        for name, number in (
-            ("reconnect_min_s", reconnect_min_s), ("reconnect_max_s", reconnect_max_s), ("silence_s", silence_s),
-            ("open_timeout_s", open_timeout_s), ("max_message_bytes", max_message_bytes), ("batch_ticks", batch_ticks),
-            ("max_symbols", max_symbols), ("max_messages", max_messages), ("max_seconds", max_seconds),
-            ("idle_timeout_s", idle_timeout_s),
-        ):  # fmt: skip
-            if number is not None and not number > 0:
-                raise ConfigurationError(name, f"{number!r} must be above 0")
         if len(symbols) > max_symbols:
             raise ConfigurationError("symbols", f"{len(symbols):,} of them, and max_symbols is {max_symbols:,}")
         try:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 
 from strand.command.ending import ended_by
-from strand.command.parameters import SECTIONS, SectionedCommand
+from strand.command.parameters import SECTIONS, SectionedCommand, declared
 from strand.command.reading import names
-from strand.command.run_options import handling, running
+from strand.command.run_options import handling, running, values_of
 from strand.command.showing import ReportOptions, Shows, Writes, reporting, showing, writing
 from strand.errors import FeedError, StrictError, UnknownSymbolError
 from strand.feeds.formats.json.ticks import FeedEvent
@@ -22,13 +24,13 @@ from strand.feeds.live.mold import MoldFeed
 from strand.feeds.live.websocket import WebSocketFeed
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
+from strand.options import options_in
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.closing import as_dict
 from strand.report.quantities import duration
 from strand.report.rows_file import write_rows
 from strand.report.tables import numbers_table
-from strand.ticks import MAX_SEQUENCE
 
 __all__ = ["listen"]
 
@@ -39,10 +41,8 @@ _LINE_COUNTS: Final = (
 )  # fmt: skip
 # Ranges shown to people; --json has them all.
 _SHOWN: Final = 10
-_MOLD_ONLY: Final = (
-    "group", "interface", "rerequest", "session", "first_sequence", "gap_timeout_s", "jump_window", "on_gap",
-    "receive_bytes", "date",
-)  # fmt: skip
+_OF_LINES: Final = options_in(MoldFeed)
+_OF_WEBSOCKET: Final = options_in(WebSocketFeed)
 _SECTIONS: Final = {
     "Feed": (
         "--line", "--group", "--interface", "--rerequest", "--websocket", "--profile", "--subscribe", "--record",
@@ -55,6 +55,29 @@ _SECTIONS: Final = {
         "--session", "--first-sequence", "--gap-timeout-s", "--jump-window", "--on-gap", "--receive-bytes",
     ),
 }  # fmt: skip
+
+
+def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of both feeds, as one argument ``given``: those that were given, by name."""
+    subscribe = _OF_WEBSOCKET["subscribe"]
+    options = {
+        "subscribe": replace(
+            subscribe, text=f"For --websocket: {subscribe.text[0].lower()}{subscribe.text[1:]} Repeatable."
+        ),
+        **_OF_LINES,
+    }
+    options["group"] = replace(options["group"], text=f"{options['group'].text} Give it twice for A and B.")
+
+    @wraps(command)
+    def with_options(**others: Any) -> None:
+        values = {name: others.pop(name) for name in options if name != "request_after_s"}
+        command(given=values_of(options.values(), values), **others)
+
+    found: Callable[..., None] = with_options
+    for name, option in reversed(options.items()):
+        if name != "request_after_s":
+            found = declared(option, multiple=name in ("subscribe", "group"))(found)
+    return found
 
 
 @click.command("listen", cls=SectionedCommand, sections=_SECTIONS)
@@ -71,73 +94,13 @@ _SECTIONS: Final = {
     metavar="FILE",
     help="For --websocket: the .toml file that describes the messages.",
 )
-@click.option(
-    "--subscribe",
-    multiple=True,
-    metavar="TEXT",
-    help="For --websocket: a message to send after each connect. Repeatable.",
-)
-@click.option(
-    "--group", multiple=True, metavar="ADDRESS", help="Multicast group of the line. Give it twice for A and B."
-)
-@click.option("--interface", metavar="ADDRESS", help="Address of the interface on which to join multicast groups.")
-@click.option("--rerequest", metavar="HOST:PORT", help="Server that sends missing messages again.")
+@_of_feeds
 @handling
-@click.option("--record", type=click.Path(path_type=Path), help="Record what is received, for `strand replay`.")
-@click.option("--max-seconds", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End after this time.")
-@click.option("--max-messages", type=click.IntRange(1), metavar="N", help="End after N messages.")
-@click.option(
-    "--idle-timeout-s",
-    type=click.FloatRange(0, min_open=True),
-    metavar="SECONDS",
-    help="End when nothing is received for this time.",
-)
-@click.option("--session", metavar="NAME", help="Session to follow. [default: the first one received]")
-@click.option(
-    "--first-sequence",
-    type=click.IntRange(1, MAX_SEQUENCE),
-    metavar="N",
-    help="Number of the first message to handle. [default: the first one received]",
-)
-@click.option(
-    "--gap-timeout-s",
-    type=click.FloatRange(0),
-    default=0.05,
-    metavar="SECONDS",
-    help="How long to wait for messages that are missing on both lines.",
-)
-@click.option(
-    "--jump-window",
-    type=click.IntRange(1, MAX_SEQUENCE),
-    default=1_000_000,
-    metavar="MESSAGES",
-    help="Accept a packet that is further ahead than this only when a second packet agrees.",
-)
-@click.option(
-    "--on-gap",
-    type=click.Choice(["continue", "raise"]),
-    default="continue",
-    help="When messages stay missing: count them and go on, or end the run.",
-)
-@click.option(
-    "--receive-bytes",
-    type=click.IntRange(1),
-    default=64 << 20,
-    metavar="BYTES",
-    help="Size of the receive buffer to request from the kernel, per line.",
-)
-@click.option("--date", metavar="YYYY-MM-DD", help="Trading day. [default: today in New York]")
 @click.option(
     "--symbols",
     metavar="NAMES",
     help="Handle only these symbols: names or globs, separated by commas. @FILE reads the names from a file, "
     "one per line.",
-)
-@click.option(
-    "--on-bad-record",
-    type=click.Choice(["raise", "skip"]),
-    default="raise",
-    help="At a message that is not ITCH 5.0: end the run, or skip the message and count it.",
 )
 @click.option(
     "--workers",
@@ -151,13 +114,8 @@ _SECTIONS: Final = {
 @showing
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def listen(
-    line: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
-    group: tuple[str, ...], interface: str | None, rerequest: str | None,
-    handler: Handler, record: Path | None, max_seconds: float | None, max_messages: int | None,
-    idle_timeout_s: float | None, session: str | None, first_sequence: int | None, gap_timeout_s: float,
-    jump_window: int, on_gap: Any,
-    receive_bytes: int, date: str | None, symbols: str | None, on_bad_record: Any,
-    run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool, shows: Shows,
+    line: tuple[str, ...], websocket: str | None, profile: Path | None, symbols: str | None, given: dict[str, Any],
+    handler: Handler, run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool, shows: Shows,
 ) -> None:  # fmt: skip
     """Run a handler on a live feed: NASDAQ ITCH 5.0 over MoldUDP64, on one line or on two that carry the same messages.
 
@@ -171,47 +129,19 @@ def listen(
     out = writes.rows
     feed: MoldFeed | WebSocketFeed
     if websocket is not None:
-        context = click.get_current_context()
-        for option in context.command.params:
-            if option.name in _MOLD_ONLY and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"{option.opts[0]} is for --line, not for --websocket")
+        if other := [option.flag for name, option in _OF_LINES.items() if name in given.keys() - _OF_WEBSOCKET.keys()]:
+            raise click.UsageError(f"{other[0]} is for --line, not for --websocket")
         if profile is None:
             raise click.UsageError("--websocket needs --profile, the file that describes the messages")
-        feed = WebSocketFeed(
-            websocket,
-            profile,
-            subscribe=subscribe,
-            on_bad_record=on_bad_record,
-            on_event=_tell,
-            record=record,
-            max_messages=max_messages,
-            max_seconds=max_seconds,
-            idle_timeout_s=idle_timeout_s,
-        )
+        feed = WebSocketFeed(websocket, profile, on_event=_tell, **given)
     else:
-        feed = MoldFeed(
-            *line,
-            group=group,
-            interface=interface,
-            rerequest=rerequest,
-            session=session,
-            first_sequence=first_sequence,
-            gap_timeout_s=gap_timeout_s,
-            jump_window=jump_window,
-            on_gap=on_gap,
-            receive_bytes=receive_bytes,
-            date=date,
-            on_bad_record=on_bad_record,
-            record=record,
-            max_messages=max_messages,
-            max_seconds=max_seconds,
-            idle_timeout_s=idle_timeout_s,
-            on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True),
-        )
+        given.pop("subscribe", None)
+        feed = MoldFeed(*line, on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True), **given)
+    record = given.get("record")
 
     def ended(result: ReplayResult, rows_file: Path | None, error: str | None = None) -> None:
         if as_json:
-            told = {"live": feed.report(), "record": str(record) if record is not None else None}
+            told = {"live": feed.report(), "record": record}
             click.echo(json.dumps(as_dict(result) | told | ({} if error is None else {"error": error})))
             return
         shows.print(result, rows_file=rows_file, symbols=names(symbols))
@@ -259,7 +189,7 @@ def _joined(first: int) -> str:
     )
 
 
-def _print_feed(feed: MoldFeed | WebSocketFeed, record: Path | None) -> None:
+def _print_feed(feed: MoldFeed | WebSocketFeed, record: str | None) -> None:
     """Prints the report of the lines, or of the connection, and the path of the recording."""
     from strand.report.tables import TerminalConsole
 

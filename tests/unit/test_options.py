@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 import strand
 from strand.errors import ConfigurationError, UnknownOptionError
 from strand.feeds import InflateLimits, Selection
+from strand.feeds.live.mold import MoldFeed
+from strand.feeds.live.websocket import WebSocketFeed
 from strand.options import Option, check_apart, named_fields, options_in, options_of, refuse_unknown
 
 pytestmark = pytest.mark.python
@@ -159,3 +162,19 @@ def test_the_documentation_of_a_class_has_each_declaration(kind: Any) -> None:
         assert f" {name}: {one.text}" in text
         assert one.kind.range in text.replace(one.kind.range.capitalize(), one.kind.range) or one.kind.range == ""
         assert one.unset in text
+
+
+@pytest.mark.parametrize("feed", [MoldFeed, WebSocketFeed])
+def test_arguments_with_a_kind_are_options_with_the_texts_of_the_docstring(feed: type[Any]) -> None:
+    options = options_in(feed)
+    assert {"max_messages", "record", "on_bad_record"} <= options.keys()
+    signature = inspect.signature(feed)
+    for name, option in options.items():
+        assert (option.flag, option.default) == (f"--{name.replace('_', '-')}", signature.parameters[name].default)
+        assert f"{name}: {option.text[:-1][:20]}" in inspect.getdoc(feed)
+        assert len(option.text) > 10
+    assert options["max_messages"].help == "The feed ends after so many messages. [default: no bound; x>=1]"
+    assert options["max_messages"].unset == "no bound"
+    with pytest.raises(ConfigurationError) as raised:
+        options["max_seconds"].read(0)
+    assert raised.value.field == "max_seconds"

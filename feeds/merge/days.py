@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ import numpy.typing as npt
 from strand.binding.merge import UNMAPPED
 from strand.errors import ConfigurationError
 from strand.feeds.base import Feed, FeedInfo, TickBatch
-from strand.feeds.mapping.events import Rolls
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.ticks import clear_records
@@ -31,6 +30,13 @@ _CLOSING: Final = frozenset(("itch50", "pcap", "moldudp64", "recording", "pitch"
 _CLOSING_PROFILES: Final = frozenset(("lobster",))
 #: Venues that are open at midnight UTC, where Databento ends a file and begins the next one: CME Globex and CFE.
 _OPEN_AT_MIDNIGHT: Final = frozenset(("GLBX", "XCBF"))
+
+
+class Instruments(Protocol):
+    """The instruments of the names of one file."""
+
+    def ends_of(self, key: int) -> tuple[int, int] | None:
+        """The first and the latest instrument of a name, by its key; None: it is not known."""
 
 
 def check_new_day(value: str | None) -> None:
@@ -106,8 +112,7 @@ class Boundaries:
         """The venue whose files are days; None where the venue never closes, or is not known to close."""
         source = info.details.get("source", {"format": info.format, "profile": info.details.get("profile")})
         closes = source["format"] in _CLOSING or source.get("profile") in _CLOSING_PROFILES
-        if source["format"] == "dbn" and (info.venue or "").partition(".")[0] in _OPEN_AT_MIDNIGHT:
-            closes = False
+        closes = closes and not _is_open_at_midnight(source["format"], info)
         return (info.venue or source["format"]) if closes or self._by_file else None
 
     def _apart(self, a: int, b: int) -> bool:
@@ -115,6 +120,11 @@ class Boundaries:
             return False
         dates = (self._dates[a], self._dates[b])
         return self._by_file or None in dates or dates[0] != dates[1]
+
+
+def _is_open_at_midnight(source: str, info: FeedInfo) -> bool:
+    """Tells whether the end of a file is not that of a day, though the venue closes. ``source``: the file's format."""
+    return source == "dbn" and (info.venue or "").partition(".")[0] in _OPEN_AT_MIDNIGHT
 
 
 class RollsBetween:
@@ -162,8 +172,11 @@ class RollsBetween:
     def _is_read_elsewhere(self, stream: int, number: int) -> bool:
         return any(number in numbers for other, numbers in self._under_way.items() if other != stream)
 
-    def _of(self, stream: int) -> Rolls | None:
-        found: Rolls | None = getattr(self._feeds[stream], "rolls", None)
+    def _of(self, stream: int) -> Instruments | None:
+        feed = self._feeds[stream]
+        if feed.info.format == "dbn" and not _is_open_at_midnight("dbn", feed.info):
+            return None  # where its files end, so do days, and with them all that could run on
+        found: Instruments | None = getattr(feed, "rolls", None)
         return found
 
 

@@ -405,7 +405,8 @@ def day_file(folder: Path, day: int, *parts: bytes) -> Path:
     start = ref.NOON + day * ref.DAY
     names = {"ES": [(dt.date(1970, 1, 1), dt.date(2500, 1, 1), "7")]}
     path = folder / f"day{day}.mbo.dbn"
-    path.write_bytes(ref.metadata(3, names, schema=library.Schema.MBO, start=start) + b"".join(parts))
+    head = ref.metadata(3, names, schema=library.Schema.MBO, start=start, dataset="XNAS.ITCH")
+    path.write_bytes(head + b"".join(parts))
     return path
 
 

@@ -230,20 +230,25 @@ def test_files_of_one_time_with_two_instruments_of_a_name_do_not_roll(tmp_path: 
 
 def test_a_session_over_midnight_runs_on_from_file_to_file_where_the_venue_is_open_then(tmp_path: Path) -> None:
     midnight = (ref.NOON // ref.DAY + 1) * ref.DAY
-    name = {"ES": [(MONDAY, WEDNESDAY, "10")]}
+    same = {"ES": [(MONDAY, WEDNESDAY, "10")]}
 
-    def bars(dataset: str, **options: Any) -> list[int]:
+    def bars(dataset: str, names: Any = same, warns: tuple[str, ...] = (), **options: Any) -> list[int]:
         paths = []
         for day, time in ((MONDAY, midnight - 10**9), (TUESDAY, midnight + 10**9)):
             folder = tmp_path / dataset / str(day)
             folder.mkdir(parents=True, exist_ok=True)
-            records = [of_head(0x00, 0)(instrument=10, received=time + i, event=time + i) for i in range(2)]
+            number = 10 if names is same or day == MONDAY else 20
+            records = [of_head(0x00, 0)(instrument=number, received=time + i, event=time + i) for i in range(2)]
             start, end = (int(at) for at in (time // ref.DAY * ref.DAY, (time // ref.DAY + 1) * ref.DAY))
-            paths.append(file_of(folder, records, name, dataset=dataset, start=start, end=end))
+            paths.append(file_of(folder, records, names, dataset=dataset, start=start, end=end))
         sessions = strand.Sessions.parse("17:00-16:00 America/Chicago mon-sun")
         result = strand.replay(paths, strand.bars("1d", sessions=sessions), workers=0, feed_options=options)
-        assert not result.warnings
+        assert tuple(warning.kind for warning in result.warnings) == warns
         return [int(bar["trades"]) for bar in result.outputs["bars"]]
 
     assert bars("GLBX.MDP3") == bars("XCBF.PITCH") == bars("XNAS.ITCH", carry_over=True) == [4]
     assert bars("XNAS.ITCH") == bars("GLBX.MDP3", new_day="file") == [2, 2]
+    # A contract that takes over the name at midnight.
+    rolls = {"ES": [(MONDAY, TUESDAY, "10"), (TUESDAY, WEDNESDAY, "20")]}
+    assert bars("GLBX.MDP3", rolls, ("rolled instruments",)) == [2, 2]
+    assert bars("GLBX.MDP3", rolls, carry_over=True) == [4]

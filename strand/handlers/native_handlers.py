@@ -129,7 +129,8 @@ class NativeHandler(TradesHandler):
     ``needs_ticks``: it reads records of ``strand.TICK``. ``takes_ticks_as_plain``: nobody has said what its feed's
     mean. ``for_feed``: makes the handler to use in its place where the feed is known, as in a replay. ``timers`` and
     ``ends``: it may ask for timers, and does something at the end of a run. ``contracts``: the contracts that its
-    notionals take, and the notional that closes a bar (``ContractMemory``); None: it makes no notional.
+    notionals take, and the notional that closes a bar (``ContractMemory``); None: it makes no notional. ``intervals``:
+    their length in ns, 0 where there are none, and the sessions (an sd_calendar); None: it has neither.
     """
 
     function: NativeFunction | Callable[[Space, int], SymbolMemory]
@@ -139,6 +140,7 @@ class NativeHandler(TradesHandler):
     timers: bool = False
     ends: bool = False
     contracts: tuple[Contracts, Fraction | None] | None = None
+    intervals: tuple[int, bytes] | None = None
 
     @property
     def is_native(self) -> bool:

@@ -208,7 +208,17 @@ def replay(
         )
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         days = DayRecorder(feed, dispatcher) if per_day else NoDays()
-        run = Run(feed, dispatcher, recorder, sampler, days, position=position, snapshot=snapshot, wanted=wanted)
+        run = Run(
+            feed,
+            dispatcher,
+            recorder,
+            sampler,
+            days,
+            position=position,
+            snapshot=snapshot,
+            wanted=wanted,
+            handlers=[handler] if handlers is None else list(handlers.values()),
+        )
         run.by_symbol += left.ticks_by_symbol(len(run.by_symbol))
         again = (
             None

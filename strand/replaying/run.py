@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from strand.binding.columns import Seen, count_by_symbol
 from strand.binding.feeder import Feeder
@@ -20,6 +21,7 @@ from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.merge.selected import are_wanted, feeds_of_batch, skipped_of, tick_feeds_of
+from strand.handlers import Handler
 from strand.output.emitted import EmittedRecords
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
@@ -31,7 +33,7 @@ from strand.replaying.run_result import inflates
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.replaying.snapshots import Snapshot, snapshots_for
 from strand.threads import interrupts_later
-from strand.ticks import empty, named
+from strand.ticks import KIND_TRADE, empty, named
 
 if TYPE_CHECKING:
     from strand.reference.loop import SerialLoop
@@ -59,7 +61,9 @@ class Run:
         position: int = 0,
         snapshot: Snapshot | None = None,
         wanted: Sequence[str] = (),
+        handlers: Sequence[Handler] = (),
     ) -> None:
+        self._straddling = Straddling(handlers, feed)
         self._feed = feed
         self._dispatcher = dispatcher
         self._recorder = recorder
@@ -103,6 +107,7 @@ class Run:
             and type(self._recorder) is NoRecorder
             and not self._days.on
             and not self._snapshots.sees_batches
+            and not self._straddling.looks
             and isinstance(self._sampler, Sampler)
             and not self._sampler.wants_batches
         )
@@ -139,6 +144,7 @@ class Run:
                     self._uncounted = _NOTHING
                     self._recorder.published(chosen, self.by_symbol)
                     self._snapshots.published(chosen)
+                    self._straddling.published(chosen)
                 if progress is not None:
                     self._latest = chosen
                     progress(self._finished())
@@ -171,6 +177,7 @@ class Run:
             count_by_symbol(first, self.by_symbol, self.seen)
             self._recorder.published(first, self.by_symbol)
             self._snapshots.published(first)
+            self._straddling.published(first)
 
     def _feed_from(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
         assert isinstance(self._dispatcher, Dispatcher)
@@ -234,6 +241,7 @@ class Run:
             seen=self.seen.counts(),
             unpriced=self.unpriced,
             unended=self.unended,
+            straddling=self._straddling.counts,
             contracts=dispatcher._contracts_used(),
             wall_s=wall_s,
             setup_s=setup_s,
@@ -268,6 +276,64 @@ class Run:
                 self._dispatcher.learn_symbols(self._feed.symbols)
                 known = len(self._feed.symbols)
             yield batch
+
+
+_DAY: Final = 86_400_000_000_000
+#: A session of a whole day is longer where clocks are set back (csrc/handlers/calendar.h).
+_SET_BACK: Final = 7_200_000_000_000
+
+
+class Straddling:
+    """Ready-made bars that begin before the session or interval that they count in, by symbol: ``counts``.
+
+    Args:
+        handlers: The run's handlers, of which some may have sessions or intervals.
+        feed: The feed, which may have ready-made bars.
+    """
+
+    def __init__(self, handlers: Sequence[Handler], feed: Feed) -> None:
+        self.counts = np.zeros(feed.max_symbols, np.int64)
+        self._bars = feed.info.bars or 0
+        alone = [part for handler in handlers for _, part in handler.parts_as("")]
+        found = {getattr(handler, "intervals", None) for handler in alone if self._bars} - {None}
+        self._grids = [(every, np.frombuffer(table, np.int64)[2:].reshape(-1, 2)) for every, table in sorted(found)]
+        self._grids = [(every, table) for every, table in self._grids if every or len(table)]
+
+    @property
+    def looks(self) -> bool:
+        """True if it has to be told of batches."""
+        return bool(self._grids)
+
+    def published(self, batch: TickBatch) -> None:
+        """Counts the bars of a batch, each by its close."""
+        if not self._grids:
+            return
+        closes = batch[(batch["kind"] == KIND_TRADE) & (batch["depth"] == _CLOSE) & (batch["ts_recv"] > 0)]
+        last, begins = closes["ts_recv"] - 1, closes["ts_event"]
+        begins = np.where(begins > last, closes["ts_recv"] - self._bars, begins)
+        across = np.zeros(len(closes), np.bool_)
+        for every, table in self._grids:
+            across |= begins < _starts(last, every, table)
+        np.add.at(self.counts, closes["instrument_id"][across], 1)
+
+
+#: The ``depth`` of a ready-made bar's close.
+_CLOSE: Final = 3
+
+
+def _starts(times: npt.NDArray[np.int64], every: int, table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The start of the session, or of its interval, that each time is in; 0 where it is in none."""
+    starts, ends = np.zeros_like(times), np.full_like(times, np.iinfo(np.int64).max)
+    if len(table):
+        at = np.searchsorted(table[:, 0], times, side="right") - 1
+        inside = (at >= 0) & (times < table[at, 1])
+        starts, ends = np.where(inside, table[at, 0], 0), np.where(inside, table[at, 1], 0)
+    if not every:
+        return starts
+    found = starts + (times - starts) // every * every
+    if every == _DAY:
+        found = np.where((found > starts) & (ends - found <= _SET_BACK), found - every, found)
+    return np.where(ends > 0, found, 0)
 
 
 def _collected(outputs: Outputs) -> ByName[EmittedRecords]:

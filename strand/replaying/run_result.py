@@ -57,6 +57,8 @@ class RunResult:
         unpriced: By symbol, trades without a price, shape (n,), i8. Your own handlers that ask for trades were not
             called with them.
         unended: By symbol, events of quotes whose last tick never came, shape (n,), i8: the most of any handler.
+        straddling: By symbol, ready-made bars that begin before the session or interval that they count in, shape (n,),
+            i8.
         contracts: The use of the contracts that handlers were given.
         wall_s: Seconds from asking for the first batch to the end of the last handler.
         setup_s: The part of ``wall_s`` that it took to make the dispatcher and start its workers.
@@ -87,6 +89,7 @@ class RunResult:
     seen: TickCounts
     unpriced: npt.NDArray[np.int64]
     unended: npt.NDArray[np.int64]
+    straddling: npt.NDArray[np.int64]
     contracts: ContractsUsed
     wall_s: float
     setup_s: float

@@ -82,6 +82,8 @@ class RunFacts(Protocol):
     @property
     def unended(self) -> npt.NDArray[np.int64]: ...
     @property
+    def straddling(self) -> npt.NDArray[np.int64]: ...
+    @property
     def contracts(self) -> ContractsUsed: ...
     @property
     def feed_statistics(self) -> Mapping[str, int]: ...
@@ -112,6 +114,12 @@ _OUTSIDE_TRADES: Final = _Counter(
     "trades outside of sessions",
     "closing auctions are printed at a session's end or later: take crosses in by auctions='5m' (bars, vwap, "
     "trade_stats), or let the sessions end later; none of these trades counts",
+)
+_STRADDLING: Final = _Counter(
+    "straddling",
+    "straddling bars",
+    "let sessions and intervals begin where a bar begins, as 09:00 for bars of hours, or read shorter bars: each of "
+    "these counts whole where it ends, also what was traded before",
 )
 _OUTSIDE_TICKS: Final = _Counter(
     "outside",
@@ -428,7 +436,8 @@ def _of_rows(result: RunFacts) -> Iterator[RunWarning]:
                 counts = zip(symbols[at].tolist(), values[at].tolist(), strict=True)
                 found.setdefault(counter, Counter()).update({rows.symbols[i]: count for i, count in counts})
     # Trades that the user's own handlers were not called with, and quotes; another handler beside them counts the same.
-    for counter, counts in ((_UNPRICED_TRADES, result.unpriced), (_UNENDED, result.unended)):
+    unfit = (_UNPRICED_TRADES, result.unpriced), (_UNENDED, result.unended), (_STRADDLING, result.straddling)
+    for counter, counts in unfit:
         for i in np.flatnonzero(counts).tolist():
             name, mine = result.symbols[i], found.setdefault(counter, Counter())
             mine[name] = max(mine[name], int(counts[i]))

@@ -160,14 +160,14 @@ def bars(
         limit = fixed if amount is None else _limit(name, amount, size_unit, price)
         step, minimum = (0, limit) if kind == _NOTIONAL else (limit, 0)
         prices = bool(info is not None and info.bars) if zero is None else zero
-        params = struct.pack("=IIIIQQQq", kind, *flags, prices, step, minimum % 2**64, minimum >> 64) + hours
+        params = struct.pack("=IIIIQQQq", kind, *flags, prices, step, minimum % 2**64, minimum >> 64)
         closes = None
         if kind == _NOTIONAL and amount is not None and size_unit is not None:
             from fractions import Fraction
 
             closes = Fraction(amount) / Fraction(Decimal(repr(size_unit)))
         feed: dict[str, Any] = {"every": step if kind == _TIME else 0, "info": info, "book": book, "fills": fills}
-        feed["contracts"] = its_contracts, closes
+        feed |= {"contracts": (its_contracts, closes), "calendar": hours}
         return tape_handler("bars", BARS_ROW, params, crosses=crosses, auctions=auctions is not None, **feed, **acts)
 
     def for_feed(info: FeedInfo) -> Handler:

@@ -79,7 +79,8 @@ def vwap(
     return tape_handler(
         "vwap_every",
         VWAP_EVERY_ROW,
-        struct.pack("=QQ", step, bool(partial)) + session_table(sessions, auctions),
+        struct.pack("=QQ", step, bool(partial)),
+        calendar=session_table(sessions, auctions),
         crosses=crosses,
         contracts=(contracts_of(contracts), None),
         auctions=auctions is not None,
@@ -130,7 +131,8 @@ def spread(
     return tape_handler(
         "spread",
         SPREAD_EVERY_ROW if step else SPREAD_ROW,
-        struct.pack("=QII", step, bool(fill), bool(partial)) + session_table(sessions),
+        struct.pack("=QII", step, bool(fill), bool(partial)),
+        calendar=session_table(sessions),
         crosses=crosses,
         book=book,
         fills=fills,
@@ -173,7 +175,8 @@ def imbalance(
     return tape_handler(
         "imbalance",
         IMBALANCE_ROW,
-        struct.pack("=QQ", step, bool(partial)) + session_table(sessions),
+        struct.pack("=QQ", step, bool(partial)),
+        calendar=session_table(sessions),
         book=book,
         fills=fills,
         quotes=True,
@@ -228,7 +231,8 @@ def volatility(
     return tape_handler(
         "volatility",
         VOLATILITY_ROW,
-        params + session_table(sessions),
+        params,
+        calendar=session_table(sessions),
         crosses=crosses,
         book=book,
         fills=fills,
@@ -284,7 +288,8 @@ def trade_stats(
     return tape_handler(
         "trade_stats",
         TRADE_STATS_EVERY_ROW if step else TRADE_STATS_ROW,
-        struct.pack("=QQQ", how != 0, step, bool(partial)) + session_table(sessions, auctions),
+        struct.pack("=QQQ", how != 0, step, bool(partial)),
+        calendar=session_table(sessions, auctions),
         crosses=crosses,
         contracts=(contracts_of(contracts), None),
         auctions=auctions is not None,

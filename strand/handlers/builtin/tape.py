@@ -48,6 +48,7 @@ def tape_handler(
     ends: bool = False,
     shown: str | None = None,
     every: int = 0,
+    calendar: bytes = b"",
     contracts: tuple[Contracts, Fraction | None] | None = None,
     info: FeedInfo | None = None,
 ) -> NativeHandler:
@@ -59,6 +60,7 @@ def tape_handler(
     a session count too, so that the feed has to mark them. ``resting``: the side of a trade is the resting order's.
     ``contracts``: those that its notionals take, and the notional that closes a bar (``ContractMemory``); None: it
     makes no notional. ``every``: the length of its intervals in ns, which ready-made bars have to fill; 0: it has none.
+    ``calendar``: an sd_calendar, the last of its params; empty: it takes no sessions.
     ``info``: the feed, once it is known.
     """
     if auctions and not crosses:
@@ -66,7 +68,7 @@ def tape_handler(
     acts = {"timers": timers, "ends": ends}
     options: dict[str, Any] = {
         "quotes": quotes, "crosses": crosses, "auctions": auctions, "resting": resting, "outputs": outputs,
-        "shown": shown, "every": every, "contracts": contracts, **acts,
+        "shown": shown, "every": every, "calendar": calendar, "contracts": contracts, **acts,
     }  # fmt: skip
 
     def for_feed(info: FeedInfo) -> Handler:
@@ -75,7 +77,7 @@ def tape_handler(
     if fills is not None:
         one_of("fills", fills, FILLS)
     if info is not None and info.bars is not None and every:
-        always = params.endswith(session_table(None))
+        always = calendar == session_table(None)
         check_intervals(every, info.bars, info.details.get("bars_of") if always else None)
     books = orders = bool(book)
     its_fills = fills
@@ -100,13 +102,14 @@ def tape_handler(
             "this feed does not mark crosses: let the sessions end later, as in sessions='09:30-16:05 "
             "America/New_York', which counts all trades",
         )
+    whole = params + calendar
     return NativeHandler(
         name=shown or name,
         state=state,
         function=(
-            (lambda space, n: TapeMemory(space, n, name, rules, params, orders=books, **acts))
+            (lambda space, n: TapeMemory(space, n, name, rules, whole, orders=books, **acts))
             if books or quotes
-            else builtin_function(name, source_bytes(rules) + params, **acts)
+            else builtin_function(name, source_bytes(rules) + whole, **acts)
         ),
         needs_ticks=True,
         takes_ticks_as_plain=book is None and info is None,
@@ -115,4 +118,5 @@ def tape_handler(
         timers=timers,
         ends=ends,
         contracts=contracts,
+        intervals=(every, calendar) if calendar else None,
     )

@@ -355,3 +355,42 @@ def test_bars_that_no_clock_closes_have_the_times_of_the_ready_made_bars(
     found = np.asarray(strand.replay(path, strand.bars(**how), workers=workers).outputs["bars"])
     ends = [bar.start + MINUTE for bar in given]
     assert sorted(set(found["end"].tolist())) == sorted(set(found["start"].tolist())) == ends
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("dialect", ["dbn", "csv", "parquet", "nautilus"])
+def test_bars_that_begin_before_their_session_or_interval_are_counted(
+    tmp_path: Path, dialect: str, workers: int
+) -> None:
+    bars = minutes(60)
+    path = write_nautilus(tmp_path, bars) if dialect == "nautilus" else write(tmp_path, dialect, bars)
+    for hours, odd in (("09:30-10:00", 0), ("09:30:30-10:00:30", 30)):
+        sessions = strand.Sessions.parse(f"{hours} UTC mon-sun")
+        opens = START + 2 * MINUTE + odd * 10**9
+        inside = [bar for bar in bars if opens < bar.start + MINUTE <= opens + 30 * MINUTE]
+        across = sum(bar.start < opens for bar in inside)
+        ends = [(bar.start - opens, bar.start + MINUTE - 1 - opens) for bar in inside]
+        every = sum(first // (5 * MINUTE) != last // (5 * MINUTE) for first, last in ends)
+        handlers = [
+            (strand.vwap(sessions=sessions), across),
+            (strand.trade_stats(sessions=sessions), across),
+            (strand.chain(strand.vwap(sessions=sessions), "count"), across),
+            (strand.bars("5m", sessions=sessions), every),
+            (strand.vwap(), 0),
+            (strand.bars("5m"), 0),
+        ]
+        for handler, count in handlers:
+            result = strand.replay(path, handler, workers=workers)
+            found = [warning for warning in result.warnings if warning.kind == "straddling bars"]
+            assert sum(warning.count for warning in found) == int(result.straddling.sum()) == count
+
+
+def test_days_of_25_hours_straddle_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "equity" / "usa" / "daily" / "spy.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(f"{day} 00:00,1,1,1,1,5\n" for day in ("20140309", "20141102", "20141103")))
+    hours = "00:00-00:00 America/New_York mon-sun"
+    assert not strand.replay(path, strand.bars("1d", sessions=hours)).straddling.any()
+    # The daily bars of the same market straddle the start of a day of UTC.
+    utc = strand.replay(path, strand.bars("1d", sessions="00:00-24:00 UTC mon-sun"))
+    assert int(utc.straddling.sum()) == 3

@@ -49,7 +49,7 @@ from strand.options import named_options
 from strand.output.sinks import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
-from strand.threads import WAITS_FOR_ITSELF
+from strand.threads import WAITS_FOR_ITSELF, mended
 from strand.ticks import TICK
 from strand.validate import text
 
@@ -276,7 +276,6 @@ class Lifecycle:
         self._inside = state.inside
         self._dropped: weakref.finalize[..., Lifecycle] | None = None
         self._close_lock = threading.Lock()
-        self._closed = False
 
     def start(self) -> None:
         """See ``Dispatcher.start``."""
@@ -370,25 +369,31 @@ class Lifecycle:
         return drained and self._state.abandoned == 0
 
     def _close(self, *, drained: bool, started: bool = True, save: Callable[[], None] | None = None) -> None:
-        state = self._state
-        state.closing = True
-        self._end_regular()
-        self._engine.stop()
-        # A handler may wait for an answer in ways that cannot be refused, and its worker for it.
-        self._calls.end()
-        self._workers.join()
-        self._calls.tasks.join()
-        # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
-        self._publishers.wait_for_others()
-        self._engine.tasks.stop()
-        with self._close_lock:
-            if not self._closed:
-                self._closed = True
+        """Ends all. Where an interrupt cuts that short it goes on, and the interrupt is raised behind it."""
+        mended(self._end_all, self._end_all, drained, started, save)
+
+    def _end_all(self, drained: bool, started: bool, save: Callable[[], None] | None) -> None:
+        state, me = self._state, threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            state.closing = True
+            self._end_regular()
+            self._engine.stop()
+            # A handler may wait for an answer in ways that cannot be refused, and its worker for it.
+            self._calls.end()
+            self._workers.join()
+            self._calls.tasks.join()
+            # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
+            self._publishers.wait_for_others()
+            self._engine.tasks.stop()
+            with self._close_lock:
+                self._end.close(drained=drained, started=started, save=save)
                 _live.discard(self)
                 if self._dropped is not None:
                     self._dropped.detach()
-                self._end.close(drained=drained, started=started, save=save)
-        self._calls.end()
+            self._calls.end()
+        finally:
+            self._inside.threads.remove(me)
 
     def _end_regular(self) -> None:
         """Releases the strands that a guard holds back, and makes all workers active. The regular threads may be

@@ -53,6 +53,7 @@ class RunEnd:
         self._rows = rows
         self._baskets = baskets
         self.finished = self.with_ends = True
+        self._is_begun = self._is_over = False
         self.stop_failure: HandlerError | None = None
 
     def check_saved(self) -> None:
@@ -61,24 +62,30 @@ class RunEnd:
 
     def close(self, *, drained: bool, started: bool = True, save: Callable[[], None] | None = None) -> None:
         """Calls handlers' ends, where all is handled, and ``on_stop``; then outputs and rows are final. ``save``: what
-        is called in place of the ends, as another process goes on."""
+        is called in place of the ends, as another process goes on. Called again it goes on where an interrupt came, and
+        calls nothing of a user's another time."""
+        if self._is_over:
+            return
         state, engine = self._state, self._state.engine
-        state.abandoned = engine.totals()["pending"]
         ended = False
         try:
-            if drained and save is not None:
-                self._check_rest()
-                save()
-            elif drained and not state.abandoned and self.with_ends:
-                self.finished = engine.finish() and self._python.finish()
-            self.stop_failure = stop_objects(self._python)
-            ended = True
+            if not self._is_begun:
+                state.abandoned = engine.totals()["pending"]
+                self._is_begun = True
+                if drained and save is not None:
+                    self._check_rest()
+                    save()
+                elif drained and not state.abandoned and self.with_ends:
+                    self.finished = engine.finish() and self._python.finish()
+                self.stop_failure = stop_objects(self._python)
+                ended = True
         finally:
             engine.hide()
             # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
             state.outputs.finish(complete=drained and ended, started=started)
             self._rows.keep()
             self._baskets.keep()
+            self._is_over = True
 
     def _check_rest(self) -> None:
         # Failures first: what waits on a strand in quarantine is pending too.

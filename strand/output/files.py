@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
-from strand.feeds.io.atomic_write import atomic_write
+from strand.feeds.io.atomic_write import atomic_write, partial_path
 from strand.feeds.io.files import check_folder
 from strand.output.sinks import Sink
 from strand.tables.arrow import arrow_array, taken_texts
@@ -55,7 +55,8 @@ class OutputFile:
         self._stack = ExitStack()
         self._path = path
         self._writer: Sink | None = None
-        file = self._stack.enter_context(atomic_write(path))
+        self._partial = partial_path(path)
+        file = self._stack.enter_context(atomic_write(path, self._partial))
         with self._failing():
             _import_writer(_suffix(path))
             escapes = escape_formulas and _suffix(path) == ".csv"
@@ -76,11 +77,12 @@ class OutputFile:
         self._stack.close()
 
     def abort(self) -> None:
-        """Leaves no file; what had the name before stays."""
+        """Leaves no file; what had the name before stays. Also where an interrupt came in the end of the file."""
         if self._writer is not None:
             self._writer.abort()
         with suppress(_Aborted):
             self._stack.__exit__(_Aborted, _Aborted(), None)
+        self._partial.unlink(missing_ok=True)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,9 @@ __all__ = ["Outputs"]
 MINIMUM_S, IDLE_S, MAXIMUM_S, TIMES = 0.0003, 0.001, 0.05, 8
 #: Longest pause: while nothing is handled the pause doubles up to this, until ``wake``.
 ASLEEP_S = 0.25
+
+
+_INTERRUPTED: Final = "interrupted while outputs were being completed"
 
 
 class Source(Protocol):
@@ -107,7 +110,7 @@ class Outputs(Mapping[str, Output]):
                 self._sinks.own(output._sink)
         self._engine: Source | None = None
         self._thread: threading.Thread | None = None
-        self._is_ending = self._is_asleep = False
+        self._is_ending = self._is_asleep = self._is_finishing = self._is_finished = False
         self._bell, self._is_woken = Bell(), False
         #: One thread at a time merges.
         self._merge_lock = threading.Lock()
@@ -225,22 +228,29 @@ class Outputs(Mapping[str, Output]):
         """Merges the remaining records after the run, then closes all sinks, or aborts them where something failed.
 
         ``complete``: what is still pending is held back. Else the first pending tick, and all after it, are not final.
-        ``started``: False where the start failed: the sinks are aborted.
+        ``started``: False where the start failed: the sinks are aborted. Where an interrupt cuts it short it can be
+        called again, and aborts those that are still open.
         """
+        if self._is_finished:
+            return
         started = started and self._engine is not None
         try:
+            if self._is_finishing:
+                self._fail(EngineError(_INTERRUPTED))
+            self._is_finishing = True
             self._end_merging(Until.END if complete else Until.FIRST_PENDING)
             if started and self.failure is None:
                 self._sinks.close()
         except Exception as error:
             self._fail(error)
         except BaseException:
-            self._fail(EngineError("interrupted while outputs were being completed"))
+            self._fail(EngineError(_INTERRUPTED))
             raise
         finally:
             self._abort()
             for output in self._outputs.values():
                 output._refresh = None  # which holds all outputs, and what they have collected
+        self._is_finished = True
 
     def _end_merging(self, until: Until) -> None:
         """Merges the rest, and waits until it has been written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
@@ -114,6 +114,8 @@ class NamedSink:
         self._output = output
         self._sink = sink
         self._shown = shown
+        #: Gives one item, and no other: to the first of the two ends.
+        self._once = iter((None,))
 
     def write(self, batch: Batch) -> None:
         with self._naming("write"):
@@ -121,11 +123,13 @@ class NamedSink:
 
     def close(self) -> None:
         with self._naming("close"):
-            self._sink.close()
+            for _ in self._once:  # no interrupt comes between this line and the next one
+                self._sink.close()
 
     def abort(self) -> None:
         with self._naming("abort"):
-            self._sink.abort()
+            for _ in self._once:  # likewise
+                self._sink.abort()
 
     @contextmanager
     def _naming(self, method: str) -> Iterator[None]:
@@ -145,7 +149,7 @@ class Sinks:
         self._inside = inside
         self._writes: list[list[Callable[[Batch], None]]] = [[] for _ in range(n)]
         self._writers: list[BackgroundWriter] = []
-        #: Neither closed nor aborted yet. A sink is removed before its end, so that it has one only.
+        #: Neither closed nor aborted yet. A sink is removed behind its end: one whose end is interrupted is aborted.
         self._open: list[Sink] = []
 
     def own(self, sink: Sink) -> None:
@@ -192,25 +196,22 @@ class Sinks:
 
     def close(self) -> None:
         """Closes the sinks, the one that came last first. Raises what one raises; the others then stay open."""
-        for sink in self._ending():
-            sink.close()
+        while self._open:
+            self._open[-1].close()
+            self._open.pop()
 
     def abort(self, failed: Callable[[Exception], None]) -> None:
         """Ends the threads without what waits, and aborts the sinks that are still open. ``failed`` is called with what
-        one raises, and the others are aborted too."""
+        one raises, and the others are aborted too. Several threads may do so."""
         for writer in self._writers[:]:
             writer.drop()
         self._writers.clear()
-        for sink in self._ending():
+        for sink in self._open[::-1]:
             try:
                 sink.abort()
             except Exception as error:
                 failed(error)
-
-    def _ending(self) -> Iterator[Sink]:
-        with suppress(IndexError):  # another thread may abort too
-            while True:
-                yield self._open.pop()
+        self._open.clear()
 
     def forget(self) -> None:
         """Forgets the writers in the child of a fork: the threads are not there, and the sinks belong to the parent."""

@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
@@ -40,7 +41,7 @@ from strand.policies.policy import Fifo, Policy
 from strand.reference.emitted import AT_END, TIMER, SerialEmitted
 from strand.reference.python_handlers import SerialPython
 from strand.stats import Latency, Statistics, WorkerStatistics
-from strand.threads import interrupts_later
+from strand.threads import interrupts_later, mended
 from strand.ticks import TICK, named
 from strand.validate import yes_or_no
 
@@ -371,7 +372,8 @@ class SerialLoop(RunBase):
             stop_failure = stop_objects(self._python)
             ended = True
         finally:
-            self._outputs.finish(complete=kind is None and ended)
+            finish = partial(self._outputs.finish, complete=kind is None and ended)
+            mended(finish, finish)
             self._baskets.keep()
         failure = failure or self._outputs.failure or stop_failure
         if kind is None and failure is not None:

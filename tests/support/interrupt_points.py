@@ -105,16 +105,21 @@ APART: Final[dict[str, Callable[[random.Random], int]]] = {
 Prepared = tuple[Callable[[], Any], Callable[[], Any]]
 
 
-def at_each_point(prepare: Callable[[], Prepared], apart: str) -> int:
-    """Prepares an operation anew for each of its points, and interrupts it there. Returns how many points it had."""
+def at_each_point(prepare: Callable[[], Prepared], apart: str, every: int = 1) -> int:
+    """Prepares an operation anew for each of its points, or for every so many, and interrupts it there. Returns how
+    many points it had."""
     generator, n, points = random.Random(7), 0, 0
     with interrupter().installed():
         while points >= n:
-            n += 1
+            n += every
             operation, check = prepare()
             again = APART[apart](generator)
             points = interrupter().run(operation, n, n + again if again else 0)[1]
-            check()
+            try:
+                check()
+            except BaseException as error:
+                error.add_note(f"behind interrupts at the points {n} and {n + again} of {points}")
+                raise
     assert n > 5
     return n
 

@@ -186,10 +186,12 @@ class Core:
             else:
                 self._submit_with([task], options, group)
             # A shutdown in between may have found nothing to wait for.
-            if self.table.refusal is not None and self._withdraw([task]):
+            if self.table.refusal is not None and self._is_refused([task]):
                 raise StoppedError(self.table.refusal)
-        except BaseException:
+        except BaseException as error:
             try:
+                if isinstance(error, StoppedError) and not self._is_refused([task]):
+                    return task
                 self._withdraw([task])
             except BaseException:
                 start_new_thread(self._withdraw, ([task],))
@@ -223,12 +225,15 @@ class Core:
     def _submit_many(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
         try:
             self._submit_with(tasks, options, group)
+            # A shutdown in between may have found nothing to wait for.
+            if self.table.refusal is not None:
+                raise StoppedError(self.table.refusal)
+        except StoppedError:
+            if self._is_refused(tasks):
+                raise
         except StrandError:
             self._withdraw(tasks)
             raise
-        # A shutdown in between may have found nothing to wait for.
-        if self.table.refusal is not None and self._withdraw(tasks) == len(tasks):
-            raise StoppedError(self.table.refusal)
 
     def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
         """All or none of them, with whatever is to be seen to: the caller withdraws them if it raises."""
@@ -274,6 +279,18 @@ class Core:
         for task in tasks:
             self._leave_group(task)
         return n
+
+    def _is_refused(self, tasks: list[TaskFuture]) -> bool:
+        """Withdraws tasks. False: one of them has begun or ended, as by a shutdown that cancels, so that all count as
+        submitted, and those that are withdrawn as cancelled."""
+        n = self._withdraw(tasks)
+        withdrawn = sum(not task.id or task.__dict__.get("_claim", [0])[0] == WITHDRAWN for task in tasks)
+        if withdrawn == len(tasks):
+            return True
+        for _ in range(n):
+            next(self._tags)
+            next(self.counts.ended["cancelled"].numbers)
+        return False
 
     @staticmethod
     def _leave_group(task: TaskFuture) -> None:

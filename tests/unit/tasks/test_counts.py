@@ -185,6 +185,45 @@ def test_a_submit_that_meets_a_shutdown_is_not_counted() -> None:
     assert (found.submitted, found.pending, found.ended) == (0, 0, ended())
 
 
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("options", [{}, {"key": "k"}, {"deadline": "1s"}])
+def test_what_a_shutdown_cancels_within_its_submit_counts_as_cancelled_and_has_a_future(
+    options: dict[str, Any], many: bool
+) -> None:
+    here = Stepped()
+    listed = here.pool.submit
+
+    def too_late(tag: int, priority: int) -> int:
+        here.tasks.shutdown(wait=False, cancel_futures=True)  # as another thread does
+        here.pool.stopped = True
+        return listed(tag, priority)
+
+    here.pool.submit = too_late  # type: ignore[method-assign]
+    executor = here.tasks.options(**options)
+    futures = executor.submit_many(abs, [1, 2, 3]) if many else [executor.submit(int)]
+    assert {future.state for future in futures} == {"cancelled"}
+    found = here.tasks.statistics()
+    assert (found.submitted, found.ended, found.pending) == (len(futures), ended(cancelled=len(futures)), 0)
+    assert here.tasks._core.table.alive == {}
+
+
+def test_of_many_tasks_in_a_shutdown_some_of_which_have_begun_all_count() -> None:
+    here = Stepped()
+    listed = here.pool.submit_many
+
+    def begins(tags: Any, priority: int) -> Any:
+        entries = listed(tags, priority)
+        here.pool.step()
+        here.tasks._core.table.refusal = "between"
+        return entries
+
+    here.pool.submit_many = begins  # type: ignore[method-assign]
+    futures = here.tasks.submit_many(abs, [1, 2, 3])
+    assert sorted(future.state for future in futures) == ["cancelled", "cancelled", "done"]
+    found = here.tasks.statistics()
+    assert (found.submitted, found.ended, found.pending) == (3, ended(done=1, cancelled=2), 0)
+
+
 def test_counts_are_exact_while_many_threads_submit_cancel_and_read() -> None:
     n, wrong = 3000, []
     with Threaded(3) as tasks:

@@ -437,10 +437,10 @@ def _of_rows(result: RunFacts) -> Iterator[RunWarning]:
                 found.setdefault(counter, Counter()).update({rows.symbols[i]: count for i, count in counts})
     # Trades that the user's own handlers were not called with, and quotes; another handler beside them counts the same.
     unfit = (_UNPRICED_TRADES, result.unpriced), (_UNENDED, result.unended), (_STRADDLING, result.straddling)
-    for counter, counts in unfit:
-        for i in np.flatnonzero(counts).tolist():
+    for counter, numbers in unfit:
+        for i in np.flatnonzero(numbers).tolist():
             name, mine = result.symbols[i], found.setdefault(counter, Counter())
-            mine[name] = max(mine[name], int(counts[i]))
+            mine[name] = max(mine[name], int(numbers[i]))
     for counter, by_symbol in found.items():
         if by_symbol:
             ((symbol, most),) = by_symbol.most_common(1)

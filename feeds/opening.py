@@ -25,7 +25,17 @@ from strand.feeds.reader_options import FeedOptions, ReaderOptions
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import NEW_YORK, as_date, date_in_name, day_of_ns
-from strand.options import check_apart, named_options, options_of, refuse_unknown
+from strand.options import (
+    Choice,
+    Flag,
+    Kind,
+    Text,
+    Whole,
+    check_apart,
+    named_options,
+    options_of,
+    refuse_unknown,
+)
 
 __all__ = ["expand", "open", "options_with_date", "read_symbols", "takes_option"]
 
@@ -43,7 +53,21 @@ _OUR_DAYS: Final = 1990
 _HEAD_BYTES: Final = 1 << 15
 
 
-@named_options(None, more=ReaderOptions)
+_TIME: Final = Text("TIME")
+_KINDS: Final[Mapping[str, Kind]] = {
+    "start": _TIME,
+    "end": _TIME,
+    "date": Text("YYYY-MM-DD"),
+    "zone": Text("ZONE"),
+    "reorder_ns": Whole(metavar="NS"),
+    "on_disorder": Choice(("raise", "keep", "skip")),
+    "venue_in_name": Flag(),
+    "new_day": Text("file|date|date ZONE"),
+    "carry_over": Flag(),
+}
+
+
+@named_options(None, more=ReaderOptions, kinds=_KINDS)
 def open(  # noqa: A001
     path_or_paths: Paths,
     *,
@@ -77,14 +101,13 @@ def open(  # noqa: A001
         date: The trading day of files that do not say it, a date or ``"2026-01-05"``: one day, for all of the files.
         zone: The time zone of the files' times that do not say theirs, and of times of day (``"Europe/Berlin"``). None:
             that of the files.
-        reorder_ns: How far a tick may be behind to be put in order, in ns, among several files or in one; see
-            ``merge_feeds``.
-        on_disorder: What to do with ticks further behind; see ``merge_feeds``. None: ``"raise"`` among several files,
-            while one file is read as it is.
-        venue_in_name: Whether symbols are ``NAME.VENUE``; see ``merge_feeds``.
-        new_day: Where a day ends in files that do not say it. ``"file"``: with each of several files; ``"date"``: where
-            the date of the receive time changes in UTC, or ``"date America/New_York"`` there.
-        carry_over: Whether no day ends (docs/feeds/days.md).
+        reorder_ns: How far a tick may be behind the latest of its file to be put in order, in ns. See ``merge_feeds``.
+        on_disorder: At a tick further behind, ``"raise"`` DisorderError, ``"keep"`` the tick, or ``"skip"`` it. None:
+            ``"raise"`` among several files, while one file is read as it is.
+        venue_in_name: Name the symbols ``NAME.VENUE``. See ``merge_feeds``.
+        new_day: Begin a new day with each file (``"file"``), or where the date of the receive time changes in UTC
+            (``"date"``) or in a zone (``"date America/New_York"``). None: with each file of a venue that closes.
+        carry_over: Begin no new day: the next file continues with the state of the one before (docs/feeds/days.md).
         **options: Options of the readers: ``on_bad_record``, ``batch_ticks``, ``limits``, and each reader's own.
 
     Raises:

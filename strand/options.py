@@ -23,6 +23,7 @@ from strand.validate import MAXIMUM, Faults, did_you_mean, is_between, one_of, p
 __all__ = [
     "ByName",
     "Choice",
+    "File",
     "Flag",
     "Kind",
     "Number",
@@ -174,6 +175,13 @@ class Text(Kind):
     """Text or another value that is checked where the option is used."""
 
     metavar: str = "TEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class File(Kind):
+    """The path of a file, which is checked where it is opened."""
+
+    metavar: str = "PATH"
 
 
 @dataclass(frozen=True, slots=True)

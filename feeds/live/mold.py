@@ -27,7 +27,7 @@ from strand.feeds.formats.recording import Recorder, times_path
 from strand.feeds.io.address import Address, ipv4, parse_address
 from strand.feeds.trading_day import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
-from strand.options import Choice, Kind, Number, Text, Whole, named_options
+from strand.options import Choice, File, Kind, Number, Text, Whole, named_options
 from strand.ticks import MAX_SEQUENCE, empty
 from strand.zones import zone_named
 
@@ -87,7 +87,7 @@ _SECONDS: Final = Number(0, 1e9, "s", above=True, metavar="SECONDS")
 #: Options that all live feeds have.
 OF_ALL: Final[Mapping[str, Kind]] = {
     "on_bad_record": Choice(("raise", "skip")),
-    "record": Text("PATH"),
+    "record": File(),
     "max_messages": Whole(1),
     "max_seconds": _SECONDS,
     "idle_timeout_s": _SECONDS,

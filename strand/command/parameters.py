@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from strand.options import ByName, Choice, Flag, Option, Whole
+from strand.options import ByName, Choice, File, Flag, Option, Whole
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -78,6 +78,8 @@ def declared(option: Option, **more: Any) -> Callable[[Callable[..., None]], Cal
     made: dict[str, Any] = {"metavar": kind.metavar, "multiple": isinstance(kind, ByName)}
     if isinstance(kind, Choice):
         made = {"type": click.Choice(kind.words)}
+    elif isinstance(kind, File):
+        made = {"type": click.Path(), "metavar": kind.metavar}
     elif isinstance(kind, Flag):
         made = {"is_flag": True, "default": None}
     elif kind.bounds:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from strand import feeds
+from strand.command.parameters import declared
 from strand.command.run_options import given_options
 from strand.errors import ConfigurationError
+from strand.options import options_in
 
 if TYPE_CHECKING:
     from strand.feeds.reader_options import FeedOptions
@@ -37,6 +40,22 @@ def names(text: str | None) -> list[str] | None:
     return found
 
 
+_OPENING: Final = options_in(feeds.open)
+#: Options that are given to ``strand.feeds.open`` with their defaults, too.
+_ALWAYS: Final = ("reorder_ns", "on_disorder", "venue_in_name")
+
+
+def _opening(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds options of ``strand.feeds.open``."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for name in reversed(names):
+            command = declared(_OPENING[name])(command)
+        return command
+
+    return decorate
+
+
 def reading(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options, as one argument ``reads``."""
 
@@ -46,26 +65,10 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         help="Read only these symbols: names or globs, separated by commas. @FILE reads the names from a file, "
         "one per line.",
     )
-    @click.option(
-        "--start",
-        metavar="TIME",
-        help="Skip ticks received before TIME: ISO 8601 with a time zone, ns since 1970, or HH:MM[:SS] in --zone on "
-        "the file's date.",
-    )
-    @click.option(
-        "--end",
-        metavar="TIME",
-        help="Skip ticks received at TIME or later. TIME is as for --start.",
-    )
+    @_opening("start", "end")
     @click.option("--limit", type=click.IntRange(1), metavar="N", help="Read at most N of these ticks.")
     @click.option("--allow-empty", is_flag=True, help="Accept input without any tick. The default is an error.")
-    @click.option("--date", metavar="YYYY-MM-DD", help="Trading day of files that do not contain it.")
-    @click.option(
-        "--zone",
-        metavar="ZONE",
-        help="Time zone of the files' times that do not say theirs, and of times of day given here, such as "
-        "Europe/Berlin. [default: the files' zone; New York if they have none]",
-    )
+    @_opening("date", "zone")
     @click.option(
         "--profile", metavar="NAME|PATH", help="For CSV files: the name of a built-in profile, or a .toml file."
     )
@@ -82,51 +85,21 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         default="raise",
         help="At a damaged record: end the run, or skip the record, count it and report it.",
     )
-    @click.option(
-        "--reorder-ns",
-        type=click.IntRange(0),
-        default=0,
-        metavar="NS",
-        help="Sort ticks that are up to NS nanoseconds behind the latest tick of their file.",
-    )
-    @click.option(
-        "--on-disorder",
-        type=click.Choice(["raise", "keep", "skip"]),
-        help="At a tick that is further behind: end the run (usual among several files), keep the tick, or skip it. "
-        "A single file is checked only with this option or --reorder-ns.",
-    )
-    @click.option("--venue-in-name", is_flag=True, help="Name the symbols NAME.VENUE.")
-    @click.option(
-        "--new-day",
-        metavar="file|date|date ZONE",
-        help="Begin a new day with each file, whatever its format, or with each date. [default: with each file "
-        "of a venue that closes]",
-    )
-    @click.option(
-        "--carry-over", is_flag=True, help="Begin no new day: the next file continues with the state of the one before."
-    )
+    @_opening("reorder_ns", "on_disorder", "venue_in_name", "new_day", "carry_over")
     @functools.wraps(command)
     def with_reads(
         *, symbols: str | None, start: str | None, end: str | None, limit: int | None, allow_empty: bool,
-        date: str | None, zone: str | None, profile: str | None, given: tuple[str, ...], on_bad_record: str,
-        reorder_ns: int, on_disorder: str | None, venue_in_name: bool, new_day: str | None, carry_over: bool,
-        **others: Any,
+        profile: str | None, given: tuple[str, ...], on_bad_record: str, **others: Any,
     ) -> None:  # fmt: skip
+        said = {name: others.pop(name) for name in _OPENING if name in others}
         # Only what was given, so that a reader without an option says so.
-        said = {
-            "date": date,
-            "zone": zone,
-            "profile": profile,
-            "on_bad_record": "skip" if on_bad_record == "skip" else None,
-            "new_day": new_day,
-            "carry_over": carry_over or None,
-        }
+        said |= {"profile": profile, "on_bad_record": "skip" if on_bad_record == "skip" else None}
         options: Any = {name: value for name, value in said.items() if value is not None}
         if given:
             from strand.feeds.reader_options import option_values
 
             options |= option_values(given_options("--feed", given))
-        options |= {"reorder_ns": reorder_ns, "on_disorder": on_disorder, "venue_in_name": venue_in_name}
+        options = {name: _OPENING[name].default for name in _ALWAYS} | options
         command(reads=Reads(names(symbols), start, end, limit, allow_empty, options), **others)
 
     return with_reads

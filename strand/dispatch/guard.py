@@ -48,10 +48,7 @@ class Guard:
     """
 
     cpu: float | None = option(
-        0.8,
-        _SHARE,
-        "Share of the CPU time above which strands of level low wait.",
-        unset="does not watch it",
+        0.8, _SHARE, "Share of the CPU time above which strands of level low wait.", unset="does not watch it"
     )
     memory: float | None = option(
         0.75,

@@ -376,9 +376,7 @@ def _fill(rows: npt.NDArray[Any], values: Mapping[str, Any], handler: str, calle
                 raise ValueError("it is too long")
         except (TypeError, ValueError, OverflowError) as error:
             raise ConfigurationError(
-                f"{called}.{field}",
-                f"{rows.dtype[field]} cannot hold {value!r}: {error}",
-                where=f"handler {handler!r}",
+                f"{called}.{field}", f"{rows.dtype[field]} cannot hold {value!r}: {error}", where=f"handler {handler!r}"
             ) from error
 
 

@@ -46,4 +46,4 @@ def check_fields(handler: SingleHandler, **more: np.dtype[Any]) -> None:
     if handler.params is not None:
         records["params"] = handler.params.dtype
     for called, dtype in records.items():
-        check_attributes(f"handler {handler.name!r}", called, dtype)
+        check_attributes(called, dtype, f"handler {handler.name!r}")

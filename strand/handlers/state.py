@@ -117,7 +117,7 @@ def _names(fields: list[Any] | dict[Any, Any]) -> list[Any]:
     )
 
 
-def check_attributes(where: str, called: str, dtype: np.dtype[Any]) -> None:
+def check_attributes(called: str, dtype: np.dtype[Any], where: str = "") -> None:
     """Raises ConfigurationError for a field that compiled code cannot name as in ``row.volume``; ``called``: the
     record, and ``where`` the handler that has it."""
     for name in dtype.names or ():
@@ -125,7 +125,7 @@ def check_attributes(where: str, called: str, dtype: np.dtype[Any]) -> None:
             raise ConfigurationError(
                 called, f"compiled code cannot use a field named {name!r}: give it a name like 'volume'", where=where
             )
-        check_attributes(where, f"{called}.{name}", dtype[name].base)
+        check_attributes(f"{called}.{name}", dtype[name].base, where)
 
 
 def _from_dict(fields: Mapping[Any, Any], called: str) -> np.dtype[Any]:

@@ -465,7 +465,7 @@ class Columns:
             return partial(times, unit=self._time_unit(field), pattern=pattern, zone=reading.zone)
         if field in _PRICES or field in _SIZES:
             power, integer_power = self._powers(field)
-            options = {"price_unit": "unit={0!r} of the column"} if field in self._own_units else {}
+            options: dict[str, Any] = {"price_unit": "unit={0!r} of the column"} if field in self._own_units else {}
             return partial(scaled, power=power, integer_power=integer_power, field=_LIKE.get(field, field), **options)
         if field == "action":
             return partial(letters, words=None if reading.own else ACTIONS)

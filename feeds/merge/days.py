@@ -39,7 +39,7 @@ class Instruments(Protocol):
         """The first and the latest instrument of a name, by its key; None: it is not known."""
 
 
-def check_new_day(value: str | None) -> None:
+def check_new_day(value: object) -> None:
     """Raises ConfigurationError for what is no ``new_day``."""
     if value not in (None, "file"):
         raise ConfigurationError(
@@ -183,11 +183,12 @@ class RollsBetween:
 _SECOND = 1_000_000_000
 
 
-def zone_of(new_day: str | None) -> ZoneInfo | None:
+def zone_of(new_day: object) -> ZoneInfo | None:
     """The zone of ``"date"`` (UTC) or ``"date ZONE"``; None for anything else. Raises ConfigurationError."""
-    if new_day is not None and not isinstance(new_day, str):
+    if not isinstance(new_day, str):
         check_new_day(new_day)
-    word, _, name = (new_day or "").partition(" ")
+        return None
+    word, _, name = new_day.partition(" ")
     if word != "date":
         return None
     try:

@@ -217,7 +217,7 @@ def replay(
             position=position,
             snapshot=snapshot,
             wanted=wanted,
-            handlers=[handler] if handlers is None else list(handlers.values()),
+            handlers=[like for like in (handler, *(handlers or {}).values()) if isinstance(like, Handler)],
         )
         run.by_symbol += left.ticks_by_symbol(len(run.by_symbol))
         again = (

@@ -22,6 +22,7 @@ from strand.feeds import Feed, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.merge.selected import are_wanted, feeds_of_batch, skipped_of, tick_feeds_of
 from strand.handlers import Handler
+from strand.handlers.native_handlers import NativeHandler
 from strand.output.emitted import EmittedRecords
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
@@ -295,9 +296,9 @@ class Straddling:
         self.counts = np.zeros(feed.max_symbols, np.int64)
         self._bars = feed.info.bars or 0
         alone = [part for handler in handlers for _, part in handler.parts_as("")]
-        found = {getattr(handler, "intervals", None) for handler in alone if self._bars} - {None}
-        self._grids = [(every, np.frombuffer(table, np.int64)[2:].reshape(-1, 2)) for every, table in sorted(found)]
-        self._grids = [(every, table) for every, table in self._grids if every or len(table)]
+        known = [one.intervals for one in alone if isinstance(one, NativeHandler) and one.intervals and self._bars]
+        grids = [(every, np.frombuffer(table, np.int64)[2:].reshape(-1, 2)) for every, table in sorted(set(known))]
+        self._grids = [(every, table) for every, table in grids if every or len(table)]
 
     @property
     def looks(self) -> bool:

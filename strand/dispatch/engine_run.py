@@ -67,11 +67,11 @@ class RunEnd:
         if self._is_over:
             return
         state, engine = self._state, self._state.engine
-        ended = False
+        if not self._is_begun:
+            state.abandoned = engine.totals()["pending"]
+        ended, again, self._is_begun = False, self._is_begun, True
         try:
-            if not self._is_begun:
-                state.abandoned = engine.totals()["pending"]
-                self._is_begun = True
+            if not again:
                 if drained and save is not None:
                     self._check_rest()
                     save()
@@ -85,7 +85,7 @@ class RunEnd:
             state.outputs.finish(complete=drained and ended, started=started)
             self._rows.keep()
             self._baskets.keep()
-            self._is_over = True
+        self._is_over = True
 
     def _check_rest(self) -> None:
         # Failures first: what waits on a strand in quarantine is pending too.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from strand.binding.engine_words import COUNTERS
 from strand.by_name import ByName
 from strand.dispatch.dispatcher import Dispatcher
-from strand.threads import join
+from strand.threads import join, mended
 
 if TYPE_CHECKING:
     from strand.replaying.rows_over_time import RowSampler
@@ -75,7 +75,7 @@ class Sampler:
         if self._on:
             self._sample()
             self._going_on.acquire()
-            self._thread.start()
+            mended(self._thread.start, self._end)
         return self
 
     def __exit__(
@@ -155,7 +155,8 @@ class Sampler:
         # Not on the core that its maker, the publisher, is pinned to.
         with suppress(OSError):  # where that is refused the publisher is not pinned either
             os.sched_setaffinity(0, self._cores)
-        while not self._going_on.acquire(timeout=self._interval_s):
+        # The dispatcher stops also where an interrupt has cut the end of this thread short.
+        while not self._going_on.acquire(timeout=self._interval_s) and not self._dispatcher._state.closing:
             self._sample()
 
     def _sample(self) -> None:

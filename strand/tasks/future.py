@@ -118,7 +118,12 @@ class _Waiters(list[Any]):
 
 
 class LazyFuture(Future[Any]):
-    """Base of ``TaskFuture``: the bell of its waiters, and its end."""
+    """Base of ``TaskFuture``: the bell of its waiters, and its end.
+
+    A constructor asks for ``__dict__``, which makes it. CPython 3.11 makes the dict of an object in several steps. The
+    garbage collector may run between them, and let other threads go. If two threads made one at that moment, both
+    dicts would have the same memory, and free it twice.
+    """
 
     __slots__ = ("_end", "_result", "_state")
     _end: str | None
@@ -295,6 +300,7 @@ class TaskFuture(LazyFuture):
     def __init__(  # it does not call that of Future, which makes a condition and two lists
         self, keeper: Keeper, options: TaskOptions, call: tuple[Any, Any, Any], now_ns: int
     ) -> None:
+        self.__dict__  # noqa: B018  # made before another thread can ask for it: see LazyFuture
         self._keeper = keeper
         self._options = options
         self._call: tuple[Any, Any, Any] | None = call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -505,3 +506,11 @@ def test_an_error_in_a_batch_of_joblib_cancels_the_others(joblib: Any) -> None:
 def test_joblib_is_told_what_executor_to_give(joblib: Any) -> None:
     with pytest.raises(ConfigurationError, match=r'parallel_config\(backend="strand", executor=scheduler\)'):
         joblib.parallel_config(backend="strand")
+
+
+def test_a_future_has_its_dict_before_two_threads_can_ask_for_it() -> None:
+    """Two threads that made it at once, while the collector let both go on, would free its memory twice."""
+    tasks = Stepped().tasks
+    future = TaskFuture(tasks._core.waiting, tasks._options, (int, (), {}), 0)
+    there = gc.get_referents(future)
+    assert any(each is future.__dict__ for each in there)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from bounded_child import in_bounded_child
+from engine_support import wait_until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from interrupt_points import at_each_point, interrupter
 
 import strand
 from strand import testing
@@ -229,3 +236,43 @@ def test_tables_are_in_natural_units_and_null_before_the_first_tick() -> None:
     assert frame["B"].tolist() == [1, 1, 2]
     assert "3 times, 2 symbols" in repr(found)
     assert "3 times, 2 symbols" in repr(found["trades"])
+
+
+@strand.batch_handler(state=[("ticks", "u8")])
+def counting(symbol: str, ticks: Any, row: Any) -> None:
+    row["ticks"] += len(ticks)
+
+
+@pytest.mark.parametrize("handler", ["count", counting], ids=["history", "copies"])
+def test_an_interrupt_of_a_replay_leaves_snapshots_that_are_true_and_no_thread(handler: Any) -> None:
+    interrupter()
+    ticks = trades(np.arange(1, 41) * 10, np.arange(40) % 2, 1)
+    times, _, counts = by_hand(ticks, 50)
+
+    def prepare() -> tuple[Callable[[], Any], Callable[[], Any]]:
+        feed = testing.ListFeed(ticks, SYMBOLS, batches=7)
+        wanted = strand.snapshot(every="50ns", fields=["ticks"])
+        results: list[Any] = []
+
+        def replay() -> None:
+            try:
+                results.append(strand.replay(feed, handler, snapshot=wanted, workers=1, cores=None))
+            except KeyboardInterrupt as error:
+                results.append(getattr(error, "partial", None))
+                raise
+
+        def check() -> None:
+            wait_until(
+                lambda: gc.collect() >= 0 and not any(t.name.startswith("strand") for t in threading.enumerate())
+            )
+            for result in filter(None, results):
+                found = result.snapshots
+                n = len(found.times)
+                assert found.times.tolist() == times[:n]
+                assert n <= sum(time <= 10 * result.ticks for time in times)
+                places = [SYMBOLS.index(symbol) for symbol in found.symbols]
+                assert found["ticks"].array.tolist() == [[row[at] or None for at in places] for row in counts[:n]]
+
+        return replay, check
+
+    in_bounded_child(partial(at_each_point, prepare, "one", every=43), 240)

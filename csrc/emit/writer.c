@@ -36,7 +36,8 @@ static sd_chunk *get_chunk(const sd_chunk_pool *pool) {
   return chunk;
 }
 
-/* Pre-faults the first chunks, so that no emit pays for a page fault, and so that the publisher's cost model does not measure one. */
+/* Pre-faults the first chunks, so that no emit pays for a page fault, and so that the publisher's cost model does not measure one. With one
+ * core, or with the caller's driver, whoever would do that emits as well, and perhaps less. */
 static int touch_first_chunks(const sd_chunk_pool *pool) {
   sd_chunk_list *list = pool->list;
   for (int i = 0; i < FIRST_SLABS && list->filled < list->maximum; i++)
@@ -188,7 +189,7 @@ static int make_pool(sd_dispatcher *d, sd_chunk_pool *pool, uint64_t soft_bytes)
   d->arena->chunks = sd_space_take(d->space, pool->list->maximum * (uint64_t)SD_CHUNK_BYTES, SD_HUGE_PAGE);
   if (!d->arena->chunks) return SD_E_NO_MEMORY;
   pool->chunks = sd_space_at(d->space, d->arena->chunks);
-  return touch_first_chunks(pool);
+  return d->config.one_core ? SD_OK : touch_first_chunks(pool);
 }
 
 int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes) {

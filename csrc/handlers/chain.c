@@ -171,7 +171,8 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t participant, const sd_handler 
       uint64_t alarm = sd_chain_alarm(chain, key);
       if (alarm && alarm <= (uint64_t)positions[i].time) return i;
     }
-    if (sd_run_handler(d, handler, batch->strand, record, positions ? positions + i : NULL, 1, &ctx) != 1) {
+    const sd_position *position = positions ? positions + i : NULL;
+    if (sd_run_handler(d, handler, batch->strand, record, position, 1, &ctx) != 1 || SD_UNLIKELY(d->refused)) {
       say(&ctx, 0, failure);
       *failed = 1;
       return i;

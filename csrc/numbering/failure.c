@@ -88,3 +88,10 @@ int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out) {
   *out = *f;
   return SD_OK;
 }
+
+int sd_failure_take(sd_dispatcher *d, sd_failure *out) {
+  const int code = sd_failure_get(d, 0, out);
+  /* C1: relaxed; the caller's own. */
+  sd_store(&d->arena->failures, 0u, relaxed, C1);
+  return code;
+}

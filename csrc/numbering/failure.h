@@ -23,6 +23,8 @@ void sd_fail_symbol(sd_dispatcher *d, uint32_t participant, uint32_t strand, uin
                     int32_t code, const char *message);
 /* cffi: begin */
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out);
+/* The same of the only one, which is forgotten then: for a caller that runs all handlers itself. */
+int sd_failure_take(sd_dispatcher *d, sd_failure *out);
 /* cffi: end */
 
 #endif

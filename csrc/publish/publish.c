@@ -105,8 +105,7 @@ int64_t sd_publisher_enter(sd_dispatcher *d) {
   return SD_AGAIN;
 }
 
-/* Moves the participant's bound forward: `low`, a lower bound of the numbers that it will still take, and the feed's time there. */
-static void move_bound(sd_dispatcher *d, uint32_t participant, uint64_t low, uint64_t time) {
+void sd_publisher_bound(sd_dispatcher *d, uint32_t participant, uint64_t low, uint64_t time) {
   sd_participant *s = &d->participants[participant];
   /* M1: release; pairs with M2: a reader of this bound sees that all records below it are counted. */
   sd_store(&s->publishing, low, release, M1);
@@ -118,7 +117,7 @@ static void move_bound(sd_dispatcher *d, uint32_t participant, uint64_t low, uin
 /* Everything numbered before has been enqueued: the watermark may pass it in the middle of a call. */
 static void progress(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t n) {
   if (p->within) return;
-  move_bound(d, participant, p->number + n + d->config.sizes.counters_start, p->end_time);
+  sd_publisher_bound(d, participant, p->number + n + d->config.sizes.counters_start, p->end_time);
   sd_overdue_scan_where_due(d, p->end_time, 0);
 }
 
@@ -258,7 +257,7 @@ static void bound_with_positions(sd_dispatcher *d, uint32_t participant, sd_publ
   sd_arena *a = d->arena;
   if (p->within) return;
   sd_lock(&a->number_lock);
-  move_bound(d, participant, sd_load(&a->next_sequence, acquire, M3), sd_load(&a->feed_time, relaxed, N1));
+  sd_publisher_bound(d, participant, sd_load(&a->next_sequence, acquire, M3), sd_load(&a->feed_time, relaxed, N1));
   sd_unlock(&a->number_lock);
 }
 

@@ -15,6 +15,8 @@ void sd_publisher_give(sd_dispatcher *d, int64_t *participant);
 /* cffi: end */
 int sd_publishers_create(sd_dispatcher *d);
 void sd_publishers_destroy(sd_dispatcher *d);
+/* Moves the participant's bound forward: `low`, a lower bound of the numbers that it will still take, and the feed's time there. */
+void sd_publisher_bound(sd_dispatcher *d, uint32_t participant, uint64_t low, uint64_t time);
 /* cffi: begin */
 /* Publishes n records, which must stay in place until it has ended. Returns SD_OK; SD_AGAIN after slice_ns of waiting for space: look for
  * signals and call sd_publish_more; or an error: then sd_publish_rejected tells which records did not go in. */

@@ -104,6 +104,7 @@ typedef struct sd_dispatcher {
   sd_handler *handlers;
   uint32_t n_handlers;
   int (*publish)(sd_context *ctx, const void *records, int64_t n, int64_t *accepted); /* given to handlers' contexts */
+  int refused; /* a handler has tried to publish, and there is nobody to publish to: see caller/caller.h */
   uint32_t n_participants, n_workers;
   sd_config config; /* a copy of the arena's, close to the fields around it */
   uint64_t budget_counts;

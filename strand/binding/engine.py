@@ -216,9 +216,11 @@ class Engine(Counters):
         """The chain as a handler, without what tells the engine of its timers: that is told when Python's are known."""
         handler = self._tracked.get(id(function))
         if handler is None:
-            handler = self._tracked[id(function)] = self._ffi.new("sd_handler *")
+            handler = self._ffi.new("sd_handler *")
             self._fill(handler, function)
             handler.wake, handler.finish = ffi.NULL, ffi.NULL
+            # Whole before another worker finds it. The first one stays, as that worker may be running it.
+            handler = self._tracked.setdefault(id(function), handler)
         return handler
 
     # ---- outputs

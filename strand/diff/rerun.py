@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand import feeds
+from strand.caller.run import CallerRun
 from strand.diff.records import PIECE, Columns, RecordDifference, Table, diff_tables
 from strand.diff.runs import OutputParting, Parting, to_json
 from strand.dispatch.dispatcher import Dispatcher
@@ -23,7 +24,6 @@ from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import layout_of, packed, row_digests, row_head
 from strand.output.records import NO_FEED
 from strand.output.tick_feeds import TickFeeds
-from strand.reference.loop import SerialLoop
 from strand.replaying.fingerprint_file import OutputState
 from strand.replaying.recorder import describe_source
 from strand.replaying.run import add_feed_column
@@ -156,7 +156,7 @@ class Rerun:
         self.described = ", ".join(dict.fromkeys(h.described for h in handlers.values()))
         self._ticks = ticks
         alone = handlers.get("*") if len(handlers) == 1 else None
-        self._loop = SerialLoop(ticks.names(), alone, handlers=None if alone is not None else handlers)
+        self._loop = CallerRun(ticks.names(), alone, handlers=None if alone is not None else handlers)
         self._counts = np.zeros(ticks.feed.max_symbols, np.int64)
 
     def publish(self, batch: npt.NDArray[Any]) -> None:

@@ -52,7 +52,7 @@ _INTERRUPTED: Final = "interrupted while outputs were being completed"
 
 
 class Source(Protocol):
-    """Source of emitted records, in their order: the engine, or a plain loop."""
+    """Source of emitted records, in their order: the engine, or the driver of a plain loop."""
 
     def count_beside(self, tick_bytes: int) -> None: ...
 

@@ -33,7 +33,7 @@ _LOOK_BYTES: Final = 1 << 20
 
 
 class RowMemory(Protocol):
-    """The memory of rows: the engine's arena, or a plain loop's own memory."""
+    """The memory of rows: the engine's arena."""
 
     def rows(self, dtype: np.dtype[Any], /) -> npt.NDArray[Any]: ...
 

@@ -19,8 +19,8 @@ from strand.output.rows import Rows
 from strand.ticks import is_clear
 
 if TYPE_CHECKING:
+    from strand.caller.run import CallerRun
     from strand.dispatch.dispatcher import Dispatcher
-    from strand.reference.loop import SerialLoop
 
 __all__ = ["Day", "DayRecorder", "NoDays"]
 
@@ -79,7 +79,7 @@ class DayRecorder(NoDays):
 
     on = True
 
-    def __init__(self, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> None:
+    def __init__(self, feed: Feed, dispatcher: Dispatcher | CallerRun) -> None:
         self._feed = feed
         self._dispatcher = dispatcher
         self._counted = np.zeros(feed.max_symbols, np.int64)

@@ -22,8 +22,8 @@ from strand.feeds.merge.selected import batches_from
 from strand.replaying.result import ReplayResult
 
 if TYPE_CHECKING:
+    from strand.caller.run import CallerRun
     from strand.handlers import Handler
-    from strand.reference.loop import SerialLoop
 
 __all__ = ["Before", "Rereading", "rereading", "telling_more"]
 
@@ -94,7 +94,7 @@ class Before:
 
 @contextmanager
 def telling_more(
-    dispatcher: Dispatcher | SerialLoop,
+    dispatcher: Dispatcher | CallerRun,
     result: Callable[[], ReplayResult],
     again: Rereading | None,
 ) -> Iterator[None]:
@@ -149,7 +149,7 @@ def rereading(
     return Rereading(batches, partial(replay, source, **same, per_day=per_day, workers=0, timeline=False))
 
 
-def _first(raised: HandlerError, dispatcher: Dispatcher | SerialLoop, again: Rereading | None) -> HandlerError:
+def _first(raised: HandlerError, dispatcher: Dispatcher | CallerRun, again: Rereading | None) -> HandlerError:
     """The first failure of a run in the order of ticks; ``raised`` is the first one that happened.
 
     A timer comes before the first tick that reaches its time. Without the input, ticks have the order of their times.
@@ -191,7 +191,7 @@ def _first_tick(
     return []
 
 
-def _number(error: HandlerError, dispatcher: Dispatcher | SerialLoop, batches: Iterator[TickBatch]) -> int | None:
+def _number(error: HandlerError, dispatcher: Dispatcher | CallerRun, batches: Iterator[TickBatch]) -> int | None:
     """Number of the failed tick among its symbol's ticks; None where ticks were dropped."""
     keys_of_strand: npt.NDArray[np.bool_] | None = None
     if not isinstance(dispatcher, Dispatcher):

@@ -27,8 +27,8 @@ from strand.output.output import output_digests
 from strand.replaying.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
 
 if TYPE_CHECKING:
+    from strand.caller.run import CallerRun
     from strand.dispatch.dispatcher import Dispatcher
-    from strand.reference.loop import SerialLoop
 
 __all__ = ["NoRecorder", "Recorder", "describe_handlers", "describe_source", "recorder_for", "run_header"]
 
@@ -63,7 +63,7 @@ class Recorder(NoRecorder):
 
     def __init__(
         self,
-        dispatcher: Dispatcher | SerialLoop,
+        dispatcher: Dispatcher | CallerRun,
         names: Callable[[], Sequence[str]],
         every: int | None,
         path: str | os.PathLike[str] | None,
@@ -202,7 +202,7 @@ def _plain(outputs: Mapping[str, OutputDigest]) -> dict[str, tuple[int, str]]:
 
 
 def recorder_for(
-    dispatcher: Dispatcher | SerialLoop,
+    dispatcher: Dispatcher | CallerRun,
     feed: Feed,
     every: int | None,
     path: str | os.PathLike[str] | None,

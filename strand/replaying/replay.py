@@ -281,9 +281,9 @@ def _kind_of_run(options: RunOptions) -> Callable[..., Any]:
     """Returns the class that the ticks go to: a dispatcher, or a plain loop."""
     if workers_of(options) != 0:
         return Dispatcher
-    from strand.reference.loop import SerialLoop
+    from strand.caller.run import CallerRun
 
-    return SerialLoop
+    return CallerRun
 
 
 def _check(

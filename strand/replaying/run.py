@@ -37,7 +37,7 @@ from strand.threads import interrupts_later
 from strand.ticks import KIND_TRADE, empty, named
 
 if TYPE_CHECKING:
-    from strand.reference.loop import SerialLoop
+    from strand.caller.run import CallerRun
     from strand.replaying.pacing import Pacer
 
 __all__ = ["Run", "Timed", "add_feed_column", "chain", "pinned"]
@@ -54,7 +54,7 @@ class Run:
     def __init__(
         self,
         feed: Feed,
-        dispatcher: Dispatcher | SerialLoop,
+        dispatcher: Dispatcher | CallerRun,
         recorder: NoRecorder,
         sampler: Sampler | NoSampler,
         days: NoDays,
@@ -404,7 +404,7 @@ def chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickBa
 
 
 @contextmanager
-def pinned(dispatcher: Dispatcher | SerialLoop, feed: Feed, asked: bool | None) -> Iterator[None]:
+def pinned(dispatcher: Dispatcher | CallerRun, feed: Feed, asked: bool | None) -> Iterator[None]:
     """Pins the calling thread to the first core that no worker is pinned to, if there is one; unless ``asked`` says so,
     not where a thread inflates the feed's file and there is one such core only.
 

@@ -19,9 +19,9 @@ from strand.spans import SpanLike, span_ns, span_text
 
 if TYPE_CHECKING:
     from strand.binding.books import RowHistory
+    from strand.caller.run import CallerRun
     from strand.dispatch.dispatcher import Dispatcher
     from strand.output.rows import Rows
-    from strand.reference.loop import SerialLoop
 
 __all__ = ["NoSnapshots", "Snapshot", "check_snapshot", "history_of", "snapshot", "snapshots_for"]
 
@@ -116,7 +116,7 @@ class SnapshotRecorder(NoSnapshots):
     Raises ConfigurationError for a field that rows do not have, and where symbols have several handlers.
     """
 
-    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> None:
+    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | CallerRun) -> None:
         self._wanted = wanted
         self._feed = feed
         self._dispatcher = dispatcher
@@ -159,7 +159,7 @@ class CopyRecorder(SnapshotRecorder):
 
     sees_batches = True
 
-    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> None:
+    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | CallerRun) -> None:
         super().__init__(wanted, feed, dispatcher)
         self._next: int | None = None
         self._time = self._published = _BEFORE
@@ -208,7 +208,7 @@ class CopyRecorder(SnapshotRecorder):
 class HistoryRecorder(SnapshotRecorder):
     """Makes the snapshots of what handlers' rows were before each of them changed, which the run keeps as it goes."""
 
-    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | SerialLoop, history: RowHistory) -> None:
+    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | CallerRun, history: RowHistory) -> None:
         super().__init__(wanted, feed, dispatcher)
         self._history = history
         self._first: int | None = None
@@ -269,7 +269,7 @@ def history_of(wanted: Snapshot, rows: Rows) -> RowHistory:
     return Fields(wanted.fields, rows).history(wanted.every_ns)
 
 
-def snapshots_for(wanted: Snapshot | None, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> NoSnapshots:
+def snapshots_for(wanted: Snapshot | None, feed: Feed, dispatcher: Dispatcher | CallerRun) -> NoSnapshots:
     """Returns the recorder of a replay's snapshots, if any are wanted. Raises ConfigurationError."""
     if wanted is None:
         return NoSnapshots()

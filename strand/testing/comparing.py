@@ -10,6 +10,7 @@ from typing import Any, Protocol, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from strand.caller.run import CallerRun
 from strand.diff.runs import to_json
 from strand.dispatch.options import GROUPS
 from strand.errors import ConfigurationError, DifferenceError
@@ -18,7 +19,6 @@ from strand.handlers import HandlerLike
 from strand.options import named_options
 from strand.output.basket_rows import BasketRows
 from strand.output.rows import Rows
-from strand.reference.loop import SerialLoop
 from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
@@ -69,7 +69,7 @@ def reference(
         if name in options:
             raise ConfigurationError(name, "a reference is the plain loop, without workers: leave it out")
     options["workers"] = 0
-    return replay(source, handler, handlers=handlers, _dispatcher=partial(SerialLoop, in_order=True), **options)
+    return replay(source, handler, handlers=handlers, _dispatcher=partial(CallerRun, in_order=True), **options)
 
 
 def assert_same(run: Ran, expected: Ran) -> None:

@@ -12,8 +12,8 @@ from engine_support import ticks_for
 from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, batch_handler, chain, handler, object_handler
+from strand.caller.run import CallerRun
 from strand.errors import HandlerError
-from strand.reference.loop import SerialLoop
 
 #: A tick's flags: which part fails on it, and which asks for a timer.
 COMPILED_FAILS, PYTHON_FAILS, COMPILED_ASKS, PYTHON_ASKS = 1, 2, 4, 8
@@ -141,7 +141,7 @@ def run(part: str, pieces: Iterable[npt.NDArray[Any]], *, timed: bool, on_error:
     found = chain(compiled(timed=timed, use=part), PARTS[part](log))
     options: dict[str, Any] = {"workers": workers, "cores": None, "on_error": on_error, "strands": "per-symbol"}
     failures: list[HandlerError] = []
-    d: Any = Dispatcher(SYMBOLS, found, **options) if workers else SerialLoop(SYMBOLS, found)
+    d: Any = Dispatcher(SYMBOLS, found, **options) if workers else CallerRun(SYMBOLS, found)
     try:
         with d:
             for ticks in pieces:

@@ -10,12 +10,12 @@ from array_feed import synthetic_day
 
 import strand
 from strand import Dispatcher
+from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_ORDER
 
-MAKES: list[Any] = [SerialLoop, Dispatcher]
+MAKES: list[Any] = [CallerRun, Dispatcher]
 
 
 class Own:

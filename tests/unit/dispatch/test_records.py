@@ -10,8 +10,8 @@ import pytest
 from engine_support import COUNT_ROW, balanced, ticks_for
 
 from strand import TICK, Dispatcher, batch_handler, feeds, native
+from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, RecordTypeError, UnknownSymbolError
-from strand.reference.loop import SerialLoop
 from strand.ticks import empty, zeros
 
 
@@ -224,7 +224,7 @@ def test_columns_are_converted_by_the_rules_of_numpy_files() -> None:
     ],
 )
 def test_options_of_columns_that_cannot_work_are_named(given: dict[str, Any], text: str) -> None:
-    for make in (Dispatcher, SerialLoop):
+    for make in (Dispatcher, CallerRun):
         with pytest.raises(ConfigurationError, match=text):
             make(2, "count", **given)
 

@@ -14,17 +14,17 @@ from engine_support import ticks_for
 import strand
 from strand import Dispatcher, batch_handler, object_handler
 from strand.binding.books import TradeSource
+from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
 from strand.handlers import resolve
 from strand.handlers.compiled.called_again import FailedCall, PlainFields, trade_of
-from strand.reference.loop import SerialLoop
 from strand.symbols import SymbolTable
 from strand.ticks import KIND_TRADE
 
 pytestmark = pytest.mark.python
 
 
-def failure(handler: Any, make: Any = SerialLoop, n: int = 5, **fields: Any) -> HandlerError:
+def failure(handler: Any, make: Any = CallerRun, n: int = 5, **fields: Any) -> HandlerError:
     """Of a run over ticks of one symbol, A, with sizes 0, 1, 2, ..."""
     ticks = ticks_for([0] * n)
     ticks["size"], ticks["price"] = np.arange(n), 7
@@ -90,7 +90,7 @@ def in_machine_code() -> Any:
     return divides.with_params({"*": {"factor": 2}})
 
 
-@pytest.mark.parametrize("make", [SerialLoop, dispatcher])
+@pytest.mark.parametrize("make", [CallerRun, dispatcher])
 @pytest.mark.parametrize("kind", ["batch", "object", "compiled"])
 def test_the_line_of_the_handler_is_told_and_the_call_can_be_made_again(make: Any, kind: str) -> None:
     handler = {"batch": in_batches, "object": InObjects}[kind] if kind != "compiled" else in_machine_code()
@@ -99,7 +99,7 @@ def test_the_line_of_the_handler_is_told_and_the_call_can_be_made_again(make: An
     where = handler.on_tick if kind == "compiled" else helper
     assert error.line == line_in(where, "# its line")
     assert str(error.line) == f"{error.line.file}:{error.line.number}: {error.line.text}"
-    known = make is not SerialLoop
+    known = make is not CallerRun
     assert error.number == ((1 if kind == "batch" else 4) if known else None)
     assert error.tick["size"] == 3
     before = error.row.tobytes()
@@ -138,7 +138,7 @@ def test_an_object_s_call_writes_to_a_copy_of_the_row() -> None:
             helper(tick.size)
 
     loop: list[Any] = []
-    error = failure(Writes, lambda *given: loop.append(SerialLoop(*given)) or loop[0])
+    error = failure(Writes, lambda *given: loop.append(CallerRun(*given)) or loop[0])
     with pytest.raises(ZeroDivisionError):
         error.replay()
     assert (loop[0].rows["A"]["n"], error.row["n"]) == (4, 4)
@@ -152,7 +152,7 @@ def test_a_compiled_part_before_python_s_is_told_by_its_own_reason() -> None:
     assert str(error).endswith(f": ZeroDivisionError, at {error.line}")
 
 
-@pytest.mark.parametrize("make", [SerialLoop, dispatcher])
+@pytest.mark.parametrize("make", [CallerRun, dispatcher])
 def test_the_text_of_a_compiled_failure_says_once_what_was_raised_and_where(make: Any) -> None:
     handler = in_machine_code()
     error = failure(handler, make)

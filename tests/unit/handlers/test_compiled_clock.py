@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from strand import handler, replay, testing
+from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError
-from strand.reference.loop import SerialLoop
 
 pytestmark = pytest.mark.python
 
@@ -35,7 +35,7 @@ def test_compiled_handlers_are_told_what_their_functions_take() -> None:
         ctx.wake_at(tick.ts_recv / 2)
 
     with pytest.raises(ConfigurationError, match="takes whole nanoseconds"):
-        SerialLoop(1, checked(floats, on_wake=on_wake, cache=False))
+        CallerRun(1, checked(floats, on_wake=on_wake, cache=False))
 
     def asks_late(row, ctx):  # type: ignore[no-untyped-def]
         ctx.wake_at(ctx.time)
@@ -44,13 +44,13 @@ def test_compiled_handlers_are_told_what_their_functions_take() -> None:
         pass
 
     with pytest.raises(ConfigurationError, match="the run has ended"):
-        SerialLoop(1, checked(fine, on_wake=on_wake, on_finish=asks_late, cache=False))
+        CallerRun(1, checked(fine, on_wake=on_wake, on_finish=asks_late, cache=False))
 
     def missing(row, time):  # type: ignore[no-untyped-def]
         row.m += 1
 
     with pytest.raises(ConfigurationError, match="row has no field 'm'"):
-        SerialLoop(1, checked(fine, on_wake=missing, cache=False))
+        CallerRun(1, checked(fine, on_wake=missing, cache=False))
 
 
 def test_what_only_a_timer_or_the_end_emits_is_no_argument_of_the_function_of_a_tick() -> None:

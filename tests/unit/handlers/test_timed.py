@@ -12,8 +12,8 @@ from alarms import asks, times
 from engine_support import PAIR_ROW
 
 from strand import Dispatcher, native
+from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
-from strand.reference.loop import SerialLoop
 
 
 def test_timers_need_records_with_a_time(c_handlers: Path) -> None:
@@ -43,7 +43,7 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_a_batch_handler_is_told_what_it_asks_wrongly(what: str) -> None:
     ask, said = WRONG[what]
-    for make in (partial(Dispatcher, workers=1, cores=None), SerialLoop):
+    for make in (partial(Dispatcher, workers=1, cores=None), CallerRun):
         with pytest.raises(HandlerError, match=said), make(1, asks(ask)) as d:
             d.publish(times([1, 2, 3, 4, 5, 6, 7, 8, 9]))
             d.drain()
@@ -61,5 +61,5 @@ def test_at_the_end_no_timer_is_asked_for() -> None:
         def on_finish(self) -> None:
             self.ctx.wake_at(10)
 
-    with pytest.raises(HandlerError, match="the run has ended"), SerialLoop(1, Late) as d:
+    with pytest.raises(HandlerError, match="the run has ended"), CallerRun(1, Late) as d:
         d.publish(times([1]))

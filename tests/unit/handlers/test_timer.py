@@ -21,9 +21,9 @@ from examples import examples
 from strand import Dispatcher, Handler, bars, batch_handler, chain, native
 from strand import handler as compiled
 from strand.binding.tasks import PyBatches
+from strand.caller.run import CallerRun
 from strand.errors import HandlerError
 from strand.output.outputs import Outputs
-from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_TRADE
 
 #: Every way to write a handler, and chains of them: made of the path to C handlers, with the multipliers of its parts.
@@ -54,7 +54,7 @@ MARKED = [pytest.param(kind, marks=pytest.mark.python if "numba" in kind or "all
 NEVER = 2**63 - 1
 
 
-def collected(d: Dispatcher | SerialLoop) -> list[tuple[int, ...]]:
+def collected(d: Dispatcher | CallerRun) -> list[tuple[int, ...]]:
     array = d.outputs["alarms"].array()
     # The end's records have a number of their own, and what a timer has is not of interest.
     fields = ("ts", "instrument_id", "hash", "ticks", "what")
@@ -69,7 +69,7 @@ def plain_runs(multipliers: tuple[int, ...], ticks: npt.NDArray[Any]) -> list[Pl
     return parts
 
 
-def left(d: Dispatcher | SerialLoop) -> tuple[list[list[list[int]]], list[tuple[int, ...]]]:
+def left(d: Dispatcher | CallerRun) -> tuple[list[list[list[int]]], list[tuple[int, ...]]]:
     """Rows of each part, and what was emitted."""
     rows = d.rows.array
     parts = [rows[name] for name in rows.dtype.names] if "one" in rows.dtype.names else [rows]
@@ -115,7 +115,7 @@ def test_the_plain_loop_gives_what_one_tick_after_the_other_gives(
     ticks = data.draw(streams())
     parts = plain_runs(multipliers, ticks)
     cuts = data.draw(st.integers(1, 200))
-    with SerialLoop(SYMBOLS, make(c_handlers)) as d:
+    with CallerRun(SYMBOLS, make(c_handlers)) as d:
         for at in range(0, len(ticks), cuts):
             d.publish(ticks[at : at + cuts])
     assert left(d) == ([part.rows for part in parts], [record[1:] for record in merged(parts)])
@@ -131,7 +131,7 @@ def test_a_time_that_is_undefined_fires_what_there_is_and_nothing_else(
     ticks["ts_recv"] = [5, 50, 60, 2**63 - 1, 2**63 - 1, 70]
     parts = plain_runs(multipliers, ticks)
     with (
-        SerialLoop(SYMBOLS, make(c_handlers))
+        CallerRun(SYMBOLS, make(c_handlers))
         if not workers
         else Dispatcher(SYMBOLS, make(c_handlers), workers=workers, cores=None) as d
     ):
@@ -152,7 +152,7 @@ def asks_for_never() -> Handler:
     return asks
 
 
-@pytest.mark.parametrize("make", [SerialLoop, partial(Dispatcher, workers=2, cores=None)])
+@pytest.mark.parametrize("make", [CallerRun, partial(Dispatcher, workers=2, cores=None)])
 @pytest.mark.parametrize(
     "kind", ["batches", "objects", pytest.param("numba", marks=pytest.mark.python), "chain", "chain to batches"]
 )
@@ -314,7 +314,7 @@ def test_what_the_native_part_of_a_chain_has_done_is_not_done_again() -> None:
 
     ticks = ticks_for([0] * 10)
     ticks["ts_recv"] = np.arange(1, 11)
-    for make in (partial(Dispatcher, workers=1, cores=None), SerialLoop):
+    for make in (partial(Dispatcher, workers=1, cores=None), CallerRun):
         with make(1, chain("count", on_ticks)) as d:
             d.publish(ticks)
         assert (d.rows[0]["count"]["ticks"], d.rows[0]["on_ticks"]["n"]) == (10, 10)

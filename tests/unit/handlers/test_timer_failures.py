@@ -12,8 +12,8 @@ from alarms import asks, times
 from engine_support import PAIR_ROW, balanced, ticks_for
 
 from strand import Dispatcher, Handler, batch_handler, chain, handler, native, object_handler
+from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
-from strand.reference.loop import SerialLoop
 
 ROW = [("ticks", "u8"), ("wakes", "u8"), ("ends", "u8")]
 OUT = {"said": [("ticks", "u8")]}
@@ -108,7 +108,7 @@ def test_a_timer_s_failure_names_what_and_when_and_its_strand_goes_on_after_a_re
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_timer_s_failure_stops_a_run_and_a_plain_loop(kind: str, chained: bool) -> None:
     like = (lambda: chain("count", KINDS[kind]())) if chained else KINDS[kind]
-    for make in (partial(Dispatcher, workers=1, cores=None), SerialLoop):
+    for make in (partial(Dispatcher, workers=1, cores=None), CallerRun):
         with (
             pytest.raises(HandlerError, match=f"on #0: its timer at 5 ns: {SAID[kind]}"),
             make(2, like()) as d,
@@ -122,7 +122,7 @@ def test_a_timer_s_failure_stops_a_run_and_a_plain_loop(kind: str, chained: bool
 
 def test_what_was_emitted_before_a_timer_failed_is_there() -> None:
     """In a plain loop, where that does not depend on the moment."""
-    with SerialLoop(2, chain("count", batches())) as d, pytest.raises(HandlerError):
+    with CallerRun(2, chain("count", batches())) as d, pytest.raises(HandlerError):
         d.publish(np.concatenate([times([1, 2]), times([3])]))
         d.publish(times([9]))
     assert d.statistics().handled == 3
@@ -209,7 +209,7 @@ def test_an_end_that_fails_is_raised_and_the_rows_are_there(kind: str) -> None:
 
     make = {"batches": batch, "objects": objects, "numba": numba}[kind]
     ticks = np.concatenate([times([1]), times([2, 3], key=1), times([4], key=2)])
-    for how, ends in ((partial(Dispatcher, workers=2, cores=None), 1), (SerialLoop, 1)):
+    for how, ends in ((partial(Dispatcher, workers=2, cores=None), 1), (CallerRun, 1)):
         d: Any = how(4, make())
         with pytest.raises(HandlerError, match=r"failed on #1: its end at 4 ns: "), d:
             d.publish(ticks)
@@ -235,7 +235,7 @@ def test_a_run_that_is_not_complete_has_no_end() -> None:
         def on_stop(self) -> None:
             ended.append("stop")
 
-    for make in (partial(Dispatcher, workers=1, cores=None), SerialLoop):
+    for make in (partial(Dispatcher, workers=1, cores=None), CallerRun):
         with pytest.raises(KeyError), make(1, Ends) as d:
             d.publish(times([1]))
             d.drain()
@@ -251,13 +251,13 @@ def test_a_run_that_is_not_complete_has_no_end() -> None:
 def test_timers_are_refused_where_they_cannot_be(c_handlers: Path) -> None:
     with (
         pytest.raises(HandlerError, match="has no on_wake"),
-        SerialLoop(1, asks(lambda ctx, n: ctx.wake_at(5, at=0), timed=False)) as d,
+        CallerRun(1, asks(lambda ctx, n: ctx.wake_at(5, at=0), timed=False)) as d,
     ):
         d.publish(times([1]))
     with pytest.raises(ConfigurationError, match="write on_ticks"):
         batch_handler(state=[("n", "u8")], on_wake=lambda symbol, time, row: None)(lambda symbol, ticks, row: None)
     record = np.dtype([("instrument_id", "<u4"), ("sequence", "<u8")])
-    for make in (partial(Dispatcher, workers=1, cores=None), SerialLoop):
+    for make in (partial(Dispatcher, workers=1, cores=None), CallerRun):
         with pytest.raises(ConfigurationError, match="ts_recv"):
             make(1, asks(lambda ctx, n: None), dtype=record)
 
@@ -270,10 +270,10 @@ def test_timers_are_refused_where_they_cannot_be(c_handlers: Path) -> None:
 
     with (
         pytest.raises(HandlerError, match="on_wake, which must be known before the run"),
-        SerialLoop(1, object_handler(made)) as d,
+        CallerRun(1, object_handler(made)) as d,
     ):
         d.publish(times([1]))
-    with SerialLoop(1, object_handler(partial(Wakes))) as d:
+    with CallerRun(1, object_handler(partial(Wakes))) as d:
         d.publish(times([1]))
 
 
@@ -282,7 +282,7 @@ def test_timers_are_refused_where_they_cannot_be(c_handlers: Path) -> None:
 def test_a_plain_loop_that_fails_has_emitted_what_timers_due_by_then_emit(kind: str, second: bool) -> None:
     """A full run's output begins with it."""
     expected = [(1, 0), (2, 0), (3, 0), (104, 1)] if second else [(1, 0), (2, 0), (3, 0), (104, 1), (4, 0)]
-    loop = SerialLoop(3, failing_on_a_tick(kind))
+    loop = CallerRun(3, failing_on_a_tick(kind))
     ticks = ticks_for([2, 1, 0, 1, 0, 1, 0])
     ticks["sequence"] = np.arange(7)
     ticks["ts_recv"] = [100, 101, 102, 103, 104, 105, 105]

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strand import Dispatcher, batch_handler, book, chain, native, object_handler
+from strand.caller.run import CallerRun
 from strand.errors import HandlerError
 from strand.handlers.sets import with_sets
-from strand.reference.loop import SerialLoop
 
 
 def test_the_state_a_signal_sees_is_that_after_the_very_tick() -> None:
@@ -185,7 +185,7 @@ def test_a_failure_before_sets_of_a_sweep_comes_behind_the_timers_of_each(worker
             """The timer alone matters."""
 
     many = chain(compiled(timed=False, use="sets"), with_sets(Gaps, [{"gap": 1}, {"gap": 25}, {"gap": 70}]))
-    d: Any = Dispatcher(1, many, workers=1, cores=None) if workers else SerialLoop(1, many)
+    d: Any = Dispatcher(1, many, workers=1, cores=None) if workers else CallerRun(1, many)
     with pytest.raises(HandlerError) as caught, d:
         d.publish(ticks_with({5: COMPILED_FAILS}, 20))
         d.drain()

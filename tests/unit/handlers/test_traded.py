@@ -10,10 +10,10 @@ import pytest
 import strand
 from strand import UNDEF_PRICE, Dispatcher, Trade, batch_handler, handler, object_handler
 from strand.binding import ffi
+from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import BaseFeed, FeedInfo
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_ORDER, KIND_TRADE, TRADE, zeros
 
 DAY: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}
@@ -394,7 +394,7 @@ def test_what_a_handler_asks_for_is_ticks_or_trades() -> None:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_dispatcher_of_one_s_own_warns_of_trades_without_a_price_at_its_end(workers: int) -> None:
     known = strand.handlers.resolve(Each).known(Orders(executions()).info)
-    d = Dispatcher(["A", "B"], known, workers=1, cores=None) if workers else SerialLoop(["A", "B"], known)
+    d = Dispatcher(["A", "B"], known, workers=1, cores=None) if workers else CallerRun(["A", "B"], known)
     with pytest.warns(RuntimeWarning, match="2 executions of orders that the feed has not added have no price"), d:
         d.publish(executions())
 

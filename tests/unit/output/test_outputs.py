@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, batch_handler, native
+from strand.caller.run import CallerRun
 from strand.dispatch.configuration import Limits, Pool
 from strand.dispatch.options import grouped
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
 from strand.output.fingerprint import OutputDigest
 from strand.output.memory import PIECE_BYTES, Memory
 from strand.output.records import merged_dtype
-from strand.reference.loop import SerialLoop
 
 ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
@@ -247,7 +247,7 @@ def test_what_a_python_batch_emitted_before_it_raised_is_not_emitted() -> None:
     assert d.outputs["x"].array()["n"].tolist() == [2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("loop", [Dispatcher, SerialLoop])
+@pytest.mark.parametrize("loop", [Dispatcher, CallerRun])
 def test_an_interrupt_in_a_handler_s_end_ends_the_outputs(loop: Any, tmp_path: Path) -> None:
     def on_finish(symbol: str, row: Any) -> None:
         raise KeyboardInterrupt
@@ -265,7 +265,7 @@ def test_an_interrupt_in_a_handler_s_end_ends_the_outputs(loop: Any, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["y.npy"]
 
 
-@pytest.mark.parametrize("loop", [Dispatcher, SerialLoop])
+@pytest.mark.parametrize("loop", [Dispatcher, CallerRun])
 def test_memory_for_batches_goes_with_its_run(loop: Any, c_handlers: Path) -> None:
     def alive() -> int:
         gc.collect()

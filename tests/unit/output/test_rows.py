@@ -9,7 +9,6 @@ import pytest
 
 import strand
 from strand import batch_handler, testing
-from strand.binding.serial import PlainRows
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.output.fingerprint import fingerprint_of_rows
@@ -28,9 +27,19 @@ def first(symbol: str, ticks: Any, row: Any) -> None: ...
 def second(symbol: str, ticks: Any, row: Any) -> None: ...
 
 
+class Memory:
+    """Rows of 64 bytes each, outside an engine."""
+
+    def __init__(self, n: int) -> None:
+        self.bytes = np.zeros((n, 64), np.uint8)
+
+    def rows(self, dtype: np.dtype[Any]) -> Any:
+        return np.ndarray((len(self.bytes),), dtype, self.bytes, strides=(64,))
+
+
 @pytest.fixture
 def rows() -> Rows:
-    found = Rows(SymbolTable(["A", "B", "C"]), PlainRows(3, 16), [first, second], np.array([0, 1, 0], np.uint16))
+    found = Rows(SymbolTable(["A", "B", "C"]), Memory(3), [first, second], np.array([0, 1, 0], np.uint16))
     for symbol, n in (("A", 1), ("B", 2), ("C", 3)):
         found[symbol]["n"] = n
     return found
@@ -66,11 +75,11 @@ def test_rows_begin_anew_for_the_symbols_that_are_named(rows: Rows) -> None:
 
 
 def test_rows_that_are_kept_stay_as_they_were() -> None:
-    memory = PlainRows(1, 8)
+    memory = Memory(1)
     rows = Rows(SymbolTable(["A"]), memory, [first], np.zeros(1, np.uint16))
     rows["A"]["n"] = 5
     rows.keep()
-    memory.memory[:] = 0
+    memory.bytes[:] = 0
     assert rows["A"]["n"] == 5
 
 
@@ -93,13 +102,13 @@ def test_rows_that_are_zeros_are_left_out_but_for_those_beside_others() -> None:
 
 @pytest.mark.parametrize("place", [0, 70, 199])
 def test_what_is_kept_is_every_byte_of_every_row(place: int) -> None:
-    memory = PlainRows(200, 24)
+    memory = Memory(200)
     kept = Rows(SymbolTable(200), memory, [second], np.zeros(200, np.uint16))
-    memory.memory[:] = 0
+    memory.bytes[:] = 0
     kept[place]["m"] = 5
     before = kept.array.copy()
     kept.keep()
-    memory.memory[:] = 9
+    memory.bytes[:] = 9
     assert kept.array.tolist() == before.tolist()
     assert kept[place]["m"] == 5
 
@@ -119,7 +128,7 @@ def test_what_lies_between_two_fields_makes_no_row_of_zeros_a_filled_one() -> No
     @batch_handler(state=np.dtype([("n", "<i8"), ("flag", "?"), ("m", "<i8")], align=True))
     def padded(symbol: str, ticks: Any, row: Any) -> None: ...
 
-    rows = Rows(SymbolTable(20), PlainRows(20, 24), [padded], np.zeros(20, np.uint16))
+    rows = Rows(SymbolTable(20), Memory(20), [padded], np.zeros(20, np.uint16))
     rows.keep()
     rows[3]["n"] = 1
     for _ in range(8):  # numpy gives memory out again that was just freed, as it is
@@ -133,7 +142,7 @@ def test_rows_without_fields_are_kept() -> None:
     @batch_handler(state=[])
     def nothing(symbol: str, ticks: Any, row: Any) -> None: ...
 
-    rows = Rows(SymbolTable(200), PlainRows(200, 8), [nothing], np.zeros(200, np.uint16))
+    rows = Rows(SymbolTable(200), Memory(200), [nothing], np.zeros(200, np.uint16))
     rows.keep()
     assert len(rows.array) == 200
 

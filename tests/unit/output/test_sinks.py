@@ -19,12 +19,12 @@ from engine_support import ticks_for, wait_until
 
 import strand
 from strand import Dispatcher, batch_handler, replay
+from strand.caller.run import CallerRun
 from strand.dispatch.workers import Workers
 from strand.errors import ConfigurationError, HandlerError, SinkError, StrandError, WouldDeadlockError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.output import files
 from strand.output.fingerprint import OutputDigest
-from strand.reference.loop import SerialLoop
 
 pytestmark = pytest.mark.python
 
@@ -99,7 +99,7 @@ def run(out: Any, *, loop: Any = Dispatcher, ticks: npt.NDArray[Any] | None = No
     return d
 
 
-LOOPS = pytest.mark.parametrize("loop", [Dispatcher, SerialLoop])
+LOOPS = pytest.mark.parametrize("loop", [Dispatcher, CallerRun])
 
 
 @LOOPS
@@ -110,7 +110,7 @@ def test_a_sink_gets_all_records_in_order_from_one_thread_and_is_closed_once(loo
     assert sink.ends == ["a close"]
     assert sink.calls[-1] == "a close"
     assert len(sink.threads) == 1
-    assert (threading.get_ident() in sink.threads) == (loop is SerialLoop)
+    assert (threading.get_ident() in sink.threads) == (loop is CallerRun)
     np.testing.assert_array_equal(np.concatenate(sink.batches), d.outputs["b"].array())
     assert d.outputs["a"].records == 3000
 
@@ -257,7 +257,7 @@ def test_a_failing_handler_and_an_interrupt_close_the_sinks_with_what_is_final(l
 def test_an_interrupt_while_records_are_merged_aborts_the_sinks() -> None:
     sink, other = Noted("a", write=interrupted), Noted("b")
     with pytest.raises(KeyboardInterrupt):
-        run({"a": sink, "b": other}, loop=SerialLoop)
+        run({"a": sink, "b": other}, loop=CallerRun)
     assert sink.ends == ["a abort"]
     assert other.ends == ["b abort"]
 
@@ -285,7 +285,7 @@ def test_a_start_that_fails_aborts_the_sinks_and_leaves_files_as_they_were(
 def test_a_plain_loop_whose_start_fails_aborts_the_sinks(tmp_path: Path) -> None:
     (tmp_path / "b.npy").mkdir()
     sink = Noted()
-    with pytest.raises(StrandError), SerialLoop(NAMES, on_ticks, out={"a": sink, "b": tmp_path / "b.npy"}):
+    with pytest.raises(StrandError), CallerRun(NAMES, on_ticks, out={"a": sink, "b": tmp_path / "b.npy"}):
         pass
     assert sink.calls == ["a abort"]
 

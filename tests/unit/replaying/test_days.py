@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from engine_support import ticks_for
 
-from strand.reference.loop import SerialLoop
+from strand.caller.run import CallerRun
 from strand.replaying.days import DayRecorder, NoDays
 from strand.testing import feed
 from strand.ticks import clear_records
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.python
 def days_of(*parts: Any) -> Any:
     """Of the symbols A and B, in batches as given."""
     source: Any = feed([{"symbol": name, "time": 1, "price": 1, "size": 1} for name in "AB"])
-    loop = SerialLoop(["A", "B"], "count")
+    loop = CallerRun(["A", "B"], "count")
     recorder, counts = DayRecorder(source, loop), np.zeros(source.max_symbols, np.int64)
     for batch in recorder.cut(iter(parts), counts):
         loop.publish(batch)

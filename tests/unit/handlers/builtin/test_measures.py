@@ -15,12 +15,12 @@ from plain_run import AT_END, TIMER, plain_run
 
 import strand
 from strand import TICK, UNDEF_PRICE, Sessions, bars, book, imbalance, spread, trade_stats, volatility, vwap
+from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
 from strand.handlers import VWAP_ROW
 from strand.handlers.builtin.measure_rows import IMBALANCE, TRADE_STATS, TRADE_STATS_ROW, VWAP
 from strand.handlers.native_handlers import NativeHandler
-from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_QUOTE, KIND_TRADE, clear_records, zeros
 
 SECOND = 1_000_000_000
@@ -656,7 +656,7 @@ def test_a_price_without_a_time_is_no_sample_of_a_grid() -> None:
     ids=["spread", "bars", "volatility"],
 )
 def test_too_many_empty_intervals_in_a_row_are_an_error(handler: Any, output: str, tick: Any) -> None:
-    loop = SerialLoop(1, handler)
+    loop = CallerRun(1, handler)
     with pytest.raises(HandlerError, match="empty intervals in a row: the next tick's time is wrong"), loop:
         loop.publish(stream(tick(NOW), tick(NOW + SECOND), tick(NOW + 2 * SECOND)))
         left = loop._memory.rows(handler.state)["empty_left"]
@@ -675,7 +675,7 @@ def test_a_new_day_whose_time_runs_back_ends_its_interval_at_the_latest_time(han
     ticks = np.concatenate(
         [stream(trade(105, 10, 1), trade(130, 10, 1)), day, stream(trade(50, 10, 1), trade(250, 10, 1))]
     )
-    with SerialLoop(["A"], handler) as loop:
+    with CallerRun(["A"], handler) as loop:
         loop.publish(ticks)
     (name,) = loop.outputs
     found = loop.outputs[name].array()

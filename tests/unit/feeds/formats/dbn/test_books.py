@@ -21,8 +21,8 @@ from reading import ticks_of
 import strand
 from examples import examples
 from strand import UNDEF_PRICE, Dispatcher, book, imbalance, replay, spread, volatility
+from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
-from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, zeros
 
 SNAPSHOT = 32 | 8
@@ -55,7 +55,7 @@ def after_each(ticks: npt.NDArray[Any], *, symbols: int = 1) -> list[dict[str, A
     """The row of symbol 0 after each tick."""
     found = []
     handler = book(fills="report")
-    with SerialLoop(symbols, handler) as loop:
+    with CallerRun(symbols, handler) as loop:
         for i in range(len(ticks)):
             loop.publish(ticks[i : i + 1])
             row = loop._memory.rows(handler.state)[0]
@@ -354,7 +354,7 @@ def test_a_snapshot_makes_no_order_flow() -> None:
         *MONDAY, ("A", 4, "B", 101, 8, SNAPSHOT), ("A", 2, "A", 102, 4, SNAPSHOT | LAST), ("A", 5, "B", 101, 2, LAST)
     )
     for handler in (imbalance(book=True, fills="report"), imbalance(book=True, fills="report", every="1h")):
-        with SerialLoop(["ES"], handler) as loop:
+        with CallerRun(["ES"], handler) as loop:
             loop.publish(ticks[:3])
             before = int(loop.rows["ES"]["ofi"])
             loop.publish(ticks[3:5])

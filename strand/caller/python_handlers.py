@@ -1,4 +1,4 @@
-"""The handlers that Python runs in a plain loop."""
+"""The handlers that Python runs on the calling thread."""
 
 from __future__ import annotations
 
@@ -10,67 +10,67 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.caller import Caller
+from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
-from strand.binding.serial import PlainRows
-from strand.dispatch.records import RecordReader
+from strand.caller.site import CallerSite, InHand
 from strand.errors import ConfigurationError, PlaceError
 from strand.handlers.bound import BoundHandler, BoundPython, TickByTick
 from strand.handlers.context import Call, Context
 from strand.handlers.failures import failure_of
 from strand.handlers.host import Host, Traded
-from strand.reference.emitted import SerialEmitted
-from strand.reference.site import SerialSite
 from strand.threads import interrupts
 
 if TYPE_CHECKING:
     from strand.output.rows import Rows
     from strand.symbols import SymbolTable
 
-__all__ = ["SerialPython"]
+__all__ = ["CallerPython"]
 
 
-class SerialPython:
+class CallerPython:
     """Runs Python handlers over ticks, a symbol's in a row, and their timers.
 
-    ``alarms``: when each symbol's timer is due, 0: never; the loop's. ``site``: where the handlers run. They hold that
-    and not this: a loop that nobody refers to has to go at once, with its memory.
+    ``key``: the records' field with the symbol's index. ``alarms``: when each symbol's timer is due, 0: never; the
+    run's. ``site``: where the handlers run. They hold that and not this: a run that nobody refers to has to go at once,
+    with its memory.
     """
 
     def __init__(
         self,
         table: SymbolTable,
-        reader: RecordReader,
+        key: str,
         *,
-        memory: PlainRows,
+        engine: Engine,
+        caller: Caller,
         rows: Rows,
-        emitted: SerialEmitted,
         alarms: npt.NDArray[np.uint64],
         units: npt.NDArray[np.intp] | None,
     ) -> None:
         self._table = table
-        self._reader = reader
+        self._key = key
         self._rows = rows
-        self._emitted = emitted
+        self._in_hand = InHand(caller)
         self._alarms = alarms
-        self.site = SerialSite(memory, reader, emitted, alarms)
+        self.site = CallerSite(engine, caller, self._in_hand, alarms)
         self._symbols = symbols = _Symbols(table, rows, self.site, units)
         self._hosts, self.contexts, self.objects = symbols.hosts, symbols.contexts, symbols.objects
         self._in_turn: dict[int, Call] = {}
         #: Of the ticks of the last call, how many were handled.
         self.handled = 0
 
-    # ---- what the loop asks
+    # ---- what the run asks
 
     def run(
         self,
         bound: BoundHandler,
-        numbers: Sequence[int],
+        number: int,
         records: npt.NDArray[Any],
         positions: npt.NDArray[Any],
         keys: npt.NDArray[np.uint32],
     ) -> Failure | None:
         """Runs a handler over one symbol's ticks, with its timers before them, or over those of several where it takes
-        them in turn; None where that went well. ``records``: read-only.
+        them in turn; None where that went well. ``number``: the handler's. ``records``: read-only.
 
         A function that fails on a batch does not say on which tick: it is called again with one tick at a time, unless
         it named places or a timer that the batch does not have. Of one that an interrupt comes upon no tick is
@@ -81,7 +81,7 @@ class SerialPython:
         key = self.site.key = int(keys[0])
         whole: _Whole | None = None
         while start < len(records):
-            end, failure = self._wake_until(key, numbers, positions, start)
+            end, failure = self._wake_until(key, number, positions, start)
             if failure is not None:
                 return failure._replace(handled=start)
             if whole is not None:
@@ -89,22 +89,24 @@ class SerialPython:
                     return whole.failure
                 end = start + 1
             part = records[start:end] if end - start < len(records) else records
-            self._emitted.hold(positions[start:end], partial(self._reader.sequences, part), keys[start:end], numbers)
+            self._in_hand.hold(number, part, positions[start:end])
             undo, again = None, False
             try:
                 call = in_turn or (self._symbols.host_of(key) or self._symbols.bind(bound, key)[1]).call
                 self.site.failed_come_again = again = end - start > 1 and bound.emitting.fails_as_a_whole
                 if bound.emitting.fails_as_a_whole:
                     rows = self._symbols.rows_of(key)
-                    undo = rows, [row.tobytes() for row in rows], self._emitted.mark() if numbers else ()
+                    undo = rows, [row.tobytes() for row in rows]
                 handled = call(part)
             except BaseException as error:
                 failure = failure_of(error)
                 self.handled = start + failure.handled
                 interrupt = failure.cause if failure.cause is not None and interrupts(failure.cause) else None
                 if undo is not None and (again or interrupt is not None):
-                    self._put_back(*undo)
+                    self._in_hand.drop()
+                    _put_back(*undo)
                     self.handled = start
+                self._in_hand.drop(failure.handled)
                 if interrupt is not None:
                     raise interrupt from None
                 failure = failure._replace(handled=start + failure.handled)
@@ -112,51 +114,52 @@ class SerialPython:
                     return failure
                 whole = _Whole(failure, end)
                 continue
+            # No call of a function comes before this: an interrupt would find ticks handled and not counted.
             self.handled = start = end if handled is None else start + handled
+            self._in_hand.keep()
         return None if whole is None else whole.failure
 
-    def _put_back(self, rows: Sequence[Any], before: Sequence[bytes], mark: Sequence[int]) -> None:
-        """Restores the rows, and drops the records emitted since."""
-        for row, data in zip(rows, before, strict=True):
-            for name in row.dtype.names:  # a row of no fields has no bytes, of which numpy makes no record
-                row[name] = np.frombuffer(data, row.dtype)[0][name]
-        self._emitted.forget(mark)
-
-    def wake(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
+    def wake(self, key: int, time: int, number: int) -> Failure | None:
         """Runs a symbol's timer; None where that went well."""
         self.site.key = key
-        self._emitted.hold_timer(key, time, numbers)
+        self._in_hand.hold_timer(number, key, time)
         try:
             alarm = self._hosts[key].wake(time)
         except BaseException as error:
+            self._in_hand.drop()
             if interrupts(error):
                 raise
-            return failure_of(error)._replace(key=key, time=time)
+            return _at(failure_of(error), key, time, "timer")
         self._alarms[key] = alarm
+        self._in_hand.keep()
         return None
 
-    def finish(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
+    def finish(self, key: int, time: int, number: int) -> Failure | None:
         """Runs a symbol's end, if a tick of it came as far as its handler; None where that went well."""
         host = self._symbols.host_of(key)
         if host is None:
             return None
-        self._emitted.hold_timer(key, time, numbers, at_end=True)
+        self._in_hand.hold_timer(number, key, time, at_end=True)
         try:
             host.finish(time)
         except BaseException as error:
+            self._in_hand.drop()
             if interrupts(error):
                 raise
-            return failure_of(error)._replace(key=key, time=time)
+            return _at(failure_of(error), key, time, "end")
+        self._in_hand.keep()
         return None
+
+    def keep_emitted(self) -> None:
+        """Keeps what was emitted, where an interrupt came before that."""
+        self._in_hand.keep()
 
     def learn_symbols(self) -> None:
         """The table has learnt names."""
         for key, context in self.contexts.items():
             context.symbol = self._table.name(key)
 
-    def _wake_until(
-        self, key: int, numbers: Sequence[int], positions: npt.NDArray[Any], start: int
-    ) -> tuple[int, Failure | None]:
+    def _wake_until(self, key: int, number: int, positions: npt.NDArray[Any], start: int) -> tuple[int, Failure | None]:
         """Runs the timers before tick ``start``. Returns the end of the ticks before the next timer, and the failure of
         a timer."""
         while alarm := int(self._alarms[key]):
@@ -165,7 +168,7 @@ class SerialPython:
                 break
             if alarm > times[start]:
                 return start + int(times[start:].searchsorted(np.int64(alarm))), None
-            if (failure := self.wake(key, alarm, numbers)) is not None:
+            if (failure := self.wake(key, alarm, number)) is not None:
                 return start, failure
         return len(positions), None
 
@@ -173,17 +176,31 @@ class SerialPython:
         """Returns the call that runs a handler over ticks of several symbols."""
         found = self._in_turn.get(id(bound))
         if found is None:
-            from strand.reference.tick_by_tick import TicksInTurn
+            from strand.caller.tick_by_tick import TicksInTurn
 
             host_of = partial(self._symbols.bind, bound)
             ticks = TicksInTurn(
-                host_of, emitted=self._emitted, rows=self._rows if by_tick.counts else None, key=self._reader.key
+                host_of, in_hand=self._in_hand, rows=self._rows if by_tick.counts else None, key=self._key
             )
             found = ticks.call
             if by_tick.maker is not None:
                 found = Traded(ticks, self.site, by_tick.maker, ticks.call).call
             self._in_turn[id(bound)] = found
         return found
+
+
+def _at(failure: Failure, key: int, time: int, what: str) -> Failure:
+    """Failure of a symbol's timer, or of its end."""
+    where = f"its {what} at {time} ns"
+    message = f"{where}: {failure.message}" if failure.message else where
+    return failure._replace(message=message, key=key, time=time)
+
+
+def _put_back(rows: Sequence[Any], before: Sequence[bytes]) -> None:
+    """Restores the rows."""
+    for row, data in zip(rows, before, strict=True):
+        for name in row.dtype.names:  # a row of no fields has no bytes, of which numpy makes no record
+            row[name] = np.frombuffer(data, row.dtype)[0][name]
 
 
 @dataclass(frozen=True)
@@ -199,7 +216,7 @@ class _Symbols:
 
     Symbols whose handler has baskets have one of each for all that share a strand (``units``), by the first's key."""
 
-    def __init__(self, table: SymbolTable, rows: Rows, site: SerialSite, units: npt.NDArray[np.intp] | None) -> None:
+    def __init__(self, table: SymbolTable, rows: Rows, site: CallerSite, units: npt.NDArray[np.intp] | None) -> None:
         self._table = table
         self._rows = rows
         self._site = site

@@ -1,4 +1,4 @@
-"""Object handlers in a plain loop: each tick goes to the object of its symbol, in the order of ticks."""
+"""Object handlers on the calling thread: each tick goes to the object of its symbol, in the order of ticks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.caller.site import InHand
 from strand.handlers.context import Context, FailedOnTick, Tick, Trade, as_ticks, trades_by_place
 from strand.handlers.host import Host
-from strand.reference.emitted import SerialEmitted
 from strand.threads import interrupts
 from strand.ticks import TRADE
 
@@ -38,12 +38,12 @@ class TicksInTurn:
         self,
         host_of: Callable[[int], tuple[Context, Host]],
         *,
-        emitted: SerialEmitted,
+        in_hand: InHand,
         rows: _Rows | None,
         key: str,
     ) -> None:
         self._host_of = host_of
-        self._emitted = emitted
+        self._in_hand = in_hand
         self._rows = rows
         self._key = key
         self._functions: dict[int, _Functions] = {}
@@ -52,7 +52,7 @@ class TicksInTurn:
 
     def call(self, ticks: npt.NDArray[Any]) -> None:
         """Raises FailedOnTick. A tick is handled when its functions have returned, even if an interrupt comes then."""
-        keys, trades, place = ticks[self._key], trades_by_place(self.trades), self._emitted.place
+        keys, trades, place = ticks[self._key], trades_by_place(self.trades), self._in_hand.place
         handled, is_last = 0, False
         try:
             for i, (key, tick) in enumerate(zip(keys.tolist(), as_ticks(ticks), strict=True)):

@@ -9,9 +9,9 @@ import pytest
 from engine_support import ticks_for
 
 from strand import Dispatcher, object_handler
+from strand.caller.run import CallerRun
+from strand.caller.tick_by_tick import TicksInTurn
 from strand.errors import HandlerError
-from strand.reference.loop import SerialLoop
-from strand.reference.tick_by_tick import TicksInTurn
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
 pytestmark = pytest.mark.python
@@ -56,7 +56,7 @@ def test_ticks_of_symbols_that_take_turns_go_to_their_objects_in_one_call(monkey
         def on_tick(self, tick: Any) -> None:
             notes.append((self.ctx.symbol, tick.size))
 
-    with SerialLoop(["A", "B", "C"], Notes) as loop:
+    with CallerRun(["A", "B", "C"], Notes) as loop:
         loop.publish(ticks_in_turn()[:5])
         loop.publish(ticks_in_turn()[5:])
     assert calls == [5, 3]
@@ -66,7 +66,7 @@ def test_ticks_of_symbols_that_take_turns_go_to_their_objects_in_one_call(monkey
 
 def test_rows_and_what_is_emitted_are_those_of_a_dispatcher() -> None:
     found = []
-    for make in (SerialLoop, lambda *a: Dispatcher(*a, workers=2, cores=None)):
+    for make in (CallerRun, lambda *a: Dispatcher(*a, workers=2, cores=None)):
         with make(["A", "B", "C"], Seen) as d:
             d.publish(ticks_in_turn())
             d.drain()
@@ -87,7 +87,7 @@ def test_the_tick_that_fails_and_none_after_it_is_left_out() -> None:
 
     ticks = ticks_in_turn()
     ticks["sequence"] = np.arange(100, 108)
-    loop = SerialLoop(["A", "B", "C"], Fails)
+    loop = CallerRun(["A", "B", "C"], Fails)
     with pytest.raises(HandlerError, match="failed on B at sequence 104: ValueError: five"), loop:
         loop.publish(ticks)
     assert handled == [1, 2, 3, 4]
@@ -106,7 +106,7 @@ def test_what_an_interrupt_comes_upon_can_be_published_again() -> None:
             sizes.append(trade.size)
 
     ticks = ticks_in_turn()
-    with SerialLoop(["A", "B", "C"], Adds) as loop:
+    with CallerRun(["A", "B", "C"], Adds) as loop:
         with pytest.raises(KeyboardInterrupt):
             loop.publish(ticks)
         done = loop.statistics().accepted
@@ -121,6 +121,6 @@ def test_each_of_several_handlers_gets_its_own_symbols() -> None:
         def on_tick(self, tick: Any) -> None:
             pass
 
-    with SerialLoop(["A", "B", "C"], handlers={"B": Counts, "*": "count"}) as loop:
+    with CallerRun(["A", "B", "C"], handlers={"B": Counts, "*": "count"}) as loop:
         loop.publish(ticks_in_turn())
     assert loop.rows["B"]["ticks"] == 2

@@ -1,0 +1,1 @@
+"""The caller's driver: the thread that publishes runs all handlers, and each tick is handled when the call returns."""

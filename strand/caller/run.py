@@ -1,0 +1,546 @@
+"""A run whose ticks the calling thread handles: the third driver of the engine, beside worker threads and fibers."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.caller import POSITION, Caller
+from strand.binding.engine import Engine
+from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, Failure, RunByPython, Until, histogram_floors_ns
+from strand.binding.gate import key_error
+from strand.caller.python_handlers import CallerPython
+from strand.dispatch.base import HistoryOf, RunBase
+from strand.dispatch.configuration import check_timed, memory_there
+from strand.dispatch.guard import Guard, marks_of
+from strand.dispatch.options import GROUPS, QueueOptions
+from strand.dispatch.python_handlers import stop_objects
+from strand.dispatch.records import RecordReader
+from strand.dispatch.routing import priorities_of
+from strand.errors import ConfigurationError, EngineError, HandlerError, StoppedError
+from strand.frozen_dict import FrozenDict
+from strand.handlers import HandlerLike
+from strand.handlers.bound import BoundNative, BoundPython
+from strand.handlers.failures import error_of
+from strand.handlers.host import warn_of_unpriced
+from strand.options import named_options
+from strand.output.records import HEAD_BYTES
+from strand.output.sinks import Destination
+from strand.policies.every_policy import policy_config
+from strand.policies.fair import groups_of
+from strand.policies.policy import Fifo, Policy
+from strand.stats import Latency, Statistics, WorkerStatistics
+from strand.threads import interrupts_later, mended
+from strand.ticks import TICK, named
+from strand.validate import yes_or_no
+
+if TYPE_CHECKING:
+    from strand.feeds.base import FeedInfo, TicksAre
+    from strand.feeds.mapping.column_options import ColumnOptions
+
+__all__ = ["CallerRun"]
+
+_NOTHING: Final = np.empty(0, np.uint64)
+#: Records are merged when the publish is over, so what they take is bounded by the machine's memory alone.
+_OUTPUT_SLACK: Final = 8
+
+
+class CallerRun(RunBase):
+    """Run of ``replay(workers=0)``: ``publish`` runs the handlers over the records, in their order, and returns when
+    all of them are handled.
+
+    ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key``, ``columns``, ``column_options`` and ``feed`` as the
+    Dispatcher takes them.
+    Its arguments about workers and queues are taken too, and have nothing to act on; ``policy``,
+    ``priorities``, ``guard``, ``marks`` and ``groups`` are checked. ``on_error`` is ``"stop"``, and ``attachable``
+    False.
+    A handler that takes batches gets the ticks that one ``publish`` has of a symbol in one call, and then those of the
+    next symbol. ``in_order``: it gets them in the order of publishing, and a call ends where another symbol's tick is.
+    Handlers that C runs always get them in that order.
+    Raises ConfigurationError naming the argument that cannot work.
+    """
+
+    @named_options("CallerRun()", more=QueueOptions, groups=GROUPS)
+    def __init__(
+        self,
+        symbols: int | Sequence[str],
+        handler: HandlerLike | None = None,
+        *,
+        handlers: Mapping[str, HandlerLike] | None = None,
+        on_error: str = "stop",
+        out: Mapping[str, Destination] | None = None,
+        escape_formulas: bool = False,
+        dtype: np.dtype[Any] = TICK,
+        key: str = "instrument_id",
+        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
+        column_options: ColumnOptions | None = None,
+        feed: TicksAre | FeedInfo | None = None,
+        attachable: bool = False,
+        policy: Policy = Fifo(),  # noqa: B008 - frozen
+        priorities: Mapping[str, Any] | None = None,
+        guard: Guard | None = None,
+        marks: Mapping[str, str | Iterable[str]] | None = None,
+        groups: Mapping[str, str] | None = None,
+        in_order: bool = False,
+        _history: HistoryOf | None = None,
+        **_: Unpack[QueueOptions],
+    ) -> None:
+        if on_error != "stop":
+            raise ConfigurationError("on_error", f"{on_error!r} needs workers; a plain loop (workers=0) only stops")
+        if yes_or_no("attachable", attachable):
+            raise ConfigurationError(
+                "attachable",
+                "a plain loop (workers=0) has no memory to attach to: give workers, or leave the option out",
+            )
+        super().__init__(
+            symbols,
+            handler,
+            handlers,
+            reader=RecordReader(dtype, key, columns, column_options),
+            feed=feed,
+            out=out,
+            escape_formulas=escape_formulas,
+            history=_history,
+        )
+        policy_config(policy)
+        priorities_of(policy, self._table, priorities)
+        marks_of(guard, policy, self._table, marks)
+        groups_of(policy, self._table, groups)
+        self._timed = check_timed(self._handlers, self._reader)
+        self._engine = engine = self._made_engine()
+        self._open(engine, engine.row_stride, engine.space)
+        #: By number, the handlers that Python runs.
+        self._by_python = [isinstance(bound, BoundPython) for bound in self._bound]
+        # Python asks for its own timers and ends: C has no part in them.
+        functions = [bound.function if isinstance(bound, BoundNative) else RunByPython() for bound in self._bound]
+        n = len(self._handlers)
+        engine.route(self._handler_of_symbol.astype(np.uint32), np.arange(n, dtype=np.uint16))
+        engine.set_handlers(functions, self._output_numbers)
+        self._caller = caller = Caller(engine)
+        self._alarms = np.zeros(len(self._table), np.uint64)
+        self._python: CallerPython = CallerPython(
+            self._table, self._reader.key, engine=engine, caller=caller, rows=self._rows, alarms=self._alarms,
+            units=self._units,
+        )  # fmt: skip
+        self._source = _Source(engine, self._outputs.record_bytes)
+        pythons = np.array(self._by_python)
+        self._is_pythons = pythons[self._handler_of_symbol] if pythons.any() else None
+        self._group_of_symbol = self._groups()
+        #: The last group; None: Python runs all handlers.
+        self._group_of_native = None if pythons.all() else len(self._table) + n
+        self._gathers = not in_order and any(bound.takes_batches for bound in self._bound)
+        self._wakes_python = any(
+            h.timers for h, by_python in zip(self._handlers, self._by_python, strict=True) if by_python
+        )
+        self._seen = np.zeros(len(self._table), bool)
+        self._positions = np.empty(0, POSITION)
+        self._order: npt.NDArray[np.intp] | None = None
+        self._time = 0
+        self._failed_at: int | None = None
+        self._failed_ns = self._wake_until = 0
+        self._failure: HandlerError | None = None
+        #: Timers that failed: the time, the key and the error of each.
+        self._timer_failures: list[tuple[int, int, HandlerError]] = []
+        #: Of the records of a publish that was interrupted, the places of those that were handled.
+        self._handled_places: npt.NDArray[np.intp] | None = None
+        self._closed = False
+        self._ends = True
+        #: Records that handlers in Python have handled.
+        self._handled_by_python = self._accepted = self._busy_ns = 0
+
+    def _made_engine(self) -> Engine:
+        """The engine: no thread but the caller's has a part in it, and nothing waits in it."""
+        reader = self._reader
+        config = EngineConfig(
+            n_symbols=len(self._table), n_strands=len(self._handlers), n_workers=1, n_publishers=1,
+            record_size=reader.dtype.itemsize, key_offset=reader.key_offset, sequence_offset=reader.sequence_offset,
+            sequence_high=reader.sequence_high, time_offset=reader.time_offset,
+            row_bytes=max(h.state.itemsize for h in self._handlers), n_segments=2 * CACHED_SEGMENTS + 1,
+            idle="park", on_error="stop", on_full="block", capacity_ticks=1, budget_ticks=1, budget_ns=1, batch_ticks=1,
+            ahead_ticks=1, publisher_drains=False, one_core=True, has_positions=True,
+            output_memory=memory_there() // _OUTPUT_SLACK, n_tasks=1, n_task_groups=0,
+        )  # fmt: skip
+        engine = Engine(config)
+        if len(self._outputs):
+            engine.set_outputs(self._outputs.record_bytes)
+        return engine
+
+    def _groups(self) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Group of each symbol: records of one group go to a handler in one call. For a handler that takes batches, the
+        symbols of a strand are a group; for any other that Python runs, all its symbols. C's are one group."""
+        n = len(self._table)
+        groups = np.arange(n) if self._units is None else self._units.copy()
+        for number, bound in enumerate(self._bound):
+            if not bound.takes_batches:
+                groups[self._handler_of_symbol == number] = n + (
+                    number if self._by_python[number] else len(self._bound)
+                )
+        # Numbers of 16 bits are sorted several times as fast.
+        return groups.astype(np.min_scalar_type(n + len(self._bound) + 1))
+
+    # ---- publishing
+
+    def publish(self, records: npt.NDArray[Any] | np.void) -> int:
+        """Handles the records, and returns how many there were.
+
+        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
+        it handled; HandlerError when a handler fails, or has failed before; StoppedError after a stop.
+        """
+        if self._wants_names:
+            self._publishing(records)
+        array = named(self._reader.read(records)).view()
+        array.flags.writeable = False  # as handlers see it
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise StoppedError("the run has been stopped: nothing more can be published")
+        if self._orders.is_needed:
+            self._orders.look(array, stacklevel=2)
+        accepted, handled, before = self._accepted, self._handled, self._time
+        self._order = self._handled_places = None
+        end = 0
+        begun = time.perf_counter_ns()
+        try:
+            end = self._run_native(array) if self._is_pythons is None else self._run_mixed(array, self._is_pythons)
+            if self._timed:
+                self._wake_due()
+        except HandlerError as error:
+            first = self._first_failure(error)
+            if first is not error:
+                raise first from first.__cause__
+            raise
+        except BaseException:
+            # An interrupt: what had not been handled by then was not published.
+            n = self._handled - handled
+            places = np.arange(n) if self._order is None else self._order[:n]
+            self._accepted, self._handled_places = accepted + n, places
+            self._time = max(before, int(array["ts_recv"][places].max(initial=before))) if self._has_time else 0
+            self._caller.take_back(self._time)
+            self._source.left = np.delete(np.arange(accepted, accepted + len(array), dtype=np.uint64), places)
+            raise
+        finally:
+            self._busy_ns += time.perf_counter_ns() - begun
+            try:
+                self._settle()
+            except KeyboardInterrupt:  # before or after it was settled
+                with suppress(EngineError):  # of outputs that the interrupt has cut short: they say so at their end
+                    self._settle()
+                raise
+        if end < len(array):
+            raise key_error(array, end, key=self._reader.key, symbols=len(self._table))
+        return len(array)
+
+    @property
+    def _has_time(self) -> bool:
+        return self._reader.time_offset is not None
+
+    def _settle(self) -> None:
+        """Merge what was emitted."""
+        with interrupts_later():
+            self._python.keep_emitted()
+            self._outputs.merge()
+
+    def _run_native(self, array: npt.NDArray[Any]) -> int:
+        """Runs records all of which native handlers handle. Returns how many have a key in range, from the first on."""
+        done = self._caller.publish(array)
+        failure = self._caller.failure(done) if done < len(array) else None
+        if failure is not None:
+            number, ns = self._accepted + done, self._time
+            if self._has_time:
+                ns = max(ns, int(array["ts_recv"][: done + 1].max()))
+            outside = np.flatnonzero(array[self._reader.key] >= len(self._table))
+            self._accepted += int(outside[0]) if len(outside) else len(array)
+            self._fail(failure, array[done], number, ns)
+        self._accepted += done
+        self._time = self._engine.feed_time
+        return done
+
+    def _run_mixed(self, array: npt.NDArray[Any], is_pythons: npt.NDArray[np.bool_]) -> int:
+        """The same where Python handles those of some symbols, or all: neighbours of one group in one call. For a
+        handler that takes batches, the records of a group are first put side by side, in their order."""
+        positions = self._positions = np.empty(len(array), POSITION)
+        end = self._caller.number(array, positions)
+        self._accepted += end
+        if not end:
+            return 0
+        array, positions = array[:end], positions[:end]
+        self._time = int(positions["time"][-1])
+        keys = array[self._reader.key]
+        self._seen[keys] = True
+        groups = self._group_of_symbol[keys]
+        if self._gathers:
+            order = self._order = np.argsort(groups, kind="stable")
+            if self._group_of_native is not None:
+                # Native handlers come first, and have their records as they lie.
+                natives = groups == self._group_of_native
+                self._order = np.flatnonzero(natives)
+                with suppress(HandlerError):
+                    self._run_numbered(array, positions, passes=True)
+                order = order[: len(order) - len(self._order)]  # theirs is the last group
+                self._order = np.concatenate([self._order, order])
+            groups, positions = groups[order], positions[order]
+            array = named(array.view(f"V{array.dtype.itemsize}")[order].view(array.dtype))
+            array.flags.writeable = False
+            keys = keys[order]
+        for start, stop in _stretches(groups):
+            # After a failure: the others' records before it. One of them may fail, too, and is the first to fail then.
+            if self._failed_at is not None:
+                stop = start + int(positions["number"][start:stop].searchsorted(np.uint64(self._failed_at)))
+            if start < stop:
+                some, places = array[start:stop], positions[start:stop]
+                with suppress(HandlerError):
+                    if is_pythons[keys[start]]:
+                        self._run_python(some, places, keys[start:stop])
+                    else:
+                        self._run_numbered(some, places)
+        if self._failure is not None:
+            raise self._failure
+        return end
+
+    def _run_numbered(self, records: npt.NDArray[Any], positions: npt.NDArray[Any], *, passes: bool = False) -> None:
+        """Runs native handlers over their records among these; ``passes``: there are others."""
+        done = self._caller.run(records, positions, passes=passes)
+        if done < len(records) and (failure := self._caller.failure(done)) is not None:
+            self._fail(failure, records[done], *map(int, positions[done]))
+
+    def _run_python(self, records: npt.NDArray[Any], positions: npt.NDArray[Any], keys: npt.NDArray[np.uint32]) -> None:
+        """Runs a handler in Python over records of one group."""
+        number, python = int(self._handler_of_symbol[keys[0]]), self._python
+        try:
+            failure = python.run(self._bound[number], number, records, positions, keys)
+        finally:
+            self._handled_by_python += python.handled
+        if failure is None:
+            return
+        self._handled_by_python += failure.handled - python.handled
+        self._fail(failure, records[failure.handled], *map(int, positions[failure.handled]))
+
+    # ---- timers, and the end
+
+    def _wake_due(self) -> None:
+        """Runs the timers whose time the feed's has passed, and that no tick of their own symbols has met."""
+        if (failure := self._caller.wake(self._time)) is not None:
+            self._fail(failure)
+        if not self._wakes_python:
+            return
+        due = np.flatnonzero((self._alarms > 0) & (self._alarms <= np.uint64(self._time)))
+        for key in due.tolist():
+            while 0 < (alarm := int(self._alarms[key])) <= self._time:
+                if (failure := self._python.wake(key, alarm, int(self._handler_of_symbol[key]))) is not None:
+                    self._fail(failure)
+
+    def _first_failure(self, met: HandlerError) -> HandlerError:
+        """Runs the timers that are due before a failure is reported, since outputs hold everything emitted up to it.
+
+        Those that fail come before a tick at their time or later, by time and then by key: the first one is the error
+        of the run. ``met``: the failure that the run has met.
+        """
+        all_ns, self._time = self._engine.feed_time, self._wake_until
+        while True:
+            try:
+                self._wake_due()
+                break
+            except HandlerError:
+                continue  # it is among the failures of timers, and does not fire again
+        if self._failed_at is None:
+            self._caller.end_at(self._accepted, all_ns)
+        else:
+            self._caller.end_at(self._failed_at, self._failed_ns)
+        failed = [each for each in self._timer_failures if each[0] <= self._time]
+        self._failure = first = min(failed, key=itemgetter(0, 1))[2] if failed else met
+        return first
+
+    def _finish(self) -> None:
+        """Runs the end of every symbol that has had ticks, in the order of keys, native handlers' first; of those that
+        share a strand's baskets one end, that of the first."""
+        if (failure := self._caller.finish()) is not None:
+            self._fail(failure)
+        if self._is_pythons is None:
+            return
+        ends = np.array([h.ends for h in self._handlers])
+        keys = np.flatnonzero(self._seen & self._is_pythons & ends[self._handler_of_symbol])
+        if self._units is not None:
+            keys = keys[np.sort(np.unique(self._units[keys], return_index=True)[1])]
+        for key in keys.tolist():
+            if (failure := self._python.finish(key, self._time, int(self._handler_of_symbol[key]))) is not None:
+                self._fail(failure)
+
+    def _fail(self, failure: Failure, record: Any = None, number: int | None = None, ns: int = 0) -> None:
+        """Ends the run, with a failure at a timer or the end, or on a record: its number, and the feed's time there. A
+        timer may have failed before the record."""
+        if record is not None:
+            self._failed_at, self._failed_ns = number, ns
+            self._wake_until = ns
+        if failure.time is not None:
+            assert failure.key is not None
+            self._wake_until = failure.time
+            self._alarms[failure.key] = 0
+        else:
+            sequence = None if self._reader.sequence_offset is None else int(record["sequence"])
+            key, raw = int(record[self._reader.key]), record.tobytes()
+            failure = failure._replace(key=key, sequence=sequence, record=raw)
+        assert failure.key is not None
+        handler = self._handler_of(failure.key)
+        self._failure = error_of(failure, handler, self._table, self._kept())
+        if failure.time is not None:
+            self._timer_failures.append((failure.time, failure.key, self._failure))
+        raise self._failure
+
+    def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
+        """True: all that was published has been handled. Raises HandlerError when a handler has failed."""
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def __enter__(self) -> Self:
+        self._outputs.start(self._source, allowed=None)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        failure: Exception | None = None
+        ended = False
+        try:
+            if kind is None and self._failure is None:
+                try:
+                    if self._ends:
+                        self._finish()
+                except HandlerError as error:
+                    failure = error
+                self._source.is_over = True
+            stop_failure = stop_objects(self._python)
+            ended = True
+        finally:
+            finish = partial(self._outputs.finish, complete=kind is None and ended)
+            mended(finish, finish)
+            if len(self._outputs):  # else the engine has little beside the rows
+                self._rows.keep()
+            self._baskets.keep()
+        failure = failure or self._outputs.failure or stop_failure
+        if kind is None and failure is not None:
+            raise failure
+        warn_of_unpriced(self._makers)
+
+    # ---- looking on
+
+    @property
+    def _handled(self) -> int:
+        """Records that handlers have handled. C counts its own, since an interrupt may come right after a call."""
+        return self._handled_by_python + self._caller.handled
+
+    def _leave_ends_out(self) -> None:
+        self._ends = False
+
+    def _count_finished(self) -> Callable[[], int]:
+        return lambda: self._handled
+
+    @property
+    def _feed_time(self) -> int:
+        return self._time
+
+    def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
+        return batch[:n] if self._handled_places is None else batch[self._handled_places]
+
+    @property
+    def workers(self) -> Literal[0]:
+        return 0
+
+    @property
+    def n_strands(self) -> Literal[0]:
+        return 0
+
+    @property
+    def failures(self) -> list[HandlerError]:
+        """The handler's failure that ended the run, if one did."""
+        return [] if self._failure is None else [self._failure]
+
+    def statistics(self) -> Statistics:
+        """Totals since the start. Latencies are not measured: no tick waits."""
+        floors, failed = histogram_floors_ns(), len(self.failures)
+        none = Latency.from_histogram(np.zeros(len(floors), np.uint64), floors)
+        left = self._accepted - self._handled - failed
+        dropped = dict.fromkeys(("newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned"), 0)
+        return Statistics(
+            accepted=self._accepted,
+            handled=self._handled,
+            dropped=FrozenDict(dropped | {"failed": failed, "abandoned": left}),
+            pending=0,
+            handled_inline=self._handled,
+            visits=0,
+            stolen=0,
+            cut=0,
+            parks=0,
+            wakes=0,
+            watermark=self._accepted,
+            wait=none,
+            handler=none,
+            end_to_end=none,
+            workers=(WorkerStatistics("publishers", None, self._handled, self._busy_ns, 0, 0, 0),),
+            orders_as_plain=self._orders.count,
+            paced=False,
+        )
+
+
+class _Source:
+    """Source of emitted records for outputs: the engine, in which nothing is pending when they ask.
+
+    ``is_over``: the ends have run, and nothing more comes. ``left``: after an interrupt, the numbers of the records
+    that count as not published.
+    """
+
+    def __init__(self, engine: Engine, record_bytes: Sequence[int]) -> None:
+        self._engine = engine
+        self._sizes = [HEAD_BYTES + size for size in record_bytes]
+        self.is_over = False
+        self.left: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+
+    def count_beside(self, tick_bytes: int) -> None:
+        """Nobody waits for memory."""
+
+    def settle_outputs(self, until: Until) -> int:  # noqa: ARG002 - all that was published is final
+        """See ``strand.binding.engine.Engine``."""
+        return self._engine.settle_outputs(Until.END if self.is_over else Until.WATERMARK)
+
+    def take_output(self, number: int, buffer: npt.NDArray[np.uint8], capacity: int) -> int:
+        """See ``strand.binding.engine.Engine``."""
+        if not len(self.left):
+            return self._engine.take_output(number, buffer, capacity)
+        size, done = self._sizes[number], 0
+        while True:
+            rest = buffer[done * size :]
+            n = self._engine.take_output(number, rest, capacity - done)
+            taken = rest[: n * size].reshape(n, size)
+            kept = taken[~np.isin(taken[:, :8].copy().view(np.uint64).ravel(), self.left)]
+            rest[: kept.size] = kept.ravel()
+            if n < capacity - done or len(kept) == n:
+                return done + len(kept)
+            done += len(kept)
+
+    @property
+    def outputs_below(self) -> int:
+        """See ``strand.binding.engine.Engine``."""
+        return self._engine.outputs_below
+
+    @property
+    def late_outputs(self) -> int:
+        """None: what is emitted is handed out before the next tick is published."""
+        return 0
+
+    def stop(self) -> None:
+        """Nothing to stop."""
+
+
+def _stretches(values: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    """Start and end of each stretch of equal values."""
+    cuts = (np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()
+    return list(itertools.pairwise([0, *cuts, len(values)]))

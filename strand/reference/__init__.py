@@ -1,1 +1,0 @@
-"""The plain loop, in one thread: what runs on many cores are compared with."""

@@ -18,7 +18,6 @@ from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import Paths, files_in, named_paths, small_text
 from strand.feeds.io.sources import forget_pipe, is_pipe
 from strand.feeds.io.streams import open_stream
-from strand.feeds.mapping.rules import checked_zone
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.reader_options import FeedOptions, ReaderOptions
@@ -36,6 +35,7 @@ from strand.options import (
     options_of,
     refuse_unknown,
 )
+from strand.zones import checked_zone
 
 __all__ = ["expand", "open", "options_with_date", "read_symbols", "takes_option"]
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-__all__ = ["ZoneData", "ZoneInfo", "ZoneInfoNotFoundError", "zone_data", "zone_named"]
+from strand.errors import ConfigurationError
+
+__all__ = ["ZoneData", "ZoneInfo", "ZoneInfoNotFoundError", "checked_zone", "zone_data", "zone_named"]
 
 _VERSION: Final = re.compile(r"(?:# version )?(\d{4}[a-z]+)\s*")
 
@@ -78,3 +80,14 @@ def zone_named(name: str) -> ZoneInfo:
             return ZoneInfo.from_file(file, key=name)
     except (OSError, ValueError):
         return found
+
+
+def checked_zone(where: str, zone: str) -> str:
+    """A time zone's name. Raises ConfigurationError where nobody knows it."""
+    try:
+        zone_named(zone)
+    except (ZoneInfoNotFoundError, TypeError, AttributeError, ValueError, OSError):
+        raise ConfigurationError(
+            where, f"{zone!r} is not a time zone that this system knows: give one like America/New_York"
+        ) from None
+    return zone

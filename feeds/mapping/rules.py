@@ -29,10 +29,10 @@ from strand.feeds.mapping.scalars import (
     kind_of,
 )
 from strand.validate import unit_power
-from strand.zones import ZoneInfoNotFoundError, zone_named
+from strand.zones import checked_zone
 
 __all__ = [
-    "FieldRule", "Plus", "SymbolKeys", "TimeKeys", "checked", "checked_zone", "completed", "field_rule", "field_rules",
+    "FieldRule", "Plus", "SymbolKeys", "TimeKeys", "checked", "completed", "field_rule", "field_rules",
     "flags_of", "names_of", "text_of",
 ]  # fmt: skip
 
@@ -102,17 +102,6 @@ class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     instrument: Names = []
     file_name: str | None = None
     constant: str | None = None
-
-
-def checked_zone(where: str, zone: str) -> str:
-    """A time zone's name. Raises ConfigurationError where nobody knows it."""
-    try:
-        zone_named(zone)
-    except (ZoneInfoNotFoundError, TypeError, AttributeError, ValueError, OSError):
-        raise ConfigurationError(
-            where, f"{zone!r} is not a time zone that this system knows: give one like America/New_York"
-        ) from None
-    return zone
 
 
 class TimeKeys(msgspec.Struct, frozen=True):

@@ -323,8 +323,8 @@ def test_annotations_declare_units_by_name() -> None:
     assert d.rows.to_polars().row(0)[:4] == ("A", 2.5, 7, 1.25)
     assert str(d.rows.to_pandas().loc["A", "seen"]) == "2026-01-05 14:30:00+00:00"
     for hint, said in (
-        (Annotated[int, "money"], "State.x: 'money' is not the size .* none of price"),
-        (Annotated[bool, "price"], "State.x: a field of bool"),
+        (Annotated[int, "money"], "state.x: 'money' is not the size .* none of price"),
+        (Annotated[bool, "price"], "state.x: a field of bool"),
     ):
         with pytest.raises(ConfigurationError, match=said):
             strand.batch_handler(state=type("State", (), {"__annotations__": {"x": hint}}))(mine)

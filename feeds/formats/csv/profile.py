@@ -26,7 +26,6 @@ from strand.feeds.mapping.rules import (
     SymbolKeys,
     TimeKeys,
     checked,
-    checked_zone,
     completed,
     field_rules,
     flags_of,
@@ -35,6 +34,7 @@ from strand.feeds.mapping.rules import (
 from strand.feeds.mapping.scalars import TIMES
 from strand.spans import span_ns
 from strand.validate import unit_power
+from strand.zones import checked_zone
 
 __all__ = [
     "BOM",

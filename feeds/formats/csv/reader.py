@@ -40,13 +40,14 @@ from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.rules import FieldRule, Plus, checked_zone
+from strand.feeds.mapping.rules import FieldRule, Plus
 from strand.feeds.mapping.scalars import PRICES, SIZES
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, date_in_names
 from strand.symbols import check_name
 from strand.validate import unit_power, whole
+from strand.zones import checked_zone
 
 __all__ = ["CsvFeed", "profiles", "recognise"]
 

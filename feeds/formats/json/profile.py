@@ -63,7 +63,6 @@ from strand.feeds.mapping.rules import (
     SymbolKeys,
     TimeKeys,
     checked,
-    checked_zone,
     field_rules,
     flags_of,
     names_of,
@@ -85,6 +84,7 @@ from strand.feeds.mapping.scalars import (
 from strand.symbols import name_problem
 from strand.ticks import KIND_NONE, KIND_QUOTE, UNDEF_PRICE
 from strand.validate import unit_power, whole
+from strand.zones import checked_zone
 
 __all__ = [
     "BadRecord",

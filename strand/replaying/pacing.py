@@ -78,7 +78,7 @@ class Pacing:
 
 
 class _Pace(NamedTuple):
-    """How ticks are let through. It is replaced as a whole: an interrupt comes before that, or behind it.
+    """Pace at which ticks are let through. It is replaced as a whole: an interrupt comes before that, or behind it.
 
     ``anchor``: this receive time is due at this time of the clock. ``step_ticks``, ``step_until``: what steps still
     have to let through.

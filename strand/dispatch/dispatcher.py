@@ -387,13 +387,21 @@ class Lifecycle:
             self._publishers.wait_for_others()
             self._engine.tasks.stop()
             with self._close_lock:
-                self._end.close(drained=drained, started=started, save=save)
-                _live.discard(self)
-                if self._dropped is not None:
-                    self._dropped.detach()
+                try:
+                    self._end.close(drained=drained, started=started, save=save)
+                except Exception:  # of a save or a sink: all has ended, as without it
+                    self._detach()
+                    raise
+                self._detach()
             self._calls.end()
         finally:
             self._inside.threads.remove(me)
+
+    def _detach(self) -> None:
+        """Forgets the dispatcher at the process's exit, and at its own end."""
+        _live.discard(self)
+        if self._dropped is not None:
+            self._dropped.detach()
 
     def _end_regular(self) -> None:
         """Releases the strands that a guard holds back, and makes all workers active. The regular threads may be

@@ -47,7 +47,7 @@ def test_replay_sets_options_and_writes_what_they_make(tmp_path: Path) -> None:
         (["--set", "every"], "'every' is not OPTION=VALUE"),
         (["--set", "every=1m", "--set", "every=2m"], "'every' is given twice"),
         (["--set", "interval=1m"], "no option 'interval'; its options: every"),
-        (["--set", "fill=1m"], "fill takes yes or no"),
+        (["--set", "fill=1m"], "fill: give yes or no"),
     ],
 )
 @pytest.mark.parametrize("command", [["replay", "no-file"], ["listen", "--line", "127.0.0.1:0"]])

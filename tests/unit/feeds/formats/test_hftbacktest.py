@@ -102,7 +102,7 @@ def test_the_symbol_can_be_named_where_files_are_opened(tmp_path: Path) -> None:
     with open_feed(path, symbol="XBT", symbols=["XBT"]) as feed:
         assert feed.symbols == ("XBT",)
         assert sum(len(batch) for batch in feed.batches()) == 2
-    with pytest.raises(ConfigurationError, match="give the one name, or all of them"):
+    with pytest.raises(ConfigurationError, match="symbol: give it, or symbols: the one name, or all of them"):
         NpyFeed(path, symbol="XBT", symbols=["XBT"])
 
 

@@ -659,7 +659,7 @@ def test_too_many_empty_intervals_in_a_row_are_an_error(handler: Any, output: st
     loop = CallerRun(1, handler)
     with pytest.raises(HandlerError, match="empty intervals in a row: the next tick's time is wrong"), loop:
         loop.publish(stream(tick(NOW), tick(NOW + SECOND), tick(NOW + 2 * SECOND)))
-        left = loop._memory.rows(handler.state)["empty_left"]
+        left = loop._engine.rows(handler.state)["empty_left"]
         assert left[0] == 4_194_304
         left[0] = 10
         loop.publish(stream(tick(NOW + 9 * SECOND)))

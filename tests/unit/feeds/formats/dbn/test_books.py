@@ -58,7 +58,7 @@ def after_each(ticks: npt.NDArray[Any], *, symbols: int = 1) -> list[dict[str, A
     with CallerRun(symbols, handler) as loop:
         for i in range(len(ticks)):
             loop.publish(ticks[i : i + 1])
-            row = loop._memory.rows(handler.state)[0]
+            row = loop._engine.rows(handler.state)[0]
             found.append({name: row[name].item() for name in handler.state.names or ()})
     return found
 

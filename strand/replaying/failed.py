@@ -195,9 +195,8 @@ def _number(error: HandlerError, dispatcher: Dispatcher | CallerRun, batches: It
     """Number of the failed tick among its symbol's ticks; None where ticks were dropped."""
     keys_of_strand: npt.NDArray[np.bool_] | None = None
     if not isinstance(dispatcher, Dispatcher):
-        if dispatcher._failed_at is None:
+        if (place := dispatcher._failed_at) is None:
             return None
-        place = dispatcher._failed_at
     else:
         if error._place is None:
             return None

@@ -237,7 +237,7 @@ def test_merged_feeds_keep_all_flags_unless_a_bit_has_two_meanings() -> None:
     assert counted(pair, strand.vwap()) == (1, 1)
     pair = merge_feeds([feed(Flags(unprinted=1), 1), feed(Flags(other=1), 1)])
     assert pair.info.flags is None
-    with pytest.raises(ConfigurationError, match="flags: .*one bit of them has two meanings"):
+    with pytest.raises(ConfigurationError, match=r"flags: .*one bit of them has two meanings"):
         strand.replay(pair, "vwap")
 
 

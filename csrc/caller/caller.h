@@ -27,8 +27,8 @@ typedef struct sd_caller {
 
 /* Takes the dispatcher over, after its handlers are set. */
 void sd_caller_open(sd_caller *c, sd_dispatcher *d);
-/* Numbers n records and runs them, all of which native handlers handle. Returns n, or the index of the record whose key is out of range, on
- * which a handler failed, or before which a timer failed. */
+/* Numbers n records of native handlers and runs them. Returns n, or the index at which it stopped: the record's key is out of range, its
+ * handler failed, or a timer before it failed. */
 int64_t sd_caller_publish(sd_caller *c, const void *records, int64_t n);
 /* Numbers n records and writes their positions. Returns n, or the index of the first one whose key is out of range: those before it are
  * numbered. */

@@ -74,7 +74,7 @@ int sd_finish_depth(void *rows, uint32_t key, sd_context *ctx);
 
 /* Writes the best n levels of side 'A' or 'B', best first; returns how many. To be called while nobody drains the symbol's strand. */
 uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd_depth_level *levels, uint64_t n);
-/* Nonzero: an event of the symbol's has not ended. */
+/* Nonzero: the symbol has an event that has not ended. */
 int sd_depths_wait(const sd_depths *depths, uint64_t symbol);
 /* Memory of all books. */
 uint64_t sd_depths_bytes(const sd_depths *depths);

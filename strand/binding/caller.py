@@ -41,8 +41,8 @@ class Caller:
     # ---- native handlers
 
     def publish(self, records: npt.NDArray[Any]) -> int:
-        """Runs records all of which native handlers handle. Returns how many it handled: at fewer than there are, the
-        next one failed, or a timer before it (see ``failure``), or its key is out of range."""
+        """Runs records of native handlers. Returns the number of records it handled. If that is less than all, the next
+        record failed, a timer before it failed (see ``failure``), or its key is out of range."""
         return int(lib.sd_caller_publish(self._caller, bytes_of(records), len(records)))
 
     def number(self, records: npt.NDArray[Any], positions: npt.NDArray[Any]) -> int:

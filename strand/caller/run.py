@@ -249,7 +249,7 @@ class CallerRun(RunBase):
             self._outputs.merge()
 
     def _run_native(self, array: npt.NDArray[Any]) -> int:
-        """Runs records all of which native handlers handle. Returns how many have a key in range, from the first on."""
+        """Runs records of native handlers. Returns the number of records before the first key that is out of range."""
         done = self._caller.publish(array)
         failure = self._caller.failure(done) if done < len(array) else None
         if failure is not None:
@@ -533,7 +533,7 @@ class _Source:
 
     @property
     def late_outputs(self) -> int:
-        """None: what is emitted is handed out before the next tick is published."""
+        """Always 0: records are handed out before the next tick is published."""
         return 0
 
     def stop(self) -> None:

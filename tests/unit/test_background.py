@@ -166,7 +166,7 @@ class Interrupted:
         self.done.append(self.put)
 
     def check(self) -> None:
-        """What was put was written once, in order, and nothing else is counted as waiting."""
+        """Asserts that each batch was written once, in order, and that no other batch counts as waiting."""
         self.put_one()
         self.writer.settle()
         assert self.written[-1] == self.put

@@ -1,4 +1,4 @@
-"""What the documents point to is there: files, headings in them, and the rooms that the design draws."""
+"""Targets of the documents exist: files, headings in them, and the rooms that the design draws."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def anchors_of(text: str) -> set[str]:
 
 
 def links_of(text: str) -> list[str]:
-    """What a page links to beside the web."""
+    """Links of a page, those to the web left out."""
     found: list[str] = LINK.findall(FENCED.sub("", text))
     return [link for link in found if not re.match(r"[a-z]+:", link)]
 
@@ -162,7 +162,7 @@ def named(name: str) -> Any:
 
 
 def members(found: Any) -> dict[str, Any]:
-    """What strand's own classes give a class, and what a module has; of properties, what reads them."""
+    """Attributes of a class from strand's own bases, or of a module; of a property, its getter."""
     kinds = reversed(found.__mro__) if inspect.isclass(found) else [found] if inspect.ismodule(found) else []
     inside: dict[str, Any] = {}
     for kind in kinds:

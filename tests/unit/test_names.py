@@ -117,7 +117,7 @@ def test_the_near_symbol_is_looked_for_among_as_many_as_a_prompt_is_offered() ->
     assert near_symbol(3, names) == ""
 
 
-# ---- Things by name: what a name that is none of them is answered with
+# ---- Errors for unknown names
 
 
 ONE: dict[str, Any] = {"date": SAMPLE_DATE, "symbols": ["AAAHD"], "workers": 1}

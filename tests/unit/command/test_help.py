@@ -116,7 +116,7 @@ STRAND = Path(sys.executable).parent / "strand"
 
 
 def completed(line: str) -> list[str]:
-    """What may follow the words of a line, of which the last one is incomplete."""
+    """Completions of the last word of a command line."""
     *words, incomplete = line.split(" ")
     items = ShellComplete(cli, {}, "strand", "_STRAND_COMPLETE").get_completions(words, incomplete)
     return ["a file" if item.type == "file" else item.value for item in items]

@@ -1,4 +1,4 @@
-"""Which symbols of a run share a strand because of baskets."""
+"""Symbols that share a strand because of baskets."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def test_a_core_that_is_refused_later_leaves_its_place_unpinned_and_statistics_s
 
 
 class Cores:
-    """What ``pin_here`` looks at of a dispatcher."""
+    """Attributes of a dispatcher that ``pin_here`` reads."""
 
     def __init__(self, cores: list[int | None]) -> None:
         self.cores = cores
@@ -273,7 +273,7 @@ class Spot:
 
 
 def pinned_to_one_then(spot: Spot, state: Cores) -> set[int]:
-    """Where a thread may run that was pinned to a core, and then got a place."""
+    """Cores of a thread that was pinned to a core, and then got a place."""
     allowed, found = sorted(here()), set[int]()
 
     def run() -> None:

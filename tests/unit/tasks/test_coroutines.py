@@ -298,7 +298,7 @@ def test_an_await_for_oneself_and_one_for_what_stands_behind_are_refused() -> No
 
 
 def test_a_circle_through_coroutines_and_functions_is_found_by_its_last_wait() -> None:
-    """One of them is told, and then all end."""
+    """Ends all of them by telling one."""
     known: list[TaskFuture] = []
     all_known = threading.Event()
 

@@ -2,7 +2,7 @@
 # hftbacktest: after a snapshot, levels worse than the snapshot's last one stay in the book
 #
 # tardis.convert() writes a snapshot as a clear up to the price of its last row of each side, and then its rows.
-# Levels beyond that price stay, although Tardis says that a snapshot is the whole book: "previously recorded state should be discarded".
+# Levels beyond that price stay, although by the documents of Tardis a snapshot is the whole book, and nothing before it counts.
 # If the venue has removed them meanwhile, as while a recorder was disconnected, they become the best price once the market gets there.
 # If the rows of a side are not in the order of prices, better levels stay too: the clear ends at the last row, not at the worst one.
 # Seen with hftbacktest 2.4.4.

@@ -17,8 +17,9 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy.typing as npt
 
+from strand.binding.gate import Thread
 from strand.errors import EngineError
-from strand.threads import Bell, Inside, join
+from strand.threads import Bell, Inside
 
 __all__ = ["Background", "BackgroundReader", "BackgroundWriter"]
 
@@ -30,8 +31,7 @@ T = TypeVar("T")
 Buffer = TypeVar("Buffer")
 
 
-class _Thread(threading.Thread):
-    """A thread that ``_forget`` knows by its class."""
+_here: Final = threading.local()
 
 
 class _LastFirst(Generic[T]):
@@ -86,7 +86,7 @@ class Background(Generic[T]):
         #: True if the thread is to end before the items that wait.
         self.stopping = False
         # Daemonic: an iteration that was not finished must not keep the interpreter from exiting.
-        self.thread = _Thread(target=self._run, name=name, daemon=True)
+        self.thread = Thread(self._run, name, once=True)
 
     def start(self) -> None:
         self.thread.start()
@@ -98,12 +98,12 @@ class Background(Generic[T]):
 
     def join(self) -> None:
         """Waits for the thread's end, unless this is the thread."""
-        if self.thread is not threading.current_thread():
-            join(self.thread)
+        self.thread.join()
 
     def _run(self) -> None:
         me = threading.get_ident()
         error: BaseException | None = None
+        _here.is_in_background = True
         try:
             self._inside.threads.append(me)
             if self._allowed is not None:
@@ -161,7 +161,7 @@ class BackgroundWriter:
     @property
     def is_this_thread(self) -> bool:
         """True if the calling thread is the background thread."""
-        return self._background.thread is threading.current_thread()
+        return self._background.thread.is_here
 
     def put(self, batch: Batch) -> None:
         """Hands a batch over, whose memory must not be changed. Waits while ``MAXIMUM_BYTES`` or more wait."""
@@ -267,7 +267,7 @@ class BackgroundReader(Generic[Buffer, T]):
         return len(cls._under_way)
 
     @property
-    def thread(self) -> threading.Thread:
+    def thread(self) -> Thread:
         return self._background.thread
 
     @property
@@ -316,5 +316,5 @@ def _stop(background: Background[Any], interrupt: Callable[[], None] | None) -> 
 def _forget(background: Background[Any], interrupt: Callable[[], None] | None) -> None:
     _stop(background, interrupt)
     # The garbage collector may run in such a thread: in this one, or in one that this one waits for.
-    if not isinstance(threading.current_thread(), _Thread):
-        join(background.thread)
+    if not getattr(_here, "is_in_background", False):
+        background.join()

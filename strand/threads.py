@@ -22,14 +22,11 @@ __all__ = [
     "in_main_thread",
     "interrupts",
     "interrupts_later",
-    "join",
     "mended",
     "sleep_exactly",
 ]
 
 _PR_SET_TIMERSLACK: Final = 29
-#: Longest single wait of the main thread for the end of a thread.
-_JOIN_S: Final = 0.05
 
 #: Error text for a thread that is inside and would wait.
 WAITS_FOR_ITSELF: Final = (
@@ -140,19 +137,6 @@ def interrupts(error: BaseException) -> bool:
 def has_gil() -> bool:
     """True if only one thread at a time runs Python."""
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
-
-
-def join(thread: threading.Thread) -> None:
-    """Waits for the thread's end. One whose ``start`` an interrupt cut short has not begun, as far as it knows: it has
-    been told to stop, and finds that out when it does begin.
-
-    An interrupt may leave the lock of ``Thread.join`` taken. So the main thread also looks whether the thread is there.
-    """
-    with suppress(RuntimeError):
-        if not in_main_thread():
-            thread.join()
-        while in_main_thread() and thread.is_alive() and thread.ident in sys._current_frames():
-            thread.join(_JOIN_S)
 
 
 def sleep_exactly() -> None:

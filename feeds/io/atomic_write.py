@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
+from strand.binding.gate import Thread
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.threads import Bell
 
 __all__ = ["FLUSH_S", "atomic_write", "flushed", "partial_path"]
 
@@ -72,21 +74,22 @@ def flushed(flush: Callable[[], None]) -> Iterator[threading.Lock]:
     The lock that the block gets is held meanwhile, so the block holds it to write. An error of ``flush`` ends the
     thread: the next write to the same file, or its end, meets the error again.
     """
-    lock, over = threading.Lock(), threading.Event()
+    lock, bell, is_over = threading.Lock(), Bell(), False
 
     def run() -> None:
         with contextlib.suppress(OSError, FeedError, ValueError):
-            while not over.wait(FLUSH_S):
+            while not bell.wait_for(lambda: is_over, FLUSH_S):
                 with lock:
-                    if not over.is_set():
+                    if not is_over:
                         flush()
 
-    thread = threading.Thread(target=run, name="strand-flush", daemon=True)
-    thread.start()
+    thread = Thread(run, "strand-flush", once=True)
     try:
+        thread.start()
         yield lock
     finally:
-        over.set()
+        is_over = True
+        bell.ring()
         thread.join()
 
 

@@ -173,13 +173,17 @@ class Thread:
     ``PyThreadState_SetAsyncExc`` raises an exception in a thread between any two steps of its Python code. A
     ``threading.Thread`` that it hits before its first line ends there, and its ``start`` waits in vain. This one lives
     in C: ``sd_thread_live`` calls the Python code. So ``start`` waits for nothing, and no call here is left in disorder
-    by an interrupt.
+    by an interrupt. That of ``threading.Thread`` can turn an interrupt into RuntimeError, or leave a lock taken that
+    the new thread waits for.
 
-    ``run`` may be called again even after it has returned: it has to find out itself that all is done.
+    ``run`` may be called again even after it has returned: it has to find out itself that all is done. ``once``: it is
+    called once, and the thread ends with it, however it ends.
     """
 
-    def __init__(self, run: Callable[[], object], name: str) -> None:
+    def __init__(self, run: Callable[[], object], name: str, *, once: bool = False) -> None:
         self.name = name
+        self._once = once
+        self._pid = os.getpid()
         #: None: it was not started.
         self.ident: int | None = None
         self._native_id: int | None = None
@@ -212,12 +216,12 @@ class Thread:
         return self._native_id
 
     def is_alive(self) -> bool:
-        """True if the thread was started and has not ended."""
-        return self._is_started and not self._is_over
+        """True if the thread was started and has not ended. The child of a fork has none of its parent's threads."""
+        return self._is_started and not self._is_over and self._pid == os.getpid()
 
     def join(self, timeout: float | None = None) -> None:
         """Waits for its end, for so many seconds at most; not at all if it was not started, and in itself."""
-        if self._is_started and not self.is_here:
+        if self.is_alive() and not self.is_here:
             self._bell.wait_for(lambda: self._is_over, timeout)
 
     def step(self) -> int:
@@ -226,6 +230,8 @@ class Thread:
             if self._native_id is None:
                 self._introduce()
             run = self._run
+            if self._once:
+                self._run = None
             if run is not None:
                 run()
             self._run = run = None
@@ -235,7 +241,7 @@ class Thread:
             return 1
         except BaseException:
             run = None
-            _log.exception("an exception in the thread %s, outside of its tasks", self.name)
+            _log.exception("an exception in the thread %s", self.name)
             return 0
 
     def _introduce(self) -> None:

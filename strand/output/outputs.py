@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import Until
+from strand.binding.gate import Thread
 from strand.brief import brief, listed, several
 from strand.by_name import unknown_name
 from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
@@ -32,7 +33,7 @@ from strand.output.output import Output
 from strand.output.records import FEED, HEAD_BYTES, merged_dtype, with_feed
 from strand.output.sinks import Destination, Sinks, files_and_sinks
 from strand.output.tick_feeds import TickFeeds
-from strand.threads import WAITS_FOR_ITSELF, Bell, Inside, join
+from strand.threads import WAITS_FOR_ITSELF, Bell, Inside
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
@@ -109,7 +110,7 @@ class Outputs(Mapping[str, Output]):
             if output._sink is not None:
                 self._sinks.own(output._sink)
         self._engine: Source | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._is_ending = self._is_asleep = self._is_finishing = self._is_finished = False
         self._bell, self._is_woken = Bell(), False
         #: One thread at a time merges.
@@ -194,7 +195,7 @@ class Outputs(Mapping[str, Output]):
         for output in self._outputs.values():
             output._refresh = self._refresh
         # A Background waits for items, and the merger waits for its next round.
-        self._thread = threading.Thread(target=self._run, args=(engine, allowed), name="strand-outputs", daemon=True)
+        self._thread = Thread(partial(self._run, engine, allowed), "strand-outputs", once=True)
         self._thread.start()
 
     def _connect(self, number: int, output: Output, allowed: Sequence[int]) -> None:
@@ -257,7 +258,7 @@ class Outputs(Mapping[str, Output]):
         if self._thread is not None:
             self._is_ending = True
             self._end_pause()
-            join(self._thread)
+            self._thread.join()
             self._thread = None
         if self._engine is not None:
             self._merge(self._engine, until)

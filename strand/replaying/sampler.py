@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import COUNTERS
+from strand.binding.gate import Thread
 from strand.by_name import ByName
 from strand.dispatch.dispatcher import Dispatcher
-from strand.threads import join, mended
+from strand.threads import mended
 
 if TYPE_CHECKING:
     from strand.replaying.rows_over_time import RowSampler
@@ -54,7 +55,7 @@ class Sampler:
         # A Background waits for items, and this thread waits for the next moment, until this lock is released. A
         # lock is waited for in one call, and an event in a dozen.
         self._going_on = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="strand-sampler", daemon=True)
+        self._thread = Thread(self._run, "strand-sampler", once=True)
         self._rows: RowSampler | None = None
         if on and watch not in (None, 0):
             from strand.replaying.rows_over_time import RowSampler
@@ -148,8 +149,7 @@ class Sampler:
     def _end(self) -> None:
         if self._going_on.locked():
             self._going_on.release()
-        if self._thread.ident is not None:
-            join(self._thread)
+        self._thread.join()
 
     def _run(self) -> None:
         # Not on the core that its maker, the publisher, is pinned to.

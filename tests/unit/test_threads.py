@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from strand.threads import Inside, join
+from strand.threads import Inside
 
 pytestmark = pytest.mark.python
 
@@ -18,7 +18,7 @@ def test_a_thread_is_inside_as_often_as_it_went_in_and_no_other_thread_is() -> N
     found: list[bool] = []
     other = threading.Thread(target=lambda: found.append(inside.here))
     other.start()
-    join(other)
+    other.join()
     assert found == [False]
     inside.threads.remove(threading.get_ident())
     assert inside.here

@@ -116,7 +116,7 @@ lint: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
-	@for file in csrc/handlers/*.c csrc/codec/*.c csrc/codec/*/*.c; do \
+	@for file in csrc/books/*.c csrc/measures/*.c csrc/handlers/*.c csrc/codec/*.c csrc/codec/*/*.c; do \
 	  $(CC) -std=gnu11 -fsyntax-only -Wall -Wextra -Wconversion -Werror -Wno-unused-parameter -Icsrc $$file || exit 1; \
 	done
 

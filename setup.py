@@ -11,8 +11,8 @@ from setuptools.command.build_py import build_py
 CSRC = Path(__file__).resolve().parent / "csrc"
 # As strand/machine.py has them, which cannot be imported before the core is built.
 HEADERS = (
-    "sd_handler.h", "sd_task.h", "sd_tick.h", "sd_error.h", "handlers/book.h", "handlers/book_questions.h",
-    "handlers/book_row.h", "handlers/trade.h",
+    "sd_handler.h", "sd_task.h", "sd_tick.h", "sd_error.h", "books/book.h", "books/book_questions.h",
+    "books/book_row.h", "books/trade.h",
 )  # fmt: skip
 
 

@@ -94,8 +94,8 @@ def strand_version() -> str:
 
 #: Installed headers: the handler's contract, the tick, result codes, and the row of order books for chains.
 HEADERS: Final = (
-    "sd_handler.h", "sd_task.h", "sd_tick.h", "sd_error.h", "handlers/book.h", "handlers/book_questions.h",
-    "handlers/book_row.h", "handlers/trade.h",
+    "sd_handler.h", "sd_task.h", "sd_tick.h", "sd_error.h", "books/book.h", "books/book_questions.h",
+    "books/book_row.h", "books/trade.h",
 )  # fmt: skip
 
 

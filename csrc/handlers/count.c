@@ -1,6 +1,6 @@
 #include "handlers/count.h"
 
-#include "handlers/tape.h"
+#include "measures/tape.h"
 
 int64_t sd_handle_count(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   for (int64_t i = 0; i < n; i++) {

@@ -1,9 +1,9 @@
-/* Trades for a user's handler: it is called with an sd_traded for each tick that is a trade with a price (handlers/trade.h), and with no
+/* Trades for a user's handler: it is called with an sd_traded for each tick that is a trade with a price (books/trade.h), and with no
  * other tick. Trades without a price are counted. */
 #ifndef SD_HANDLERS_TRADED_H
 #define SD_HANDLERS_TRADED_H
 
-#include "handlers/tape.h"
+#include "measures/tape.h"
 
 /* cffi: begin */
 /* A handler that takes trades, and where they come from. */

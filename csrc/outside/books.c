@@ -3,9 +3,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "handlers/book_ahead.h"
-#include "handlers/depth.h"
-#include "handlers/depth_layout.h"
+#include "books/book_ahead.h"
+#include "books/depth.h"
+#include "books/depth_layout.h"
 #include "sd_error.h"
 
 _Static_assert((int)SD_OUTSIDE_LEVELS <= (int)SD_NEAR_MIN, "the best levels are in the ladder");

@@ -2,7 +2,7 @@
 #ifndef SD_OUTSIDE_BOOKS_H
 #define SD_OUTSIDE_BOOKS_H
 
-#include "handlers/book.h"
+#include "books/book.h"
 #include "outside/attach.h"
 
 /* cffi: begin */

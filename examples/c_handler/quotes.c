@@ -1,5 +1,5 @@
 /* Time-weighted spread of each symbol: a handler in C, after the order book in a chain. `make` builds it. */
-#include "handlers/book.h"
+#include "books/book.h"
 #include "sd_handler.h"
 
 /* As run.py declares it. */

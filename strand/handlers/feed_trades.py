@@ -146,7 +146,7 @@ def trades_of(info: FeedInfo) -> TradeSource:
 
 _WILD: Final = re.compile(r"[*?\[]")
 _EXAMPLE: Final = "give {'ES*': 50, 'BTCUSD_PERP': strand.Inverse(100)}, or text: 'ES*=50, BTCUSD_PERP=inverse 100'"
-#: An ``sd_contract`` of csrc/handlers/tape.h.
+#: An ``sd_contract`` of csrc/measures/tape.h.
 _CONTRACT: Final = np.dtype(
     [("worth", "<f8"), ("inverse", "<u4"), ("used", "<u4"), ("minimum_low", "<u8"), ("minimum_high", "<i8")]
 )

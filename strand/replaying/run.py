@@ -280,7 +280,7 @@ class Run:
 
 
 _DAY: Final = 86_400_000_000_000
-#: A session of a whole day is longer where clocks are set back (csrc/handlers/calendar.h).
+#: A session of a whole day is longer where clocks are set back (csrc/measures/calendar.h).
 _SET_BACK: Final = 7_200_000_000_000
 
 

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include <string.h>
 
-#include "handlers/book_store.h"
+#include "books/book_store.h"
 
 enum { TICK = 10 };
 
@@ -21,19 +21,19 @@ static inline size_t counted(size_t bytes) {
 #define memset(to, byte, n) memset(to, byte, counted(n))
 #define sd_book_next_bucket(b, at) (steps++, sd_book_next_bucket(b, at))
 
-#include "handlers/deep.c"
+#include "books/deep.c"
 #include "memory/pool.c"
 #include "memory/space.c"
 #ifdef OF_DEPTH
-#include "handlers/depth.c"
-#include "handlers/depth_side.c"
+#include "books/depth.c"
+#include "books/depth_side.c"
 #else
-#include "handlers/book.c"
-#include "handlers/book_events.c"
-#include "handlers/book_levels.c"
-#include "handlers/book_store.c"
-#include "handlers/book_table.c"
-#include "handlers/publishers.c"
+#include "books/book.c"
+#include "books/book_events.c"
+#include "books/book_levels.c"
+#include "books/book_store.c"
+#include "books/book_table.c"
+#include "books/publishers.c"
 #endif
 
 static unsigned char row[4096];

@@ -1,8 +1,8 @@
-/* The tree of far levels (csrc/handlers/deep.h) against a sorted array, over changes drawn at random. Its value of a key is three
+/* The tree of far levels (csrc/books/deep.h) against a sorted array, over changes drawn at random. Its value of a key is three
  * times the key. Phases that grow and phases that shrink take turns, so chunks split, empty, join and go. */
 #include <string.h>
 
-#include "handlers/deep.h"
+#include "books/deep.h"
 
 enum { MAX_KEYS = 1 << 16 };
 

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "handlers/book_ahead.h"
-#include "handlers/depth.h"
-#include "handlers/tape.h"
+#include "books/book_ahead.h"
+#include "books/depth.h"
+#include "measures/tape.h"
 
 enum { OF_BOOKS, OF_PUBLISHERS, OF_DEPTH, OF_TAPE, OF_TAPE_BY_EVENT };
 enum { NOT_HANDLED = -1, HAS_ADDRESS = -2, NO_ROOM = -3 };

@@ -58,7 +58,7 @@ _UNDER_WAY: Final = {"end": 1, "high": None}
 #: Of the bar under way, and where there is none of the last one: 0 before the first.
 _STANDING: Final = declare(PRICE, none=(UNDEF_PRICE, -1 - UNDEF_PRICE, 0))
 
-#: A symbol's row: the bar under way, counts, and the last bar that closed as ``last_*``. Fields: csrc/handlers/bars.h.
+#: A symbol's row: the bar under way, counts, and the last bar that closed as ``last_*``. Fields: csrc/measures/bars.h.
 BARS_ROW: Final = np.dtype(
     [
         ("end", declare(TIME, given=_UNDER_WAY)),

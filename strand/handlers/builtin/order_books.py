@@ -55,7 +55,7 @@ def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
 
     A row (``BOOK_ROW``) shows the top of the book and counts what did not fit. Prices are in 1e-9, and ``UNDEF_PRICE``
     if a side is empty. ``Dispatcher.books`` and ``ReplayResult.books`` answer for levels, orders and places in a queue.
-    csrc/handlers/book.h and trade.h have the rules.
+    csrc/books/book.h and trade.h have the rules.
 
     Args:
         fills: What a fill (action F) does. ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it.

@@ -429,13 +429,13 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Any:
     compiler = shutil.which(os.environ.get("CC", "cc"))
     assert compiler is not None, "a C compiler"
     folder = tmp_path_factory.mktemp("deep")
-    (folder / "handlers").mkdir()
-    header = (CSRC / "handlers" / "deep.h").read_text()
+    (folder / "books").mkdir()
+    header = (CSRC / "books" / "deep.h").read_text()
     short = header.replace("SD_CHUNK = 62", "SD_CHUNK = 6").replace("SD_DEEP_HEIGHT = 12", "SD_DEEP_HEIGHT = 24")
     assert short.count("= 6,") + short.count("= 24") == 2
-    (folder / "handlers" / "deep.h").write_text(short)
+    (folder / "books" / "deep.h").write_text(short)
     sources = [SUPPORT / "deep_trial.c"]
-    for name in ("handlers/deep.c", "memory/pool.c", "memory/space.c"):
+    for name in ("books/deep.c", "memory/pool.c", "memory/space.c"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text((CSRC / name).read_text())
         sources.append(folder / name)
@@ -458,8 +458,9 @@ def test_levels_that_come_and_go_at_random_are_those_of_a_sorted_array(trial: An
 #: tests/support/moved_memory.c has the same.
 KINDS: Final = {"book": 0, "publishers": 1, "depth": 2, "tape": 3, "tape by event": 4}
 SOURCES: Final = (
-    "book", "book_events", "book_levels", "book_questions", "book_store", "book_table", "deep", "depth", "depth_side",
-    "publishers", "tape",
+    "books/book", "books/book_events", "books/book_levels", "books/book_questions", "books/book_store",
+    "books/book_table", "books/deep", "books/depth", "books/depth_side", "books/publishers", "measures/tape",
+    "memory/pool", "memory/space",
 )  # fmt: skip
 ORDER, QUOTE = 1, 3
 EVENT_LAST = 0x80
@@ -473,12 +474,7 @@ Ticks = npt.NDArray[Any]
 def moved(once: Any) -> Any:
     compiler = shutil.which(os.environ.get("CC", "cc"))
     assert compiler is not None, "a C compiler"
-    sources = [
-        SUPPORT / "moved_memory.c",
-        *(CSRC / "handlers" / f"{name}.c" for name in SOURCES),
-        CSRC / "memory/pool.c",
-        CSRC / "memory/space.c",
-    ]
+    sources = [SUPPORT / "moved_memory.c", *(CSRC / f"{name}.c" for name in SOURCES)]
     options = ["-O2", "-shared", "-fPIC", "-std=gnu11", f"-I{CSRC}"]
     path = once(
         "moved.so", lambda to: subprocess.run([compiler, *options, "-o", to, *sources, "-lpthread"], check=True)

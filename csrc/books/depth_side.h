@@ -1,0 +1,73 @@
+/* One side of a book of price levels. What most ticks need is inlined.
+ *
+ * A level is a key, as in ladder.h, and a size. The best SD_NEAR levels lie in an array, the others in chunks (deep.h). A side that is
+ * all zero is empty. The pools own its memory. */
+#ifndef SD_BOOKS_DEPTH_SIDE_H
+#define SD_BOOKS_DEPTH_SIDE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "books/deep.h"
+#include "books/ladder.h"
+#include "memory/pool.h"
+
+/* Behind the keys, up to their capacity, lie the sizes in the same order. */
+typedef struct sd_depth_side {
+  sd_relative keys; /* uint64_t; unset: it never had a level */
+  uint32_t n, capacity;
+  sd_deep deep;
+} sd_depth_side;
+
+static inline uint64_t *sd_depth_keys(const sd_depth_side *s) { return sd_relative_get(&s->keys); }
+
+static inline int64_t *sd_depth_sizes(const sd_depth_side *s) { return (int64_t *)sd_depth_keys(s) + s->capacity; }
+
+static inline uint32_t sd_depth_side_levels(const sd_depth_side *s) { return s->n + s->deep.levels; }
+
+/* Where a key is in the array, or belongs. */
+static inline uint32_t sd_depth_place(const sd_depth_side *s, uint64_t key) {
+  return s->n ? sd_ladder_find(sd_depth_keys(s), s->n, key) : 0;
+}
+
+/* Removes n levels, from `at` on. */
+static inline void sd_depth_cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
+  uint64_t *keys = sd_depth_keys(s);
+  int64_t *sizes = sd_depth_sizes(s);
+  uint32_t after = s->n - at - n;
+  memmove(&keys[at], &keys[at + n], after * sizeof *keys);
+  memmove(&sizes[at], &sizes[at + n], after * sizeof *sizes);
+  s->n -= n;
+}
+
+static inline void sd_depth_put_in(sd_depth_side *s, uint32_t at, uint64_t key, int64_t size) {
+  uint64_t *keys = sd_depth_keys(s);
+  int64_t *sizes = sd_depth_sizes(s);
+  memmove(&keys[at + 1], &keys[at], (s->n - at) * sizeof *keys);
+  memmove(&sizes[at + 1], &sizes[at], (s->n - at) * sizeof *sizes);
+  keys[at] = key;
+  sizes[at] = size;
+  s->n++;
+}
+
+/* Fills an array that has become short, from the chunks. */
+void sd_depth_fill(sd_depth_side *s);
+
+static inline void sd_depth_refill(sd_depth_side *s) {
+  if (SD_UNLIKELY(s->deep.levels) && s->n < SD_NEAR_MIN) sd_depth_fill(s);
+}
+
+/* Makes the array longer, or gets memory for one more level in the chunks. Zero: no memory. */
+int sd_depth_make_longer(sd_depth_side *s, sd_pool *pool, uint32_t max_levels);
+
+/* Gets memory for one more level. Zero: no memory. */
+static inline int sd_depth_reserve(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
+  return SD_LIKELY(s->n < s->capacity && !s->deep.levels) || sd_depth_make_longer(s, pool, max_levels);
+}
+
+void sd_depth_drop_worst(sd_depth_side *s);
+
+/* Memory of the array, and of the chunks. */
+uint64_t sd_depth_side_bytes(const sd_depth_side *s);
+
+#endif

@@ -1,0 +1,290 @@
+#include "measures/bars.h"
+
+#include "base/atomic.h"
+
+enum { ROWS_AHEAD = 6 };
+
+#define INLINE static inline __attribute__((always_inline))
+
+static sd_bars_row *row_of(void *rows, uint32_t key, const sd_context *ctx) {
+  return (sd_bars_row *)((unsigned char *)rows + key * ctx->row_stride);
+}
+
+/* ---- the bar under way */
+
+/* Nothing was traded in it. */
+INLINE int is_fresh(const sd_bars_row *row) { return row->high < row->low; }
+
+static void clear(sd_bars_row *row) {
+  row->high = INT64_MIN;
+  row->low = INT64_MAX;
+  row->volume = row->trades = row->notional_high = 0;
+  row->notional_low = 0;
+}
+
+static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, uint32_t flags) {
+  static const uint32_t where[] = {SD_BAR_OUTSIDE, 0, SD_BAR_AUCTION};
+  const sd_wide notional = sd_wide_of(row->notional_low, row->notional_high);
+  sd_bar bar = {
+      .start = row->start,
+      .end = p->kind == SD_BARS_TIME ? row->end : sd_time_at(row->last_time, &p->source.rules),
+      .open = row->open,
+      .high = row->high,
+      .low = row->low,
+      .close = row->close,
+      .vwap = sd_average_price(notional, row->volume),
+      .volume = row->volume,
+      /* Each is rounded once. The usual one costs an instruction, the other a call. */
+      .notional = (row->notional_high ? (double)notional : (double)row->notional_low) / (double)SD_PRICE_SCALE,
+      .trades = (int32_t)row->trades,
+      .flags = flags | where[row->stretch.inside],
+  };
+  if (SD_UNLIKELY(contract != NULL)) {
+    if (contract->inverse) {
+      bar.vwap = sd_harmonic_price(notional, row->volume);
+      bar.notional = (double)row->volume * contract->worth;
+    } else {
+      bar.notional *= contract->worth;
+    }
+  }
+  if (flags & SD_BAR_EMPTY) bar.open = bar.high = bar.low = row->close;
+  return bar;
+}
+
+/* Emits the bar for record i, or for a timer (-1). Nonzero: no memory for it. */
+static int close_bar(sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, sd_context *ctx, int64_t i,
+                     uint32_t flags) {
+  row->last = bar_of(row, p, contract, flags);
+  row->bars++;
+  sd_bar *emitted = sd_emit_reserve(ctx, 0, i);
+  if (!emitted) return -1;
+  *emitted = row->last;
+  return 0;
+}
+
+/* ---- which bar a moment belongs to */
+
+/* Opens the bar of a moment. Between sessions it opens none, unless those make bars too. */
+static void open_at(sd_bars_row *row, const sd_bars_params *p, int64_t time) {
+  sd_stretch *stretch = &row->stretch;
+  const int64_t before = row->end;
+  clear(row);
+  if (!sd_stretch_at(stretch, &p->calendar, time) && stretch->inside == SD_OUTSIDE && !p->outside) {
+    row->end = 0;
+    row->start = stretch->end == INT64_MAX ? 0 : stretch->end;
+    row->last_time = stretch->start;
+    return;
+  }
+  row->start = stretch->start;
+  row->end = stretch->end;
+  if (p->kind != SD_BARS_TIME) return;
+  /* It is usually the next bar, and then this needs no division. An end within the stretch is on its grid. */
+  if (before >= stretch->start && time - before < p->step) {
+    row->start = before;
+    row->end = sd_step_end(stretch, p->step, before);
+  } else {
+    sd_grid(stretch, p->step, time, &row->start, &row->end);
+  }
+}
+
+/* Closes what ends at or before a moment, and opens the bar of that moment. Nonzero: no memory for a closed bar. */
+static int turn(sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, sd_context *ctx, int64_t i,
+                int64_t time) {
+  for (;;) {
+    int64_t at = time;
+    if (row->end) {
+      if (time < row->end) return 0;
+      const uint32_t cut = p->kind != SD_BARS_TIME || row->end - row->start < p->step ? SD_BAR_CUT : 0;
+      if (!is_fresh(row)) {
+        if (close_bar(row, p, contract, ctx, i, cut)) return -1;
+      } else if (row->empty_left && row->stretch.inside != SD_AUCTION) {
+        if (sd_count_empty(&row->empty_left, ctx) || close_bar(row, p, contract, ctx, i, cut | SD_BAR_EMPTY)) return -1;
+      }
+      if (row->empty_left) at = row->end;
+    } else if (row->empty_left && row->start) {
+      if (time < row->start) return 0;
+      at = row->start;
+    }
+    open_at(row, p, at);
+    if (at == time) return 0;
+  }
+}
+
+/* ---- one trade */
+
+/* Without timers, bars close at the symbol's next trade. */
+static void alarm(const sd_bars_row *row, uint32_t key, sd_context *ctx) {
+  int64_t next = row->end ? row->end : row->start;
+  if (ctx->wake_at && next && next != INT64_MAX) ctx->wake_at(ctx, key, sd_alarm_for(next, ctx));
+}
+
+INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, uint32_t kind) {
+  switch (kind) {
+  case SD_BARS_TICKS:
+    return row->trades >= p->step;
+  case SD_BARS_VOLUME:
+    return row->volume >= p->step;
+  default:
+    if (SD_UNLIKELY(contract != NULL)) {
+      const sd_wide minimum = sd_wide_of(contract->minimum_low, contract->minimum_high);
+      return (contract->inverse ? row->volume : sd_wide_of(row->notional_low, row->notional_high)) >= minimum;
+    }
+    return sd_wide_of(row->notional_low, row->notional_high) >= sd_wide_of(p->minimum_low, p->minimum_high);
+  }
+}
+
+/* Nonzero: no memory for a bar that closed. */
+INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint32_t kind, int64_t i, uint32_t key,
+               int64_t time, int64_t price, int64_t size, int cross) {
+  const sd_contract *contract = sd_contract_of(&p->source, key);
+  if (sd_no_price(contract, price)) {
+    row->unpriced++;
+    return 0;
+  }
+  if (SD_UNLIKELY(time >= row->end)) {
+    if (!row->end && time < row->last_time) {
+      row->late++;
+      time = row->last_time;
+    }
+    if (turn(row, p, contract, ctx, i, time)) return -1;
+    if (!row->end) {
+      row->outside++;
+      return 0;
+    }
+  } else if (SD_UNLIKELY(time < (kind == SD_BARS_TIME ? row->start : row->stretch.start))) {
+    row->late++;
+  }
+  if (SD_UNLIKELY(p->calendar.auctions) && row->stretch.inside == SD_AUCTION && !cross) {
+    row->outside++;
+    return 0;
+  }
+  if (is_fresh(row)) {
+    row->open = price;
+    if (kind != SD_BARS_TIME) {
+      row->last_time = time;
+      row->start = sd_time_at(time, &p->source.rules);
+    }
+    if (p->fill && (time || row->empty_left)) row->empty_left = SD_MAX_EMPTY;
+    alarm(row, key, ctx);
+  }
+  if (price > row->high) row->high = price;
+  if (price < row->low) row->low = price;
+  row->close = price;
+  if (SD_UNLIKELY(sd_add_volume(&row->volume, size, ctx))) return -1;
+  row->trades += size != 0 || p->source.rules.sizeless;
+  if (SD_UNLIKELY(row->trades > INT32_MAX)) {
+    snprintf(ctx->message, sizeof ctx->message, "a bar has more than 2**31 - 1 trades: make its bars shorter");
+    return -1;
+  }
+  if (SD_UNLIKELY(contract != NULL) && contract->inverse) {
+    if (sd_add_inverse(&row->notional_low, &row->notional_high, size, price, ctx)) return -1;
+    goto full;
+  }
+  const sd_wide sum = (sd_wide)row->notional_low + (sd_wide)price * (sd_wide)size;
+  row->notional_low = (uint64_t)sum;
+  /* This happens seldom, so the high half, which is on another line, is usually not touched. */
+  if (SD_UNLIKELY(sum >> 64) && __builtin_add_overflow(row->notional_high, (int64_t)(sum >> 64), &row->notional_high))
+    return sd_too_large(ctx, "its notional is");
+full:
+  if (kind == SD_BARS_TIME) return 0;
+  if (time > row->last_time) row->last_time = time;
+  if (!is_full(row, p, contract, kind)) return 0;
+  if (close_bar(row, p, contract, ctx, i, 0)) return -1;
+  clear(row);
+  return 0;
+}
+
+/* A new day: the bar under way ends with the day before. Nonzero: no memory for a closed bar. */
+static SD_NOINLINE int begin_day(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, uint32_t key,
+                                 int64_t time) {
+  const sd_contract *contract = sd_contract_of(&p->source, key);
+  if (!row->end && !row->start) return 0;
+  row->empty_left = 0;
+  if (row->end && turn(row, p, contract, ctx, i, time)) return -1;
+  if (row->end && !is_fresh(row)) {
+    if (row->end > time) row->end = time;
+    if (close_bar(row, p, contract, ctx, i, SD_BAR_CUT)) return -1;
+  }
+  clear(row);
+  row->end = row->start = row->last_time = 0;
+  if (ctx->wake_at) ctx->wake_at(ctx, key, 0);
+  return 0;
+}
+
+/* ---- a batch */
+
+/* For ticks that carry their trades themselves. */
+INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_bars_params *p,
+                          uint32_t kind) {
+  const uint64_t stride = ctx->row_stride;
+  sd_trade_rules rules = p->source.rules;
+  rules.sizeless |= p->zero_sizes != 0;
+  for (int64_t i = 0; i < n; i++) {
+    const sd_tick *t = &ticks[i];
+    if (i + ROWS_AHEAD < n) sd_prefetch_write((unsigned char *)rows + ticks[i + ROWS_AHEAD].instrument_id * stride);
+    sd_bars_row *row = (sd_bars_row *)((unsigned char *)rows + t->instrument_id * stride);
+    if (!sd_is_trade(t, &rules)) {
+      if (SD_UNLIKELY(sd_is_day(t)) && begin_day(row, p, ctx, i, t->instrument_id, sd_moment_of(t, &rules))) return i;
+      continue;
+    }
+    if (SD_UNLIKELY(t->price == SD_UNDEF_PRICE || t->price == INT64_MIN)) {
+      row->unpriced++;
+      continue;
+    }
+    const int cross = (t->flags & rules.flags.cross) != 0;
+    const int64_t time = sd_moment_of(t, &rules);
+    if (SD_UNLIKELY(add(row, p, ctx, kind, i, t->instrument_id, time, t->price, t->size, cross))) return i;
+    if (SD_UNLIKELY(ctx->yield)) return i + 1;
+  }
+  return n;
+}
+
+static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_bars_params *p) {
+  sd_event e;
+  for (int64_t i = 0; i < n; i++) {
+    const sd_tick *t = &ticks[i];
+    if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
+    if (e.trade.size < 0 && !e.clear) continue;
+    sd_bars_row *row = row_of(rows, t->instrument_id, ctx);
+    if (e.clear == SD_CLEAR_DAY && begin_day(row, p, ctx, i, t->instrument_id, e.time)) return i;
+    if (e.trade.size < 0) continue;
+    if (e.trade.price == SD_UNDEF_PRICE) row->unpriced++;
+    else if (add(row, p, ctx, p->kind, i, t->instrument_id, e.time, e.trade.price, e.trade.size, e.trade.cross))
+      return i;
+    if (ctx->yield) return i + 1;
+  }
+  return n;
+}
+
+int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  const sd_bars_params *p = ctx->params;
+  if (p->source.tape) return over_books(rows, ticks, n, ctx, p);
+  switch (p->kind) {
+  case SD_BARS_TIME:
+    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_TIME);
+  case SD_BARS_TICKS:
+    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_TICKS);
+  case SD_BARS_VOLUME:
+    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_VOLUME);
+  default:
+    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_NOTIONAL);
+  }
+}
+
+int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
+  const sd_bars_params *p = ctx->params;
+  sd_bars_row *row = row_of(rows, key, ctx);
+  const sd_contract *contract = sd_contract_of(&p->source, key);
+  if (turn(row, p, contract, ctx, -1, sd_due_at(time, ctx))) return -1;
+  /* The day may be over, between sessions or without any: empty bars wait for the next trade. */
+  if (row->empty_left && row->end && sd_in_session(&row->stretch, &p->calendar)) alarm(row, key, ctx);
+  return 0;
+}
+
+int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx) {
+  const sd_bars_params *p = ctx->params;
+  const sd_bars_row *row = row_of(rows, key, ctx);
+  if (!p->partial || row->end == 0 || is_fresh(row)) return 0;
+  const sd_bar bar = bar_of(row, p, sd_contract_of(&p->source, key), SD_BAR_PARTIAL);
+  return sd_emit(ctx, 0, -1, &bar);
+}

@@ -1,0 +1,82 @@
+/* Bars of trades: open, high, low, close, volume, notional, average price and count of a stretch of a symbol's trades.
+ *
+ *   time      a bar for each step of feed time (ts_recv), aligned to the session's start, or else to the UNIX epoch
+ *   ticks     closes with its n-th trade
+ *   volume    closes with the trade that brings its volume to n or more; a trade is never split
+ *   notional  likewise, for price x size ("dollar bars")
+ *
+ * Kinds of bars: M. Lopez de Prado, Advances in Financial Machine Learning (2018), 2.3.1. What a trade is: measures/tape.h. All sums are
+ * integers and exact; the average price is notional / volume, rounded to the nearest 1e-9, halves up.
+ *
+ * A time bar [start, end) holds the trades with start <= ts_recv < end. A trade that comes after its bar was closed (receive times that
+ * run backwards) goes into the bar under way, and counts as late. Bars close by the symbol's timer. With `fill`, bars without a trade
+ * close by timer only in the session of the last trade, and otherwise at the next trade of the same day. */
+#ifndef SD_MEASURES_BARS_H
+#define SD_MEASURES_BARS_H
+
+#include "measures/interval.h"
+
+enum { SD_BARS_TIME = 0, SD_BARS_TICKS = 1, SD_BARS_VOLUME = 2, SD_BARS_NOTIONAL = 3 };
+
+/* What a bar's flags say. */
+enum {
+  SD_BAR_PARTIAL = 1, /* the run ended before the bar did */
+  SD_BAR_EMPTY = 2,   /* no trade: all prices are the last close */
+  SD_BAR_CUT = 4,     /* its session ended before the bar was full */
+  SD_BAR_OUTSIDE = 8, /* outside of sessions */
+  SD_BAR_AUCTION = 16 /* of crosses after a session */
+};
+
+/* A bar as it is emitted. Prices in 1e-9; `vwap` is SD_UNDEF_PRICE where the volume is 0. */
+typedef struct sd_bar {
+  int64_t start, end; /* ns; of a time bar its span, of others the times of the first and the last trade */
+  int64_t open, high, low, close;
+  int64_t vwap;
+  int64_t volume;
+  double notional; /* price x size in units of currency: the exact sum, rounded once */
+  int32_t trades;
+  uint32_t flags; /* SD_BAR_* */
+} sd_bar;
+
+/* A symbol's state: the bar under way, and the last one that closed. */
+typedef struct sd_bars_row {
+  int64_t end;   /* when the bar under way ends at the latest; 0: there is none; INT64_MAX: never */
+  int64_t start; /* when that bar starts; if there is no bar, when sessions go on, or 0 */
+  int64_t high, low, close;
+  int64_t volume;
+  uint64_t notional_low;
+  int64_t trades;
+  /* only some ticks touch what follows */
+  int64_t open;
+  int64_t notional_high; /* notional, in 1e-9, is notional_high x 2^64 + notional_low */
+  int64_t last_time;     /* of the last trade; if no bar is under way, the moment up to which all are closed */
+  sd_stretch stretch;    /* the session that it is in, or the stretch between two */
+  int64_t empty_left;    /* how many bars without a trade may follow; 0: none is emitted */
+  int64_t bars;          /* closed so far */
+  int64_t outside;       /* trades outside of sessions: left out */
+  int64_t late;          /* trades that came after their bar was closed: in the next one */
+  int64_t unpriced;      /* trades without a price: left out */
+  sd_bar last;           /* all 0 before the first */
+} sd_bars_row;
+
+typedef struct sd_bars_params {
+  sd_source source;
+  uint32_t kind;        /* SD_BARS_* */
+  uint32_t fill;        /* once there was a trade at a time above 0, time bars without one are emitted too */
+  uint32_t outside;     /* trades outside of sessions make bars of their own */
+  uint32_t partial;     /* the bar under way is emitted at the end */
+  uint64_t zero_sizes;  /* prices of trades of size 0 count: for feeds of ready-made bars */
+  int64_t step;         /* ns, trades or volume */
+  uint64_t minimum_low; /* notional, in 1e-9, as in a row */
+  int64_t minimum_high;
+  sd_calendar calendar;
+} sd_bars_params;
+
+/* cffi: begin */
+/* Emits sd_bar to output 0. */
+int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
+int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx);
+/* cffi: end */
+
+#endif

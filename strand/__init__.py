@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from strand.tasks.engine_pool import NativeTask
     from strand.tasks.groups import TaskGroup
     from strand.tasks.retry import RetryPolicy
-    from strand.tasks.running import blocking, checkpoint
     from strand.tasks.scheduler import Scheduler, napoleon
     from strand.tasks.tasks import task
+    from strand.tasks.waits import blocking, checkpoint
     from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
     from strand.units import TOTAL
 
@@ -153,8 +153,8 @@ _MODULES = {
     "TaskGroup": "strand.tasks.groups",
     "UNDEF_PRICE": "strand.ticks",
     "attach": "strand.outside.attached",
-    "blocking": "strand.tasks.running",
-    "checkpoint": "strand.tasks.running",
+    "blocking": "strand.tasks.waits",
+    "checkpoint": "strand.tasks.waits",
     "get_include": "strand.machine",
     "napoleon": "strand.tasks.scheduler",
     "replay": "strand.replaying.replay",

@@ -26,8 +26,8 @@ from strand.errors import (
     StoppedError,
     WouldDeadlockError,
 )
-from strand.tasks.places import Seat, seat_here, wait_as, waiter_here
-from strand.tasks.waits import Waiter, check_not_in_loop
+from strand.tasks.places import Seat, seat_here
+from strand.tasks.waits import Waiter, check_not_in_loop, wait_as, waiter_here
 from strand.threads import WAITS_FOR_ITSELF, Bell, interrupts
 from strand.validate import seconds
 

@@ -66,8 +66,8 @@ class RunTasks:
                     key_of=self._state.table.index,
                 )
                 core = core_of(tasks)
-                core.waiting.waits_on = self.waits_on
-                core.waiting.name = self.name
+                core.states.waits_on = self.waits_on
+                core.states.name = self.name
                 # An interrupt in between leaves no tasks, and the next call makes new ones.
                 self._core = core
                 self._tasks = tasks
@@ -138,7 +138,7 @@ class RunTasks:
         self._core.table.cancels_all = True
         for tag in list(self._core.table.alive):
             self._tasks.drop(tag, "the dispatcher was stopped")
-        self._core.running.coroutines.cancel()
+        self._core.attempts.coroutines.cancel()
 
     def join(self) -> None:
         """Ends the tasks that are left, after the workers have ended. Waits for coroutines and their thread, unless it

@@ -10,11 +10,10 @@ if TYPE_CHECKING:
     from strand.tasks.ends import DeadLetter, DeadLetters
     from strand.tasks.future import TaskFuture, current_task
     from strand.tasks.groups import TaskGroup
-    from strand.tasks.joblib_backend import register_joblib
     from strand.tasks.options import Ranks
     from strand.tasks.pool import Pool
     from strand.tasks.retry import RetryPolicy
-    from strand.tasks.tasks import TaskExecutor, Tasks, task
+    from strand.tasks.tasks import TaskExecutor, Tasks, register_joblib, task
     from strand.tasks.timers import Periodic
 
 __all__ = [
@@ -45,7 +44,7 @@ _MODULES: Final = {
     "TaskGroup": "groups",
     "Tasks": "tasks",
     "current_task": "future",
-    "register_joblib": "joblib_backend",
+    "register_joblib": "tasks",
     "task": "tasks",
 }
 

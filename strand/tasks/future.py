@@ -36,8 +36,15 @@ from strand.errors import StoppedError
 from strand.spans import SpanLike
 from strand.tasks.groups import InLoop, TaskGroup, awaited
 from strand.tasks.options import TaskOptions
-from strand.tasks.places import CURRENT_TASK, ENDING_TASK, RunningTask, wait_as, waiter_here
-from strand.tasks.waits import Waiter, check_not_in_loop
+from strand.tasks.waits import (
+    CURRENT_TASK,
+    ENDING_TASK,
+    RunningTask,
+    Waiter,
+    check_not_in_loop,
+    wait_as,
+    waiter_here,
+)
 from strand.threads import Bell, in_main_thread, interrupts
 from strand.validate import seconds
 

@@ -19,8 +19,7 @@ from strand.binding.outside import GroupCounts
 from strand.brief import one_line
 from strand.errors import ConfigurationError, QueueFull, StoppedError
 from strand.policies.fair import Groups
-from strand.tasks.places import CURRENT_TASK
-from strand.tasks.waits import Waiter, begin_wait, end_wait
+from strand.tasks.waits import CURRENT_TASK, Waiter, begin_wait, end_wait
 from strand.threads import Bell, mended
 
 __all__ = [

@@ -26,10 +26,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial
 from operator import call
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,34 +36,24 @@ from strand.binding.engine import Engine
 from strand.binding.gate import Code, Thread
 from strand.binding.tasks import RESUME, TASK
 from strand.errors import StoppedError, WouldDeadlockError
-from strand.tasks.waits import Waiter, begin_wait, end_wait
 from strand.threads import sleep_exactly
 from strand.ticks import TICK
 
-if TYPE_CHECKING:
-    import asyncio
-
 __all__ = [
-    "CURRENT_TASK",
     "ENDED",
-    "ENDING_TASK",
     "MAX_THREADS",
     "EngineTurn",
     "Held",
     "Place",
     "Places",
     "Regular",
-    "RunningTask",
     "Seat",
     "Sitting",
     "TasksAlone",
     "ThreadCounts",
     "Turn",
     "Work",
-    "on_behalf_of",
     "seat_here",
-    "wait_as",
-    "waiter_here",
 ]
 
 
@@ -261,7 +250,7 @@ class Seat:
 
     def __init__(self, places: Places, place: Place | None) -> None:
         self.place = place
-        self.call: Waiter | None = None
+        self.call: Any = None
         #: Number of blocks that the thread is in, one within another.
         self.depth = 0
         #: The task that waits in its middle here: the place that it has left, its tag, and its entry. None: none does.
@@ -355,20 +344,6 @@ class Seat:
                 raised = error
         if raised is not None:
             raise raised
-
-    def wait(self, me: Waiter, target: Waiter, wait: Callable[[], Any]) -> Any:
-        """Returns the result of ``wait``, which is called in a block. ``me`` runs here and waits for ``target``. Raises
-        WouldDeadlockError where the target waits for ``me``, and as ``enter_block``."""
-        outer = self.depth
-        try:
-            begin_wait(me, target)
-            self.enter_block()
-            return wait()
-        finally:
-            try:
-                self.leave_block(outer)
-            finally:
-                end_wait(me)
 
     def check_not_in_handler(self) -> None:
         """Raises WouldDeadlockError where the thread has ticks in hand, or a timer."""
@@ -681,49 +656,3 @@ class Places:
             thread.join()
         for each in self._regular:
             each.end()
-
-
-class RunningTask(Waiter, Protocol):
-    """A ``TaskFuture``, for what lies below it."""
-
-    id: int
-    cancel_requested: bool
-    _runner: asyncio.Task[Any] | None
-    _charge: Callable[[int], object] | None
-
-
-#: The task that runs here.
-CURRENT_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_task", default=None)
-#: The task whose callbacks run here, as it ends.
-ENDING_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_ending_task", default=None)
-
-
-def on_behalf_of(task: RunningTask, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Returns the result of ``call``, which runs as a part of the task: a wait in it is a wait of the task."""
-    outer = CURRENT_TASK.get()
-    try:
-        CURRENT_TASK.set(task)
-        return call(*arguments)
-    finally:
-        CURRENT_TASK.set(outer)
-
-
-def waiter_here() -> tuple[Seat | None, Waiter | None]:
-    """The thread's seat, and the task or call that runs in it; None for what there is not."""
-    task, seat = CURRENT_TASK.get(), seat_here()
-    return seat, seat.call if task is None and seat is not None else task
-
-
-def wait_as(seat: Seat | None, me: Waiter | None, target: Waiter, wait: Callable[[], Any]) -> Any:
-    """Returns the result of ``wait``, which waits for the target. ``seat`` and ``me`` are those of ``waiter_here``: a
-    thread with a seat gives its place away meanwhile. Raises WouldDeadlockError where the target waits for ``me``, and
-    as ``Seat.enter_block``."""
-    if me is None:
-        return wait()
-    if seat is not None:
-        return seat.wait(me, target, wait)
-    begin_wait(me, target)
-    try:
-        return wait()
-    finally:
-        end_wait(me)

@@ -7,32 +7,32 @@ import weakref
 from _thread import start_new_thread
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import CancelledError, Executor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar, overload
 
 from strand.brief import brief
 from strand.clock import Clock, Deadline
-from strand.errors import ConfigurationError, StoppedError, StrandError, WouldDeadlockError
+from strand.errors import ConfigurationError, MissingExtraError, StoppedError, StrandError, WouldDeadlockError
 from strand.options import named_options
 from strand.policies.policy import LEVELS, level_of
 from strand.spans import SpanLike, span_ns
 from strand.stats import TaskStatistics
+from strand.tasks.attempts import Attempts
 from strand.tasks.ends import Counts, DeadLetters
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.options import Ranks, TaskOptions, check_wait, options_of
-from strand.tasks.places import CURRENT_TASK, ENDING_TASK, RunningTask
 from strand.tasks.pool import Pool
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.running import Running
-from strand.tasks.table import Bounds, Table
+from strand.tasks.states import WITHDRAWN, Bounds, States, Table
 from strand.tasks.timers import Periodic, Timers
-from strand.tasks.waiting import WITHDRAWN, Waiting
+from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, RunningTask, blocking
 from strand.threads import in_main_thread, mended
 from strand.validate import did_you_mean, seconds, whole
 
-__all__ = ["Core", "TaskExecutor", "Tasks", "Workers", "task", "task_named"]
+__all__ = ["Core", "TaskExecutor", "Tasks", "Workers", "register_joblib", "task", "task_named"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -143,8 +143,8 @@ class Core:
         self.now = self.timers.now
         self.dead_letters = DeadLetters(max_dead_letters, self.submit)
         self.counts = Counts(ranks)
-        self.waiting = Waiting(self.table, pool, ranks, self.timers, self.counts)
-        self.running = Running(self.table, self.waiting, self.dead_letters, seed, self.counts)
+        self.states = States(self.table, pool, ranks, self.timers, self.counts)
+        self.attempts = Attempts(self.states, self.dead_letters, seed)
         #: The threads of a pool that has some of its own, and how many tasks run at a time.
         self.workers: Workers | None = None
         self.n_workers = 1
@@ -164,7 +164,7 @@ class Core:
             raise StoppedError(refusal)
         if not callable(fn):
             fn = self.function_of(fn)
-        task = TaskFuture(self.waiting, options, (fn, args, kwargs), self.now())
+        task = TaskFuture(self.states, options, (fn, args, kwargs), self.now())
         group = CURRENT_GROUP.get() if options.group is None else options.group
         try:
             if group is None and options.goes_at_once and self._takes_plain:
@@ -173,14 +173,14 @@ class Core:
                     table.alive[task.id] = task
                     break
                 if options.deadline_ns is not None:
-                    self.waiting.deadlines.add(task, task._submitted_ns + options.deadline_ns)
+                    self.states.deadlines.add(task, task._submitted_ns + options.deadline_ns)
                 if options.key is None:
                     task._entry = self._pool.submit(task.id, options.number)
                 else:
                     table.take_lock()
                     try:
                         if "_claim" not in task.__dict__:  # it has not expired meanwhile
-                            self.waiting.keys.join(task)
+                            self.states.keys.join(task)
                     finally:
                         table.lock.release()
             else:
@@ -207,7 +207,7 @@ class Core:
         if not callable(fn):
             fn = self.function_of(fn)
         now = self.now()
-        tasks = [TaskFuture(self.waiting, options, (fn, args, {}), now) for args in calls]
+        tasks = [TaskFuture(self.states, options, (fn, args, {}), now) for args in calls]
         group = CURRENT_GROUP.get() if options.group is None else options.group
         if tasks:
             mended(self._submit_many, lambda tasks, *_: self._withdraw(tasks), tasks, options, group)
@@ -248,7 +248,7 @@ class Core:
         self.table.take_room(tasks, options)
         if deadline_ns is not None:
             for task in tasks:
-                self.waiting.deadlines.add(task, deadline_ns)
+                self.states.deadlines.add(task, deadline_ns)
         if group is not None:
             for task in tasks:
                 task._group = group
@@ -261,7 +261,7 @@ class Core:
                 task._entry = entry
             return
         for task in tasks:
-            self.waiting.begin_wait(task)
+            self.states.begin_wait(task)
 
     @staticmethod
     def deadline_of(options: TaskOptions, now: int) -> int | None:
@@ -275,7 +275,7 @@ class Core:
 
     def _withdraw(self, tasks: list[TaskFuture]) -> int:
         """Ends those that have not begun, as if nobody had submitted them. Returns how many. It can be repeated."""
-        n = sum(self.waiting.end_unbegun(task, WITHDRAWN, CancelledError()) for task in tasks if task.id)
+        n = sum(self.states.end_unbegun(task, WITHDRAWN, CancelledError()) for task in tasks if task.id)
         for task in tasks:
             self._leave_group(task)
         return n
@@ -326,7 +326,7 @@ class Core:
     def _end_threads(self) -> None:
         """Ends the threads, in a thread that no signal interrupts."""
         self.timers.end()
-        self.running.coroutines.end()
+        self.attempts.coroutines.end()
         if self.workers is not None:
             self.workers.end()
         self._told_to_end = True
@@ -356,7 +356,7 @@ class Core:
     def join_threads(self) -> None:
         """Waits for their end, but for the caller's own."""
         self.timers.join()
-        self.running.coroutines.join()
+        self.attempts.coroutines.join()
         if self.workers is not None:
             self.workers.join()
 
@@ -618,7 +618,7 @@ class Tasks(TaskExecutor):
     def __repr__(self) -> str:
         dead = len(self.dead_letters)
         letters = f"{dead:,} dead letters" if dead else ""
-        return brief(self, self._core.waiting.name, self._core.table.stage, letters, repr(self._ranks.policy))
+        return brief(self, self._core.states.name, self._core.table.stage, letters, repr(self._ranks.policy))
 
     @property
     def dead_letters(self) -> DeadLetters:
@@ -634,7 +634,7 @@ class Tasks(TaskExecutor):
         """
         waiting = self._core.table.waiting()
         if self._ranks.has_levels:
-            waiting = [a + b for a, b in zip(waiting, self._core.waiting.pool.risen(), strict=True)]
+            waiting = [a + b for a, b in zip(waiting, self._core.states.pool.risen(), strict=True)]
         return self._ranks.by_name(waiting)
 
     def pending_total(self) -> int:
@@ -651,7 +651,7 @@ class Tasks(TaskExecutor):
         """Runs the task of a tag, unless it has ended; a thread of the pool calls it. It raises nothing: whatever a
         task raises ends the task.
         """
-        self._core.running.run(tag)
+        self._core.attempts.run(tag)
 
     def drop(self, tag: int, reason: str) -> bool:
         """Gives a task up, in place of ``run``; the pool calls it. The task's future raises TaskDropped.
@@ -664,7 +664,7 @@ class Tasks(TaskExecutor):
             False if the task has ended, or its function or coroutine runs.
         """
         task = self._core.table.alive.get(tag)
-        return task is not None and self._core.waiting.drop(task, reason)
+        return task is not None and self._core.states.drop(task, reason)
 
     def fire(self) -> int | None:
         """Runs all that is due, with a clock that is not the system's.
@@ -689,3 +689,81 @@ def _bounds(ranks: Ranks, queue: int, by_level: Mapping[str, int] | None, held: 
         for level, n in (by_level or {}).items()
     }
     return Bounds(whole("max_queue", queue, 0), found, whole("max_held", held, 0))
+
+
+def register_joblib() -> None:
+    """Makes ``"strand"`` a backend of joblib, for ``joblib.parallel_config(backend="strand", executor=...)``.
+
+    ``executor`` is a ``strand.Scheduler``, or what its ``options(...)`` return, so that the tasks have a level, a
+    group, or retries. ``n_jobs`` bounds how many batches run at a time, besides the scheduler's workers; all workers
+    without it. A call of ``Parallel`` within a task gives its worker to other tasks while it waits.
+
+    Raises:
+        MissingExtraError: Without joblib.
+    """
+    try:
+        from joblib.parallel import register_parallel_backend
+    except ImportError:
+        raise MissingExtraError("a backend of joblib", "joblib", "joblib") from None
+    register_parallel_backend("strand", _backend_class())
+
+
+def _backend_class() -> type[Any]:
+    """The class, whose bases joblib has."""
+    from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
+
+    class StrandBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
+        """See ``register_joblib``; joblib's ``ParallelBackendBase`` describes the methods."""
+
+        default_n_jobs = -1
+        supports_retrieve_callback = True
+        supports_sharedmem = True
+        uses_threads = True
+
+        def __init__(self, executor: TaskExecutor | None = None, **more: Any) -> None:
+            super().__init__(**more)
+            if not isinstance(executor, TaskExecutor):
+                raise ConfigurationError(
+                    "executor",
+                    f"{executor!r} is no strand.Scheduler: give "
+                    'joblib.parallel_config(backend="strand", executor=scheduler)',
+                )
+            self._executor = executor
+            self._futures: weakref.WeakSet[TaskFuture] = weakref.WeakSet()
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            raise TypeError("a backend of a scheduler stays in the process of its scheduler")
+
+        def effective_n_jobs(self, n_jobs: int | None) -> int:
+            if n_jobs == 0:
+                raise ValueError("n_jobs == 0 in Parallel has no meaning")
+            workers = self._executor._max_workers
+            if n_jobs is None:
+                return workers
+            return min(n_jobs, workers) if n_jobs > 0 else max(workers + 1 + n_jobs, 1)
+
+        def submit(self, func: Callable[[], Any], callback: Callable[[Any], object] | None = None) -> TaskFuture:
+            future = self._executor.submit(func)
+            self._futures.add(future)
+            if callback is not None:
+                future.add_done_callback(callback)
+            return future
+
+        def retrieve_result_callback(self, out: TaskFuture) -> Any:
+            return out.result()
+
+        def abort_everything(self, ensure_ready: bool = True) -> None:
+            for future in list(self._futures):
+                future.cancel(running=True)
+            self._futures.clear()
+            if ensure_ready:
+                self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel)
+
+        def get_nested_backend(self) -> tuple[Any, int | None]:
+            level = (self.nesting_level or 0) + 1
+            return type(self)(executor=self._executor, nesting_level=level), None
+
+        def retrieval_context(self) -> AbstractContextManager[None]:
+            return blocking()
+
+    return StrandBackend

@@ -1,14 +1,38 @@
-"""Graph of waits: a wait that would close a circle is refused."""
+"""Waits of tasks and calls: a thread that waits gives its place away, and no wait closes a circle."""
 
 from __future__ import annotations
 
 import itertools
 import threading
-from typing import Final, Protocol
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from strand.brief import brief
 from strand.errors import WouldDeadlockError
+from strand.tasks.places import Seat, seat_here
 
-__all__ = ["IN_LOOP", "Waiter", "begin_wait", "check_not_in_loop", "end_wait", "numbered"]
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = [
+    "CURRENT_TASK",
+    "ENDING_TASK",
+    "IN_LOOP",
+    "RunningTask",
+    "Waiter",
+    "begin_wait",
+    "blocking",
+    "check_not_in_loop",
+    "checkpoint",
+    "end_wait",
+    "numbered",
+    "on_behalf_of",
+    "wait_as",
+    "waiter_here",
+]
 
 #: Held while one looks for a circle of waits, and enters a wait.
 _WAITS: Final = threading.RLock()
@@ -100,3 +124,117 @@ def end_wait(me: Waiter) -> None:
     if (held := me.holds()) is not None:
         waiters, strand = held
         waiters.pop(strand, None)
+
+
+class RunningTask(Waiter, Protocol):
+    """A ``TaskFuture``, for what lies below it."""
+
+    id: int
+    cancel_requested: bool
+    _runner: asyncio.Task[Any] | None
+    _charge: Callable[[int], object] | None
+
+
+#: The task that runs here.
+CURRENT_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_task", default=None)
+#: The task whose callbacks run here, as it ends.
+ENDING_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_ending_task", default=None)
+
+
+def on_behalf_of(task: RunningTask, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns the result of ``call``, which runs as a part of the task: a wait in it is a wait of the task."""
+    outer = CURRENT_TASK.get()
+    try:
+        CURRENT_TASK.set(task)
+        return call(*arguments)
+    finally:
+        CURRENT_TASK.set(outer)
+
+
+def waiter_here() -> tuple[Seat | None, Waiter | None]:
+    """The thread's seat, and the task or call that runs in it; None for what there is not."""
+    task, seat = CURRENT_TASK.get(), seat_here()
+    return seat, seat.call if task is None and seat is not None else task
+
+
+def wait_as(seat: Seat | None, me: Waiter | None, target: Waiter, wait: Callable[[], Any]) -> Any:
+    """Returns the result of ``wait``, which waits for the target. ``seat`` and ``me`` are those of ``waiter_here``: a
+    thread with a seat gives its place away meanwhile. Raises WouldDeadlockError where the target waits for ``me``, and
+    as ``Seat.enter_block``."""
+    if me is None:
+        return wait()
+    outer = 0 if seat is None else seat.depth
+    try:
+        begin_wait(me, target)
+        if seat is not None:
+            seat.enter_block()
+        return wait()
+    finally:
+        try:
+            if seat is not None:
+                seat.leave_block(outer)
+        finally:
+            end_wait(me)
+
+
+def checkpoint() -> None:
+    """Lets other tasks go that the policy would take first now, and then goes on.
+
+    Under ``Levels`` these are tasks of a higher level. Under ``Aging`` they are those with a higher priority, as if
+    this one still waited. Under ``Fair`` it is another group once this one has used up its slice, and no task while the
+    cap holds the scheduler. ``Fifo`` takes none first. This task waits meanwhile, is charged for what it used, and is
+    taken again in the policy's order. Its key, and its symbol's ticks, wait with it.
+
+    It costs less than a microsecond if there is nothing to do, so a loop may call it each time. It gives up the GIL
+    about once per millisecond. It is for tasks of a ``Scheduler`` and of ``dispatcher.tasks``, where it lets ticks go
+    first, too, and for calls of a dispatcher. Elsewhere, as in a handler, it does nothing; a coroutine awaits instead.
+    If ``max_threads`` threads wait already it goes on, which is counted (``thread_counts()``).
+
+    Raises:
+        concurrent.futures.CancelledError: If ``cancel(running=True)`` asked the task to end.
+        StoppedError: If the workers have stopped.
+    """
+    task, seat = CURRENT_TASK.get(), seat_here()
+    if task is not None and task.cancel_requested:
+        raise CancelledError
+    if seat is None or (task is None and seat.call is None):
+        return
+    seat.checkpoint()
+    if task is not None and task.cancel_requested:
+        raise CancelledError
+
+
+class blocking:  # noqa: N801 - users see a function
+    """A block in which a task or call waits for something else than the processor: a lock, a reply, a file.
+
+    For example::
+
+        with strand.blocking():
+            reply = socket.recv(4096)
+
+    Another thread takes the place of this one meanwhile, so as many tasks run as before, and ticks are handled. After
+    the block the task waits for a worker in the policy's order. Outside of tasks and calls it does nothing.
+    ``future.result()`` of a task enters such a block by itself. A task with ``symbol=``, or a call, keeps its symbol's
+    turn: ticks of the symbol wait until it ends. In the block a task of a dispatcher cannot publish to it.
+
+    Raises:
+        WouldDeadlockError: At its start, if ``max_threads`` threads wait already. Also in a handler that Python runs
+            for a dispatcher: the ticks that it handles may lie in its worker's memory.
+        StoppedError: If the workers have stopped.
+    """
+
+    __slots__ = ("_seat",)
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    def __enter__(self) -> None:
+        self._seat = seat_here()
+        if self._seat is not None:
+            self._seat.enter_block()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._seat is not None:
+            self._seat.leave_block(self._seat.depth - 1)

@@ -17,7 +17,7 @@ from strand.binding.gate import Thread
 from strand.errors import WouldDeadlockError
 from strand.tasks import TaskFuture, current_task
 from strand.tasks.groups import noted_wait
-from strand.tasks.places import CURRENT_TASK
+from strand.tasks.waits import CURRENT_TASK
 
 pytestmark = pytest.mark.python
 

@@ -11,10 +11,9 @@ from strand import Levels
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.errors import StoppedError
-from strand.tasks.ending import Ending
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.places import Places, TasksAlone
-from strand.tasks.scheduler import _config
+from strand.tasks.scheduler import Ending, _config
 
 
 def test_without_tasks_in_c_the_threads_end_at_once_and_no_more_come() -> None:

@@ -89,7 +89,7 @@ class Machine(RuleBasedStateMachine):
         self.futures: dict[int, TaskFuture] = {}
         self.retries: int | None = 0  # None: they are not followed any more
         self.joined: dict[str, list[int]] = {}  # by key, in the order of joining
-        keys = self.here.tasks._core.waiting.keys
+        keys = self.here.tasks._core.states.keys
         join = keys.join
 
         def joining(task: TaskFuture) -> None:
@@ -372,7 +372,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def what_waits_has_the_priority_it_was_given_last(self) -> None:
-        orders = self.here.tasks._core.waiting.keys._orders
+        orders = self.here.tasks._core.states.keys._orders
         for tag, future in self.futures.items():
             listed = self.here.pool.priority_of(tag)
             if future.state != "waiting":
@@ -396,7 +396,7 @@ class Machine(RuleBasedStateMachine):
         self.here.tasks.shutdown(timeout=0)
         self.each_has_one_end_and_none_is_lost()
         assert all(future.done() for future in self.futures.values())
-        assert len(self.here.tasks._core.waiting.keys) == 0
+        assert len(self.here.tasks._core.states.keys) == 0
         assert len(self.here.tasks._core.timers) == 0
         assert self.here.tasks._core.table.alive == {}
 

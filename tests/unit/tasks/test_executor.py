@@ -81,7 +81,7 @@ def test_a_pool_that_refuses_leaves_nothing_behind() -> None:
             with pytest.raises(StoppedError, match="the pool has stopped"):
                 submit()
     assert (here.tasks._core.table.alive, here.tasks.pending_total()) == ({}, 0)
-    assert len(here.tasks._core.waiting.keys) == 0
+    assert len(here.tasks._core.states.keys) == 0
     plain = Stepped()
     plain.pool.stopped = True
     with pytest.raises(StoppedError):

@@ -511,6 +511,6 @@ def test_joblib_is_told_what_executor_to_give(joblib: Any) -> None:
 def test_a_future_has_its_dict_before_two_threads_can_ask_for_it() -> None:
     """Two threads that made it at once, while the collector let both go on, would free its memory twice."""
     tasks = Stepped().tasks
-    future = TaskFuture(tasks._core.waiting, tasks._options, (int, (), {}), 0)
+    future = TaskFuture(tasks._core.states, tasks._options, (int, (), {}), 0)
     there = gc.get_referents(future)
     assert any(each is future.__dict__ for each in there)

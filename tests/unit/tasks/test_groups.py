@@ -142,7 +142,7 @@ def test_a_task_that_two_threads_move_at_once_is_in_one_group() -> None:
     groups = [TaskGroup(), TaskGroup(), TaskGroup()]
     future = here.tasks.options(group=groups[0]).submit(int)
     moves = [threading.Thread(target=future.set_group, args=(group,)) for group in groups[1:]]
-    with here.tasks._core.waiting.lock:
+    with here.tasks._core.states.lock:
         for move in moves:
             move.start()
         time.sleep(0.2)  # both have looked for the group, and wait for the lock
@@ -168,7 +168,7 @@ def test_a_group_that_is_cancelled_while_its_task_is_submitted_leaves_nothing_be
         assert len(group) == 0
     here.advance(2)
     assert here.tasks._core.table.alive == {}
-    assert len(here.tasks._core.waiting.keys) == 0
+    assert len(here.tasks._core.states.keys) == 0
 
 
 @pytest.mark.parametrize("interrupted", [False, True])

@@ -73,10 +73,10 @@ class Case:
             f"{found.pending} pending": found.pending,
             "submitted is not the sum of the ends": found.submitted - sum(found.ended.values()),
             "pending_count": sum(self.scheduler.pending_count().values()),
-            "keys": len(core.waiting.keys),
+            "keys": len(core.states.keys),
             "alive": len(core.table.alive),
             "queued": sum(map(len, core.table.queued)),
-            "timers": len(core.timers) - (core.waiting.deadlines._timer is not None),  # one for all deadlines
+            "timers": len(core.timers) - (core.states.deadlines._timer is not None),  # one for all deadlines
         }
         return [*held, *(name for name, n in left.items() if n)]
 

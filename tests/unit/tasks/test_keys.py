@@ -25,7 +25,7 @@ def test_tasks_of_a_key_run_one_after_the_other_whatever_their_priority() -> Non
     assert len(here.pool.listed) == 1
     here.pool.run_all()
     assert ran == [0, 1, 2, 3]
-    assert len(here.tasks._core.waiting.keys) == 0
+    assert len(here.tasks._core.states.keys) == 0
 
 
 def test_the_head_has_the_highest_priority_of_its_order_as_long_as_that_waits() -> None:
@@ -101,7 +101,7 @@ def test_when_the_pool_stops_the_tasks_behind_are_dropped_however_many() -> None
     assert {future.state for future in futures[1:]} == {"dropped"}
     with pytest.raises(TaskDropped, match="could not be listed: the pool has stopped"):
         futures[-1].result()
-    assert len(here.tasks._core.waiting.keys) == 0
+    assert len(here.tasks._core.states.keys) == 0
 
 
 def test_a_task_that_waits_for_one_behind_it_is_refused() -> None:
@@ -165,7 +165,7 @@ def test_a_visit_goes_on_to_the_next_task_of_the_key_as_long_as_all_have_one_pri
     here.pool.run_all()
     assert sorted(ran) == [0, 2, 3, 4, 5, 100]
     assert other.done()
-    assert len(here.tasks._core.waiting.keys) == 0
+    assert len(here.tasks._core.states.keys) == 0
 
 
 def test_a_visit_does_not_go_on_past_what_the_guard_may_hold_back() -> None:

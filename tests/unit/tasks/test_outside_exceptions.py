@@ -17,7 +17,7 @@ from bounded_child import in_bounded_child
 
 from strand import Scheduler, TaskGroup, blocking, checkpoint
 from strand.binding.gate import Thread
-from strand.tasks.running import Running
+from strand.tasks.attempts import Attempts
 
 pytestmark = [pytest.mark.python, pytest.mark.usefixtures("threads_come_back")]
 
@@ -178,7 +178,7 @@ def test_an_error_of_the_library_fails_the_task_and_not_the_worker(monkeypatch: 
 
     with Scheduler(1) as scheduler:
         with monkeypatch.context() as patch:
-            patch.setattr(Running, "_leave", fails)
+            patch.setattr(Attempts, "_leave", fails)
             assert isinstance(scheduler.submit(int).exception(30), RecursionError)
         assert scheduler.submit(int).result(30) == 0
 

@@ -92,7 +92,7 @@ def test_what_ends_before_it_begins_leaves_no_count_behind() -> None:
                 future.reprioritise("low")
         scheduler.shutdown()
         assert scheduler.pending_count() == dict.fromkeys(LEVELS, 0)
-        assert scheduler._core.waiting.pool.risen() == [0] * 5
+        assert scheduler._core.states.pool.risen() == [0] * 5
 
 
 @pytest.fixture(scope="module")

@@ -454,7 +454,7 @@ def test_deadlines_of_tasks_that_have_begun_are_cleared_out() -> None:
     for _ in range(5000):
         here.tasks.options(deadline="1h").submit(int)
         here.pool.run_all()
-    assert len(here.tasks._core.waiting.deadlines._heap) <= 1100
+    assert len(here.tasks._core.states.deadlines._heap) <= 1100
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_man_or_boy(caplog: pytest.LogCaptureFixture) -> None:
         ends = Counter(future.state for future in futures)
         assert sum(tasks.pending_count().values()) == 0
         assert tasks._core.table.alive == {}
-        assert len(tasks._core.waiting.keys) == len(tasks._core.timers) == 0
+        assert len(tasks._core.states.keys) == len(tasks._core.timers) == 0
         assert len(tasks.dead_letters) + tasks.dead_letters.dropped == ends["dead"]
     assert wrong == []
     assert len(futures) == wanted == sum(ends.values())
@@ -141,7 +141,7 @@ class NoLock:
 def test_a_plain_task_takes_no_lock() -> None:
     here = Stepped()
     core = here.tasks._core
-    for part in (core.table, core.waiting):
+    for part in (core.table, core.states):
         part.lock = NoLock()  # type: ignore[assignment]
     futures = [here.tasks.submit(int), here.tasks.options(priority="high", deadline="1s").submit(int)]
     here.pool.run_all()

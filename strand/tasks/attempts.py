@@ -1,4 +1,4 @@
-"""Worker's part of a task: checks whether it may start, calls it, and handles its outcome."""
+"""Attempts at tasks, in a worker: whether a task may start, the call, and the end or the retry that follows."""
 
 from __future__ import annotations
 
@@ -12,26 +12,23 @@ from concurrent.futures import CancelledError
 from concurrent.futures._base import RUNNING
 from contextvars import Context, copy_context
 from dataclasses import replace
-from types import CoroutineType, TracebackType
-from typing import Any, Final, Protocol
+from types import CoroutineType
+from typing import Any, Final
 
 import numpy as np
 
 from strand.binding.gate import Thread
 from strand.binding.tasks import ROSE_AT
-from strand.brief import brief
-from strand.tasks.ends import MOST_WAITS, Counts, DeadLetter, DeadLetters
+from strand.tasks.ends import MOST_WAITS, DeadLetter, DeadLetters
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
-from strand.tasks.options import Ranks
-from strand.tasks.places import CURRENT_TASK, RunningTask, Turn, on_behalf_of, seat_here
+from strand.tasks.places import Turn
 from strand.tasks.retry import BUSINESS, SYSTEM, RetryPolicy
-from strand.tasks.table import Table
-from strand.tasks.waiting import Waiting, expired
-from strand.tasks.waits import IN_LOOP
+from strand.tasks.states import States, expired
+from strand.tasks.waits import CURRENT_TASK, IN_LOOP, RunningTask, on_behalf_of
 from strand.threads import interrupts, mended
 
-__all__ = ["Coroutines", "Retrying", "Running", "blocking", "checkpoint"]
+__all__ = ["Attempts", "Coroutines"]
 
 #: Time for which the end waits for asyncio tasks that coroutines have started, and that have not ended.
 _LEFT_S: Final = 1.0
@@ -211,51 +208,6 @@ class _Loop:
 _log = logging.getLogger(__package__)
 
 
-class RetryingCore(Protocol):
-    """Queue for tasks that are tried again."""
-
-    ranks: Ranks
-    counts: Counts
-
-    def now(self) -> int: ...
-    def wait_again(self, task: TaskFuture, place: str, number: int, priority: Any, due_ns: int) -> None: ...
-
-
-class Retrying:
-    """``seed``: of the random part of backoffs; None: another one each time."""
-
-    def __init__(self, core: RetryingCore, seed: int | None) -> None:
-        self._core = core
-        self._generator = random.Random(seed)
-        self._lock = threading.Lock()  # around a call of C that runs no code of a user
-
-    def decide(self, task: TaskFuture, error: BaseException) -> str | None:
-        """End of the task; None: it waits for its retry. Raises the errors of ``classify``."""
-        policy = task._options.retry
-        if policy is None:
-            return "failed"
-        kind = policy.kind_of(error)
-        if kind == SYSTEM:
-            _alert(policy, task, error)
-        if kind == BUSINESS and isinstance(error, Exception) and task.attempts <= policy.max_retries:
-            _log.warning("task %d is not tried again, because it met a business error: %r", task.id, error)
-        if kind == BUSINESS or task.cancel_requested:
-            return "failed"
-        if task.attempts > policy.max_retries:
-            return "dead"
-        with self._lock:
-            delay_ns = policy.delay_ns(task.attempts, self._generator)
-        due_ns = self._core.now() + delay_ns
-        if task._deadline_ns is not None and due_ns >= task._deadline_ns:
-            return "expired"
-        ranks = self._core.ranks
-        number = ranks.raised(task._number) if kind == SYSTEM else ranks.for_retry(task._number)
-        next(self._core.counts.retries.numbers)
-        task._failure = error
-        self._core.wait_again(task, "retrying", number, task._priority, due_ns)
-        return None
-
-
 def _alert(policy: RetryPolicy, task: TaskFuture, error: BaseException) -> None:
     if policy.on_alert is None:
         _log.error("task %d met an error of the system at attempt %d: %r", task.id, task.attempts, error)
@@ -266,26 +218,24 @@ def _alert(policy: RetryPolicy, task: TaskFuture, error: BaseException) -> None:
         _log.exception("on_alert failed for task %d", task.id)
 
 
-class Running:
-    """``seed``: of the random part of backoffs."""
+class Attempts:
+    """Attempts at the tasks of one scheduler. ``seed``: of the random part of backoffs; None: another one each time."""
 
-    def __init__(
-        self, table: Table, waiting: Waiting, dead_letters: DeadLetters, seed: int | None, counts: Counts
-    ) -> None:
+    def __init__(self, states: States, dead_letters: DeadLetters, seed: int | None) -> None:
         self.coroutines = Coroutines()
-        self._table = table
-        self._alive = table.alive
-        self._queued = table.queued
-        self._has_levels = waiting.ranks.has_levels
-        self._waiting = waiting
-        self._pool = waiting.pool
-        self._now = waiting.now
-        self._waits = counts.waits
-        self._fold = counts.fold
-        self._end = waiting.end
-        self._follow = waiting.end_and_follow
+        self._alive = states.table.alive
+        self._queued = states.table.queued
+        self._has_levels = states.ranks.has_levels
+        self._states = states
+        self._pool = states.pool
+        self._now = states.now
+        self._waits = states.counts.waits
+        self._fold = states.counts.fold
+        self._end = states.end
+        self._follow = states.end_and_follow
         self._dead_letters = dead_letters
-        self._retrying = Retrying(waiting, seed)
+        self._generator = random.Random(seed)
+        self._lock = threading.Lock()  # around a call of C that runs no code of a user
 
     def run(self, tag: int) -> None:
         """See ``Tasks.run``."""
@@ -323,7 +273,7 @@ class Running:
                 self._end(task, task._end, task._result, task._exception)
             elif task._begun_ns is None and tag != visit[0]:
                 # The visit had taken the next task of the key, and had not begun it.
-                self._waiting.list_again(task, visit)
+                self._states.list_again(task, visit)
             else:
                 self._end(task, "failed", None, error)
 
@@ -415,13 +365,13 @@ class Running:
                 error = expired(task, f"expire_if of task {task.id} says that it need not run", "expire_if")
                 self._end(task, "expired", None, error)
                 return False
-            number = self._waiting.ranks.number_of("expire_if", answer)
+            number = self._states.ranks.number_of("expire_if", answer)
         except BaseException as error:
             self._end(task, "failed", None, error)
             return False
         if number == task._number:
             return True
-        self._waiting.wait_again(task, "waiting", number, answer, 0)
+        self._states.wait_again(task, "waiting", number, answer, 0)
         return False
 
     def _failed(self, task: TaskFuture, error: BaseException) -> None:
@@ -429,7 +379,7 @@ class Running:
             self._end(task, "cancelled", None, CancelledError())
             return
         try:
-            end = on_behalf_of(task, self._retrying.decide, task, error)
+            end = on_behalf_of(task, self._decide, task, error)
         except BaseException as raised:  # by classify
             raised.__context__ = error
             self._end(task, "failed", None, raised)
@@ -446,65 +396,28 @@ class Running:
             self._dead_letters.add(DeadLetter(task.id, *task._call, error, task.attempts, self._now(), options))
         self._end(task, end, None, error)
 
-
-def checkpoint() -> None:
-    """Lets other tasks go that the policy would take first now, and then goes on.
-
-    Under ``Levels`` these are tasks of a higher level. Under ``Aging`` they are those with a higher priority, as if
-    this one still waited. Under ``Fair`` it is another group once this one has used up its slice, and no task while the
-    cap holds the scheduler. ``Fifo`` takes none first. This task waits meanwhile, is charged for what it used, and is
-    taken again in the policy's order. Its key, and its symbol's ticks, wait with it.
-
-    It costs less than a microsecond if there is nothing to do, so a loop may call it each time. It gives up the GIL
-    about once per millisecond. It is for tasks of a ``Scheduler`` and of ``dispatcher.tasks``, where it lets ticks go
-    first, too, and for calls of a dispatcher. Elsewhere, as in a handler, it does nothing; a coroutine awaits instead.
-    If ``max_threads`` threads wait already it goes on, which is counted (``thread_counts()``).
-
-    Raises:
-        concurrent.futures.CancelledError: If ``cancel(running=True)`` asked the task to end.
-        StoppedError: If the workers have stopped.
-    """
-    task, seat = CURRENT_TASK.get(), seat_here()
-    if task is not None and task.cancel_requested:
-        raise CancelledError
-    if seat is None or (task is None and seat.call is None):
-        return
-    seat.checkpoint()
-    if task is not None and task.cancel_requested:
-        raise CancelledError
-
-
-class blocking:  # noqa: N801 - users see a function
-    """A block in which a task or call waits for something else than the processor: a lock, a reply, a file.
-
-    For example::
-
-        with strand.blocking():
-            reply = socket.recv(4096)
-
-    Another thread takes the place of this one meanwhile, so as many tasks run as before, and ticks are handled. After
-    the block the task waits for a worker in the policy's order. Outside of tasks and calls it does nothing.
-    ``future.result()`` of a task enters such a block by itself. A task with ``symbol=``, or a call, keeps its symbol's
-    turn: ticks of the symbol wait until it ends. In the block a task of a dispatcher cannot publish to it.
-
-    Raises:
-        WouldDeadlockError: At its start, if ``max_threads`` threads wait already. Also in a handler that Python runs
-            for a dispatcher: the ticks that it handles may lie in its worker's memory.
-        StoppedError: If the workers have stopped.
-    """
-
-    __slots__ = ("_seat",)
-
-    def __repr__(self) -> str:
-        return brief(self)
-
-    def __enter__(self) -> None:
-        self._seat = seat_here()
-        if self._seat is not None:
-            self._seat.enter_block()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._seat is not None:
-            self._seat.leave_block(self._seat.depth - 1)
+    def _decide(self, task: TaskFuture, error: BaseException) -> str | None:
+        """End of the task; None: it waits for its retry. Raises the errors of ``classify``."""
+        policy = task._options.retry
+        if policy is None:
+            return "failed"
+        kind = policy.kind_of(error)
+        if kind == SYSTEM:
+            _alert(policy, task, error)
+        if kind == BUSINESS and isinstance(error, Exception) and task.attempts <= policy.max_retries:
+            _log.warning("task %d is not tried again, because it met a business error: %r", task.id, error)
+        if kind == BUSINESS or task.cancel_requested:
+            return "failed"
+        if task.attempts > policy.max_retries:
+            return "dead"
+        with self._lock:
+            delay_ns = policy.delay_ns(task.attempts, self._generator)
+        due_ns = self._now() + delay_ns
+        if task._deadline_ns is not None and due_ns >= task._deadline_ns:
+            return "expired"
+        ranks = self._states.ranks
+        number = ranks.raised(task._number) if kind == SYSTEM else ranks.for_retry(task._number)
+        next(self._states.counts.retries.numbers)
+        task._failure = error
+        self._states.wait_again(task, "retrying", number, task._priority, due_ns)
+        return None

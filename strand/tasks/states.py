@@ -1,182 +1,190 @@
-"""Tasks that wait, for a key among others, the changes to them meanwhile, and their ends."""
+"""States of the tasks of one scheduler, who may change them, and how many tasks may wait.
+
+A task is in ``alive`` from submit to its end. The right to begin or end it is the entry ``_claim`` in its dict: the
+thread that sets it by ``setdefault``, one atomic step, has the right. That is the worker that begins it, or whoever
+cancels or drops it. A worker gives the claim up before a retry, and then anybody may take it again.
+
+A claim is an object of its own: for a worker, the list of the tasks that its visit has taken; else the end that the
+task is to have. So another thread can finish the work that an exception cuts short.
+"""
 
 from __future__ import annotations
 
+import os
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable
+import weakref
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures._base import PENDING, RUNNING
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, TypeAlias
 
-from strand.errors import ConfigurationError, StrandError, TaskDropped, TaskExpired
+import numpy as np
+
+from strand.binding.gate import NOT_STARTED
+from strand.brief import several
+from strand.errors import ConfigurationError, QueueFull, StrandError, TaskDropped, TaskExpired
 from strand.spans import SpanLike
 from strand.tasks.ends import Counts
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import TaskGroup
-from strand.tasks.options import Ranks, deadline_of
-from strand.tasks.pool import Pool
-from strand.tasks.table import Table
+from strand.tasks.options import Ranks, TaskOptions, deadline_of
+from strand.tasks.pool import Keys, Pool
 from strand.tasks.timers import Deadlines, Timer, Timers
 from strand.tasks.waits import Waiter, numbered
-from strand.threads import mended
+from strand.threads import Bell, Inside, mended
 
-__all__ = ["WITHDRAWN", "Claim", "Keys", "Waiting", "dropped", "expired"]
+__all__ = ["WITHDRAWN", "Bounds", "Claim", "States", "Table", "dropped", "expired"]
 
-
-class _Order:
-    """The tasks of one key. ``head``: the task that may run, which keeps its place while it waits for a retry; None:
-    the order is over."""
-
-    __slots__ = ("head", "numbers", "rest")
-
-    def __init__(self, head: TaskFuture) -> None:
-        self.head: TaskFuture | None = head
-        self.rest: OrderedDict[int, TaskFuture] = OrderedDict()
-        #: Number of tasks of each priority, with the head.
-        self.numbers = {head._number: 1}
+#: Parts of ``queued`` other than that of tasks that wait for a time.
+_PARTS = {"waiting": 0, "retrying": 2}
+_FORKED = "this process is a fork of the one that runs the scheduler: make a scheduler of its own here"
+#: All of this process, which a fork's child has to stop.
+_all: weakref.WeakSet[Table] = weakref.WeakSet()
 
 
-class Keys:
-    """All orders. A key is here while it has a task.
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds on the number of waiting tasks; 0: any number. ``queue``: tasks that could start now or wait for a turn.
+    ``by_level``: those of them at each level. ``held``: tasks that are delayed or held."""
 
-    Only the head of an order is in the pool, and with the highest priority of its order: else a low task at the head
-    would hold up a high one behind it. ``give`` puts a task into the pool with a priority, ``raise_`` changes that of
-    the one that is there. One lock is held around every method, and so around both.
+    queue: int = 0
+    by_level: Mapping[str, int] = field(default_factory=dict)
+    held: int = 0
 
-    An interrupt may end any method. So each changes its order in one go, by lines that call nothing, and asks for all
-    that they need before. A task holds its order, and the hash of a key is asked for only to find the order and to
-    take it out: a key whose hash changes holds nothing up.
-    """
+    def __bool__(self) -> bool:
+        return bool(self.queue or self.by_level or self.held)
 
-    def __init__(
-        self,
-        give: Callable[[TaskFuture, int], None],
-        raise_: Callable[[TaskFuture, int], None],
-        highest: Callable[[int, Collection[int]], int],
-    ) -> None:
-        self._give = give
-        self._raise = raise_
-        self._highest = highest
-        self._orders: dict[Hashable, _Order] = {}
 
-    def __len__(self) -> int:
-        """The number of keys that have a task."""
-        return len(self._orders)
+class Table:
+    """``lock`` guards the orders of keys, and changes of tasks that wait: priority, timer, group. It is reentrant, as
+    the garbage collector may run a ``__del__`` that submits or cancels while it is held."""
 
-    def join(self, task: TaskFuture) -> None:
-        """A task comes last in its key's order, and into the pool where it is alone. Raises what the key's hash and
-        comparison raise."""
-        key = task._options.key
-        order: _Order | None = self._orders.get(key)
-        number = task._number
-        if order is None or order.head is None:
-            task._order = order = _Order(task)
-            self._orders[key] = order
-            self._give(task, number)
-            return
-        known = order.numbers.get(number, 0)
-        before = 0 if known else self._highest(order.head._number, order.numbers)
-        # -- in one go
-        order.rest[task.id] = task
-        order.numbers[number] = known + 1
-        task._order = order
-        # --
-        if not known:
-            self._raise_head(order, before)
+    def __init__(self, ranks: Ranks, bounds: Bounds) -> None:
+        self._ranks = ranks
+        self._bounds = bounds
+        self._n = ranks.n_places
+        self.alive: dict[int, TaskFuture] = {}
+        #: The tags of tasks that wait, by place: what their priority is counted by. First come places of those that
+        #: could start now or wait for a turn, then of those that are delayed or held, then of those that wait for a
+        #: retry. One is taken out by a single step, twice if need be.
+        self.queued: list[set[int]] = [set() for _ in range(3 * self._n)]
+        #: Threads that submit tasks in C, which are not in ``alive``. The end waits for them, so that what they submit
+        #: is run. They enter before they look at ``refusal``.
+        self.submitting = Inside()
+        #: Why nothing can be submitted; None: it can.
+        self.refusal: str | None = None
+        self.is_fork = False
+        #: True if tasks that do not run are to be cancelled.
+        self.cancels_all = False
+        self.lock = Bell()
+        self._when_over: Callable[[], None] | None = None
+        _all.add(self)
 
-    def leave(self, task: TaskFuture) -> TaskFuture | None:
-        """Ends a task's place in its order. Returns the new head, if there is another one. The caller gives that
-        head to the pool, and then clears ``_following`` of the task. Until then ``leave`` returns the same head each
-        time."""
-        order: _Order | None = task._order
-        if order is None:
-            return task._following
-        head, numbers, number = order.head, order.numbers, task._number
-        left = numbers[number] - 1
-        if head is task and not order.rest:
-            try:
-                if self._orders.get(task._options.key) is order:
-                    del self._orders[task._options.key]
-            except Exception:  # of the key's hash: the order stays, and ``join`` takes no notice of it
-                pass
-            # -- in one go
-            order.head = None
-            task._order = None
-            return None
-        following = next(iter(order.rest.values()))
-        before = 0 if head is None or head is task else self._highest(head._number, numbers)
-        # -- in one go
-        if left:
-            numbers[number] = left
-        else:
-            del numbers[number]
-        if head is task:
-            del order.rest[following.id]
-            order.head = task._following = following
-        else:
-            del order.rest[task.id]
-        task._order = None
-        # --
-        if head is not task:
-            self._raise_head(order, before)
-        return task._following
+    def take_lock(self) -> None:
+        """Takes ``lock``, for what each task with a key goes through. A thread that sleeps in the lock would have it
+        before it has the GIL; whoever has the GIL would soon sleep in the lock in turn, and so on: two switches of
+        threads for each task. So it never sleeps there, but lets the one that has the lock have the GIL.
 
-    def next_alike(self, task: TaskFuture) -> TaskFuture | None:
-        """Task behind the head of an order, if all tasks of the order have one priority and the guard treats them
-        alike."""
-        order: _Order | None = task._order
-        if order is None or order.head is not task or not order.rest or len(order.numbers) > 1:
-            return None
-        following = next(iter(order.rest.values()))
-        return None if following._options.marks else following
+        The loop ends by the iterator in C that has taken the lock, so no interrupt comes between that and the return.
+        """
+        for _ in iter(partial(self.lock.acquire, False), True):
+            time.sleep(0)
 
-    def give(self, task: TaskFuture) -> None:
-        """Puts the head of an order into the pool, with the priority of the whole order."""
-        self._give(task, self._highest(task._number, task._order.numbers))
+    @property
+    def stage(self) -> str:
+        """Stage of the scheduler, in a word or two, and the number of Python tasks that have not ended."""
+        words = {None: "running", NOT_STARTED: "not started"}.get(self.refusal, "stopped")
+        return f"{words}, {several(len(self.alive), 'task')} pending"
 
-    def change(self, task: TaskFuture, number: int) -> None:
-        """Gives a task of an order another priority, and so perhaps its head."""
-        order: _Order = task._order
-        assert order.head is not None
-        before = self._highest(order.head._number, order.numbers)
-        old, numbers = task._number, order.numbers
-        left = numbers[old] - 1
-        known = numbers.get(number, 0)
-        # -- in one go
-        if number != old:
-            if left:
-                numbers[old] = left
-            else:
-                del numbers[old]
-            numbers[number] = known + 1
-            task._number = number
-        # --
-        if order.head is task:  # the pool counts it by its own priority
-            self._raise(task, self._highest(number, numbers))
-        else:
-            self._raise_head(order, before)
+    def take_room(self, tasks: Collection[TaskFuture], options: TaskOptions) -> None:
+        """Queues tasks that will wait, all or none. Raises QueueFull."""
+        place, n = options.counted_at, len(tasks)
+        queued = self.queued[place]
+        with self.lock:
+            if self._bounds and place >= self._n:
+                timed = self.queued[self._n : 2 * self._n]
+                self._check_room("max_held", self._bounds.held, timed, n, "are delayed or held")
+            elif self._bounds:
+                self._check_room("max_queue", self._bounds.queue, self.queued[: self._n], n, "wait")
+                level = self._ranks.names[place] if self._bounds.by_level else ""
+                bound = self._bounds.by_level.get(level, 0)
+                self._check_room("max_queue_by_level", bound, [queued], n, f"of level {level!r} wait")
+            queued.update([task.id for task in tasks])
+        for task in tasks:
+            if "_claim" in task.__dict__:  # meanwhile, by a shutdown
+                queued.discard(task.id)
 
-    def raise_head_of(self, task: TaskFuture) -> None:
-        """Tells the pool which priority the head of a task's order has."""
-        order: _Order | None = task._order
-        if order is not None and order.head is not None:
-            self._raise(order.head, self._highest(order.head._number, order.numbers))
+    @staticmethod
+    def _check_room(name: str, bound: int, queued: Collection[set[int]], n: int, what: str) -> None:
+        there = sum(map(len, queued))
+        if bound and there + n > bound:
+            raise QueueFull(
+                f"{name}: {there:,} of {bound:,} tasks {what}, and {n:,} more were submitted: submit later, or fewer "
+                "at once",
+                np.arange(n),
+            )
 
-    def head_of(self, task: TaskFuture) -> TaskFuture | None:
-        """The task of a task's key that may run."""
-        order: _Order | None = task._order
-        if order is None:
-            order = self._orders.get(task._options.key)
-        return None if order is None else order.head
+    def unqueue(self, task: TaskFuture) -> None:
+        """Takes a claimed task off the queue. Repeated calls do no harm."""
+        self.queued[task._queued_at].discard(task.id)
 
-    def _raise_head(self, order: _Order, before: int) -> None:
-        head = order.head
-        assert head is not None
-        now = self._highest(head._number, order.numbers)
-        if now != before:
-            self._raise(head, now)
+    def requeue(self, task: TaskFuture) -> None:
+        """A task waits elsewhere now, or once more, which no bound refuses. ``lock`` is held. It can be repeated."""
+        after = self._ranks.place_of(task._number) + _PARTS.get(task._place, 1) * self._n
+        self.queued[after].add(task.id)
+        task._queued_at = after
+        # All others: an interrupt may have left the task at one that nothing else knows of.
+        for place, queued in enumerate(self.queued):
+            if place != after or "_claim" in task.__dict__:  # claimed meanwhile, by one that looked at the place before
+                queued.discard(task.id)
+
+    def waiting(self) -> list[int]:
+        """Number of tasks that wait, by the index of their priority."""
+        return [sum(map(len, self.queued[at :: self._n])) for at in range(self._n)]
+
+    def submit_is_over(self) -> None:
+        """Notes that a thread among ``submitting`` is done."""
+        if self.refusal is not None:
+            self._look()
+
+    def is_idle(self) -> bool:
+        """True if no task is left, as far as this table knows."""
+        return not self.alive and not self.submitting.threads
+
+    def remove(self, task: TaskFuture) -> None:
+        """A task has ended: this is the last step of its end."""
+        self.alive.pop(task.id, None)
+        if self.refusal is not None:
+            self._look()
+
+    def refuse(self, reason: str, when_over: Callable[[], None]) -> None:
+        """Refuses further tasks. ``when_over``: called when no task is left, here or where the last one ends, and
+        perhaps more than once."""
+        self.refusal = self.refusal or reason
+        self._when_over = when_over
+        self._look()
+
+    def _look(self) -> None:
+        self.lock.ring()
+        when_over = self._when_over
+        if when_over is not None and self.is_idle():
+            when_over()
+
+    def wait_until_idle(self, wait_s: float | None) -> bool:
+        """Waits so many seconds at most, None: without a limit; whether no task is left."""
+        return self.lock.wait_for(self.is_idle, wait_s)
+
+
+def _stop_in_child() -> None:
+    for table in list(_all):
+        table.is_fork = True
+        table.refusal = _FORKED
+
+
+os.register_at_fork(after_in_child=_stop_in_child)
 
 
 #: The end of a task that its submit gives up: it counts as never submitted.
@@ -185,11 +193,12 @@ WITHDRAWN: Final = "withdrawn"
 Claim: TypeAlias = tuple[str, Any, BaseException | None]
 
 
-class Waiting:
-    """Waiting tasks of one scheduler, and the services that their futures call."""
+class States:
+    """Changes of the states of one scheduler's tasks, and the services that their futures call."""
 
     def __init__(self, table: Table, pool: Pool, ranks: Ranks, timers: Timers, counts: Counts) -> None:
         self.counts = counts
+        self.table = table
         self.ranks = ranks
         self.timers = timers
         self.now = timers.now
@@ -199,7 +208,6 @@ class Waiting:
         self.waits_on: dict[int, Waiter] = {}
         #: Of the scheduler or dispatcher.
         self.name = numbered("scheduler")
-        self._table = table
         self.pool = pool
         self.deadlines = Deadlines(timers, table.alive, self.expire)
         self._ended = {end: count.numbers for end, count in counts.ended.items()}
@@ -208,7 +216,7 @@ class Waiting:
     @property
     def is_fork(self) -> bool:
         """True if this process is a fork of the one that runs the tasks."""
-        return self._table.is_fork
+        return self.table.is_fork
 
     # -- into the pool
 
@@ -263,7 +271,7 @@ class Waiting:
         """Lists a task in its key's order, its strand, or the pool. ``lock`` is held."""
         if task._place != "waiting":
             task._place = "waiting"
-            self._table.requeue(task)
+            self.table.requeue(task)
         if task._order is not None:
             self.keys.give(task)
         elif task._options.key is not None:
@@ -299,10 +307,10 @@ class Waiting:
                 self._set_timer(task, place, due_ns)
             task._state = PENDING
             del task.__dict__["_claim"]
-            self._table.requeue(task)
+            self.table.requeue(task)
         if not due_ns:
             self._list(task)
-        if self._table.cancels_all or task.cancel_requested:
+        if self.table.cancels_all or task.cancel_requested:
             self.cancel(task)
 
     # -- ending
@@ -335,7 +343,7 @@ class Waiting:
         self._conclude(task, end, value, error)
         if task._options.key is not None:
             self._advance(task)
-        self._table.remove(task)
+        self.table.remove(task)
 
     def end_and_follow(self, task: TaskFuture, value: Any, elapsed_ns: int, visit: list[int]) -> TaskFuture | None:
         """``end`` for a task that is done, in the thread that ran it. Returns the next one of its key, claimed, where
@@ -343,21 +351,21 @@ class Waiting:
         self._conclude(task, "done", value, None)
         if task._options.key is not None:
             if self.pool.may_go_on(elapsed_ns):
-                self._table.take_lock()
+                self.table.take_lock()
                 try:
                     following = self.keys.next_alike(task)
                     if following is not None:
                         visit.append(following.id)
                         if following.__dict__.setdefault("_claim", visit) is visit:
-                            self._table.unqueue(following)
+                            self.table.unqueue(following)
                             self.keys.leave(task)
                             task._following = None
-                            self._table.remove(task)
+                            self.table.remove(task)
                             return following
                 finally:
                     self.lock.release()
             self._advance(task)
-        self._table.remove(task)
+        self.table.remove(task)
         return None
 
     def _advance(self, task: TaskFuture) -> None:
@@ -367,12 +375,12 @@ class Waiting:
             given_up.append(following)
             task = following
         for task in given_up:
-            self._table.remove(task)
+            self.table.remove(task)
 
     def _list_next(self, task: TaskFuture) -> TaskFuture | None:
         """Lists the next task of a key. Returns it if the pool does not take it: then it has been dropped."""
         following: TaskFuture | None = None
-        self._table.take_lock()
+        self.table.take_lock()
         try:
             following = self.keys.leave(task)
             if following is None:
@@ -414,7 +422,7 @@ class Waiting:
                     self.timers.cancel(task._timer)
                     task._timer = None
         if task._state != RUNNING:  # a worker took it off the queue before it began
-            self._table.unqueue(task)
+            self.table.unqueue(task)
         if task._end is None:
             task._result = value
             if error is not None:
@@ -435,7 +443,7 @@ class Waiting:
 
     def expire(self, tag: int, due_ns: int) -> None:
         """Expires a task whose deadline is over, if it waits and has no other deadline by now; called by a timer."""
-        task = self._table.alive.get(tag)
+        task = self.table.alive.get(tag)
         if task is not None and task._deadline_ns == due_ns:
             self.end_unbegun(task, "expired", expired(task, f"the deadline of task {task.id} is over", "deadline"))
 
@@ -466,14 +474,14 @@ class Waiting:
                 self._hold_by(task, number)
             task._priority = self.ranks.name_of(number, priority)
             self._renumber(task, number)
-            self._table.requeue(task)
+            self.table.requeue(task)
         return True
 
     def _reprioritise_again(self, task: TaskFuture, number: int, priority: Any) -> None:
         """Completes a new priority after an exception came between the task's number and the pool's."""
         self._reprioritise(task, number, priority)
         with self.lock:
-            self._table.requeue(task)  # also one that has begun meanwhile: it may be counted at two levels
+            self.table.requeue(task)  # also one that has begun meanwhile: it may be counted at two levels
             self.keys.raise_head_of(task)
         self.timers.wake()
 

@@ -349,10 +349,11 @@ class HandlerError(StrandError):
         self.params = params
 
     def __str__(self) -> str:
-        return self._told(with_line=self.__cause__ is None)
+        return self.described(with_line=self.__cause__ is None)
 
-    def _told(self, *, with_line: bool) -> str:
-        """All that is known of the failure, in one line."""
+    def described(self, *, with_line: bool) -> str:
+        """Returns all that is known of the failure, in one line. ``with_line``: with the line of code, if it is
+        known."""
         line = self.line if with_line else None  # which may find out what was raised
         text = str(self.args[0])
         if self.number is not None:

@@ -28,6 +28,7 @@ from strand.binding.gate import Code
 from strand.binding.native import NativeFunction
 from strand.dispatch.configuration import Limits
 from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.engine_run import engine_interior
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.synthetic.market import route_stream
 from strand.frozen_dict import FrozenDict
@@ -272,12 +273,14 @@ def _run(name: str, policy: Policy, arrivals: _Arrivals) -> PolicyOutcome:
     with _dispatcher(job, probe.function, _order(policy, arrivals)) as dispatcher:
         time.sleep(SETTLE_S)
         with pinned(job.cores.publisher):
-            held = dispatcher._engine.held_participant()
+            held = engine_interior(dispatcher).engine.held_participant()
             held.take()
             assert held.number is not None  # nobody else publishes
             try:
                 start = time.perf_counter_ns()
-                code = lab.publish_paced(dispatcher._engine, held.number, job.ticks, job.batch_ticks, probe)
+                code = lab.publish_paced(
+                    engine_interior(dispatcher).engine, held.number, job.ticks, job.batch_ticks, probe
+                )
             finally:
                 held.give()
             if code != Code.OK:

@@ -18,6 +18,7 @@ from strand.binding.gate import Code
 from strand.binding.native import NativeFunction
 from strand.dispatch.configuration import Pool
 from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.engine_run import engine_interior
 from strand.dispatch.routing import StrandsLike
 from strand.errors import EngineError
 from strand.handlers import SPIN_ROW, NativeHandler
@@ -213,10 +214,7 @@ def _strand(job: Job, *, inline: bool) -> tuple[Outcome, Rows]:
         batch_ticks=job.batch_ticks,
         **job.order,
     )
-    if not dispatcher._routing.is_known:
-        dispatcher._routing.by_keys(
-            job.ticks[dispatcher._reader.key]
-        )  # before the clock runs, as static-lpt's homes are settled
+    engine_interior(dispatcher).route(job.ticks)  # before the clock runs, as static-lpt's homes are settled
     with dispatcher:
         time.sleep(SETTLE_S)
         with pinned(job.cores.publisher):  # not before the workers exist: they may use all cores this thread may
@@ -228,7 +226,7 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
     start = time.perf_counter_ns()
     dispatcher.publish(job.ticks)
     published = time.perf_counter_ns()
-    mine = dispatcher._engine.counters(job.workers)  # the first publisher's participant
+    mine = engine_interior(dispatcher).engine.counters(job.workers)  # the first publisher's participant
     dispatcher.drain()
     end = time.perf_counter_ns()
     # busy_ns is of ticks handled where they lay and of visits; the time of visits is in waited_ns already.
@@ -239,14 +237,14 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
 
 
 def _publish_paced(dispatcher: Dispatcher, job: Job, probe: lab.Probe) -> Outcome:
-    held = dispatcher._engine.held_participant()
+    held = engine_interior(dispatcher).engine.held_participant()
     held.take()
     participant = held.number
     assert participant is not None  # nobody else publishes
     try:
         start = time.perf_counter_ns()
-        code = lab.publish_paced(dispatcher._engine, participant, job.ticks, job.batch_ticks, probe)
-        handled_inline = dispatcher._engine.counters(participant)["handled_inline"]
+        code = lab.publish_paced(engine_interior(dispatcher).engine, participant, job.ticks, job.batch_ticks, probe)
+        handled_inline = engine_interior(dispatcher).engine.counters(participant)["handled_inline"]
     finally:
         held.give()
     if code != Code.OK:

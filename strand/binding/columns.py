@@ -416,7 +416,7 @@ class Seen:
         return int(self.state.ticks)
 
     def counts(self) -> TickCounts:
-        return TickCounts(**{name: int(getattr(self.state, name)) for name in TickCounts._fields})
+        return TickCounts(**{name: int(getattr(self.state, name)) for name in TickCounts.__annotations__})
 
 
 def count_by_symbol(ticks: npt.NDArray[Any], counts: npt.NDArray[np.int64], seen: Seen | None = None) -> None:

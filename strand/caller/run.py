@@ -18,7 +18,7 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, Failure, RunByPython, Until, histogram_floors_ns
 from strand.binding.gate import key_error
 from strand.caller.python_handlers import CallerPython
-from strand.dispatch.base import HistoryOf, RunBase
+from strand.dispatch.base import HistoryOf, Interior, RunBase
 from strand.dispatch.configuration import check_timed, memory_there
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.options import GROUPS, QueueOptions
@@ -155,6 +155,9 @@ class CallerRun(RunBase):
         self._ends = True
         #: Records that handlers in Python have handled.
         self._handled_by_python = self._accepted = self._busy_ns = 0
+
+    def _interior(self) -> CallerInterior:
+        return CallerInterior(self)
 
     def _made_engine(self) -> Engine:
         """The engine: no thread but the caller's has a part in it, and nothing waits in it."""
@@ -438,19 +441,6 @@ class CallerRun(RunBase):
         """Records that handlers have handled. C counts its own, since an interrupt may come right after a call."""
         return self._handled_by_python + self._caller.handled
 
-    def _leave_ends_out(self) -> None:
-        self._ends = False
-
-    def _count_finished(self) -> Callable[[], int]:
-        return lambda: self._handled
-
-    @property
-    def _feed_time(self) -> int:
-        return self._time
-
-    def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
-        return batch[:n] if self._handled_places is None else batch[self._handled_places]
-
     @property
     def workers(self) -> Literal[0]:
         return 0
@@ -489,6 +479,34 @@ class CallerRun(RunBase):
             orders_as_plain=self._orders.count,
             paced=False,
         )
+
+
+class CallerInterior(Interior):
+    """The inside of a run that the calling thread handles."""
+
+    _run: CallerRun
+
+    def leave_ends_out(self) -> None:
+        self._run._ends = False
+
+    @property
+    def feed_time(self) -> int:
+        return self._run._time
+
+    def finished_reader(self) -> Callable[[], int]:
+        return lambda: self._run._handled
+
+    def first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
+        places = self._run._handled_places
+        return batch[:n] if places is None else batch[places]
+
+    @property
+    def all_failures(self) -> list[HandlerError]:
+        return self._run.failures
+
+    def place_of(self, error: HandlerError) -> tuple[int, npt.NDArray[np.bool_] | None] | None:  # noqa: ARG002
+        place = self._run._failed_at
+        return None if place is None else (place, None)
 
 
 class _Source:

@@ -90,7 +90,7 @@ def run_to_its_end(command: Callable[[], object]) -> None:
         _forget_standard_output()
         sys.exit(1)
     except HandlerError as error:
-        _end(f"strand: {error._told(with_line=True)}")
+        _end(f"strand: {error.described(with_line=True)}")
     except StrandError as error:
         _end(f"strand: {error}")
     except MemoryError as error:

@@ -14,6 +14,7 @@ from strand import feeds
 from strand.caller.run import CallerRun
 from strand.diff.records import PIECE, Columns, RecordDifference, Table, diff_tables
 from strand.diff.runs import OutputParting, Parting, to_json
+from strand.dispatch.base import interior
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, StrandError
 from strand.feeds import Feed
@@ -161,7 +162,7 @@ class Rerun:
 
     def publish(self, batch: npt.NDArray[Any]) -> None:
         """Runs the handlers over ticks."""
-        if self._loop._wants_names:
+        if interior(self._loop).wants_names:
             self._loop.learn_symbols(self._ticks.feed.symbols)
         self._loop.publish(batch)
         np.add.at(self._counts, batch["instrument_id"], 1)

@@ -10,12 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.books import RowHistory
+from strand.binding.columns import Seen
+from strand.binding.feeder import Feeder
 from strand.binding.memory import Space
 from strand.dispatch.configuration import assign_handlers, check_memory
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import KeepsObjects, objects_of
 from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import basket_units, check_learnt
+from strand.errors import HandlerError
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.bound import BindContext, BoundHandler, BoundNative
 from strand.handlers.compiled.called_again import Before
@@ -32,7 +35,7 @@ from strand.threads import Inside
 if TYPE_CHECKING:
     from strand.feeds.base import FeedInfo, TicksAre
 
-__all__ = ["HistoryOf", "RunBase"]
+__all__ = ["HistoryOf", "Interior", "RunBase", "interior"]
 
 #: Makes the history of some rows.
 HistoryOf = Callable[[Rows], RowHistory]
@@ -95,7 +98,6 @@ class RunBase:
         self._bound = [h.bind(context) for h in self._handlers]
         self._makers, self._tapes = context.makers, context.tapes
         self._contracts = context.contracts
-        #: True if a symbol has to have its name before its first tick, since its contract goes by that.
         self._wants_names = any(contracts.address for contracts in context.contracts)
         self._baskets = BasketRows(context.baskets, self._units)
         self._rows = Rows(self._table, memory, self._handlers, self._handler_of_symbol)
@@ -170,29 +172,8 @@ class RunBase:
     def _handler_of(self, key: int) -> Handler:
         return self._handlers[int(self._handler_of_symbol[key])]
 
-    def _rehearse(self, tick: npt.NDArray[Any], before: Before | None) -> None:
-        """Calls the handler of a tick, shape (1,), in Python, on copies, ahead of the run. ``before``: the input up to
-        that tick. Raises ConfigurationError where that cannot be, and what the handler raises."""
-        key = int(tick[self._reader.key][0])
-        call = call_of(key, self._rows.at(key), tick, self._table, self._kept())
-        call_again(self._handler_of(key), call._replace(rehearses=True), before=before)
-
-    def _leave_ends_out(self) -> None:
-        """The run stops in the middle of its feed: handlers' ends are not to be called."""
+    def _interior(self) -> Interior:
         raise NotImplementedError
-
-    def _count_finished(self) -> Callable[[], int]:
-        """Return a function that gives the number of records that are handled or dropped by then."""
-        raise NotImplementedError
-
-    @property
-    def _feed_time(self) -> int:
-        """The feed's time so far, as positions have it: ns, 0 before the first record."""
-        raise NotImplementedError
-
-    def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
-        """First ``n`` ticks of a batch that an interrupt cut short: those that were published."""
-        return batch[:n]
 
     def _publishing(self, records: npt.NDArray[Any] | np.void) -> None:
         """Records are about to be published. Raises RecordTypeError."""
@@ -200,22 +181,114 @@ class RunBase:
         for contracts in self._contracts:
             contracts.publishing(keys)
 
-    def _contracts_used(self) -> ContractsUsed:
-        if not self._contracts:
+
+class Interior:
+    """The inside of a run, for what is built on one: a replay, a comparison of runs, a benchmark. No user needs it.
+
+    It keeps nothing: a run makes one for whoever asks, and does not hold it. A run of each kind has an inside of its
+    own.
+    """
+
+    def __init__(self, run: RunBase) -> None:
+        self._run = run
+
+    # ---- of handlers
+
+    @property
+    def handlers(self) -> Sequence[Handler]:
+        """The handlers, each once."""
+        return self._run._handlers
+
+    def handler_of(self, key: int) -> Handler:
+        """Returns the handler of a symbol by its index."""
+        return self._run._handler_of(key)
+
+    @property
+    def history(self) -> RowHistory | None:
+        """The rows of before, which the run keeps as handlers change them; None: it keeps none."""
+        return self._run._history
+
+    def rehearse(self, tick: npt.NDArray[Any], before: Before | None) -> None:
+        """Calls the handler of a tick, shape (1,), in Python, on copies, ahead of the run. ``before``: the input up to
+        that tick. Raises ConfigurationError where that cannot be, and what the handler raises."""
+        run = self._run
+        key = int(tick[run._reader.key][0])
+        call = call_of(key, run._rows.at(key), tick, run._table, run._kept())
+        call_again(run._handler_of(key), call._replace(rehearses=True), before=before)
+
+    def leave_ends_out(self) -> None:
+        """The run stops in the middle of its feed: handlers' ends are not to be called."""
+        raise NotImplementedError
+
+    # ---- of ticks
+
+    @property
+    def wants_names(self) -> bool:
+        """True if a symbol has to have its name before its first tick, since its contract goes by that."""
+        return self._run._wants_names
+
+    @property
+    def feed_time(self) -> int:
+        """The feed's time so far, as positions have it: ns, 0 before the first record."""
+        raise NotImplementedError
+
+    def finished_reader(self) -> Callable[[], int]:
+        """Returns a function that gives the number of records that are handled or dropped by then."""
+        raise NotImplementedError
+
+    def first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
+        """Returns the first ``n`` ticks of a batch that an interrupt cut short: those that were published."""
+        return batch[:n]
+
+    def feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder | None:  # noqa: ARG002
+        """Returns a feeder, through which a feed's decoder publishes as it decodes. It starts once a batch has shown
+        which symbols are busy. ``counts``: ticks by symbol, shape (n_symbols,), added to, as is ``seen``. ``limit``:
+        ticks to end after. None: a run of this kind takes arrays only."""
+        return None
+
+    # ---- of the end
+
+    def contracts_used(self) -> ContractsUsed:
+        """Returns the contracts that ticks were for."""
+        every = self._run._contracts
+        if not every:
             return ContractsUsed()
-        unused = dict.fromkeys(name for contracts in self._contracts for name in contracts.unused)
+        unused = dict.fromkeys(name for contracts in every for name in contracts.unused)
         return ContractsUsed(
-            tuple(unused), frozenset.intersection(*(frozenset(contracts.symbols) for contracts in self._contracts))
+            tuple(unused), frozenset.intersection(*(frozenset(contracts.symbols) for contracts in every))
         )
 
-    def _take_unfit(self, *, with_open: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Numbers by symbol of trades without a price, which handlers that ask for trades were not called with, and of
-        quotes' events whose last tick never came. ``with_open``: the run ends those that are open. Parts of a chain
-        count the same. The caller has to report them: no RuntimeWarning follows at the end."""
-        unpriced, unended = np.zeros((2, len(self._table)), np.int64)
-        for maker in self._makers:
+    def take_unfit(self, *, with_open: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Returns numbers by symbol of trades without a price, which handlers that ask for trades were not called with,
+        and of quotes' events whose last tick never came. ``with_open``: the run ends those that are open. Parts of a
+        chain count the same. The caller has to report them: no RuntimeWarning follows at the end."""
+        run = self._run
+        unpriced, unended = np.zeros((2, len(run._table)), np.int64)
+        for maker in run._makers:
             np.maximum(unpriced, maker.unpriced, out=unpriced)
-        for tape in self._tapes:
+        for tape in run._tapes:
             np.maximum(unended, tape.unended(len(unended), with_open=with_open), out=unended)
-        self._makers.clear()
+        run._makers.clear()
         return unpriced, unended
+
+    # ---- of failures
+
+    @property
+    def all_failures(self) -> list[HandlerError]:
+        """The failures of handlers that the run keeps, in the order they happened."""
+        raise NotImplementedError
+
+    @property
+    def strand_of_symbol(self) -> npt.NDArray[np.uint32]:
+        """The number of each symbol's strand, shape (n_symbols,)."""
+        raise NotImplementedError
+
+    def place_of(self, error: HandlerError) -> tuple[int, npt.NDArray[np.bool_] | None] | None:
+        """Returns where a tick failed: the number of ticks before it, of some symbols; and a mask of these by key, None
+        for all. None: it is not known, as where ticks were dropped."""
+        raise NotImplementedError
+
+
+def interior(run: RunBase) -> Interior:
+    """Returns the inside of a run."""
+    return run._interior()

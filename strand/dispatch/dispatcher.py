@@ -15,10 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.books import TradeMaker
-from strand.binding.columns import Seen
 from strand.binding.engine import Engine
 from strand.binding.engine_words import StrandInspection
-from strand.binding.feeder import Feeder
 from strand.clock import Deadline
 from strand.dispatch.base import HistoryOf
 from strand.dispatch.calls import CallFuture, Calls, SymbolView
@@ -599,7 +597,7 @@ class Dispatcher(ControlledRun):
             state.replays(paced=_paced)
         state.look_regularly(placed.allowed, guard=guard, least=least_of(pool.min_workers, placed.workers))
         ways = self._reader, self._orders, self._routing, self._python
-        self._publishers = Publishers(state, *ways, tasks=calls.tasks)
+        self._publishers: Publishers = Publishers(state, *ways, tasks=calls.tasks)
         self._workers = Workers(state, self._python, calls, self._reader.dtype, placed.allowed)
         parts = self._workers, self._publishers, calls, self._end
         self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)
@@ -713,9 +711,6 @@ class Dispatcher(ControlledRun):
         if self._wants_names:
             self._publishing(records)
         return self._publishers.publish(records, timeout_s)
-
-    def _feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder:
-        return self._publishers.feeder(counts, seen, limit)
 
     def drain(self, timeout_s: float | None = None) -> bool:
         """Waits until everything published has been handled, and helps with it.

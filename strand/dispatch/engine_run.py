@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.columns import Seen
 from strand.binding.engine import Engine
 from strand.binding.engine_words import COUNTERS
+from strand.binding.feeder import Feeder
 from strand.binding.memory import Space
 from strand.brief import brief, listed, several
-from strand.dispatch.base import RunBase
+from strand.dispatch.base import Interior, RunBase
 from strand.dispatch.calls import Calls
 from strand.dispatch.control import Control
+from strand.dispatch.publishers import Publishers
 from strand.dispatch.python_handlers import PythonHandlers, stop_objects
 from strand.dispatch.routing import Priorities, Routing
 from strand.dispatch.run_tasks import RunTasks
@@ -25,6 +28,7 @@ from strand.dispatch.saving import Saving, check_objects
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import EngineStatistics
 from strand.errors import EngineError, HandlerError, SavedStateError
+from strand.handlers.failures import place_of
 from strand.output.basket_rows import BasketRows
 from strand.output.rows import Rows
 from strand.stats import Statistics
@@ -32,7 +36,7 @@ from strand.stats import Statistics
 if TYPE_CHECKING:
     from strand.tasks.retry import RetryPolicy
 
-__all__ = ["EngineRun", "RunEnd"]
+__all__ = ["EngineInterior", "EngineRun", "RunEnd", "engine_interior"]
 
 #: Fate of a record, by counter.
 _FINISHED: Final = slice(COUNTERS.index("handled"), COUNTERS.index("lost") + 1)
@@ -108,6 +112,12 @@ class EngineRun(RunBase):
     """Puts the parts together that look at an engine, and shows its counts. A subclass calls ``_put_together`` when it
     has an engine."""
 
+    #: None: no decoder publishes to this run.
+    _publishers: Publishers | None = None
+
+    def _interior(self) -> EngineInterior:
+        return EngineInterior(self)
+
     def _put_together(
         self,
         engine: Engine,
@@ -163,21 +173,6 @@ class EngineRun(RunBase):
         elif expected is not None or engine.config.n_strands >= engine.config.n_symbols:
             self._routing.by_counts(expected)
 
-    def _keys_of_strand(self, strand: int) -> npt.NDArray[np.bool_] | None:
-        """Mask by key of the symbols that belong to the strand; None where ticks of the strand were dropped."""
-        return self._routing.by_counts(None) == strand if self._engine.counts_all(strand) else None
-
-    def _leave_ends_out(self) -> None:
-        self._end.with_ends = False
-
-    def _count_finished(self) -> Callable[[], int]:
-        read = self._engine.counters_reader()
-        return lambda: int(read()[:, _FINISHED].sum())
-
-    @property
-    def _feed_time(self) -> int:
-        return self._engine.feed_time
-
     def __repr__(self) -> str:
         handlers, totals = listed(dict.fromkeys(h.name for h in self._handlers)), self._engine.totals()
         counts = (f"{totals[name]:,} ticks {name}" for name in ("accepted", "pending"))
@@ -222,3 +217,56 @@ class EngineRun(RunBase):
                 return
             time.sleep(_VERIFY_AGAIN_S)
         self._engine.verify()
+
+
+class EngineInterior(Interior):
+    """The inside of a run that has an engine: ``engine``."""
+
+    _run: EngineRun
+
+    def __init__(self, run: EngineRun) -> None:
+        super().__init__(run)
+        self.engine = run._engine
+
+    def leave_ends_out(self) -> None:
+        self._run._end.with_ends = False
+
+    @property
+    def feed_time(self) -> int:
+        return self.engine.feed_time
+
+    def finished_reader(self) -> Callable[[], int]:
+        read = self.engine.counters_reader()
+        return lambda: int(read()[:, _FINISHED].sum())
+
+    def feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder | None:
+        publishers = self._run._publishers
+        return None if publishers is None else publishers.feeder(counts, seen, limit)
+
+    @property
+    def is_closing(self) -> bool:
+        """True once a stop has begun."""
+        return self._run._state.closing
+
+    def route(self, records: npt.NDArray[Any]) -> None:
+        """Chooses the strands of symbols by how many of these records each has, unless they are chosen already."""
+        if not self._run._routing.is_known:
+            self._run._routing.by_keys(records[self._run._reader.key])
+
+    @property
+    def strand_of_symbol(self) -> npt.NDArray[np.uint32]:
+        return self._run._routing.by_counts(None)
+
+    @property
+    def all_failures(self) -> list[HandlerError]:
+        return self._run._state.failures
+
+    def place_of(self, error: HandlerError) -> tuple[int, npt.NDArray[np.bool_] | None] | None:
+        if (place := place_of(error)) is None or not self.engine.counts_all(place[0]):
+            return None
+        return place[1], self.strand_of_symbol == place[0]
+
+
+def engine_interior(run: EngineRun) -> EngineInterior:
+    """Returns the inside of a run that has an engine."""
+    return run._interior()

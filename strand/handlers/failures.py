@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["Kept", "call_again", "call_of", "describe", "error_of", "failure_of", "failures_of"]
+__all__ = ["Kept", "call_again", "call_of", "describe", "error_of", "failure_of", "failures_of", "place_of", "timer_of"]
 
 
 class KeptRows(Protocol):
@@ -95,6 +95,16 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     error._again = partial(call_again, handler, call)
     error._line_in = partial(line_of, written=handler.written)
     return error
+
+
+def place_of(error: HandlerError) -> tuple[int, int] | None:
+    """The number of a failed tick's strand, and of the ticks that were before it there; None where it has none."""
+    return error._place
+
+
+def timer_of(error: HandlerError) -> int | None:
+    """The time of the timer that failed, in ns since the epoch; None where it was none."""
+    return error._timer_ns
 
 
 def _copy_of(record: Any) -> npt.NDArray[Any]:

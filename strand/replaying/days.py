@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, several
+from strand.dispatch.base import interior
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
 from strand.output.basket_rows import BasketRows
@@ -136,8 +137,9 @@ class DayRecorder(NoDays):
         self._dispatcher.drain()
         names = self._baskets_of(over)
         self._add(over, self._over_ns, names)
-        if self._dispatcher._history is not None and time is not None:
-            self._dispatcher._history.keep(over, max(time, self._dispatcher._feed_time))
+        inside = interior(self._dispatcher)
+        if inside.history is not None and time is not None:
+            inside.history.keep(over, max(time, inside.feed_time))
         self._dispatcher.rows.begin(over)
         self._dispatcher.baskets.begin(names)
         self._counted[over] = counts[over]

@@ -15,14 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from strand import feeds
-from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.base import interior
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.merge.selected import batches_from
+from strand.handlers.failures import place_of, timer_of
 from strand.replaying.result import ReplayResult
 
 if TYPE_CHECKING:
     from strand.caller.run import CallerRun
+    from strand.dispatch.dispatcher import Dispatcher
     from strand.handlers import Handler
 
 __all__ = ["Before", "Rereading", "rereading", "telling_more"]
@@ -154,9 +156,9 @@ def _first(raised: HandlerError, dispatcher: Dispatcher | CallerRun, again: Rere
 
     A timer comes before the first tick that reaches its time. Without the input, ticks have the order of their times.
     """
-    if not isinstance(dispatcher, Dispatcher) or len(failures := dispatcher._state.failures) < 2:
+    if len(failures := interior(dispatcher).all_failures) < 2:
         return raised
-    timers = [(f._timer_ns, dispatcher.symbols.index(f.symbol), f) for f in failures if f._timer_ns is not None]
+    timers = [(ns, dispatcher.symbols.index(f.symbol), f) for f in failures if (ns := timer_of(f)) is not None]
     ticks = [f for f in failures if f.tick is not None]
     found = [(*min(timers, key=itemgetter(0, 1)),)] if timers else []
     if ticks and again is not None and not any(dispatcher.statistics().dropped.get(why) for why in _BEFORE_A_FAILURE):
@@ -168,15 +170,15 @@ def _first(raised: HandlerError, dispatcher: Dispatcher | CallerRun, again: Rere
 
 
 def _first_tick(
-    failures: list[HandlerError], dispatcher: Dispatcher, batches: Iterator[TickBatch]
+    failures: list[HandlerError], dispatcher: Dispatcher | CallerRun, batches: Iterator[TickBatch]
 ) -> list[tuple[int, int, HandlerError]]:
     """The failure on the first tick: the feed's time there, a number above all symbols', and the failure."""
-    strands = dispatcher._routing.by_counts(None)
+    strands = interior(dispatcher).strand_of_symbol
     left = np.full(dispatcher.n_strands, np.iinfo(np.int64).max)
     failure_of = {}
     for failure in failures:
-        if failure._place is not None:
-            strand, left[strand] = failure._place
+        if (found := place_of(failure)) is not None:
+            strand, left[strand] = found
             failure_of[strand] = failure
     time = 0
     for batch in batches:
@@ -193,17 +195,9 @@ def _first_tick(
 
 def _number(error: HandlerError, dispatcher: Dispatcher | CallerRun, batches: Iterator[TickBatch]) -> int | None:
     """Number of the failed tick among its symbol's ticks; None where ticks were dropped."""
-    keys_of_strand: npt.NDArray[np.bool_] | None = None
-    if not isinstance(dispatcher, Dispatcher):
-        if (place := dispatcher._failed_at) is None:
-            return None
-    else:
-        if error._place is None:
-            return None
-        strand, place = error._place
-        keys_of_strand = dispatcher._keys_of_strand(strand)
-        if keys_of_strand is None:
-            return None
+    if (found := interior(dispatcher).place_of(error)) is None:
+        return None
+    place, keys_of_strand = found
     key = dispatcher.symbols.index(error.symbol)
     number = 0
     for batch in batches:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from strand.binding.columns import Seen, count_by_symbol
 from strand.binding.feeder import Feeder
 from strand.by_name import ByName
+from strand.dispatch.base import interior
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, TickBatch
@@ -67,6 +68,7 @@ class Run:
         self._straddling = Straddling(handlers, feed)
         self._feed = feed
         self._dispatcher = dispatcher
+        self._inside = interior(dispatcher)
         self._recorder = recorder
         self._sampler = sampler
         self._days = days
@@ -74,7 +76,7 @@ class Run:
         self._uncounted: TickBatch = _NOTHING
         self._latest: TickBatch = _NOTHING
         self._feeder: Feeder | None = None
-        self._finished = dispatcher._count_finished()
+        self._finished = self._inside.finished_reader()
         self.by_symbol = np.zeros(feed.max_symbols, dtype=np.int64)
         self.seen = Seen()
         self.unpriced = self.unended = np.zeros(feed.max_symbols, dtype=np.int64)
@@ -104,7 +106,7 @@ class Run:
             isinstance(self._feed, DecodedFeed)
             and self._feed.takes_feeder
             and not len(self._dispatcher.outputs)
-            and not self._dispatcher._wants_names
+            and not self._inside.wants_names
             and type(self._recorder) is NoRecorder
             and not self._days.on
             and not self._snapshots.sees_batches
@@ -174,17 +176,17 @@ class Run:
         """Counts the ticks of a batch that was published before the run ended, but not yet counted."""
         more = self._dispatcher.statistics().accepted - self.ticks
         if 0 < more <= len(self._uncounted):
-            first = self._dispatcher._first_of(self._uncounted, more)
+            first = self._inside.first_of(self._uncounted, more)
             count_by_symbol(first, self.by_symbol, self.seen)
             self._recorder.published(first, self.by_symbol)
             self._snapshots.published(first)
             self._straddling.published(first)
 
     def _feed_from(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
-        assert isinstance(self._dispatcher, Dispatcher)
         assert isinstance(self._sampler, Sampler)
         left = None if limit is None else limit - self.ticks
-        feeder = self._dispatcher._feeder(self.by_symbol, self.seen, left)
+        feeder = self._inside.feeder(self.by_symbol, self.seen, left)
+        assert feeder is not None
         self._sampler.follow(lambda: feeder.feed_ns)
         self._feeder = feeder
         try:
@@ -208,7 +210,7 @@ class Run:
         self._recorder.ending(self.by_symbol, self.ended_by)
         self._snapshots.end(self.by_symbol)
         self._sampler.drained(self.by_symbol, self._feed.symbols)
-        self.unpriced, self.unended = self._dispatcher._take_unfit(with_open=with_ends)
+        self.unpriced, self.unended = self._inside.take_unfit(with_open=with_ends)
 
     def so_far(self, begun: float, batches: Timed, pacer: Pacer | None) -> ReplayResult:
         """The result of a run that has begun at a time of ``perf_counter``, and was ended by an error."""
@@ -243,7 +245,7 @@ class Run:
             unpriced=self.unpriced,
             unended=self.unended,
             straddling=self._straddling.counts,
-            contracts=dispatcher._contracts_used(),
+            contracts=self._inside.contracts_used(),
             wall_s=wall_s,
             setup_s=setup_s,
             feed_s=feed_s,
@@ -272,7 +274,7 @@ class Run:
             if self._tick_feeds is not None:
                 self._tick_feeds.add(feeds_of_batch(self._feed, len(batch), cut=self._cut))
                 self._cut = self._cut and not len(batch)
-            wants = len(self._dispatcher.outputs) or self._dispatcher._wants_names
+            wants = len(self._dispatcher.outputs) or self._inside.wants_names
             if wants and len(self._feed.symbols) != known:
                 self._dispatcher.learn_symbols(self._feed.symbols)
                 known = len(self._feed.symbols)

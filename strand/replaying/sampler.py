@@ -17,6 +17,7 @@ from strand.binding.engine_words import COUNTERS
 from strand.binding.gate import Thread
 from strand.by_name import ByName
 from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.engine_run import engine_interior
 from strand.threads import mended
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class Sampler:
         with suppress(OSError):  # where that is refused the publisher is not pinned either
             os.sched_setaffinity(0, self._cores)
         # The dispatcher stops also where an interrupt has cut the end of this thread short.
-        while not self._going_on.acquire(timeout=self._interval_s) and not self._dispatcher._state.closing:
+        while not self._going_on.acquire(timeout=self._interval_s) and not engine_interior(self._dispatcher).is_closing:
             self._sample()
 
     def _sample(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed
+from strand.dispatch.base import interior
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
 from strand.handlers.sessions import Sessions, SessionsLike
@@ -216,7 +217,7 @@ class HistoryRecorder(SnapshotRecorder):
         self._feed_times: list[npt.NDArray[np.int64]] = []
         self._changes: Changes | None = None
         #: A timer counts from the first tick at or after it on, of any symbol: the table has to know when ticks were.
-        self.sees_batches = any(handler.timers for handler in dispatcher._handlers)
+        self.sees_batches = any(handler.timers for handler in interior(dispatcher).handlers)
 
     def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:  # noqa: ARG002
         for batch in batches:
@@ -237,7 +238,7 @@ class HistoryRecorder(SnapshotRecorder):
         times = feed_times = np.empty(0, np.int64)
         if self._first is not None:
             first = self._multiple(self._first)
-            times = self._in_sessions(first, max(first, self._multiple(self._dispatcher._feed_time + 1)))
+            times = self._in_sessions(first, max(first, self._multiple(interior(self._dispatcher).feed_time + 1)))
             feed_times = times
         if self.sees_batches and len(times):
             seen = np.concatenate(self._feed_times)
@@ -273,6 +274,6 @@ def snapshots_for(wanted: Snapshot | None, feed: Feed, dispatcher: Dispatcher | 
     """Returns the recorder of a replay's snapshots, if any are wanted. Raises ConfigurationError."""
     if wanted is None:
         return NoSnapshots()
-    if dispatcher._history is not None:
-        return HistoryRecorder(wanted, feed, dispatcher, dispatcher._history)
+    if (history := interior(dispatcher).history) is not None:
+        return HistoryRecorder(wanted, feed, dispatcher, history)
     return CopyRecorder(wanted, feed, dispatcher)

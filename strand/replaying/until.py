@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from strand.dispatch.base import RunBase
+from strand.dispatch.base import RunBase, interior
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.times import Moment
@@ -83,7 +83,7 @@ class Until:
             places = np.flatnonzero(batch["instrument_id"] == key) if key is not None else np.empty(0, np.intp)
             if self.seen + len(places) >= self.number:
                 at = int(places[self.number - self.seen - 1])
-                run._leave_ends_out()
+                interior(run).leave_ends_out()
                 yield from self._last(batch[: at + 1], run, again)
                 return
             self.seen += len(places)
@@ -102,7 +102,7 @@ class Until:
             return
         yield batch[:-1]
         tick = batch[-1:]
-        handler = run._handler_of(int(tick["instrument_id"][0]))
+        handler = interior(run).handler_of(int(tick["instrument_id"][0]))
         codes = frozenset(code for code in codes_of(handler.written) if code.co_name not in _AT_NO_TICK)
         if not codes:
             raise ConfigurationError("pdb", f"handler {handler.name!r} is machine code, and has no lines of Python")
@@ -125,7 +125,7 @@ class Until:
     def _rehearse(self, tick: TickBatch, run: RunBase, again: Rereading | None) -> None:
         assert self.symbol is not None
         try:
-            run._rehearse(tick, None if again is None else again.up_to(self.symbol, self.number, tick.copy()))
+            interior(run).rehearse(tick, None if again is None else again.up_to(self.symbol, self.number, tick.copy()))
         except (BdbQuit, ConfigurationError):
             raise
         except Exception:
@@ -139,7 +139,7 @@ class Until:
                 until_ns = self._ns(feed, batch)
             late = np.flatnonzero(batch["ts_recv"] > until_ns)
             if len(late):
-                run._leave_ends_out()
+                interior(run).leave_ends_out()
                 yield batch[: int(late[0])]
                 return
             yield batch

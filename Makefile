@@ -94,7 +94,7 @@ contract: install
 
 # Every bit of every sample flipped, and each cut, where the test suite tries some of them.
 bad-input: install
-	$(BIN)/pytest -n auto --dist worksteal -m bad_input tests/unit --exhaustive -o faulthandler_timeout=4000 $(PYTEST)
+	$(BIN)/pytest -n auto --dist worksteal -m bad_input tests/unit --exhaustive -o timeout=3600 -o faulthandler_timeout=4000 $(PYTEST)
 
 # 3,000 hostile inputs of every kind (files, names, numbers, times, options, outputs, live packets, bombs), counted by kind.
 # ARGS="--seed 2", ARGS="--inputs 30000", ARGS="--only live:26".

@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Shared runners stall for seconds: no deadline anywhere. `ci` repeats the same examples, so that red stays red; `asan`
-# does so with fewer, as each takes several times as long.
+# does so with fewer, as each takes several times as long. `proof` has other ones each time, and ten times as many.
 settings.register_profile("dev", deadline=None, max_examples=50)
 settings.register_profile(
     "ci",
@@ -34,6 +34,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("asan", settings.get_profile("ci"), max_examples=8)
+settings.register_profile("proof", settings.get_profile("dev"), max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 # A shell's background jobs are started with SIGINT ignored, and so would be what tests start and interrupt.

@@ -1,4 +1,4 @@
-"""A day in each format that a feeder takes, of some hundred thousand ticks, and what is no record there."""
+"""A day in each format that a feeder takes, of some eighty thousand ticks, and what is no record there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import dbn_reference
+import itch_reference
 import pcap_reference
 
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -19,6 +20,7 @@ from strand.feeds.synthetic.market import SyntheticFeed
 
 __all__ = ["FORMATS", "OPTIONS", "STRANGE", "write_day"]
 
+_MESSAGES: Final = 80_000
 FORMATS: Final = ("itch50", "dbn", "pitch", "pcap")
 _DAY: Final = {"date": SAMPLE_DATE}
 OPTIONS: Final = {"itch50": _DAY, "dbn": {"levels": 10}, "pitch": _DAY, "pcap": _DAY}
@@ -36,20 +38,28 @@ def write_day(form: str, folder: Path) -> Path:
     """The day as a file whose name ends in its format's."""
     path = folder / f"day.{form}"
     if form == "pitch":
-        write_pitch(SyntheticFeed(100, 150_000, seed=5, date=SAMPLE_DATE), path)
+        write_pitch(SyntheticFeed(100, _MESSAGES, seed=5, date=SAMPLE_DATE), path)
         return path
-    itch = gzip.decompress(sample_path().read_bytes())
-    path.write_bytes(itch if form == "itch50" else b"".join(_pcap(itch) if form == "pcap" else _dbn()))
+    if form == "dbn":
+        path.write_bytes(b"".join(_dbn()))
+        return path
+    bodies = _bodies(gzip.decompress(sample_path().read_bytes()))
+    path.write_bytes(b"".join(_pcap(bodies) if form == "pcap" else map(itch_reference.frame, bodies)))
     return path
 
 
-def _pcap(itch: bytes) -> Iterator[bytes]:
-    """The messages, seven in a packet; one packet of a hundred comes before the one ahead of it."""
+def _bodies(itch: bytes) -> list[bytes]:
+    """The first messages."""
     bodies, at = [], 0
-    while at < len(itch):
+    while len(bodies) < _MESSAGES:
         length = int.from_bytes(itch[at : at + 2], "big")
         bodies.append(itch[at + 2 : at + 2 + length])
         at += 2 + length
+    return bodies
+
+
+def _pcap(bodies: list[bytes]) -> Iterator[bytes]:
+    """The messages, seven in a packet; one packet of a hundred comes before the one ahead of it."""
     packets = []
     for first in range(0, len(bodies), 7):
         frame = pcap_reference.ethernet(
@@ -66,7 +76,7 @@ def _dbn() -> Iterator[bytes]:
     ref = dbn_reference
     today = dt.date(1970, 1, 1) + dt.timedelta(days=ref.NOON // ref.DAY)
     yield ref.metadata(3, {"ONE": [(today, today + dt.timedelta(days=1), "1")]})
-    for i, time in zip(range(120_000), itertools.count(ref.NOON, 1000)):
+    for i, time in zip(range(_MESSAGES), itertools.count(ref.NOON, 1000)):
         instrument = i * i % 41
         order = {"order": i + 1, "price": 10**9 + i % 50, "sequence": i + 1}
         yield ref.mbo(**order, received=time, instrument=instrument, event=time)

@@ -101,27 +101,42 @@ APART: Final[dict[str, Callable[[random.Random], int]]] = {
     "two in a row": lambda _: 1,
     "two": lambda generator: generator.randrange(2, 30),
 }
+#: A point that no operation has.
+NEVER: Final = 10**9
 #: An operation, and what looks afterwards whether all is whole.
 Prepared = tuple[Callable[[], Any], Callable[[], Any]]
 
 
-def at_each_point(prepare: Callable[[], Prepared], apart: str, every: int = 1) -> int:
-    """Prepares an operation anew for each of its points, or for every so many, and interrupts it there. Returns how
-    many points it had."""
-    generator, n, points = random.Random(7), 0, 0
+#: At so few points of an operation, or fewer, it is interrupted at all of them.
+_FEW: Final = 8
+
+
+def at_each_point(prepare: Callable[[], Prepared], apart: str, one_in: int = 1) -> None:
+    """Prepares an operation anew for each of its points, and interrupts it there. ``one_in``: only at one in so many,
+    which are drawn with a seed of their own for each distance."""
+    generator = random.Random(f"{apart} {one_in}")
+
+    def interrupt(place: int) -> int:
+        operation, check = prepare()
+        again = APART[apart](generator)
+        points = interrupter().run(operation, place, place + again if again else 0)[1]
+        try:
+            check()
+        except BaseException as error:
+            error.add_note(f"behind interrupts at the points {place} and {place + again} of {points}")
+            raise
+        return points
+
     with interrupter().installed():
-        while points >= n:
-            n += every
-            operation, check = prepare()
-            again = APART[apart](generator)
-            points = interrupter().run(operation, n, n + again if again else 0)[1]
-            try:
-                check()
-            except BaseException as error:
-                error.add_note(f"behind interrupts at the points {n} and {n + again} of {points}")
-                raise
-    assert n > 5
-    return n
+        points = interrupt(NEVER)
+        assert points > 5
+        if one_in > 1:
+            for place in sorted(generator.sample(range(1, points + 1), min(points, max(_FEW, points // one_in)))):
+                interrupt(place)
+        else:
+            place = 1
+            while interrupt(place) >= place:
+                place += 1
 
 
 def at_random(prepare: Callable[[], Prepared], *, interrupts: int, longest_s: float) -> None:

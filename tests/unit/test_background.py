@@ -185,18 +185,21 @@ CALLS: dict[str, Callable[[Interrupted], Any]] = {
 
 @pytest.mark.parametrize("apart", APART)
 @pytest.mark.parametrize("name", CALLS)
-def test_an_interrupt_at_each_point_of_a_call_leaves_the_count_true(
-    name: str, apart: str, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupt_at_points_of_a_call_leaves_the_count_true(
+    name: str, apart: str, monkeypatch: pytest.MonkeyPatch, one_in: Callable[[int], int]
 ) -> None:
     monkeypatch.setattr(background, "MAXIMUM_BYTES", 2 * BATCH.nbytes)
     interrupter()
-    in_bounded_child(partial(interrupt_writer, name, partial(at_each_point, apart=apart)))
+    in_bounded_child(partial(interrupt_writer, name, partial(at_each_point, apart=apart, one_in=one_in(10))))
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_hundreds_of_interrupts_at_random_leave_the_count_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupts_at_random_leave_the_count_true(
+    name: str, monkeypatch: pytest.MonkeyPatch, one_in: Callable[[int], int]
+) -> None:
     monkeypatch.setattr(background, "MAXIMUM_BYTES", 2 * BATCH.nbytes)
-    in_bounded_child(partial(interrupt_writer, name, partial(at_random, interrupts=300, longest_s=0.002)))
+    interrupting = partial(at_random, interrupts=300 // one_in(6), longest_s=0.002)
+    in_bounded_child(partial(interrupt_writer, name, interrupting))
 
 
 def interrupt_writer(name: str, interrupting: Callable[..., Any]) -> None:

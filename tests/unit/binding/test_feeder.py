@@ -113,7 +113,7 @@ def test_a_run_is_fed_where_nobody_wants_to_see_batches(day: Path, monkeypatch: 
     assert fed == [True]
     replayed(day, workers=0)
     replayed(day, watch=1)
-    replayed(day, fingerprint_every=50_000)
+    replayed(day, fingerprint_every=20_000)
     replayed(day, "bars")
     assert fed[1:] == [False] * 4
     replayed(day, symbols=[SOME[day.suffix]])
@@ -149,7 +149,7 @@ def test_a_feeder_ends_at_the_limit_exactly(day: Path, monkeypatch: pytest.Monke
         first + CAPACITY - 1,
         first + CAPACITY,
         first + CAPACITY + 1,
-        100_003,
+        40_003,
     ):
         with monkeypatch.context() as patch:
             feeder = replayed(day, limit=limit)
@@ -240,7 +240,7 @@ def test_a_full_strand_refuses_ticks_of_a_feeder(day: Path, way: str, monkeypatc
             refused.wait(60)
 
     with pytest.raises(BackpressureError, match="strands are full") as caught:
-        replayed(day, waits, on_full="raise", capacity_ticks=3_000)
+        replayed(day, waits, on_full="raise", capacity_ticks=1_000)
     assert len(caught.value.rejected) > 0
     published = re.search(r" of ([\d,]+) records", str(caught.value))
     assert published is not None
@@ -258,7 +258,7 @@ def test_progress_is_told_of_every_tick_and_may_end_it(day: Path, way: str) -> N
     seen: list[int] = []
     assert replayed(day, progress=seen.append).ticks == seen[-1]
     assert seen == sorted(seen)
-    assert replayed(day, progress=seen.append, limit=70_001).ticks == seen[-1]
+    assert replayed(day, progress=seen.append, limit=45_001).ticks == seen[-1]
 
     def stop(ticks: int) -> None:
         if ticks > 30_000:
@@ -357,7 +357,7 @@ def test_a_feed_with_batches_of_its_own_is_asked_for_them(itch: Path, kind: str)
 
     ticks = sum(len(batch) for batch in feed().batches())
     assert strand.replay(feed(), "count", workers=1).ticks == ticks
-    assert 90_000 < ticks < 110_000
+    assert 35_000 < ticks < 45_000
 
 
 def test_ticks_that_come_past_a_feeder_are_an_error(itch: Path, monkeypatch: pytest.MonkeyPatch) -> None:

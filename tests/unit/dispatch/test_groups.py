@@ -199,17 +199,10 @@ def test_runs_of_all_seeds_are_the_plain_loops(cap: float | None) -> None:
     assert sum(group.on_cpu_ns for group in run.statistics.fair.groups.values()) > 0
 
 
-@pytest.mark.parametrize(
-    "groups",
-    [
-        {},
-        {"S0": "pair", "S1": "pair"},
-    ],
-)
 @pytest.mark.python
-def test_more_symbols_than_65_535_may_have_groups_of_their_own(groups: dict[str, str]) -> None:
+def test_more_symbols_than_65_535_may_have_groups_of_their_own() -> None:
     names = [f"S{i}" for i in range(70_000)]
-    with Dispatcher(names, "count", policy=Fair(), groups=groups, workers=1, cores=None) as dispatcher:
+    with Dispatcher(names, "count", policy=Fair(), workers=1, cores=None) as dispatcher:
         ticks = np.zeros(3, TICK)
         ticks["instrument_id"] = [0, 1, 69_999]
         dispatcher.publish(ticks)
@@ -217,7 +210,7 @@ def test_more_symbols_than_65_535_may_have_groups_of_their_own(groups: dict[str,
     fair = dispatcher.statistics().fair
     assert fair is not None
     assert fair.cap_holds is None
-    assert len(fair.groups) == (69_999 if groups else 70_000)
+    assert len(fair.groups) == 70_000
 
 
 @pytest.mark.parametrize(

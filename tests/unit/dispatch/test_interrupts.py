@@ -155,21 +155,17 @@ def prepared(name: str, folder: Path) -> tuple[Callable[[], Any], Callable[[], A
     return {**CALLS, **ENDS}[name](case), case.check
 
 
-@pytest.mark.parametrize("name", [*CALLS, *ENDS])
-def test_two_interrupts_at_points_of_a_call_leave_all_whole(name: str, tmp_path: Path) -> None:
-    interrupter()
-    in_bounded_child(partial(at_each_point, partial(prepared, name, tmp_path), "two", every=5), 240)
-
-
-@pytest.mark.usefixtures("exhaustive")
 @pytest.mark.parametrize("apart", APART)
 @pytest.mark.parametrize("name", [*CALLS, *ENDS])
-def test_interrupts_at_each_point_of_a_call_leave_all_whole(name: str, apart: str, tmp_path: Path) -> None:
+def test_interrupts_at_points_of_a_call_leave_all_whole(
+    name: str, apart: str, tmp_path: Path, one_in: Callable[[int], int]
+) -> None:
+    """All points with ``--exhaustive``."""
     interrupter()
-    in_bounded_child(partial(at_each_point, partial(prepared, name, tmp_path), apart), 600)
+    in_bounded_child(partial(at_each_point, partial(prepared, name, tmp_path), apart, one_in(60)), 600)
 
 
 @pytest.mark.parametrize("name", [*CALLS, "stop", "stop_without_a_drain"])
-def test_hundreds_of_interrupts_at_random_leave_all_whole(name: str, tmp_path: Path) -> None:
-    prepare = partial(prepared, name, tmp_path)
-    in_bounded_child(partial(at_random, prepare, interrupts=200, longest_s=0.02 if name in ENDS else 0.002), 240)
+def test_interrupts_at_random_leave_all_whole(name: str, tmp_path: Path, one_in: Callable[[int], int]) -> None:
+    prepare, longest_s = partial(prepared, name, tmp_path), 0.02 if name in ENDS else 0.002
+    in_bounded_child(partial(at_random, prepare, interrupts=200 // one_in(5), longest_s=longest_s), 240)

@@ -138,20 +138,20 @@ CONSUMES = {name: getattr(Interrupted, name) for name in ("iterate", "take_once"
 
 @pytest.mark.parametrize("apart", APART)
 @pytest.mark.parametrize("name", CONSUMES)
-def test_an_interrupt_at_each_point_of_a_call_loses_no_record(name: str, apart: str) -> None:
+def test_an_interrupt_at_points_of_a_call_loses_no_record(name: str, apart: str, one_in: Callable[[int], int]) -> None:
     interrupter()
 
     def prepare() -> tuple[Callable[[], Any], Callable[[], Any]]:
         case = Interrupted(4)
         return partial(CONSUMES[name], case), case.check
 
-    in_bounded_child(partial(at_each_point, prepare, apart))
+    in_bounded_child(partial(at_each_point, prepare, apart, one_in(10)))
 
 
 @pytest.mark.parametrize("name", ["iterate", "take"])
-def test_hundreds_of_interrupts_at_random_lose_no_record(name: str) -> None:
+def test_interrupts_at_random_lose_no_record(name: str, one_in: Callable[[int], int]) -> None:
     def prepare() -> tuple[Callable[[], Any], Callable[[], Any]]:
         case = Interrupted(40, 0.0001)
         return getattr(case, name), case.check
 
-    in_bounded_child(partial(at_random, prepare, interrupts=300, longest_s=0.004))
+    in_bounded_child(partial(at_random, prepare, interrupts=300 // one_in(6), longest_s=0.004))

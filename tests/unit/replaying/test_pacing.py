@@ -339,8 +339,8 @@ class Begun:
 @pytest.mark.parametrize("apart", APART)
 @pytest.mark.parametrize("paused", [False, True])
 @pytest.mark.parametrize("name", CHANGES)
-def test_an_interrupt_at_each_point_of_a_change_leaves_the_pace_of_before_or_behind_it(
-    name: str, paused: bool, apart: str
+def test_an_interrupt_at_points_of_a_change_leaves_the_pace_of_before_or_behind_it(
+    name: str, paused: bool, apart: str, one_in: Callable[[int], int]
 ) -> None:
     interrupter()
 
@@ -357,7 +357,7 @@ def test_an_interrupt_at_each_point_of_a_change_leaves_the_pace_of_before_or_beh
 
         return partial(CHANGES[name], case.pacer), check
 
-    in_bounded_child(partial(at_each_point, prepare, apart))
+    in_bounded_child(partial(at_each_point, prepare, apart, one_in(5)))
 
 
 def replayed_and_interrupted(*, paused: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:
@@ -390,17 +390,17 @@ def replayed_and_interrupted(*, paused: bool) -> tuple[Callable[[], Any], Callab
 
 
 @pytest.mark.parametrize("apart", APART)
-def test_an_interrupt_at_each_point_of_a_paced_replay_frees_its_pacer(apart: str) -> None:
+def test_an_interrupt_at_points_of_a_paced_replay_frees_its_pacer(apart: str, one_in: Callable[[int], int]) -> None:
     interrupter()
-    in_bounded_child(partial(at_each_point, partial(replayed_and_interrupted, paused=False), apart))
+    in_bounded_child(partial(at_each_point, partial(replayed_and_interrupted, paused=False), apart, one_in(20)))
 
 
-def test_hundreds_of_interrupts_of_a_paused_replay_free_its_pacer() -> None:
+def test_interrupts_of_a_paused_replay_free_its_pacer(one_in: Callable[[int], int]) -> None:
     prepare = partial(replayed_and_interrupted, paused=True)
-    in_bounded_child(partial(at_random, prepare, interrupts=300, longest_s=0.004))
+    in_bounded_child(partial(at_random, prepare, interrupts=300 // one_in(6), longest_s=0.004))
 
 
-def test_hundreds_of_interrupts_of_a_wait_for_a_paused_replay_leave_it_whole() -> None:
+def test_interrupts_of_a_wait_for_a_paused_replay_leave_it_whole(one_in: Callable[[int], int]) -> None:
     pacer = Pacer(1, clock=Clock())
 
     def check() -> None:
@@ -412,7 +412,8 @@ def test_hundreds_of_interrupts_of_a_wait_for_a_paused_replay_leave_it_whole() -
         pacer.pause()
 
     pacer.pause()
-    in_bounded_child(partial(at_random, lambda: (partial(pacer.wait, 0.01), check), interrupts=300, longest_s=0.004))
+    prepare = lambda: (partial(pacer.wait, 0.01), check)  # noqa: E731
+    in_bounded_child(partial(at_random, prepare, interrupts=300 // one_in(6), longest_s=0.004))
 
 
 @pytest.mark.parametrize("change", ["speed", "slice"])

@@ -245,7 +245,9 @@ def counting(symbol: str, ticks: Any, row: Any) -> None:
 
 @pytest.mark.parametrize("apart", ["one", "two in a row"])
 @pytest.mark.parametrize("handler", ["count", counting], ids=["history", "copies"])
-def test_an_interrupt_of_a_replay_leaves_snapshots_that_are_true_and_no_thread(handler: Any, apart: str) -> None:
+def test_an_interrupt_of_a_replay_leaves_snapshots_that_are_true_and_no_thread(
+    handler: Any, apart: str, one_in: Callable[[int], int]
+) -> None:
     interrupter()
     ticks = trades(np.arange(1, 41) * 10, np.arange(40) % 2, 1)
     times, _, counts = by_hand(ticks, 50)
@@ -276,4 +278,4 @@ def test_an_interrupt_of_a_replay_leaves_snapshots_that_are_true_and_no_thread(h
 
         return replay, check
 
-    in_bounded_child(partial(at_each_point, prepare, apart, every=43), 240)
+    in_bounded_child(partial(at_each_point, prepare, apart, one_in(200)), 600)

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from task_pools import KnownGroups, Stepped
 
+from examples import examples
 from strand import Aging, Fair, Fifo, Levels
 from strand.errors import ConfigurationError, QueueFull, StoppedError, TaskDropped, TaskExpired
 from strand.policies.policy import LEVELS, Policy
@@ -424,7 +425,7 @@ class UnderFair(Machine):
 
 def cases_of(machine: type[Machine], max_examples: int) -> Any:
     cases = machine.TestCase
-    cases.settings = settings(max_examples=max_examples, stateful_step_count=40, deadline=None)
+    cases.settings = settings(max_examples=examples(max_examples), stateful_step_count=40, deadline=None)
     return cases
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pytest
 from bounded_child import in_bounded_child
-from interrupt_points import APART, free, interrupter
+from interrupt_points import APART, at_each_point, free, interrupter
 
 from strand import Scheduler, TaskGroup
 from strand.errors import StrandError
@@ -223,51 +223,42 @@ def block_of_a_scheduler(case: Case) -> Callable[[], Any]:
 ENDS: Final = {fn.__name__: fn for fn in (shutdown, shutdown_that_cancels, block_of_a_scheduler)}
 
 
+@pytest.mark.parametrize("apart", APART)
 @pytest.mark.parametrize("name", [*CALLS, *ENDS])
-def test_an_interrupt_at_each_point_of_a_call_leaves_all_whole(name: str) -> None:
-    """These are all of the points at which Python raises KeyboardInterrupt, from the first one to the last one."""
+def test_interrupts_at_points_of_a_call_leave_all_whole(name: str, apart: str, one_in: Callable[[int], int]) -> None:
+    """All points with ``--exhaustive``."""
     interrupter()  # which is compiled once
-    in_bounded_child(partial(interrupt_at_each_point, name, "two"))
+    in_bounded_child(partial(interrupt_at_points, name, apart, one_in(10)), 600)
 
 
-@pytest.mark.usefixtures("exhaustive")
-@pytest.mark.parametrize("apart", ["one", "two in a row"])
-@pytest.mark.parametrize("name", [*CALLS, *ENDS])
-def test_other_distances_between_two_interrupts_leave_all_whole(name: str, apart: str) -> None:
-    interrupter()
-    in_bounded_child(partial(interrupt_at_each_point, name, apart), 600)
+def interrupt_at_points(name: str, apart: str, one_in: int) -> None:
+    cases: list[Case] = []
 
+    def prepare() -> tuple[Callable[[], Any], Callable[[], Any]]:
+        if not cases or name in ENDS:
+            cases[:] = [Case()]
+        (case,) = cases
 
-def interrupt_at_each_point(name: str, apart: str) -> None:
-    generator = random.Random(7)
-    case: Case | None = None
-    n, hit = 0, True
-    with interrupter().installed():
-        while hit:
-            n += 1
-            if case is None or name in ENDS:
-                case = Case()
-            # In a context of its own: an interrupt at the first step of a group's end leaves that the current one.
-            operation = partial(copy_context().run, (CALLS.get(name) or ENDS[name])(case))
-            again = APART[apart](generator)
-            hit, points = interrupter().run(operation, n, n + again if again else 0)
+        def check() -> None:
             if name in ENDS:
                 case.scheduler.shutdown(cancel_futures=True, timeout=30)
             case.check()
             case.futures.clear()
-            hit = hit and points >= n
-    assert case is not None
-    assert n > 5
-    case.scheduler.shutdown(timeout=30)
+
+        # In a context of its own: an interrupt at the first step of a group's end leaves that the current one.
+        return partial(copy_context().run, (CALLS.get(name) or ENDS[name])(case)), check
+
+    at_each_point(prepare, apart, one_in)
+    cases[0].scheduler.shutdown(timeout=30)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_hundreds_of_signals_at_random_leave_all_whole(name: str) -> None:
+def test_signals_at_random_leave_all_whole(name: str, one_in: Callable[[int], int]) -> None:
     """Signals come while the call waits, too."""
-    in_bounded_child(partial(interrupt_at_random, name))
+    in_bounded_child(partial(interrupt_at_random, name, 200 // one_in(5)))
 
 
-def interrupt_at_random(name: str) -> None:
+def interrupt_at_random(name: str, signals: int) -> None:
     sys.unraisablehook = deque[Any](maxlen=0).append  # of interrupts that Python swallows
     generator, case = random.Random(8), Case()
     main, over = threading.main_thread().ident, threading.Event()
@@ -281,7 +272,7 @@ def interrupt_at_random(name: str) -> None:
             raise KeyboardInterrupt
 
     def send() -> None:
-        for _ in range(200):
+        for _ in range(signals):
             time.sleep(generator.uniform(0, 0.003))
             signal.pthread_kill(main, signal.SIGINT)
         over.set()
@@ -300,6 +291,6 @@ def interrupt_at_random(name: str) -> None:
         del case.futures[:-100]
     thread.join()
     signal.signal(signal.SIGINT, before)
-    assert got > 20
+    assert got > signals // 10
     case.check()
     case.scheduler.shutdown(timeout=30)

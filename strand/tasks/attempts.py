@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import CancelledError
-from concurrent.futures._base import RUNNING
 from contextvars import Context, copy_context
 from dataclasses import replace
 from types import CoroutineType
@@ -19,7 +18,7 @@ import numpy as np
 
 from strand.binding.gate import Thread
 from strand.binding.tasks import ROSE_AT
-from strand.tasks.ends import MOST_WAITS, DeadLetter, DeadLetters
+from strand.tasks.ends import DeadLetter, DeadLetters
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.places import Turn
@@ -224,13 +223,11 @@ class Attempts:
     def __init__(self, states: States, dead_letters: DeadLetters, seed: int | None) -> None:
         self.coroutines = Coroutines()
         self._alive = states.table.alive
-        self._queued = states.table.queued
-        self._has_levels = states.ranks.has_levels
+        self._claim = states.claim
+        self._begin = states.begin
         self._states = states
         self._pool = states.pool
         self._now = states.now
-        self._waits = states.counts.waits
-        self._fold = states.counts.fold
         self._end = states.end
         self._follow = states.end_and_follow
         self._dead_letters = dead_letters
@@ -245,86 +242,62 @@ class Attempts:
             task = self._alive.get(tag)
             if task is not None:
                 task._rose = rose - 1
-        if task is None or task._place != "waiting":
+        if task is None:
             return
         visit = [tag]
         try:
-            if task.__dict__.setdefault("_claim", visit) is not visit:
+            if not self._claim(task, visit):
                 return
-            self._queued[task._queued_at].discard(tag)
             begun = visit_ns = self._now()
             # When it returns, this frame holds no task: the traceback of an error holds the frame.
             while (task := self._call(task, begun, visit_ns, visit)) is not None:
                 begun = self._now()
         except BaseException as error:
             task = None
-            mended(self._mend, self._mend, visit, error)
+            mended(self._states.end_visit, self._states.end_visit, visit, error)
             if interrupts(error):
                 raise
-
-    def _mend(self, visit: list[int], error: BaseException) -> None:
-        """Ends the tasks of a visit that an exception outside of their functions has cut short. A debugger, another
-        thread, or a call of the library raised it in this thread. It can be repeated."""
-        for tag in visit:
-            task = self._alive.get(tag)
-            if task is None or task.__dict__.get("_claim") is not visit:
-                continue
-            if task._end is not None:
-                self._end(task, task._end, task._result, task._exception)
-            elif task._begun_ns is None and tag != visit[0]:
-                # The visit had taken the next task of the key, and had not begun it.
-                self._states.list_again(task, visit)
-            else:
-                self._end(task, "failed", None, error)
 
     def _call(self, task: TaskFuture, begun: int, visit_ns: int, visit: list[int]) -> TaskFuture | None:
         """Runs a claimed task. Returns the next one of its key where that runs in the same visit, which began at
         ``visit_ns``."""
         if (task._options.is_checked or task._deadline_ns is not None) and not self._may_start(task, begun):
             return None
-        if task._begun_ns is None:
-            task._begun_ns = begun
-            number = task._number if task._rose is None else task._rose
-            if self._has_levels and number != task._options.number:
-                waits = self._waits[number, task._options.number]
-            else:
-                waits = self._waits[number]
-            waits.append(begun - task._submitted_ns)
-            if len(waits) >= MOST_WAITS:
-                self._fold()
-        task._attempt_ns = begun
-        task.attempts += 1
-        task._state = RUNNING
+        self._begin(task, begun)
         group = task._group
-        outer = (CURRENT_TASK.get(), CURRENT_GROUP.get())
+        outer_task, outer_group = CURRENT_TASK.get(), CURRENT_GROUP.get()
         call = task._call
         assert call is not None
         try:
             CURRENT_TASK.set(task)
-            if group is not outer[1]:
+            if group is not outer_group:
                 CURRENT_GROUP.set(group)
             value = call[0](*call[1], **call[2])
             if type(value) is CoroutineType:
                 self._hand_on(task, value, copy_context())
         except BaseException as error:
-            self._leave(task, outer)
+            self._leave(task, outer_task, outer_group)
             self._failed(task, error)
         else:
             if type(value) is CoroutineType:
-                self._leave(None, outer)
+                self._leave(None, outer_task, outer_group)
             else:
-                self._leave(task, outer)
-                return self._follow(task, value, self._now() - visit_ns, visit)
+                CURRENT_TASK.set(outer_task)  # as ``_leave`` does, without its call
+                if CURRENT_GROUP.get() is not outer_group:
+                    CURRENT_GROUP.set(outer_group)
+                now = self._now()
+                task._ran_ns += now - begun
+                return self._follow(task, value, now - visit_ns, visit)
         finally:
             task = call = value = None  # type: ignore[assignment]  # the traceback of an error holds this frame
         return None
 
-    def _leave(self, task: TaskFuture | None, outer: tuple[RunningTask | None, TaskGroup | None]) -> None:
-        """Leaves the task: the thread's further work is no part of it. ``outer``: the task and group that the thread
-        was in before."""
-        CURRENT_TASK.set(outer[0])
-        if CURRENT_GROUP.get() is not outer[1]:
-            CURRENT_GROUP.set(outer[1])
+    def _leave(self, task: TaskFuture | None, outer: RunningTask | None, group: TaskGroup | None) -> None:
+        """Leaves the task: the thread's further work is no part of it. ``outer``, ``group``: those that the thread was
+        in before."""
+        CURRENT_TASK.set(outer)
+        if CURRENT_GROUP.get() is not group:
+            CURRENT_GROUP.set(group)
         if task is not None:
             task._ran_ns += self._now() - task._attempt_ns
 

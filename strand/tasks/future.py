@@ -22,12 +22,12 @@ to another thread. A callback is taken off the list before its first step.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
 from _thread import start_new_thread
 from collections.abc import Callable, Generator
-from concurrent.futures import CancelledError, Future, _base
-from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, PENDING, RUNNING
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, Protocol, cast
@@ -48,7 +48,27 @@ from strand.tasks.waits import (
 from strand.threads import Bell, in_main_thread, interrupts
 from strand.validate import seconds
 
-__all__ = ["ENDS", "NOBODY", "OVER", "Lazy", "LazyFuture", "TaskFuture", "current_task"]
+__all__ = [
+    "CANCELLED_AND_NOTIFIED",
+    "ENDS",
+    "FINISHED",
+    "NOBODY",
+    "OVER",
+    "PENDING",
+    "RUNNING",
+    "Lazy",
+    "LazyFuture",
+    "TaskFuture",
+    "current_task",
+]
+
+#: The states that ``wait`` and ``as_completed`` of ``concurrent.futures`` know, in their words.
+PENDING: Final = "PENDING"
+RUNNING: Final = "RUNNING"
+FINISHED: Final = "FINISHED"
+CANCELLED_AND_NOTIFIED: Final = "CANCELLED_AND_NOTIFIED"
+#: Logger in which a Future reports a callback's exception.
+_log = logging.getLogger("concurrent.futures")
 
 
 class _Nobody:
@@ -202,7 +222,7 @@ class LazyFuture(Future[Any]):
             del callbacks[0]
             callback(self)
         except BaseException as error:  # SystemExit, too: it must not end the worker
-            LOGGER.exception("exception calling callback for %r", self)
+            _log.exception("exception calling callback for %r", self)
             if interrupts(error):
                 raise
 
@@ -223,7 +243,7 @@ def _is_left_behind(bell: Bell) -> bool:
     main = threading.main_thread().ident
     frame = sys._current_frames().get(main or 0)
     while frame is not None:
-        if frame.f_code.co_filename == _base.__file__:
+        if frame.f_code.co_filename == wait.__code__.co_filename:
             return False
         frame = frame.f_back
     return f"owner={main} " in repr(bell)
@@ -273,34 +293,35 @@ class TaskFuture(LazyFuture):
         attempts: How often the function was called.
     """
 
-    # Attributes that every task writes have slots. As entries of the dict they would make it grow twice: a quarter of
-    # a worker's time for a task. Attributes that few tasks have lie in the dict, once they are set.
+    # Attributes that every task writes, or that are read on the way of each, have slots. As entries of the dict they
+    # would make it grow twice: a quarter of a worker's time for a task. To read a default of the class takes ten times
+    # as long as a slot. Attributes that few tasks have lie in the dict, once they are set.
     __slots__ = (
         "_attempt_ns",
         "_begun_ns",
         "_call",
+        "_deadline_ns",
         "_entry",
+        "_failure",
+        "_group",
         "_keeper",
         "_number",
         "_options",
+        "_order",
+        "_place",
         "_priority",
         "_queued_at",
         "_ran_ns",
+        "_rose",
         "_submitted_ns",
+        "_timer",
         "attempts",
         "id",
     )
-    _deadline_ns: int | None = None
     _ended_ns = 0  # where it did not begin
-    _group: TaskGroup | None = None
-    _order: Any = None  # of its key, while it has a place there
     _following: TaskFuture | None = None  # of its key: what its end has to list
     _runner: asyncio.Task[Any] | None = None  # of a coroutine that runs
     _charge: Callable[[int], object] | None = None  # likewise: where its steps are charged
-    _place = "waiting"
-    _rose: int | None = None  # the level to which it had risen when it began
-    _timer: Any = None
-    _failure: BaseException | None = None  # of the last attempt, until it ends
     waits_for: Waiter | None = None
     cancel_requested = False
 
@@ -322,6 +343,13 @@ class TaskFuture(LazyFuture):
         self.id = 0  # until it is numbered
         self._priority = options.priority
         self._queued_at = options.counted_at
+        self._place = options.place
+        self._deadline_ns: int | None = None
+        self._group: TaskGroup | None = None
+        self._order: Any = None  # of its key, while it has a place there
+        self._rose: int | None = None  # the level to which it had risen when it began
+        self._timer: Any = None
+        self._failure: BaseException | None = None  # of the last attempt, until it ends
 
     def __repr__(self) -> str:
         return f"<TaskFuture {self.id} {self.state}>"
@@ -385,6 +413,11 @@ class TaskFuture(LazyFuture):
     def running(self) -> bool:
         """True while the function runs."""
         return self._state == RUNNING
+
+    @property
+    def _is_claimed(self) -> bool:
+        """True if somebody begins or ends the task, or has done so: see ``strand.tasks.states``."""
+        return "_claim" in self.__dict__
 
     # -- what changes it
 

@@ -1,8 +1,24 @@
-"""States of the tasks of one scheduler, who may change them, and how many tasks may wait.
+"""States of the tasks of one scheduler: every change of a state is made here, and who may make it.
 
-A task is in ``alive`` from submit to its end. The right to begin or end it is the entry ``_claim`` in its dict: the
-thread that sets it by ``setdefault``, one atomic step, has the right. That is the worker that begins it, or whoever
-cancels or drops it. A worker gives the claim up before a retry, and then anybody may take it again.
+==============  ======================================  =============================  =================
+from            to                                      who                            by
+==============  ======================================  =============================  =================
+new             waiting, delayed, held                  the thread that submits        begin_wait, enter
+delayed, held   delayed, held                           any thread: reprioritise       _set_timer
+delayed, held   waiting                                 a timer                        enter
+waiting         running                                 a worker with the claim        begin
+waiting         waiting                                 a worker, by expire_if         wait_again
+running         retrying                                a worker, or asyncio's thread  wait_again
+retrying        waiting                                 a timer                        enter
+waiting         expired, failed                         a worker, before the start     end
+running         done, failed, cancelled, expired, dead  a worker, or asyncio's thread  end
+any that waits  cancelled, expired, dropped             any thread, a timer, the pool  end_unbegun
+==============  ======================================  =============================  =================
+
+A task that waits is waiting, delayed, held or retrying. A task is in ``alive`` from submit to its end. The right to
+begin or end it is the entry ``_claim`` in its dict: the thread that sets it by ``setdefault``, one atomic step, has the
+right. That is the worker that begins it, or whoever cancels or drops it. A worker gives the claim up before it lets the
+task wait again, and then anybody may take it.
 
 A claim is an object of its own: for a worker, the list of the tasks that its visit has taken; else the end that the
 task is to have. So another thread can finish the work that an exception cuts short.
@@ -15,7 +31,6 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import CancelledError
-from concurrent.futures._base import PENDING, RUNNING
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -27,8 +42,8 @@ from strand.binding.gate import NOT_STARTED
 from strand.brief import several
 from strand.errors import ConfigurationError, QueueFull, StrandError, TaskDropped, TaskExpired
 from strand.spans import SpanLike
-from strand.tasks.ends import Counts
-from strand.tasks.future import TaskFuture
+from strand.tasks.ends import MOST_WAITS, Counts
+from strand.tasks.future import FINISHED, NOBODY, PENDING, RUNNING, TaskFuture
 from strand.tasks.groups import TaskGroup
 from strand.tasks.options import Ranks, TaskOptions, deadline_of
 from strand.tasks.pool import Keys, Pool
@@ -114,7 +129,7 @@ class Table:
                 self._check_room("max_queue_by_level", bound, [queued], n, f"of level {level!r} wait")
             queued.update([task.id for task in tasks])
         for task in tasks:
-            if "_claim" in task.__dict__:  # meanwhile, by a shutdown
+            if task._is_claimed:  # meanwhile, by a shutdown
                 queued.discard(task.id)
 
     @staticmethod
@@ -138,7 +153,7 @@ class Table:
         task._queued_at = after
         # All others: an interrupt may have left the task at one that nothing else knows of.
         for place, queued in enumerate(self.queued):
-            if place != after or "_claim" in task.__dict__:  # claimed meanwhile, by one that looked at the place before
+            if place != after or task._is_claimed:  # claimed meanwhile, by one that looked at the place before
                 queued.discard(task.id)
 
     def waiting(self) -> list[int]:
@@ -148,7 +163,7 @@ class Table:
     def submit_is_over(self) -> None:
         """Notes that a thread among ``submitting`` is done."""
         if self.refusal is not None:
-            self._look()
+            self.look()
 
     def is_idle(self) -> bool:
         """True if no task is left, as far as this table knows."""
@@ -158,16 +173,17 @@ class Table:
         """A task has ended: this is the last step of its end."""
         self.alive.pop(task.id, None)
         if self.refusal is not None:
-            self._look()
+            self.look()
 
     def refuse(self, reason: str, when_over: Callable[[], None]) -> None:
         """Refuses further tasks. ``when_over``: called when no task is left, here or where the last one ends, and
         perhaps more than once."""
         self.refusal = self.refusal or reason
         self._when_over = when_over
-        self._look()
+        self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Tells those that wait for the end, where no task is left; called after each end once ``refusal`` is set."""
         self.lock.ring()
         when_over = self._when_over
         if when_over is not None and self.is_idle():
@@ -212,6 +228,11 @@ class States:
         self.deadlines = Deadlines(timers, table.alive, self.expire)
         self._ended = {end: count.numbers for end, count in counts.ended.items()}
         self._ended[WITHDRAWN] = counts.refused.numbers
+        self._done = self._ended["done"]
+        self._queued = table.queued
+        self._alive = table.alive
+        self._waits = counts.waits
+        self._has_levels = ranks.has_levels
 
     @property
     def is_fork(self) -> bool:
@@ -223,7 +244,7 @@ class States:
     def begin_wait(self, task: TaskFuture) -> None:
         options = task._options
         with self.lock:
-            if "_claim" in task.__dict__:
+            if task._is_claimed:
                 return  # its group was cancelled
             if options.waits_ns:
                 self._set_timer(task, options.place, task._submitted_ns + options.waits_ns)
@@ -251,7 +272,7 @@ class States:
     def _list(self, task: TaskFuture) -> None:
         """Lists a task that nobody has claimed, or drops it where the pool does not take it."""
         with self.lock:
-            if "_claim" in task.__dict__:
+            if task._is_claimed:
                 return  # it was cancelled
             try:
                 self.enter(task)
@@ -260,7 +281,7 @@ class States:
                 failure = error
         self.end_unbegun(task, "dropped", dropped(task, f"it could not be listed: {failure}", failure))
 
-    def list_again(self, task: TaskFuture, claim: object) -> None:
+    def _list_again(self, task: TaskFuture, claim: object) -> None:
         """Gives up the claim of a task that has not begun, and lists it, perhaps a second time: it runs once."""
         with self.lock:
             if task._order is not None and task.__dict__.get("_claim") is claim:
@@ -290,7 +311,7 @@ class States:
 
     def _raise(self, task: TaskFuture, number: int) -> None:
         """The priority of a task that is in the pool, or will be given with it. ``lock`` is held."""
-        if task._entry is not None and task._place == "waiting" and "_claim" not in task.__dict__:
+        if task._entry is not None and task._place == "waiting" and not task._is_claimed:
             self.pool.prioritise(task._entry, number, task._number)
 
     def wait_again(self, task: TaskFuture, place: str, number: int, priority: Any, due_ns: int) -> None:
@@ -312,6 +333,32 @@ class States:
             self._list(task)
         if self.table.cancels_all or task.cancel_requested:
             self.cancel(task)
+
+    # -- running
+
+    def claim(self, task: TaskFuture, visit: list[int]) -> bool:
+        """Gives the right to begin a task to a worker's visit, and takes the task off the queue. False: somebody else
+        has begun or ended it, or it waits for a time."""
+        if task._place != "waiting" or task.__dict__.setdefault("_claim", visit) is not visit:
+            return False
+        self._queued[task._queued_at].discard(task.id)
+        return True
+
+    def begin(self, task: TaskFuture, begun: int) -> None:
+        """Begins an attempt at a claimed task."""
+        if task._begun_ns is None:
+            task._begun_ns = begun
+            number = task._number if task._rose is None else task._rose
+            if self._has_levels and number != task._options.number:
+                waits = self._waits[number, task._options.number]
+            else:
+                waits = self._waits[number]
+            waits.append(begun - task._submitted_ns)
+            if len(waits) >= MOST_WAITS:
+                self.counts.fold()
+        task._attempt_ns = begun
+        task.attempts += 1
+        task._state = RUNNING
 
     # -- ending
 
@@ -348,7 +395,21 @@ class States:
     def end_and_follow(self, task: TaskFuture, value: Any, elapsed_ns: int, visit: list[int]) -> TaskFuture | None:
         """``end`` for a task that is done, in the thread that ran it. Returns the next one of its key, claimed, where
         the thread may run it at once: with the same priority, as part of the visit that began ``elapsed_ns`` ago."""
-        self._conclude(task, "done", value, None)
+        if task._failure is None and task._timer is None:  # as ``_conclude`` does, without its call and questions
+            task._call = None
+            task._result = value
+            for _ in self._done:
+                task._end = "done"
+                break
+            if task.__dict__.setdefault("_meeting", NOBODY) is NOBODY:
+                task._state = FINISHED
+            else:
+                task.finish()
+            group = task._group
+            if group is not None:
+                group.remove(task, None)
+        else:
+            self._conclude(task, "done", value, None)
         if task._options.key is not None:
             if self.pool.may_go_on(elapsed_ns):
                 self.table.take_lock()
@@ -365,8 +426,25 @@ class States:
                 finally:
                     self.lock.release()
             self._advance(task)
-        self.table.remove(task)
+        self._alive.pop(task.id, None)  # as ``Table.remove`` does, without its call
+        if self.table.refusal is not None:
+            self.table.look()
         return None
+
+    def end_visit(self, visit: list[int], error: BaseException) -> None:
+        """Ends the tasks of a visit that an exception outside of their functions has cut short. A debugger, another
+        thread, or a call of the library raised it in this thread. It can be repeated."""
+        for tag in visit:
+            task = self._alive.get(tag)
+            if task is None or task.__dict__.get("_claim") is not visit:
+                continue
+            if task._end is not None:
+                self.end(task, task._end, task._result, task._exception)
+            elif task._begun_ns is None and tag != visit[0]:
+                # The visit had taken the next task of the key, and had not begun it.
+                self._list_again(task, visit)
+            else:
+                self.end(task, "failed", None, error)
 
     def _advance(self, task: TaskFuture) -> None:
         """Lists the next task of a key. Where the pool has stopped, all tasks behind are dropped, however many."""
@@ -439,6 +517,33 @@ class States:
         """Ends a task that the pool gives up. False: it has begun or ended."""
         return self.end_unbegun(task, "dropped", dropped(task, reason))
 
+    def withdraw(self, tasks: list[TaskFuture]) -> int:
+        """Ends those that have not begun, as if nobody had submitted them. Returns how many. It can be repeated."""
+        n = sum(self.end_unbegun(task, WITHDRAWN, CancelledError()) for task in tasks if task.id)
+        for task in tasks:
+            self.leave_group(task)
+        return n
+
+    def is_refused(self, tasks: list[TaskFuture]) -> bool:
+        """Withdraws tasks. False: one of them has begun or ended, as by a shutdown that cancels, so that all count as
+        submitted, and those that are withdrawn as cancelled."""
+        n = self.withdraw(tasks)
+        withdrawn = sum(not task.id or task.__dict__.get("_claim", (None,))[0] == WITHDRAWN for task in tasks)
+        if withdrawn == len(tasks):
+            return True
+        for _ in range(n):
+            next(self.counts.submitted.numbers)
+            next(self.counts.ended["cancelled"].numbers)
+        return False
+
+    @staticmethod
+    def leave_group(task: TaskFuture) -> None:
+        """Takes a task out of its group that ended before it was there, by its deadline or a shutdown: its end looked
+        for the group too early."""
+        group = task._group
+        if group is not None and task.done():
+            group.remove(task, None)
+
     # -- what futures ask for
 
     def expire(self, tag: int, due_ns: int) -> None:
@@ -468,7 +573,7 @@ class States:
 
     def _reprioritise(self, task: TaskFuture, number: int, priority: Any) -> bool:
         with self.lock:
-            if "_claim" in task.__dict__:
+            if task._is_claimed:
                 return False
             if task._place in ("delayed", "held"):
                 self._hold_by(task, number)
@@ -509,7 +614,7 @@ class States:
         if self.is_fork:
             return False
         with self.lock:
-            if "_claim" in task.__dict__:
+            if task._is_claimed:
                 return False
             over = span is not None and span <= 0
             if until is not None and not over and task._timer is not None and task._timer.due_ns >= until:
@@ -534,7 +639,7 @@ class States:
     def _set_group(self, task: TaskFuture, group: TaskGroup | None, before: TaskGroup | None) -> bool | None:
         """None: another thread has moved the task meanwhile, so that it is not in ``before`` any more."""
         with self.lock:
-            if "_claim" in task.__dict__:
+            if task._is_claimed:
                 return False
             if task._group is not before:
                 return None
@@ -556,7 +661,7 @@ class States:
         the other."""
         with self.lock:
             now = task._group
-            if now is not None and "_claim" not in task.__dict__:
+            if now is not None and not task._is_claimed:
                 self._renumber(task, self.ranks.number_in(now, task._number))
                 self.keys.raise_head_of(task)
         for other in (group, before):

@@ -6,7 +6,7 @@ import time
 import weakref
 from _thread import start_new_thread
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from concurrent.futures import CancelledError, Executor
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -26,7 +26,7 @@ from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.options import Ranks, TaskOptions, check_wait, options_of
 from strand.tasks.pool import Pool
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.states import WITHDRAWN, Bounds, States, Table
+from strand.tasks.states import Bounds, States, Table
 from strand.tasks.timers import Periodic, Timers
 from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, RunningTask, blocking
 from strand.threads import in_main_thread, mended
@@ -179,22 +179,22 @@ class Core:
                 else:
                     table.take_lock()
                     try:
-                        if "_claim" not in task.__dict__:  # it has not expired meanwhile
+                        if not task._is_claimed:  # it has not expired meanwhile
                             self.states.keys.join(task)
                     finally:
                         table.lock.release()
             else:
                 self._submit_with([task], options, group)
             # A shutdown in between may have found nothing to wait for.
-            if self.table.refusal is not None and self._is_refused([task]):
+            if self.table.refusal is not None and self.states.is_refused([task]):
                 raise StoppedError(self.table.refusal)
         except BaseException as error:
             try:
-                if isinstance(error, StoppedError) and not self._is_refused([task]):
+                if isinstance(error, StoppedError) and not self.states.is_refused([task]):
                     return task
-                self._withdraw([task])
+                self.states.withdraw([task])
             except BaseException:
-                start_new_thread(self._withdraw, ([task],))
+                start_new_thread(self.states.withdraw, ([task],))
                 raise
             raise
         return task
@@ -210,7 +210,7 @@ class Core:
         tasks = [TaskFuture(self.states, options, (fn, args, {}), now) for args in calls]
         group = CURRENT_GROUP.get() if options.group is None else options.group
         if tasks:
-            mended(self._submit_many, lambda tasks, *_: self._withdraw(tasks), tasks, options, group)
+            mended(self._submit_many, lambda tasks, *_: self.states.withdraw(tasks), tasks, options, group)
         return tasks
 
     @staticmethod
@@ -229,14 +229,28 @@ class Core:
             if self.table.refusal is not None:
                 raise StoppedError(self.table.refusal)
         except StoppedError:
-            if self._is_refused(tasks):
+            if self.states.is_refused(tasks):
                 raise
         except StrandError:
-            self._withdraw(tasks)
+            self.states.withdraw(tasks)
             raise
 
     def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
         """All or none of them, with whatever is to be seen to: the caller withdraws them if it raises."""
+        if group is None and options.goes_at_once and options.key is None and self._takes_plain:
+            queued, alive = self._queued[options.counted_at], self.table.alive
+            for task in tasks:
+                for task.id in self._tags:
+                    queued.add(task.id)
+                    alive[task.id] = task
+                    break
+            if options.deadline_ns is not None:
+                for task in tasks:
+                    self.states.deadlines.add(task, task._submitted_ns + options.deadline_ns)
+            entries = self._pool.submit_many([task.id for task in tasks], options.number)
+            for task, entry in zip(tasks, entries, strict=True):
+                task._entry = entry
+            return
         deadline_ns = self.deadline_of(options, tasks[0]._submitted_ns)
         number = self._ranks.number_in(group, options.number)
         for task in tasks:
@@ -254,7 +268,7 @@ class Core:
                 task._group = group
                 group.add(task)
                 # From here on the group may cancel it.
-                self._leave_group(task)
+                self.states.leave_group(task)
         if options.key is None and options.strand is None and not options.waits_ns and not options.marks:
             entries = self._pool.submit_many(tags, number)
             for task, entry in zip(tasks, entries, strict=True):
@@ -272,33 +286,6 @@ class Core:
             check_wait(options.delay_ns, options.hold_ns, left)
             return now + left
         return None if options.deadline_ns is None else now + options.deadline_ns
-
-    def _withdraw(self, tasks: list[TaskFuture]) -> int:
-        """Ends those that have not begun, as if nobody had submitted them. Returns how many. It can be repeated."""
-        n = sum(self.states.end_unbegun(task, WITHDRAWN, CancelledError()) for task in tasks if task.id)
-        for task in tasks:
-            self._leave_group(task)
-        return n
-
-    def _is_refused(self, tasks: list[TaskFuture]) -> bool:
-        """Withdraws tasks. False: one of them has begun or ended, as by a shutdown that cancels, so that all count as
-        submitted, and those that are withdrawn as cancelled."""
-        n = self._withdraw(tasks)
-        withdrawn = sum(not task.id or task.__dict__.get("_claim", [0])[0] == WITHDRAWN for task in tasks)
-        if withdrawn == len(tasks):
-            return True
-        for _ in range(n):
-            next(self._tags)
-            next(self.counts.ended["cancelled"].numbers)
-        return False
-
-    @staticmethod
-    def _leave_group(task: TaskFuture) -> None:
-        """Takes a task out of its group that ended before it was there, by its deadline or a shutdown: its end looked
-        for the group too early."""
-        group = task._group
-        if group is not None and task.done():
-            group.remove(task, None)
 
     # -- the end
 

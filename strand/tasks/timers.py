@@ -187,7 +187,7 @@ class Deadlines:
         left = []
         for entry in self._heap:
             task = alive.get(entry[1])
-            if task is not None and "_claim" not in task.__dict__:
+            if task is not None and not task._is_claimed:
                 left.append(entry)
         heapq.heapify(left)
         self._heap = left

@@ -3,6 +3,7 @@ none is lost."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -17,8 +18,8 @@ from examples import examples
 from strand import Aging, Fair, Fifo, Levels
 from strand.errors import ConfigurationError, QueueFull, StoppedError, TaskDropped, TaskExpired
 from strand.policies.policy import LEVELS, Policy
-from strand.tasks import RetryPolicy, TaskFuture, TaskGroup
-from strand.tasks.future import ENDS
+from strand.tasks import RetryPolicy, TaskFuture, TaskGroup, states
+from strand.tasks.future import ENDS, LazyFuture
 from strand.tasks.groups import IN_NO_GROUP
 
 pytestmark = pytest.mark.python
@@ -51,6 +52,48 @@ def new_group(name: str) -> TaskGroup:
     return TaskGroup(None if name == "nameless" else name)
 
 
+def allowed_moves() -> set[tuple[str, str]]:
+    """The changes of a state that the table at the head of strand.tasks.states has."""
+    assert states.__doc__ is not None
+    lines = states.__doc__.split("\n====")[2].splitlines()[1:]
+    rows = [re.split(" {2,}", line) for line in lines]
+    waits = "waiting, delayed, held, retrying"
+    return {
+        (before, after)
+        for row in rows
+        for before in (waits if row[0] == "any that waits" else row[0]).split(", ")
+        for after in row[1].split(", ")
+    }
+
+
+ALLOWED = allowed_moves()
+
+
+class Watched:
+    """A slot of TaskFuture, of which each write notes the task's states before and after it."""
+
+    def __init__(self, slot: Any, moves: set[tuple[str, str]]) -> None:
+        self.slot = slot
+        self.moves = moves
+
+    def __get__(self, task: Any, owner: type) -> Any:
+        return self if task is None else self.slot.__get__(task, owner)
+
+    def __set__(self, task: Any, value: str) -> None:
+        before = state_or_new(task)
+        self.slot.__set__(task, value)
+        after = state_or_new(task)
+        if after not in ("new", before):
+            self.moves.add((before, after))
+
+
+def state_or_new(task: TaskFuture) -> str:
+    try:
+        return task.state if task.id else "new"
+    except AttributeError:  # its constructor runs
+        return "new"
+
+
 class Seen:
     """What a test knows of a task."""
 
@@ -75,6 +118,17 @@ class Machine(RuleBasedStateMachine):
     highest: ClassVar[Callable[[list[int]], int]] = staticmethod(lambda numbers: numbers[0])
 
     tasks = Bundle("tasks")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moves: set[tuple[str, str]] = set()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(LazyFuture, "_state", Watched(LazyFuture.__dict__["_state"], self.moves))
+        self.patch.setattr(TaskFuture, "_place", Watched(TaskFuture.__dict__["_place"], self.moves))
+
+    @invariant()
+    def a_state_changes_as_the_table_has_it(self) -> None:
+        assert self.moves <= ALLOWED
 
     @initialize(seed=st.integers(0, 2**32))
     def begin(self, seed: int) -> None:
@@ -390,8 +444,14 @@ class Machine(RuleBasedStateMachine):
             assert listed == (highest if future is order.head else None)
 
     def teardown(self) -> None:
-        if not hasattr(self, "here"):
-            return
+        try:
+            if hasattr(self, "here"):
+                self.all_end()
+        finally:
+            self.patch.undo()
+        assert self.moves <= ALLOWED
+
+    def all_end(self) -> None:
         self.retries = None
         self.here.advance(60)
         self.here.tasks.shutdown(timeout=0)

@@ -179,6 +179,9 @@ def test_an_error_of_the_library_fails_the_task_and_not_the_worker(monkeypatch: 
     with Scheduler(1) as scheduler:
         with monkeypatch.context() as patch:
             patch.setattr(Attempts, "_leave", fails)
+            assert isinstance(scheduler.submit(int, "no number").exception(30), RecursionError)
+        with monkeypatch.context() as patch:
+            patch.setattr(scheduler._core.attempts, "_follow", fails)
             assert isinstance(scheduler.submit(int).exception(30), RecursionError)
         assert scheduler.submit(int).result(30) == 0
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from strand.distribution import DISTRIBUTION
+from strand.errors import DISTRIBUTION
 
 __all__ = ["Times", "machine", "put_into", "table"]
 

@@ -10,8 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from strand.config.checking import TABLES
-from strand.config.template import lines_of_tables
+from strand.config.file import TABLES, lines_of_tables
 
 __all__ = ["written"]
 

@@ -15,8 +15,7 @@ from strand.brief import brief, several
 from strand.errors import FeedError
 from strand.feeds.skipped import Skipped
 from strand.tables.columns import Prices
-from strand.tables.tabular import Tabular
-from strand.tables.ticks import tick_stream
+from strand.tables.tabular import Tabular, tick_stream
 from strand.ticks import Flags, joined, named, zeros
 from strand.validate import unit_power
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from strand.replaying.snapshots import snapshot
     from strand.stats import Statistics
     from strand.sweeping.result import SweepResult
-    from strand.sweeping.sweep import sweep
+    from strand.sweeping.run import sweep
     from strand.tasks.engine_pool import NativeTask
     from strand.tasks.groups import TaskGroup
     from strand.tasks.retry import RetryPolicy
@@ -158,7 +158,7 @@ _MODULES = {
     "get_include": "strand.machine",
     "napoleon": "strand.tasks.scheduler",
     "replay": "strand.replaying.replay",
-    "sweep": "strand.sweeping.sweep",
+    "sweep": "strand.sweeping.run",
     "snapshot": "strand.replaying.snapshots",
     "task": "strand.tasks.tasks",
 }

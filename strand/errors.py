@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import queue
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from strand.distribution import install_command
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +13,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from strand.brief import CodeLine
+
+#: Name of strand on the package index, where ``strand`` is somebody else's: ``name`` in pyproject.toml.
+DISTRIBUTION: Final = "tickstrand"
+
+
+def install_command(extra: str) -> str:
+    """Command to type for an extra."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 class StrandError(Exception):

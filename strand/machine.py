@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from strand.distribution import DISTRIBUTION
-from strand.errors import ConfigurationError
+from strand.errors import DISTRIBUTION, ConfigurationError
 
 __all__ = ["HEADERS", "Cores", "choose_cores", "describe", "get_include", "pinned", "strand_version"]
 

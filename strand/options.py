@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
+from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError, UnknownOptionError
-from strand.frozen_dict import FrozenDict
 from strand.spans import span_ns, span_text
 from strand.validate import MAXIMUM, Faults, did_you_mean, is_between, one_of, path, shown, whole, yes_or_no
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
-from strand.frozen_dict import FrozenDict
+from strand.dicts import FrozenDict
 
 __all__ = [
     "FairStatistics",

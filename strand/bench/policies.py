@@ -26,12 +26,12 @@ from strand.binding import lab
 from strand.binding.engine_words import IDLE, clock_resolution_ns, histogram_floors_ns
 from strand.binding.gate import Code
 from strand.binding.native import NativeFunction
+from strand.dicts import FrozenDict
 from strand.dispatch.configuration import Limits
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import engine_interior
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.synthetic.market import route_stream
-from strand.frozen_dict import FrozenDict
 from strand.handlers import spin
 from strand.machine import Cores, choose_cores, pinned
 from strand.options import ByName, Choice, Number, Whole, named_fields, option, read_options

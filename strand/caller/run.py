@@ -18,6 +18,7 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, Failure, RunByPython, Until, histogram_floors_ns
 from strand.binding.gate import key_error
 from strand.caller.python_handlers import CallerPython
+from strand.dicts import FrozenDict
 from strand.dispatch.base import HistoryOf, Interior, RunBase
 from strand.dispatch.configuration import check_timed, memory_there
 from strand.dispatch.guard import Guard, marks_of
@@ -26,7 +27,6 @@ from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import priorities_of
 from strand.errors import ConfigurationError, EngineError, HandlerError, StoppedError
-from strand.frozen_dict import FrozenDict
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundNative, BoundPython
 from strand.handlers.failures import error_of

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from strand.command.ending import run_to_its_end
-from strand.distribution import DISTRIBUTION
+from strand.errors import DISTRIBUTION
 from strand.machine import get_include
 
 __all__ = ["COMMANDS", "cli", "include", "main"]
@@ -23,14 +23,14 @@ COMMANDS: Final = {
     "demo": ("strand.command.demo", "Replay the sample file, and compare with static routing."),
     "diff": ("strand.command.diff", "Find the first symbol and sequence at which two runs differ."),
     "gen": ("strand.command.files", "Generate files of synthetic markets that behave like real ones."),
-    "handlers": ("strand.command.info", "List the built-in handlers and their options."),
+    "handlers": ("strand.command.files", "List the built-in handlers and their options."),
     "include": ("strand.command.cli", "Print the folder of the C headers."),
-    "info": ("strand.command.info", "Show what files contain: format, symbols, times, skew."),
-    "listen": ("strand.command.listen", "Run a handler on a live feed."),
+    "info": ("strand.command.files", "Show what files contain: format, symbols, times, skew."),
+    "listen": ("strand.command.live", "Run a handler on a live feed."),
     "policy": ("strand.command.policy", "Plan workers and queues for a load."),
     "replay": ("strand.command.replay", "Replay recorded files through a handler on all cores."),
     "runs": ("strand.command.sweep", "Show and compare the results of sweeps."),
-    "serve": ("strand.command.serve", "Send a recorded file as a live feed."),
+    "serve": ("strand.command.live", "Send a recorded file as a live feed."),
     "stat": ("strand.command.stat", "Show a running dispatcher of another process."),
     "sweep": ("strand.command.sweep", "Run many sets of parameters over many files."),
 }

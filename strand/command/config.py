@@ -14,10 +14,8 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from strand.command.parameters import show
-from strand.config.checking import NOT_EVALUATED
 from strand.config.configuration import Config, check_file, has_monitoring
-from strand.config.reading import format_of
-from strand.config.template import template
+from strand.config.file import NOT_EVALUATED, format_of, template
 from strand.errors import ConfigurationError
 from strand.report.quantities import printable
 

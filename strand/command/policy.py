@@ -17,8 +17,7 @@ from strand.command.reading import Reads, reading
 from strand.command.run_options import handling
 from strand.errors import ConfigurationError
 from strand.handlers import Handler
-from strand.planning.erlang import Target
-from strand.planning.plan import Choice, Load, Plan, measure_arrivals, measure_service, plan
+from strand.planning.plan import Choice, Load, Plan, Target, measure_arrivals, measure_service, plan
 from strand.report.quantities import duration
 from strand.report.tables import numbers_table
 from strand.spans import span_ns

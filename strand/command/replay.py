@@ -22,8 +22,8 @@ from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replaying.replay import replay as run_replay
 from strand.replaying.result import ReplayResult
-from strand.report.closing import as_dict
 from strand.report.rows_file import write_rows
+from strand.report.summary import as_dict
 
 __all__ = ["fingerprinting", "replay", "stopping"]
 

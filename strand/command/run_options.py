@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from strand.command.parameters import CoreList, StrandCount, complete_handlers, complete_settings, declared
-from strand.config.checking import TABLES
+from strand.config.file import TABLES
 from strand.dispatch.configuration import Limits, Pool
 from strand.dispatch.options import grouped
 from strand.handlers.loading import load_handler

@@ -15,11 +15,10 @@ from strand.errors import ConfigurationError
 from strand.feeds import Feed
 from strand.handlers import Handler
 from strand.replaying.result import ReplayResult
-from strand.report.closing import closing_lines
-from strand.report.feed_time import feed_clock
-from strand.report.quantities import printable
+from strand.report.quantities import feed_clock, printable
 from strand.report.result_rows import TOP, check_sort, result_rows, sort_fields
 from strand.report.rows_file import check_rows_path
+from strand.report.summary import closing_lines
 from strand.tables.columns import Table
 
 __all__ = ["ReportOptions", "Shows", "Writes", "reporting", "showing", "writing"]

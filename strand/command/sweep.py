@@ -30,8 +30,8 @@ from strand.sweeping.manifest import Manifest, SweepRun
 from strand.sweeping.plots import plot as draw
 from strand.sweeping.plots import scores_of
 from strand.sweeping.result import Place, SweepResult
+from strand.sweeping.run import sweep as run_sweep
 from strand.sweeping.sets import text_of
-from strand.sweeping.sweep import sweep as run_sweep
 
 __all__ = ["runs", "sweep"]
 

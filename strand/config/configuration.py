@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from strand.brief import written
-from strand.config.checking import MONITORING, SYMBOLS, TABLES, TIMEOUTS, Checked, FileKey, checked, keys_of
-from strand.config.reading import Key, read_file
+from strand.config.file import MONITORING, SYMBOLS, TABLES, TIMEOUTS, Checked, FileKey, Key, checked, keys_of, read_file
+from strand.dicts import FrozenDict
 from strand.dispatch.configuration import Limits, Pool, worker_cores
 from strand.dispatch.guard import Guard
 from strand.dispatch.options import grouped
 from strand.errors import ConfigurationError
-from strand.frozen_dict import FrozenDict
 from strand.options import named_fields, options_in
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Fifo, Policy

@@ -23,8 +23,7 @@ from strand.handlers import Handler
 from strand.handlers.loading import load_handler
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import layout_of, packed, row_digests, row_head
-from strand.output.records import NO_FEED
-from strand.output.tick_feeds import TickFeeds
+from strand.output.records import NO_FEED, TickFeeds
 from strand.replaying.fingerprint_file import OutputState
 from strand.replaying.recorder import describe_source
 from strand.replaying.run import add_feed_column

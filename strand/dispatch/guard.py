@@ -12,8 +12,7 @@ import numpy.typing as npt
 from strand.brief import written
 from strand.errors import ConfigurationError
 from strand.options import Number, Span, Whole, named_fields, option, read_options
-from strand.policies.marks import mark_bits
-from strand.policies.policy import Levels, Policy, give_policy
+from strand.policies.policy import Levels, Policy, give_policy, mark_bits
 from strand.spans import SpanLike, span_ns, span_text
 from strand.symbols import SymbolTable
 from strand.validate import path

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.binding.tasks import EndBatch, PyBatches
-from strand.by_name import ByName
+from strand.dicts import ByName
 from strand.errors import ConfigurationError, HandlerError
 from strand.handlers.baskets import BasketObjects
 from strand.handlers.bound import BoundHandler, BoundPython

@@ -16,11 +16,11 @@ from strand.binding.books import BookMemory, DepthMemory
 from strand.binding.engine import Engine
 from strand.binding.outside import GroupCounts
 from strand.brief import brief, listed
+from strand.dicts import FrozenDict
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.routing import Priorities, Routing
 from strand.dispatch.state import RunState
 from strand.errors import AttachError
-from strand.frozen_dict import FrozenDict
 from strand.machine import strand_version
 from strand.policies.aging import CLASSES, RULES
 from strand.policies.policy import LEVELS

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
-from strand.by_name import TableByName, unknown_name
+from strand.dicts import TableByName, unknown_name
 from strand.errors import ConfigurationError
 from strand.handlers.baskets import BasketMemory
 from strand.output.fingerprint import OutputDigest

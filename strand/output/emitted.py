@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
-from strand.by_name import unknown_name
+from strand.dicts import unknown_name
 from strand.errors import UnknownNameError
 from strand.output.notebook import MAX_ROWS, table_html
 from strand.tables.arrow import arrow_table

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from strand.binding.engine_words import Until
 from strand.binding.gate import Thread
 from strand.brief import brief, listed, several
-from strand.by_name import unknown_name
+from strand.dicts import unknown_name
 from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.output.files import OutputFile, check_path
@@ -30,9 +30,8 @@ from strand.output.fingerprint import OutputDigest
 from strand.output.memory import PIECE_BYTES, Memory
 from strand.output.notebook import MAX_TABLES
 from strand.output.output import Output
-from strand.output.records import FEED, HEAD_BYTES, merged_dtype, with_feed
+from strand.output.records import FEED, HEAD_BYTES, TickFeeds, merged_dtype, with_feed
 from strand.output.sinks import Destination, Sinks, files_and_sinks
-from strand.output.tick_feeds import TickFeeds
 from strand.threads import WAITS_FOR_ITSELF, Bell, Inside
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
-from strand.by_name import TableByName, unknown_name
+from strand.dicts import TableByName, unknown_name
 from strand.errors import ConfigurationError
 from strand.output.notebook import MAX_ROWS, MAX_TABLES, table_html
 from strand.symbols import MAX_COMPLETIONS, SymbolTable

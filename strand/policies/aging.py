@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USUAL
+from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
-from strand.frozen_dict import FrozenDict
 from strand.options import ByName, Number, Span, Whole, named_fields, option, read_options
 from strand.policies.policy import LEVELS, Policy
 from strand.spans import SpanLike

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import UNIT_WEIGHT
+from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
-from strand.frozen_dict import FrozenDict
 from strand.options import ByName, Number, named_fields, option, read_options
 from strand.policies.policy import Policy, give_policy
 from strand.symbols import SymbolTable, check_name

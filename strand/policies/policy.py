@@ -1,8 +1,8 @@
-"""Scheduling policies: which of the ready strands a worker takes next."""
+"""Scheduling policies: which of the ready strands a worker takes next. Marks of symbols and tasks, for the guard."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Final, Literal
@@ -10,14 +10,29 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.engine_words import MARKS
 from strand.brief import written
+from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
-from strand.frozen_dict import FrozenDict
 from strand.options import ByName, Choice, Span, named_fields, option, read_options
 from strand.spans import Nanoseconds, SpanLike, span_ns, span_text
 from strand.validate import did_you_mean, shown
 
-__all__ = ["LEVELS", "Fifo", "Levels", "Policy", "give_policy", "level_name", "level_of"]
+__all__ = ["LEVELS", "Fifo", "Levels", "Policy", "give_policy", "level_name", "level_of", "mark_bits"]
+
+
+def mark_bits(name: str, given: Any) -> int:
+    """Set of bits for the mark, or marks, that the argument ``name`` was given. Raises ConfigurationError for an
+    unknown one."""
+    bits = 0
+    for mark in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
+        if not isinstance(mark, str) or mark not in MARKS:
+            cure = did_you_mean(mark, MARKS, after=" ")
+            reason = f"{shown(mark)} is not a mark: {cure}give {' or '.join(MARKS)}, or several of them"
+            raise ConfigurationError(name, reason)
+        bits |= MARKS[mark]
+    return bits
+
 
 #: Levels, the highest first.
 LEVELS: Final = ("immediate", "high", "retry", "normal", "low")

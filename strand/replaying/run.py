@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from strand.binding.columns import Seen, count_by_symbol
 from strand.binding.feeder import Feeder
-from strand.by_name import ByName
+from strand.dicts import ByName
 from strand.dispatch.base import interior
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
@@ -27,7 +27,7 @@ from strand.handlers.native_handlers import NativeHandler
 from strand.output.emitted import EmittedRecords
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
-from strand.output.tick_feeds import TickFeeds
+from strand.output.records import TickFeeds
 from strand.replaying.days import NoDays
 from strand.replaying.recorder import NoRecorder
 from strand.replaying.result import ReplayResult

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from strand.binding.engine_words import COUNTERS
 from strand.binding.gate import Thread
-from strand.by_name import ByName
+from strand.dicts import ByName
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import engine_interior
 from strand.threads import mended

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from strand.binding.books import RowHistory
 from strand.brief import brief, listed, several
-from strand.by_name import unknown_name
+from strand.dicts import unknown_name
 from strand.errors import ConfigurationError
 from strand.symbols import SymbolTable
 from strand.tables.arrow import arrow_table

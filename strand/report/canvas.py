@@ -10,8 +10,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from strand.errors import MissingExtraError
+from strand.report.quantities import FeedClock
 
-__all__ = ["DARK", "LIGHT", "PLACEHOLDERS", "Palette", "css", "inline_svg", "matplotlib", "new_figure", "styled"]
+__all__ = [
+    "DARK", "LIGHT", "PLACEHOLDERS", "Palette", "css", "feed_time_axis", "inline_svg", "matplotlib", "new_figure",
+    "styled",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,15 @@ def styled(palette: Palette, **others: Any) -> AbstractContextManager[None]:
     }
     block: AbstractContextManager[None] = matplotlib().rc_context(style | others)
     return block
+
+
+def feed_time_axis(axis: Any, clock: FeedClock, words: str) -> None:
+    """Times below an axis of dates, by a clock, which is named behind ``words``."""
+    dates = matplotlib("dates")
+    locator = dates.AutoDateLocator(tz=clock.zone)
+    axis.xaxis.set_major_locator(locator)
+    axis.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=clock.zone))
+    axis.set_xlabel(f"{words}, {clock.name}")
 
 
 #: Colours that nothing else is drawn in; each becomes the variable of its name.

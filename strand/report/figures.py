@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.report.canvas import LIGHT, Palette, matplotlib, new_figure, styled
-from strand.report.counts import shown_latency
-from strand.report.feed_time import feed_clock
 from strand.report.market import bars_of, draw_bars, draw_prices, has_prices
-from strand.report.quantities import count, duration
+from strand.report.quantities import count, duration, feed_clock
+from strand.report.summary import shown_latency
 from strand.stats import Latency
 from strand.validate import one_of
 

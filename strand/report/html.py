@@ -19,12 +19,19 @@ from strand.machine import describe, strand_version
 from strand.output.notebook import facts_html
 from strand.report import figures
 from strand.report.canvas import DARK, LIGHT, PLACEHOLDERS, css, inline_svg, matplotlib
-from strand.report.closing import dropped_ticks, left_ticks
-from strand.report.counts import LATENCY_HEADS, latency_cells, latency_rows, policy_tables, queue_depth, shown_latency
-from strand.report.feed_time import feed_clock
 from strand.report.market import bars_of, has_prices
-from strand.report.quantities import duration, rate
+from strand.report.quantities import duration, feed_clock, rate
 from strand.report.result_rows import result_rows
+from strand.report.summary import (
+    LATENCY_HEADS,
+    dropped_ticks,
+    latency_cells,
+    latency_rows,
+    left_ticks,
+    policy_tables,
+    queue_depth,
+    shown_latency,
+)
 
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import FeedError, MissingExtraError
-from strand.report.canvas import WIDTH, Palette, matplotlib
-from strand.report.feed_time import FeedClock, feed_time_axis
-from strand.report.quantities import count, prices_of, sizes_of
+from strand.report.canvas import WIDTH, Palette, feed_time_axis, matplotlib
+from strand.report.quantities import FeedClock, count, prices_of, sizes_of
 
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.report.feed_time import UTC_CLOCK, FeedClock
-from strand.report.quantities import duration, printable
+from strand.report.quantities import UTC_CLOCK, FeedClock, duration, printable
 from strand.units import Unit
 
 if TYPE_CHECKING:

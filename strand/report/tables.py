@@ -16,11 +16,19 @@ from rich.table import Table
 
 from strand.brief import several
 from strand.replaying.run_result import RunResult
-from strand.report.closing import UNDATED, dropped_ticks, left_ticks, skipped_as_dict
-from strand.report.counts import LATENCY_HEADS, latency_rows, policy_tables, queue_depth, shown_latency
-from strand.report.feed_time import clock_of, feed_clock
-from strand.report.quantities import duration, printable, rate
+from strand.report.quantities import clock_of, duration, feed_clock, printable, rate
 from strand.report.result_rows import ResultRows
+from strand.report.summary import (
+    LATENCY_HEADS,
+    UNDATED,
+    dropped_ticks,
+    latency_rows,
+    left_ticks,
+    policy_tables,
+    queue_depth,
+    shown_latency,
+    skipped_as_dict,
+)
 from strand.stats import Statistics
 
 __all__ = [

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strand.brief import brief, several
-from strand.by_name import ByName
+from strand.dicts import ByName
 from strand.handlers.state import SET
 from strand.sweeping.job import ROWS
 from strand.sweeping.manifest import Manifest, SweepRun

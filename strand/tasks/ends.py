@@ -22,8 +22,8 @@ import numpy as np
 
 from strand.binding.engine_words import histogram_floors_ns
 from strand.brief import brief, several
+from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
-from strand.frozen_dict import FrozenDict
 from strand.stats import Latency, TaskStatistics
 from strand.tasks.future import ENDS, TaskFuture
 from strand.tasks.options import Ranks, TaskOptions

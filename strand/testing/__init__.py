@@ -3,10 +3,8 @@ move."""
 
 from __future__ import annotations
 
-from strand.testing.comparing import assert_same, reference
-from strand.testing.list_feed import ListFeed, feed
 from strand.testing.seeded_run import check_seeds, seeded
-from strand.testing.virtual_clock import Clock
+from strand.testing.tools import Clock, ListFeed, assert_same, feed, reference
 
 __all__ = ["Clock", "ListFeed", "assert_same", "check_seeds", "feed", "reference", "seeded"]
 

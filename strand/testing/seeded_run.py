@@ -36,8 +36,7 @@ from strand.policies.every_policy import policy_config
 from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
-from strand.testing.comparing import assert_same, reference
-from strand.testing.virtual_clock import Clock
+from strand.testing.tools import Clock, assert_same, reference
 from strand.validate import whole
 
 __all__ = ["SeededDispatcher", "check_seeds", "seeded"]

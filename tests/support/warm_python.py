@@ -33,7 +33,7 @@ __all__ = ["run_warm"]
 IMPORTS = (
     "rich.console",
     "strand.command.cli",
-    "strand.command.info",
+    "strand.command.files",
     "strand.command.replay",
     "strand.dispatch.dispatcher",
     "strand.feeds.formats.csv.reader",

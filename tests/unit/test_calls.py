@@ -17,7 +17,7 @@ import strand
 from strand.errors import ConfigurationError, UnknownOptionError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.tasks.scheduler import SchedulerOptions
-from strand.testing.list_feed import InfoOptions
+from strand.testing.tools import InfoOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 

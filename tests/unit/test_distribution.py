@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import strand
-from strand.distribution import DISTRIBUTION, install_command
+from strand.errors import DISTRIBUTION, install_command
 
 pytestmark = pytest.mark.python
 

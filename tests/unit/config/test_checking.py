@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import strand
-from strand.config.checking import TABLES, checked, keys_of
+from strand.config.file import TABLES, checked, keys_of
 from strand.options import options_in
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Policy

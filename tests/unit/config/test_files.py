@@ -11,8 +11,7 @@ import pytest
 
 from strand import validate
 from strand.config.configuration import Config, check_file
-from strand.config.reading import format_of, read_file
-from strand.config.template import template
+from strand.config.file import format_of, read_file, template
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.policies.every_policy import POLICIES

@@ -18,8 +18,7 @@ from strand.errors import ConfigurationError, RecordTypeError
 from strand.feeds import FeedInfo
 from strand.feeds.base import BaseFeed
 from strand.feeds.merge.feeds import merge_feeds
-from strand.output.records import NO_FEED
-from strand.output.tick_feeds import TickFeeds
+from strand.output.records import NO_FEED, TickFeeds
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strand.errors import ConfigurationError
-from strand.planning.erlang import MAX_WORKERS, OVERFLOW, Queue, Target, blocking, least_workers, workers_for
+from strand.planning.plan import MAX_WORKERS, OVERFLOW, Queue, Target, blocking, least_workers, workers_for
 
 pytestmark = pytest.mark.python
 

@@ -13,8 +13,7 @@ import strand
 from strand import feeds
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.planning.erlang import Queue, Target
-from strand.planning.plan import Arrivals, Burstiness, Load, measure_arrivals, measure_service, plan
+from strand.planning.plan import Arrivals, Burstiness, Load, Queue, Target, measure_arrivals, measure_service, plan
 from strand.testing import feed
 
 pytestmark = pytest.mark.python

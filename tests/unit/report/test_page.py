@@ -18,8 +18,7 @@ from engine_support import ticks_for
 import strand
 from strand import replay
 from strand.command.cli import cli
-from strand.distribution import install_command
-from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError, MissingExtraError, install_command
 from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.report import figures, html

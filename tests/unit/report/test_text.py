@@ -18,6 +18,7 @@ import pytest
 from rich.console import Console
 
 import strand
+from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds import FeedInfo
 from strand.feeds.merge.feeds import MergedFeed
@@ -25,16 +26,23 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.skipped import Skipped
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
-from strand.frozen_dict import FrozenDict
 from strand.replaying.timeline import Timeline
-from strand.report.closing import as_dict, closing_lines, figures_line, left_ticks
-from strand.report.counts import latency_cells, latency_rows, policy_tables, queue_depth, shown_latency
-from strand.report.feed_time import feed_clock
 from strand.report.html import contents
 from strand.report.market import columns_of, written_records
-from strand.report.quantities import printable
+from strand.report.quantities import feed_clock, printable
 from strand.report.result_rows import ResultRows, ShownField, _floats, result_rows
 from strand.report.rows_file import check_rows_path, rows_with_names, write_rows
+from strand.report.summary import (
+    as_dict,
+    closing_lines,
+    figures_line,
+    latency_cells,
+    latency_rows,
+    left_ticks,
+    policy_tables,
+    queue_depth,
+    shown_latency,
+)
 from strand.report.tables import print_policy, print_replay, print_rows, print_skipped
 from strand.stats import FairStatistics, GroupStatistics, GuardStatistics, Latency, Statistics
 from strand.ticks import TICK, zeros

@@ -16,7 +16,7 @@ from warm_python import run_warm
 
 from strand.errors import FeedError, HandlerError, MissingExtraError
 from strand.feeds.sample import SAMPLE_DATE
-from strand.sweeping.sweep import sweep
+from strand.sweeping.run import sweep
 
 pl = pytest.importorskip("polars")
 pytest.importorskip("numba")

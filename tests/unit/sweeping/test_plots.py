@@ -13,7 +13,7 @@ import strand
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.sample import sample_path
 from strand.sweeping.plots import Scores, scores_of
-from strand.sweeping.sweep import sweep
+from strand.sweeping.run import sweep
 
 pl = pytest.importorskip("polars")
 pytest.importorskip("numba")

@@ -19,7 +19,7 @@ pytest.importorskip("numba")
 from sweep_files import FEW  # noqa: E402
 from sweep_handlers import SETS, wide  # noqa: E402
 
-from strand.sweeping.sweep import sweep  # noqa: E402
+from strand.sweeping.run import sweep  # noqa: E402
 
 pytestmark = pytest.mark.python
 

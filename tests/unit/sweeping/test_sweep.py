@@ -21,7 +21,7 @@ from strand.sweeping import backends
 from strand.sweeping import job as jobs
 from strand.sweeping.digests import file_digest
 from strand.sweeping.manifest import MANIFEST, Manifest
-from strand.sweeping.sweep import sweep
+from strand.sweeping.run import sweep
 
 pl = pytest.importorskip("polars")
 pytest.importorskip("numba")
@@ -106,7 +106,7 @@ def test_an_interrupt_before_a_file_is_done_has_no_result(days: Path, monkeypatc
     def interrupted(_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("strand.sweeping.backends.run_job", interrupted)
+    monkeypatch.setattr("strand.sweeping.run.run_job", interrupted)
     with pytest.raises(KeyboardInterrupt) as raised:
         sweep(sorted(days.iterdir()), wide, SETS, workers=1, **FEW)
     assert not hasattr(raised.value, "partial")
@@ -337,7 +337,7 @@ def test_a_file_is_read_for_its_digest_where_it_is_run_and_elsewhere_only_to_com
         read.append(path.name)
         return file_digest(path)
 
-    monkeypatch.setattr("strand.sweeping.sweep.file_digest", note)
+    monkeypatch.setattr("strand.sweeping.run.file_digest", note)
     sources = sorted(days.iterdir())
 
     def again() -> Any:

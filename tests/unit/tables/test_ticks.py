@@ -14,7 +14,7 @@ from strand import UNDEF_PRICE
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.tables.ticks import BATCH_ROWS, COLUMNS
+from strand.tables.tabular import BATCH_ROWS, COLUMNS
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, zeros
 from strand.units import meaning_of
 

@@ -15,8 +15,8 @@ from task_pools import Stepped, Threaded, raises
 import strand
 from strand import Aging, Dispatcher, Fair, Fifo, Levels, RetryPolicy, Scheduler, TaskGroup
 from strand.binding.engine_words import histogram_floors_ns
+from strand.dicts import FrozenDict
 from strand.errors import QueueFull, StoppedError
-from strand.frozen_dict import FrozenDict
 from strand.policies.policy import LEVELS
 from strand.stats import Latency
 from strand.tasks.ends import MOST_WAITS, Count

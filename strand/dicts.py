@@ -1,17 +1,18 @@
-"""Things by name, and the error for a name that nothing has: it says which names there are, and the nearest one."""
+"""Dicts of the public interface: by name, with an error that says the nearest one, and dicts that nobody changes."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from strand.brief import listed
 from strand.errors import UnknownNameError
 from strand.validate import did_you_mean
 
-__all__ = ["ByName", "TableByName", "unknown_name"]
+__all__ = ["ByName", "FrozenDict", "TableByName", "unknown_name"]
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 
@@ -57,3 +58,18 @@ class TableByName:
     def items(self) -> Iterator[tuple[str, Any]]:
         """Names and rows, as pairs."""
         return ((name, self[name]) for name in self)
+
+
+class FrozenDict(dict[K, V]):
+    """A dict that cannot be changed. It is one still, for json, pickle and ``dataclasses.asdict``."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("this dict cannot be changed; dict(...) makes a copy that can")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)

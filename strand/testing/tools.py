@@ -1,25 +1,40 @@
-"""A feed of ticks that a test has written down, cut into batches where the test wants them."""
+"""Tools for tests of handlers and feeds: ticks from a list, a clock to move, the plain loop, and two runs compared."""
 
 from __future__ import annotations
 
 import itertools
+import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError
+from strand.brief import brief
+from strand.caller.run import CallerRun
+from strand.clock import install, installed
+from strand.diff.runs import to_json
+from strand.dispatch.options import GROUPS
+from strand.errors import ConfigurationError, DifferenceError
+from strand.feeds import Feed
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.handlers import HandlerLike
 from strand.options import named_options, refuse_unknown
+from strand.output.basket_rows import BasketRows
+from strand.output.rows import Rows
+from strand.replaying.options import ReplayOptions
+from strand.replaying.replay import replay
+from strand.replaying.result import ReplayResult
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, limits, zeros
-from strand.validate import is_whole, several, whole
+from strand.validate import is_whole, seconds, several, whole
 
 if TYPE_CHECKING:
     from strand.feeds.base import Flags, TicksAre
 
-__all__ = ["ListFeed", "feed"]
+__all__ = ["Clock", "ListFeed", "assert_same", "feed", "reference"]
 
 #: A tick by the names of its fields, or a trade as (symbol, time, price, size).
 TickLike: TypeAlias = Mapping[str, Any] | tuple[str, int, Any, int]
@@ -266,3 +281,223 @@ def _price(at: int, name: str, given: Any) -> int:
     raise ConfigurationError(
         "ticks", f"{at}: {name}: {given!r} is not a price between -9,223,372,036.85 and 9,223,372,036.85"
     )
+
+
+class Run(Protocol):
+    """A seeded run, whose time goes on by its own steps."""
+
+    def now_ns(self) -> int: ...
+
+    def take(self, ns: int) -> None:
+        """Passes time: in a handler its worker is busy for so long; elsewhere the workers go on for so long."""
+        ...
+
+
+class Clock:
+    """A clock that stands still until it is moved. Within ``with Clock() as clock:`` it replaces the system's.
+
+    ``advance`` moves it, and so does waiting: a paced replay that waits for a tick moves it to when the tick is due. A
+    ``timeout_s`` of a Dispatcher (``publish``, ``drain``, ``stop``, ``call``) goes by it too. Such a call really waits
+    for a millisecond. If that was in vain, the clock moves by up to 100 ms: what can happen does, and a timeout of a
+    minute takes less than a second.
+
+    It does not move what is measured (``wall_s``, latencies, a timeline), nor the silences and reconnections of live
+    feeds. The timers of handlers go by the feed's time, and so by no clock. It may be used from any thread.
+
+    A seeded run (``strand.testing.seeded``) within the block goes by it from its first ticks on. Each step of the run
+    moves the clock by 3 ns, and a paced run publishes ticks when they are due. ``advance`` in a handler in Python makes
+    its worker busy for so long, and the other workers go on meanwhile. While such a run is under way, only its own
+    thread may use the clock.
+
+    Args:
+        start_ns: Where the clock begins, ns, 0 or more.
+
+    Raises:
+        ConfigurationError: If ``start_ns`` is below 0. On entering the block: if another clock has replaced the
+            system's already.
+    """
+
+    def __init__(self, start_ns: int = 0) -> None:
+        self._now_ns = whole("start_ns", start_ns, 0)
+        self._lock = threading.Lock()
+        self._run: Run | None = None
+        self._before_run_ns = 0
+
+    def __repr__(self) -> str:
+        return brief(self, f"{self.now_ns():,} ns")
+
+    def now_ns(self) -> int:
+        """The clock's time, ns."""
+        return self._now_ns if self._run is None else self._before_run_ns + self._run.now_ns()
+
+    def advance(self, seconds_: float) -> None:
+        """Moves the clock on.
+
+        Args:
+            seconds_: By how many seconds, from 0 to below 1e9.
+
+        Raises:
+            ConfigurationError: If the number is outside of these bounds.
+        """
+        by = seconds("seconds", seconds_)
+        if by is None or not 0 <= by < 1e9:
+            raise ConfigurationError("advance", f"{seconds_!r} is not a number of seconds from 0 up")
+        if self._run is not None:
+            self._run.take(round(by * 1e9))
+            return
+        with self._lock:
+            self._now_ns += round(by * 1e9)
+
+    def wait_until(self, time_ns: int) -> None:
+        """Moves the clock on to a time, unless it is past that.
+
+        Args:
+            time_ns: The time, ns.
+        """
+        if self._run is not None:
+            self._run.take(max(0, time_ns - self.now_ns()))
+            return
+        with self._lock:
+            self._now_ns = max(self._now_ns, time_ns)
+
+    def follow(self, run: Run | None) -> None:
+        """Goes by a seeded run from now on.
+
+        Args:
+            run: The run; None: the clock goes by itself again.
+        """
+        self._now_ns = self.now_ns()
+        self._run = run
+        self._before_run_ns = 0 if run is None else self._now_ns - run.now_ns()
+
+    def __enter__(self) -> Self:
+        if installed() is not None:
+            raise ConfigurationError("Clock: another one stands in for the system's already: leave its block first")
+        install(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        install(None)
+
+
+#: Differing symbols, and fields of one, that a message tells; it counts the others.
+SHOWN = 5
+
+
+class Ran(Protocol):
+    """Finished run: a ReplayResult, or a Dispatcher that has stopped."""
+
+    @property
+    def symbols(self) -> Sequence[str]: ...
+
+    @property
+    def rows(self) -> Rows: ...
+
+    @property
+    def baskets(self) -> BasketRows: ...
+
+    @property
+    def outputs(self) -> Mapping[str, Any]: ...
+
+
+@named_options("reference()", more=ReplayOptions, like=replay, groups=GROUPS)
+def reference(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
+    handler: HandlerLike | None = None,
+    *,
+    handlers: Mapping[str, HandlerLike] | None = None,
+    **options: Unpack[ReplayOptions],
+) -> ReplayResult:
+    """Runs handlers over a feed, or a file, in a plain loop on the calling thread: no queues, no strands, no workers.
+
+    Each tick is handled before the next one. Every run over the same ticks has to come to the same
+    (docs/determinism.md): ``reference(feed, handler).rows["AAPL"]``, and ``.outputs["bars"]``. It raises what
+    ``strand.replay`` raises.
+
+    Args:
+        source: A path or several, or a feed, as ``strand.replay`` takes it.
+        handler: The handler.
+        handlers: Handlers by symbol, with ``"*"`` for the others, in place of ``handler``.
+        **options: Other options of ``strand.replay``.
+    """
+    for name in ("workers", "pool"):
+        if name in options:
+            raise ConfigurationError(name, "a reference is the plain loop, without workers: leave it out")
+    options["workers"] = 0
+    return replay(source, handler, handlers=handlers, _dispatcher=partial(CallerRun, in_order=True), **options)
+
+
+def assert_same(run: Ran, expected: Ran) -> None:
+    """Raises DifferenceError, an AssertionError, unless two runs have the same rows and outputs to the last bit.
+
+    Symbols are compared by name, and so are baskets.
+
+    Args:
+        run: A result of ``strand.replay``, ``reference`` or ``seeded``, or a Dispatcher that has stopped.
+        expected: The run to compare with, in the same forms.
+
+    Raises:
+        DifferenceError: If the runs differ. The message tells the symbols and fields that differ, with both values, and
+            the first record of each output that differs. The error's ``symbols`` and ``outputs`` name all of them.
+    """
+    of_rows = dict(_row_differences(run, expected))
+    of_rows.update(_basket_differences(run.baskets, expected.baskets))
+    of_outputs = dict(_output_differences(run.outputs, expected.outputs))
+    if not of_rows and not of_outputs:
+        return
+    lines = [f"{symbol}: {text}" for symbol, text in list(of_rows.items())[:SHOWN]]
+    if len(of_rows) > SHOWN:
+        lines.append(f"{len(of_rows) - SHOWN} more symbols")
+    lines += [f"output {name!r}: {text}" for name, text in of_outputs.items()]
+    raise DifferenceError("the run is not what was expected: " + "; ".join(lines), tuple(of_rows), tuple(of_outputs))
+
+
+def _row_differences(run: Ran, expected: Ran) -> Iterator[tuple[str, str]]:
+    at, at_expected = ({name: i for i, name in enumerate(ran.symbols) if name} for ran in (run, expected))
+    for name in sorted(at.keys() | at_expected.keys()):
+        if name not in at or name not in at_expected:
+            yield name, f"only the {'run' if name in at else 'expected one'} has this symbol"
+            continue
+        row, other = run.rows.at(at[name]), expected.rows.at(at_expected[name])
+        if text := _values(row, other):
+            yield name, text
+
+
+def _basket_differences(baskets: BasketRows, expected: BasketRows) -> Iterator[tuple[str, str]]:
+    for name in sorted({*baskets, *expected}):
+        if name not in baskets or name not in expected:
+            yield f"basket {name}", f"only the {'run' if name in baskets else 'expected one'} has it"
+        elif text := _values(baskets[name], expected[name]):
+            yield f"basket {name}", text
+
+
+def _output_differences(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name in sorted(outputs.keys() | expected.keys()):
+        if name not in outputs or name not in expected:
+            yield name, f"only the {'run' if name in outputs else 'expected one'} has this output"
+            continue
+        records, others = _records(outputs[name]), _records(expected[name])
+        for i, (record, other) in enumerate(zip(records, others, strict=False)):
+            if text := _values(record, other):
+                yield name, f"record {i} of {len(records):,}: {text}"
+                break
+        else:
+            if len(records) != len(others):
+                yield name, f"{len(records):,} records, expected {len(others):,}, the same up to there"
+
+
+def _records(output: Any) -> npt.NDArray[Any]:
+    """An output's records: those of a Dispatcher are to be asked for."""
+    return np.asarray(output.array() if hasattr(output, "array") else output)
+
+
+def _values(one: Any, other: Any) -> str:
+    """The fields of two records that differ, bit by bit; empty where none does."""
+    names, others = one.dtype.names, other.dtype.names
+    if names != others or one.dtype != other.dtype:
+        return f"has the fields {', '.join(names)}, expected {', '.join(others)}, or of other types"
+    found = [name for name in names if np.asarray(one[name]).tobytes() != np.asarray(other[name]).tobytes()]
+    texts = [f"{name} is {to_json(one[name])}, expected {to_json(other[name])}" for name in found[:SHOWN]]
+    if len(found) > SHOWN:
+        texts.append(f"and {len(found) - SHOWN} more fields")
+    return ", ".join(texts)

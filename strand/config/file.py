@@ -1,4 +1,4 @@
-"""A configuration file's tables and keys, each held against the option that it gives.
+"""A configuration file, TOML or YAML: its tables and keys, each held against the option that it gives; its defaults.
 
 ``policy`` has the options of the policies, and ``priorities`` their timeouts; ``worker_pool``, ``retry_policy`` and
 ``resource_limits`` give options of classes under keys of their own (``TABLES``); ``priorities.symbols``, ``groups`` and
@@ -7,26 +7,100 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import textwrap
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from strand.config.reading import Key
+from strand.binding.engine_words import MARKS
 from strand.dispatch.configuration import Limits, Pool, capacities
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.routing import priorities_of
 from strand.dispatch.watching import least_of
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, MissingExtraError
+from strand.feeds.io.files import small_text
 from strand.options import Kind, Number, Option, Span, Whole, options_in
 from strand.policies.every_policy import POLICIES
 from strand.policies.fair import groups_of
-from strand.policies.policy import LEVELS, Policy
+from strand.policies.policy import LEVELS, Levels, Policy
+from strand.spans import span_text
 from strand.symbols import SymbolTable, check_name
 from strand.tasks.retry import RetryPolicy
 from strand.validate import Faults, is_whole, nearest, path, shown, whole
 
-__all__ = ["MONITORING", "NOT_EVALUATED", "SYMBOLS", "TABLES", "TIMEOUTS", "Checked", "checked", "keys_of"]
+__all__ = [
+    "MONITORING", "NOT_EVALUATED", "SYMBOLS", "TABLES", "TIMEOUTS", "Checked", "Key", "checked", "format_of", "keys_of",
+    "lines_of_tables", "read_file", "template",
+]  # fmt: skip
+
+#: Key of a value: ``("worker_pool", "max_workers")``, ``("priorities", "symbols", "AAPL")``.
+Key = tuple[str, ...]
+
+
+def read_file(path: str | os.PathLike[str]) -> Mapping[Any, Any]:
+    """The tables of a file; its ending says whether it is TOML or YAML.
+
+    Raises ConfigurationError for a file that cannot be read or is neither, and MissingExtraError for YAML without the
+    extra ``config``.
+    """
+    parse = _PARSERS[format_of(path)]
+    text = small_text(Path(path), "config")
+    try:
+        tables = parse(text)
+    except (tomllib.TOMLDecodeError, _NoYamlError, RecursionError) as error:
+        reason = "tables are nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ConfigurationError(f"{path}: is not valid {format_of(path).upper()}: {reason}") from None
+    if tables is None:
+        return {}
+    if not isinstance(tables, Mapping):
+        raise ConfigurationError(f"{path}: has a {type(tables).__name__}: give tables of keys, such as worker_pool")
+    return tables
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """``"toml"`` or ``"yaml"``, by the ending of a file's name. Raises ConfigurationError for another one."""
+    ending = Path(path).suffix
+    if ending not in _FORMATS:
+        raise ConfigurationError(f"{path}: the name of a configuration file ends in one of {', '.join(_FORMATS)}")
+    return _FORMATS[ending]
+
+
+class _NoYamlError(Exception):
+    """Text that is no YAML, or in which a key stands twice."""
+
+
+def _read_yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtraError("a configuration in YAML", "PyYAML", "config") from None
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Refuses a key that stands twice, of which PyYAML would keep the last."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+            seen: set[str] = set()
+            for key in keys:
+                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                    raise _NoYamlError(f"{key.value!r} is twice in a table, in line {key.start_mark.line + 1}")
+                seen.update([key.value] if isinstance(key, yaml.ScalarNode) else [])
+            return super().construct_mapping(node, deep=deep)
+
+    try:
+        return yaml.load(text, Loader)
+    except (yaml.YAMLError, ValueError) as error:
+        raise _NoYamlError(re.sub(r"\s*\n\s*", " ", str(error))) from None
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {"toml": tomllib.loads, "yaml": _read_yaml}
+_FORMATS: Final = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 
 T = TypeVar("T")
 
@@ -447,3 +521,90 @@ def _by_symbol(
             wrong[str(told)] = told
     problems += wrong.values()
     return found
+
+
+_HEAD: Final = """\
+# Options of a dispatcher or scheduler, with their defaults: docs/configuration.md of strand.
+# They are for  strand replay --config THIS,  strand.Config.load("THIS").dispatcher_options()
+# and  strand.Scheduler(config="THIS").
+# A key behind a # without a space is not set: take the # away to set it. Spans of time are text: "250us", "30s", "5m".
+"""
+_WIDTH: Final = 116
+_OTHERS: Final = "* stands for all that are not named"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A key of a table, or the comment alone. ``is_set``: it is in force; else its line is a comment."""
+
+    comment: str
+    key: str = ""
+    value: Any = None
+    is_set: bool = False
+
+
+def template(form: str) -> str:
+    """The text of a file; ``form``: ``"toml"`` or ``"yaml"``. Read again it is ``Config()``."""
+    text = _HEAD
+    for place, comment, lines in lines_of_tables():
+        if form == "toml":
+            text += f"\n# {comment}\n[{'.'.join(place)}]\n"
+        else:
+            outer = "  " * (len(place) - 1)
+            text += f"{'' if outer else chr(10)}{outer}# {comment}\n{outer}{place[-1]}:\n"
+        indent = "" if form == "toml" else "  " * len(place)
+        for line in lines:
+            for part in textwrap.wrap(line.comment.replace("``", ""), _WIDTH - len(indent)):
+                text += f"{indent}# {part}\n"
+            if line.key:
+                value = f" = {_toml_value(line.value)}" if form == "toml" else f": {json.dumps(line.value)}"
+                text += f"{indent}{'' if line.is_set else '#'}{line.key}{value}\n"
+    return text
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml_value(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    return json.dumps(value)
+
+
+def lines_of_tables() -> Iterator[tuple[tuple[str, ...], str, list[_Line]]]:
+    """Each table: its path, a comment, its keys."""
+    lines = [_Line(f"One of {', '.join(POLICIES)}.", "name", "fifo", is_set=True)]
+    for name, kind in POLICIES.items():
+        for option in options_in(kind).values():
+            if option.name == "timeouts":
+                continue
+            default = option.plain(option.default)
+            text = option.documentation("Not set")
+            if default is None:
+                lines.append(_Line(f"For {name}, {option.name}: {text}"))
+            else:
+                lines.append(_Line(f"For {name}: {text}", option.name, default))
+    yield ("policy",), "Which of the ready strands a worker drains next: docs/policies.md.", lines
+    lines = [_Line("The wait after which a strand rises from a level; for levels.")]
+    timeouts: Mapping[str, Any] = Levels().timeouts
+    lines += [_Line("", key, span_text(timeouts[level])) for key, level in TIMEOUTS.items() if level in timeouts]
+    yield ("priorities",), "How urgent symbols are, for policies that ask for it.", lines
+    lines = [_Line("For aging a whole number; or a class, or a list of both, where the policy has classes.")]
+    lines.append(_Line(f"For levels one of {', '.join(LEVELS)}; {_OTHERS}.", '"*"', "normal"))
+    yield ("priorities", SYMBOLS), "The priority of each symbol.", lines
+    lines = [_Line(f"For fair a name; {_OTHERS}.", '"*"', "rest")]
+    yield ("groups",), "The group of each symbol; one that has none is a group of its own.", lines
+    lines = [_Line(f"For the guard {', '.join(MARKS)}, or a list of both; {_OTHERS}.", '"*"', "io")]
+    yield ("marks",), "What symbols use or free; it needs resource_limits.", lines
+    for table, (comment, keys) in TABLES.items():
+        yield (table,), comment, [_of_table(name, key) for name, key in keys.items()]
+
+
+def _of_table(name: str, key: FileKey) -> _Line:
+    """A key with its default, or with an example where it has none."""
+    option = key.option
+    if key.example is not None:
+        return _Line(option.documentation("Not set"), name, key.example)
+    default = option.default if key.default is None else key.default
+    if name == "max_attempts":
+        return _Line("Attempts, including the first one. 1 to 1,000.", name, default + 1, is_set=True)
+    return _Line(option.documentation("Not set"), name, default, is_set=True)

@@ -24,7 +24,7 @@ pytest.importorskip("loky")
 
 from sweep_handlers import SETS, breaks, wide  # noqa: E402
 
-from strand.sweeping import backends, job  # noqa: E402
+from strand.sweeping import job, run  # noqa: E402
 
 pytestmark = pytest.mark.python
 
@@ -177,7 +177,7 @@ if __name__ == "__main__":
 
 def test_a_handler_in_another_process_has_the_lines_and_the_machine_code_of_its_file() -> None:
     """numba's cache and the lines of errors go by the name of the file that a function is in."""
-    pickled = backends._pickled(pytest.importorskip("cloudpickle"), wide)
+    pickled = run._pickled(pytest.importorskip("cloudpickle"), wide)
     (there, here) = (handler.parts[-1][1].on_tick.__code__ for handler in (pickle.loads(pickled), wide))
     assert there is not here
     assert (there.co_filename, there.co_firstlineno) == (here.co_filename, here.co_firstlineno)
@@ -197,8 +197,8 @@ def test_an_interrupt_of_this_process_keeps_what_another_has_done(
             super().put(*args, **options)
             done.set()
 
-    monkeypatch.setattr(backends, "run_job", interrupted)
-    monkeypatch.setattr(backends, "SimpleQueue", Ended)
+    monkeypatch.setattr(run, "run_job", interrupted)
+    monkeypatch.setattr(run, "SimpleQueue", Ended)
     sources = sorted(days.iterdir())
     with pytest.raises(KeyboardInterrupt):
         sweep(sources, wide, SETS, out=out, workers=2, **FEW)
@@ -217,8 +217,8 @@ def test_an_error_of_this_process_ends_the_sweep_whatever_it_is(
     def fails(_: job.Job) -> None:
         raise error("in the middle of a job")
 
-    monkeypatch.setattr(backends, "run_job", fails)
-    monkeypatch.setattr(backends, "SimpleQueue", Ended)
+    monkeypatch.setattr(run, "run_job", fails)
+    monkeypatch.setattr(run, "SimpleQueue", Ended)
     with pytest.raises(error, match="in the middle of a job"):
         sweep(sorted(days.iterdir()), wide, SETS, out=tmp_path / "out", workers=2, **FEW)
 

@@ -17,7 +17,6 @@ from sweep_files import FEW, beginning
 import strand
 from strand.errors import ConfigurationError, FeedError, UnknownNameError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.sweeping import backends
 from strand.sweeping import job as jobs
 from strand.sweeping.digests import file_digest
 from strand.sweeping.manifest import MANIFEST, Manifest
@@ -259,7 +258,7 @@ def test_a_file_that_changes_before_its_turn_is_refused_where_some_of_its_sets_a
         day.write_bytes(beginning(400_000))
         return run_job(job)
 
-    monkeypatch.setattr(backends, "run_job", changed)
+    monkeypatch.setattr("strand.sweeping.run.run_job", changed)
     with pytest.raises(FeedError, match=r"day\.itch50.*was changed after the sweep began"):
         sweep(day, wide, SETS[:3], out=out, workers=1, **FEW)
     assert len(first.rows.to_polars()) > 0  # what is known of the bytes of before is kept

@@ -24,7 +24,7 @@ from strand.binding.columns import (
 from strand.errors import ConfigurationError
 from strand.zones import zone_named
 
-__all__ = ["CLOCKS", "STAMPS", "Ambiguous", "LocalTimes", "Pattern", "TextTimes", "TwiceError", "pattern_of"]
+__all__ = ["CLOCKS", "STAMPS", "Ambiguous", "LocalTimes", "Pattern", "TextTimes", "pattern_of"]
 
 Times = npt.NDArray[np.int64]
 #: Treatment of a local time that comes twice: see ``LocalTimes``.
@@ -112,7 +112,7 @@ class LocalTimes:
     """
 
     def __init__(self, zone: str, ambiguous: Ambiguous = "infer") -> None:
-        self._zone = zone_named(zone)
+        self._name, self._zone = zone, zone_named(zone)
         self._is_utc = zone == "UTC"
         self._ambiguous = ambiguous
         self._spans: dict[int, tuple[int, int, int]] = {}
@@ -127,6 +127,12 @@ class LocalTimes:
     def is_open(self) -> bool:
         """True if the latest rows are in the first pass of an hour, and no row has shown that there is a second."""
         return self._hour is not None and self._pass == 0 and self._ambiguous == "infer"
+
+    def why(self, fault: int) -> str:
+        """Words for FAULT_TWICE and FAULT_SKIPPED, to follow a time."""
+        if fault == FAULT_SKIPPED:
+            return f"does not exist: the clocks of {self._name} go forward over it"
+        return f"comes twice: the clocks of {self._name} go back, and the order does not show which one it is"
 
     def to_utc(self, wall: Times, faults: npt.NDArray[np.uint16] | None = None) -> tuple[Times, Times | None]:
         """Local times, as ns since 1970 as if they were UTC, as times in UTC.
@@ -224,10 +230,6 @@ class LocalTimes:
         return (ahead.days * 86_400 + ahead.seconds) * 1_000_000_000
 
 
-class TwiceError(ValueError):
-    """A local time that comes twice, of which nothing shows which one it is."""
-
-
 class TextTimes:
     """Texts of one form as times, one after the other.
 
@@ -237,6 +239,7 @@ class TextTimes:
         zone: The zone of those that do not say theirs; None: they have to.
         ambiguous: See ``LocalTimes``.
         date_pattern: The form of dates beside clocks; None: YYYYMMDD and YYYY-MM-DD.
+        cure: The way out for a local time that comes twice.
     """
 
     def __init__(
@@ -246,8 +249,10 @@ class TextTimes:
         zone: str | None,
         ambiguous: Ambiguous = "infer",
         date_pattern: Pattern | None = None,
+        *,
+        cure: str = 'give ambiguous = "earliest" or "latest" under [time]',
     ) -> None:
-        self._unit, self._zone = unit, zone
+        self._unit, self._zone, self._for_twice = unit, zone, cure
         self._local = LocalTimes(zone or "UTC", ambiguous)
         self._form = {"stamp": STAMP, "clock": CLOCK, "auto": EPOCH}[unit] if pattern is None else PATTERN
         text = b"" if pattern is None else pattern.text
@@ -281,12 +286,8 @@ class TextTimes:
             raise ValueError('has no time zone: give zone = "UTC", or another one, under [time], or by zone= (--zone)')
         found, bad = self._local.to_utc(np.array([wall], np.int64))
         if bad is not None:
-            if int(bad[0]) == FAULT_SKIPPED:
-                raise ValueError(f"does not exist: the clocks of {self._zone} go forward over it")
-            raise TwiceError(
-                f"comes twice: the clocks of {self._zone} go back, and the order does not show which one it is; give "
-                'ambiguous = "earliest" or "latest" under [time]'
-            )
+            cure = f"; {self._for_twice}" * (int(bad[0]) == FAULT_TWICE)
+            raise ValueError(f"{self._local.why(int(bad[0]))}{cure}")
         if found[0] < 0:
             raise ValueError("is before 1970")
         return int(found[0])

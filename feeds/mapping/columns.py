@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -13,30 +12,41 @@ import numpy.typing as npt
 
 from strand.binding.columns import Field, value_ticks, whole
 from strand.errors import ConfigurationError
-from strand.feeds.base import Flags, TickBatch, TicksAre, usual_flags
-from strand.feeds.mapping.rules import FieldRule, field_rule
-from strand.feeds.mapping.scalars import KINDS, PRICES, TIMES, action_of, kind_of
+from strand.feeds.base import Flags, TickBatch, TicksAre
+from strand.feeds.mapping.rules import FieldRule, field_rule, flags_of
+from strand.feeds.mapping.scalars import (
+    KINDS,
+    LETTERS,
+    PLACES,
+    PRICES,
+    SIZES,
+    TIMES,
+    UNDEFINED,
+    action_of,
+    blank_tick,
+    kind_of,
+)
 from strand.feeds.mapping.values import (
-    ACTIONS,
     NS_IN,
     ONLY_NS,
     PRICE_POWER,
-    SIDES,
+    PRICE_UNIT,
+    WORDS,
     Column,
+    Target,
     TimeUnit,
     Values,
     integers,
     letters,
     mapped,
-    plain_integers,
-    plain_scaled,
+    plain_numbers,
     plain_times,
     said_unit,
     scaled,
     times,
     unusable,
 )
-from strand.ticks import FIELDS, KIND_QUOTE, UNDEF_PRICE, zeros
+from strand.ticks import FIELDS, KIND_QUOTE, UNDEF_PRICE
 from strand.validate import is_whole
 
 __all__ = ["ALIASES", "NOT_HERE", "BadRow", "Columns", "Conversion", "Reading", "chosen_columns", "constant_rules"]
@@ -53,28 +63,32 @@ NOT_HERE: Final = (
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Options for reading values: see ``ParquetFeed``. Units are given as powers of ten. ``price_power``: None where
-    none was given; numbers are then in currency, but integers of a file of ticks in 1e-9. ``time_unit``: the unit of
-    times that are integers; None: unknown. ``own``: the file holds ticks as strand writes them."""
+    none was given; numbers are then in currency, but integers of a file of ticks in 1e-9. ``size_power``: of the ticks'
+    sizes, ``own_size_power``: of the columns'. ``time_unit``: the unit of times that are integers; None: unknown.
+    ``own``: the file holds ticks as strand writes them."""
 
     price_power: int | None = None
     size_power: int = 0
+    own_size_power: int = 0
     time_unit: str | None = None
     zone: str | None = None
     rounds: bool = False
     undefined_nulls: bool = False
     own: bool = False
 
-    def price_powers(self) -> tuple[int, int]:
-        """The powers of ten that turn a column's numbers into a tick's price: for floats and decimals, and for
-        integers."""
-        if self.price_power is None:
-            return PRICE_POWER, 0 if self.own else PRICE_POWER
-        return PRICE_POWER + self.price_power, PRICE_POWER + self.price_power
+    def in_units(self, rule: FieldRule) -> FieldRule:
+        """A rule whose column has the units of all columns."""
+        if rule.field in SIZES:
+            return replace(rule, power=self.own_size_power)
+        if rule.field not in PRICES:
+            return rule
+        whole_power = -PRICE_POWER if self.own and self.price_power is None else None
+        return replace(rule, power=self.price_power or 0, whole_power=whole_power)
 
 
 def _as_of_a_column(field: str, value: Any) -> Any:
     """A constant as a profile has it: of a side or an action the letter that a column's word or code stands for."""
-    words = {"side": SIDES, "action": ACTIONS}.get(field, {})
+    words = WORDS.get(field, {})
     text = chr(value) if is_whole(value) and 0 <= value < 256 else value
     found = words.get(text.strip().lower()) if isinstance(text, str) else None
     return value if found is None else found.decode()
@@ -90,10 +104,10 @@ def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading)
     if "constant" in keys:
         keys["constant"] = _as_of_a_column(field, keys["constant"])
     is_text = field in TIMES and (keys.get("unit") == "stamp" or "format" in keys)
-    bare = field in TIMES and "unit" not in keys and reading.time_unit is None and not is_text
-    if field in TIMES and "unit" not in keys and not is_text:
+    bare = "unit" not in keys
+    if field in TIMES and bare and not is_text:
         keys["unit"] = reading.time_unit or "ns"
-    if field in PRICES and "unit" not in keys and reading.price_power is not None:
+    if field in PRICES and bare and reading.price_power is not None:
         keys["unit"] = f"1e{reading.price_power}"
     rule = field_rule(field, keys, where, reading.size_power, NOT_HERE)
     if "clock" in rule.unit and rule.format is not None:
@@ -103,12 +117,12 @@ def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading)
             f"{where}.unit", f"give one of {', '.join(NS_IN)} for times that are whole numbers, or 'stamp' for text"
         )
     if bare:
+        rule = reading.in_units(rule)
+    if bare and field in TIMES and reading.time_unit is None and not is_text:
         if isinstance(rule.constant, int) and 0 < rule.constant < ONLY_NS:
             cure = said_unit(rule.constant, "time_unit='UNIT'")
             raise ConfigurationError(where, f"{cure}")
         rule = replace(rule, unit=())
-    if reading.own and field in PRICES and "unit" not in keys:  # as where a column alone is named
-        rule = replace(rule, whole_power=-PRICE_POWER)
     return rule if "map" in keys else replace(rule, map=())
 
 
@@ -188,12 +202,6 @@ QUOTE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "ask_price": ("ask_price", "ask_px", "ask_px_00", "ask", "best_ask"),
     "ask_size": ("ask_size", "ask_sz", "ask_sz_00", "ask_qty", "ask_amount"),
 }
-#: Fields that are kept in the place of another, and those that are read like another.
-_PLACE: Final = {"ask_price": "order_id", "ask_size": "ref_id"}
-_LIKE: Final = {"ask_price": "price", "ask_size": "size"}
-_PRICES: Final = ("price", "ask_price")
-_SIZES: Final = ("size", "ask_size")
-_LETTERS: Final = ("action", "side")
 #: A unit at the end of a column's name, as in timestamp_ms.
 _UNIT_IN_NAME: Final = re.compile(r"_(s|ms|us|ns|seconds|millis|micros|nanos)$", re.IGNORECASE)
 _UNIT_WORDS: Final = {"s": "s", "ms": "ms", "us": "us", "ns": "ns", "seconds": "s", "millis": "ms", "micros": "us",
@@ -260,6 +268,11 @@ class Columns:
         self.of = {field: column for field, column in found.items() if column is not None}
         # Two fields may share a column only where that was asked for.
         self.is_quote = "ask_price" in self.of
+        self._rules |= {
+            field: reading.in_units(FieldRule(field, (column,)))
+            for field, column in self.of.items()
+            if field not in self._rules and field not in ("symbol", "instrument_id")
+        }
         self._check_alike(names, chosen)
         if "bid_price" in columns and not self.is_quote:
             raise ConfigurationError("columns.bid_price", "name ask_price too: a quote has both")
@@ -280,9 +293,7 @@ class Columns:
                     f"holds; leave the constant out, or the column by columns={{{other!r}: None}}",
                 )
 
-        blank = zeros(1)
-        blank["price"] = UNDEF_PRICE
-        blank["action"] = blank["side"] = b"N"
+        blank = blank_tick()
         for field, value in self.constants.items():
             blank[field] = value
         for time, other in (("ts_event", "ts_recv"), ("ts_recv", "ts_event")):
@@ -311,14 +322,11 @@ class Columns:
     @property
     def has_sizes(self) -> bool:
         """True if a column or a constant gives a size."""
-        return any(field in self.of or field in self.constants for field in _SIZES)
+        return any(field in self.of or field in self.constants for field in SIZES)
 
     def flags_of(self, ticks: TicksAre | None) -> Flags:
         """The flags of ticks that mean ``ticks``, as far as the columns tell."""
-        rule = self._rules.get("flags")
-        if rule is not None and (rule.map or not rule.columns):
-            return usual_flags(ticks, "made")
-        return usual_flags(ticks, "raw" if "flags" in self.of else "never")
+        return flags_of((rule for field, rule in self._rules.items() if field in self.of or not rule.columns), ticks)
 
     @property
     def names(self) -> list[str]:
@@ -345,14 +353,14 @@ class Columns:
         """Tells whether prices are whole numbers of an unknown unit. ``is_whole``: of a column's name."""
         unsaid = self._reading.price_power is None and not self._reading.own
         return unsaid and any(
-            is_whole(self.of[field]) and field not in self._rules for field in _PRICES if field in self.of
+            is_whole(self.of[field]) and field not in self._own_units for field in PRICES if field in self.of
         )
 
     @property
     def letters(self) -> list[str]:
         """The columns that make one field of letters each, and nothing else."""
         every = list(self.of.values())
-        return [column for field, column in self.of.items() if field in _LETTERS and every.count(column) == 1]
+        return [column for field, column in self.of.items() if field in LETTERS and every.count(column) == 1]
 
     def convert(
         self,
@@ -376,23 +384,18 @@ class Columns:
         return Conversion(ticks, wrong.rows, wrong.first, wrong.inexact)
 
     def _plain(self, field: str, column: Column) -> Field | None:
-        rule = self._rules.get(field)
-        if rule is not None and (rule.map or rule.zero):
-            return None
+        rule = self._rules[field]
         if field in TIMES:
-            return plain_times(column, self._time_unit(field))
-        if field in _LETTERS:
-            return None
-        powers = self._powers(field)
-        if field in _PRICES or any(powers):
-            return plain_scaled(column, *powers, field=_LIKE.get(field, field))
-        return plain_integers(column, _LIKE.get(field, field))
+            return (
+                None if column.local and self._reading.zone is not None else plain_times(column, self._time_unit(field))
+            )
+        return None if rule.map or rule.zero or field in LETTERS else plain_numbers(column, self._target(rule))
 
     def _time_unit(self, field: str) -> TimeUnit:
         # A column that both times come from has its unit by either's keys.
         same = [time for time in TIMES if self.of.get(time) == self.of[field]]
-        rules = [self._rules[time] for time in (field, *same) if time in self._rules]
-        said = next((unit for rule in rules for unit in rule.unit if unit in NS_IN), self._reading.time_unit)
+        units = (unit for time in (field, *same) for unit in self._rules[time].unit if unit in NS_IN)
+        said = next(units, self._reading.time_unit)
         if said is not None:
             return TimeUnit(said, True)
         named = _UNIT_IN_NAME.search(self.of[field])
@@ -412,42 +415,27 @@ class Columns:
         number = int(column.values[int(np.argmax(bad))])
         raise TypeError(f"{said_unit(number, option)}: column {name!r} ({column.type}) for {field}{doubt}")
 
-    def _powers(self, field: str) -> tuple[int, int]:
-        """The powers of ten that turn a column's numbers into a field's value: for floats and decimals, and for
-        integers."""
-        reading, rule = self._reading, self._rules.get(field)
-        if field not in _PRICES and field not in _SIZES:
-            return 0, 0
-        if rule is None:
-            return reading.price_powers() if field in _PRICES else (-reading.size_power, -reading.size_power)
-        whole_power = rule.power if rule.whole_power is None else rule.whole_power
-        unit = PRICE_POWER if field in _PRICES else -reading.size_power
-        return unit + rule.power, unit + whole_power
+    def _target(self, rule: FieldRule) -> Target:
+        return rule.target(
+            self._reading.size_power,
+            "unit={0!r} of the column" if rule.field in self._own_units else PRICE_UNIT,
+        )
 
     def _read(self, field: str, column: Column, wrong: _Wrong) -> Field:
-        reading, rule = self._reading, self._rules.get(field)
-        found = self._reader(field, column)(column)
+        rule = self._rules[field]
+        found = self._values(rule, column)
         if isinstance(found, str):
             raise TypeError(unusable(self._called(field), self.of[field], column.type, column.problem or found))
         if field in TIMES:
             self._check_unit(field, column, found)
         if found.inexact is not None:
-            # A size or price that is not 0 may not be rounded to 0, which has a meaning of its own.
-            lost = found.inexact
-            finer = "a finer size_unit holds it, " if field in _SIZES else ""
-            cure = f"{finer}inexact='round' rounds it to the nearest"
-            if reading.rounds:
-                lost = lost & (found.values == 0) & (field in _SIZES or field in _PRICES)
-                cure = "give a finer size_unit" if field in _SIZES else "no price of 9 decimals holds it"
-                cure = f"it rounds to 0: {cure}"
-            wrong.rounded(found.inexact & ~lost)
-            found = found.losing(lost, cure)
-        undefined = reading.undefined_nulls or (rule is not None and rule.empty)
+            wrong.rounded(found.inexact)
+        undefined = self._reading.undefined_nulls or rule.empty
         bad = _wrong(found, undefined and field not in TIMES)
         if bad is not None:
             wrong.note(self.of[field], found, bad)
         values = _filled(field, found)
-        if rule is not None and rule.zero:
+        if rule.zero:
             values = np.where(values == 0, UNDEF_PRICE, values)
         return whole(values)
 
@@ -455,31 +443,29 @@ class Columns:
         """Name of a field in ``columns``."""
         return f"bid_{field}" if self.is_quote and field in ("price", "size") else field
 
-    def _reader(self, field: str, column: Column) -> Callable[[Column], Values | str]:
-        reading, rule = self._reading, self._rules.get(field)
-        if rule is not None and rule.map:
-            return partial(mapped, table=dict(rule.map), otherwise=rule.otherwise, field=field)
+    def _values(self, rule: FieldRule, column: Column) -> Values | str:
+        """A column's values as the rule has them; else what is wrong with its type."""
+        reading, field = self._reading, rule.field
+        if rule.map:
+            return mapped(column, dict(rule.map), rule.otherwise, field)
         if field in TIMES:
-            same = [self._rules[time] for time in TIMES if time in self._rules and self.of.get(time) == self.of[field]]
+            same = [self._rules[time] for time in TIMES if self.of.get(time) == self.of[field]]
             pattern = next((one.format for one in same if one.format is not None), None)
-            return partial(times, unit=self._time_unit(field), pattern=pattern, zone=reading.zone)
-        if field in _PRICES or field in _SIZES:
-            power, integer_power = self._powers(field)
-            options: dict[str, Any] = {"price_unit": "unit={0!r} of the column"} if field in self._own_units else {}
-            return partial(scaled, power=power, integer_power=integer_power, field=_LIKE.get(field, field), **options)
-        if field == "action":
-            return partial(letters, words=None if reading.own else ACTIONS)
-        if field == "side":
-            return partial(letters, words=None if reading.own else SIDES)
+            unit = self._time_unit(field)
+            return times(column, unit, pattern=pattern, zone=reading.zone, rounds=reading.rounds)
+        if field in LETTERS:
+            return letters(column, None if reading.own else WORDS[field])
         if field == "kind" and column.words is not None:
-            return partial(mapped, table=KINDS, otherwise=None, field=field, why=f"is not one of {', '.join(KINDS)}")
-        return partial(integers, field=_LIKE.get(field, field))
+            return mapped(column, KINDS, None, field, f"is not one of {', '.join(KINDS)}")
+        target = self._target(rule)
+        is_scaled = field in PRICES or field in SIZES
+        return scaled(column, target, rounds=reading.rounds) if is_scaled else integers(column, target)
 
     def _made(
         self, rows: range | npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32], read: Mapping[str, Field]
     ) -> tuple[TickBatch, int]:
         """The ticks, and how many of them are good: up to the first row for which a plain column has no value."""
-        fields = {_PLACE.get(field, field): found for field, found in read.items()}
+        fields = {PLACES.get(field, field): found for field, found in read.items()}
         if (moments := fields.get("ts_recv", fields.get("ts_event"))) is not None:
             fields = {"ts_event": moments, "ts_recv": moments, **fields}
         fields["instrument_id"] = whole(keys)
@@ -522,9 +508,8 @@ def _filled(field: str, found: Values) -> Array:
     """A field's values, with the field's undefined value in place of nulls."""
     if found.nulls is None:
         return found.values
-    none = {"price": UNDEF_PRICE, "ask_price": UNDEF_PRICE, "action": b"N", "side": b"N"}.get(field, 0)
     values = found.values.copy()
-    values[found.nulls] = none
+    values[found.nulls] = UNDEFINED.get(field, 0)
     return values
 
 

@@ -9,8 +9,10 @@ import msgspec
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
+from strand.feeds.mapping.columns import Reading
 from strand.feeds.mapping.events import LAST, event_fields, free_bit
 from strand.feeds.mapping.rules import checked, names_of
+from strand.validate import unit_power
 
 __all__ = ["MEND", "Options", "check_options"]
 
@@ -58,6 +60,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if not (last := free_bit(LAST, flags)):
             raise ConfigurationError("event", "no bit of the flags is free: leave the column of flags out")
         return fields, replace(flags, last=last)
+
+    def reading(self, price_unit: object, size_unit: object, *, own_size_power: int = 0, **more: Any) -> Reading:
+        """The options for reading values. Raises ConfigurationError for a unit that is no power of ten."""
+        given = {
+            "price_power": None if price_unit is None else unit_power("price_unit", price_unit),
+            "size_power": own_size_power if size_unit is None else unit_power("size_unit", size_unit),
+            "time_unit": self.time_unit,
+            "undefined_nulls": self.nulls == "undefined",
+        }
+        return Reading(own_size_power=own_size_power, zone=self.zone, rounds=self.rounds, **(given | more))
 
     @property
     def rounds(self) -> bool:

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.columns import FAULT_TWICE
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
-from strand.feeds.mapping.clocks import LocalTimes
 from strand.feeds.mapping.column_options import ColumnOptions
 from strand.feeds.mapping.columns import Columns, Reading
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.values import NS_IN, Column, integers, unusable
+from strand.feeds.mapping.values import NS_IN, Column, Target, integers, unusable
 from strand.options import refuse_unknown
-from strand.validate import MAXIMUM, unit_power
+from strand.ticks import limits
 
 __all__ = ["ArrayColumns", "BadRecordError", "RecordColumns", "numpy_column"]
 
@@ -33,8 +31,8 @@ class BadRecordError(Exception):
         self.index = index
 
 
-def numpy_column(values: Array, zone: str | None = None) -> Column:
-    """A field of records as a column. NaT counts as null. ``zone``: of datetime64; None: UTC."""
+def numpy_column(values: Array) -> Column:
+    """A field of records as a column. NaT counts as null."""
     dtype = values.dtype
     kind: Any = {"i": "integer", "u": "integer", "b": "bool", "f": "float", "M": "time", "S": "text", "U": "text"}.get(
         dtype.kind, "other"
@@ -49,9 +47,6 @@ def numpy_column(values: Array, zone: str | None = None) -> Column:
         nulls, ns = (none if none.any() else None), NS_IN.get(unit, 0) * count
         plain = np.where(none, 0, plain.view(np.int64))
         kind = kind if ns else "other"
-        # A time beyond what ns hold stays as it is, and is refused.
-        if ns and zone is not None and len(plain) and max(-int(plain.min()), int(plain.max())) <= MAXIMUM // ns:
-            return _local_column(values, plain * ns, none, zone)
     elif kind == "text":
 
         def words() -> tuple[Array, list[Any]]:
@@ -60,20 +55,7 @@ def numpy_column(values: Array, zone: str | None = None) -> Column:
 
     if values.ndim != 1 or (kind == "float" and dtype.itemsize > 8):
         kind = "other"
-    return Column(kind, str(dtype), nulls, lambda row: str(values[row]), plain, ns=ns, words=words)
-
-
-def _local_column(values: Array, wall: Array, none: Array, zone: str) -> Column:
-    """Local times of a zone, in ns, as a column of times in UTC. ``none``: marks NaT."""
-    utc, bad = LocalTimes(zone, "raise").to_utc(wall, none.astype(np.uint16))
-    nulls = none if none.any() else None
-    problem = None
-    if bad is not None:
-        at = int(np.argmax(bad != 0))
-        how = "comes twice" if bad[at] == FAULT_TWICE else "does not exist"
-        problem = f"{values[at]} {how} in {zone}: give times in UTC"
-    kind: Any = "time" if problem is None else "other"
-    return Column(kind, str(values.dtype), nulls, lambda row: str(values[row]), utc, problem=problem)
+    return Column(kind, str(dtype), nulls, lambda row: str(values[row]), plain, ns=ns, words=words, local=True)
 
 
 class RecordColumns:
@@ -96,7 +78,7 @@ class RecordColumns:
             )
         names = list(dtype.names or ())
         self._columns = Columns(names, {**columns, "symbol": None}, constants, reading)
-        self._dtype, self._zone = dtype, reading.zone
+        self._dtype = dtype
         self.rounded = 0
         self.has_keys = "instrument_id" in self._columns.of
         if not self._columns.has_time:
@@ -129,7 +111,7 @@ class RecordColumns:
         try:
             if self.has_keys:
                 name = self._columns.of["instrument_id"]
-                found = integers(numpy_column(records[name]), "instrument_id")
+                found = integers(numpy_column(records[name]), Target("instrument_id", 0, 0, *limits("instrument_id")))
                 if isinstance(found, str):
                     raise TypeError(unusable("instrument_id", name, str(records.dtype[name]), found))
                 keys = found.values
@@ -137,8 +119,7 @@ class RecordColumns:
                     index = int(np.argmax(found.bad))
                     bad.append((index, f"column {name!r}: {found.explain(index)}"))
             rows = range(position + 1, position + 1 + len(records))
-            zone = self._zone
-            made = self._columns.convert(lambda name: numpy_column(records[name], zone), rows, keys)
+            made = self._columns.convert(lambda name: numpy_column(records[name]), rows, keys)
         except TypeError as error:
             raise ConfigurationError(str(error)) from None
         if made.first is not None:
@@ -160,17 +141,10 @@ class ArrayColumns:
 
     def __init__(self, columns: Mapping[str, str | Mapping[str, Any] | None], options: Mapping[str, Any]) -> None:
         refuse_unknown(options, ColumnOptions.__annotations__, "column_options")
-        units = {name: options[name] for name in ("price_unit", "size_unit") if options.get(name) is not None}
-        powers = {name: unit_power(name, unit) for name, unit in units.items()}
+        units = {name: options.get(name) for name in ("price_unit", "size_unit")}
         said = check_options(columns=columns, **{name: options[name] for name in options.keys() - units.keys()})
         self._columns, self._constants = said.columns, said.constants
-        self._reading = Reading(
-            powers.get("price_unit"),
-            powers.get("size_unit", 0),
-            said.time_unit,
-            rounds=said.rounds,
-            undefined_nulls=said.nulls == "undefined",
-        )
+        self._reading = said.reading(units["price_unit"], units["size_unit"])
         self._made: dict[np.dtype[Any], RecordColumns] = {}
         self._lock = threading.Lock()
         #: Rows given so far.

@@ -28,6 +28,8 @@ from strand.feeds.mapping.scalars import (
     converter,
     kind_of,
 )
+from strand.feeds.mapping.values import PRICE_POWER, PRICE_UNIT, TIME_POWERS, Target
+from strand.ticks import UNDEF_PRICE, limits
 from strand.validate import unit_power
 from strand.zones import checked_zone
 
@@ -178,6 +180,24 @@ class FieldRule:
     signed: bool = False
     running: bool = False
 
+    @property
+    def place(self) -> str:
+        """The field of a tick that has it: those of both sides of a quote share a tick's."""
+        return PLACES.get(self.field, self.field)
+
+    def target(self, size_power: int, price_unit: str = PRICE_UNIT, *, signs: bool = False) -> Target:
+        """The field as what numbers become. ``size_power``: what 1 in a tick's size is worth, as a power of ten."""
+        whole_power = self.power if self.whole_power is None else self.whole_power
+        if self.field in PRICES:
+            powers = PRICE_POWER + self.power, PRICE_POWER + whole_power
+            return Target("price", *powers, -UNDEF_PRICE, UNDEF_PRICE, price_unit, signs)
+        if self.field in SIZES:
+            highest = limits("size")[1]
+            powers = self.power - size_power, whole_power - size_power
+            return Target("size", *powers, -highest if self.signed else 0, highest, price_unit, signs)
+        power = next((TIME_POWERS[unit] for unit in self.unit if unit in TIME_POWERS), 0)
+        return Target(self.field, power, power, *((0, 255) if self.field in LETTERS else limits(self.field)))
+
 
 def names_of(value: Any) -> tuple[str, ...]:
     """One name or a list of them."""
@@ -270,7 +290,9 @@ def completed(rules: tuple[FieldRule, ...]) -> tuple[FieldRule, ...]:
     return rules if "action" in given else _beside(rules, "kind", "action", action_of)
 
 
-def flags_of(rules: Iterable[FieldRule], ticks: TicksAre | None, given: Mapping[str, int] | None, where: str) -> Flags:
+def flags_of(
+    rules: Iterable[FieldRule], ticks: TicksAre | None, given: Mapping[str, int] | None = None, where: str = ""
+) -> Flags:
     """The flags of ticks that ``rules`` make. ``given``: the masks that their meanings have, where it is said; without,
     values that a profile or an option gives are Strand's own flags, and those of a column have no meaning."""
     if given:
@@ -334,10 +356,29 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
     map_ = told["map"] or {}
     if columns and not map_ and name in _THEMSELVES:
         map_ = {text: text for text in _THEMSELVES[name]}
-    unit = next((unit for unit in units if unit in ("s", "ms", "us", "ns", "stamp")), "ns")
-    texts = TextTimes("stamp", pattern, None) if pattern is not None and pattern.has_date else None
-    scale = (power or 0) - (size_power if name in SIZES else 0)
-    convert = converter(name, Rounding(), power=scale, unit=unit, texts=texts)
+    rule = FieldRule(
+        name,
+        columns,
+        optional=keys.optional,
+        empty=keys.empty is not None,
+        zero=told["zero"] is not None,
+        power=power or 0,
+        unit=units,
+        since=since or "epoch",
+        digits=digits or 0,
+        text=told["text"],
+        pair=tuple(map(names_of, pair)),
+        earlier=bool(told["earlier_of"]),
+        whole_power=whole_power,
+        undefined=names_of(keys.undefined),
+        plus=_plus(getattr(keys, "plus", None), f"{where}.plus"),
+        format=pattern,
+        signed=getattr(keys, "signed", False),
+        running=getattr(keys, "running", False),
+    )
+    stamps = next((unit for unit in units if unit in (*TIME_POWERS, "stamp")), None) == "stamp"
+    texts = TextTimes("stamp", pattern, None) if stamps else None
+    convert = converter(rule.target(size_power, 'unit = "{}" of the field', signs=True), Rounding(), texts=texts)
 
     def value(given: Any, key: str) -> Any:
         if isinstance(given, float):
@@ -347,28 +388,12 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
         except BadRecord as error:
             raise ConfigurationError(f"{where}.{key}", f"{error}") from None
 
-    return FieldRule(
-        name,
-        columns,
-        value(keys.constant, "constant"),
-        keys.optional,
-        keys.empty is not None,
-        told["zero"] is not None,
-        power or 0,
-        units if columns else (),
-        since or "epoch",
-        digits or 0,
-        told["text"],
-        tuple((text, value(stands, f"map.{text}")) for text, stands in map_.items()),
-        value(getattr(keys, "otherwise", None), "otherwise"),
-        tuple(map(names_of, pair)),
-        bool(told["earlier_of"]),
-        whole_power,
-        names_of(keys.undefined),
-        _plus(getattr(keys, "plus", None), f"{where}.plus"),
-        pattern,
-        getattr(keys, "signed", False),
-        getattr(keys, "running", False),
+    return replace(
+        rule,
+        constant=value(keys.constant, "constant"),
+        unit=units if columns else (),
+        map=tuple((text, value(stands, f"map.{text}")) for text, stands in map_.items()),
+        otherwise=value(getattr(keys, "otherwise", None), "otherwise"),
     )
 
 

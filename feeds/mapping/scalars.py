@@ -8,13 +8,25 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from strand.binding.columns import HEX, ID, Numbers
 from strand.feeds.mapping.clocks import TextTimes
-from strand.feeds.mapping.values import PRICE_POWER, coarser_price, nearest
-from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, limits
+from strand.feeds.mapping.values import Target, nearest
+from strand.ticks import (
+    FIELDS,
+    KIND_NONE,
+    KIND_ORDER,
+    KIND_QUOTE,
+    KIND_STATUS,
+    KIND_TRADE,
+    UNDEF_PRICE,
+    Ticks,
+    zeros,
+)
+from strand.validate import is_whole
 
 __all__ = [
-    "IDS", "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "BadRecord", "Rounding", "action_of",
-    "converter", "id_of", "kind_of", "shown",
+    "IDS", "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED", "BadRecord", "Rounding",
+    "action_of", "blank_tick", "converter", "id_of", "kind_of", "shown",
 ]  # fmt: skip
 
 #: Names of the kinds of ticks in a profile, and the letters that it may name.
@@ -29,13 +41,22 @@ SIZES: Final = ("size", "bid_size", "ask_size")
 SMALL: Final = ("publisher_id", "flags", "depth")
 #: Fields for both sides of a quote.
 PLACES: Final = {"bid_price": "price", "bid_size": "size", "ask_price": "order_id", "ask_size": "ref_id"}
-_POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+#: What fields without a value hold, where that is not 0.
+UNDEFINED: Final = {"price": UNDEF_PRICE, "ask_price": UNDEF_PRICE, "action": b"N", "side": b"N"}
 #: Letters of a value in an error.
 _SHOWN: Final = 80
 
 
 class BadRecord(Exception):  # noqa: N818 - raised and caught inside strand.feeds
     """Reason for which a value can be no field of a tick, or a record no tick."""
+
+
+def blank_tick() -> Ticks:
+    """An array of one tick without a value in any field."""
+    blank = zeros(1)
+    for field in FIELDS.keys() & UNDEFINED:
+        blank[field] = UNDEFINED[field]
+    return blank
 
 
 def kind_of(action: bytes) -> int:
@@ -57,11 +78,6 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _unit(power: int) -> str:
-    """The unit of which ten to the ``power`` make 1."""
-    return f"1e{-power}" if power else "1"
-
-
 @dataclass(slots=True)
 class Rounding:
     """``rounds``: whether numbers that are no whole units are rounded. ``rounded``: whether one was; the user sets it
@@ -70,48 +86,39 @@ class Rounding:
     rounds: bool = False
     rounded: bool = False
 
-    def units(self, value: Any, power: int) -> int:
-        """A number times ten to the ``power``, as a whole one. Raises BadRecord."""
-        units, inexact = nearest(_decimal(value), power)
-        if inexact and not self.rounds:
-            raise BadRecord(
-                f"{shown(value)} is not a whole number of units of {_unit(power)}: inexact='round' rounds it"
-            )
-        self.rounded |= inexact
+    def value(self, value: Any, target: Target) -> int:
+        """A number as the value of a field. Raises BadRecord."""
+        number = _decimal(value)
+        units, inexact = nearest(number, target.power)
+        if number < 0 <= target.lowest or not target.lowest <= units <= target.most(target.power):
+            raise BadRecord(target.beyond(shown(value), number, target.power))
+        if inexact:
+            if not self.rounds or target.loses(units):
+                raise BadRecord(target.too_precise(shown(value), number, target.power, rounds=self.rounds))
+            self.rounded = True
         return units
 
 
-def converter(
-    field: str,
-    rounding: Rounding,
-    *,
-    power: int = 0,
-    unit: str = "ns",
-    texts: TextTimes | None = None,
-    signed: bool = False,
-) -> Callable[[Any], Any]:
-    """A function that turns a value into the field of a tick (bytes for letters, else int). It raises BadRecord for a
+def converter(target: Target, rounding: Rounding, *, texts: TextTimes | None = None) -> Callable[[Any], Any]:
+    """A function that turns a value into a field of a tick (bytes for letters, else int). It raises BadRecord for a
     value that the field cannot hold.
 
-    ``power``: 1 in a price is worth ten to that power of currency, 1 in a size that many units of a tick's size.
-    ``unit``: of a time: s, ms, us, ns, or stamp (ISO 8601 with a zone); ``texts`` read times of other
-    forms. ``signed``: a size may be below 0.
+    ``texts``: for times that are texts.
     """
-    if unit == "stamp" and texts is None:
-        texts = TextTimes("stamp", None, None)
-    if field in TIMES and texts is not None:
+    field = target.field
+    if texts is not None:
         return lambda value: _text_time(value, texts)
-    if field in TIMES:
-        return lambda value: _time(value, _POWERS[unit], rounding)
-    if field in PRICES:
-        return lambda value: _price(value, PRICE_POWER + power, rounding)
-    if field in SIZES:
-        return lambda value: _size(value, power, rounding, signed)
+    if field in TIMES or field in PRICES or field in SIZES:
+        return lambda value: rounding.value(value, target)
     if field in LETTERS:
         return lambda value: _letter(value, LETTERS[field])
     if field == "kind":
         return _kind
-    return lambda value: _whole(value, *limits(field))
+    return lambda value: _whole(value, target)
+
+
+_HEX: Final = Numbers(HEX)
+_HASH: Final = Numbers(ID, hash=True)
 
 
 def id_of(text: str, value: Any) -> int:
@@ -123,20 +130,12 @@ def id_of(text: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
         raise BadRecord(f"{shown(value)} is no id")
     said = str(value).strip()
-    if text == "hex":
-        try:
-            number = int(said, 16)
-        except ValueError:
-            number = -1
-        if not 0 <= number < 1 << 64:
-            raise BadRecord(f"{shown(value)} is not a hexadecimal number of 64 bits")
-        return number
-    if said.isascii() and said.isdecimal() and int(said) < 1 << 64:
-        return int(said)
-    number = 0xCBF29CE484222325
-    for byte in said.encode():
-        number = ((number ^ byte) * 0x100000001B3) & 0xFFFF_FFFF_FFFF_FFFF
-    return number | 1 << 63
+    try:
+        number = _HEX.one(said.removeprefix("0x").encode()) if text == "hex" else _HASH.one(said.encode())
+    except ValueError as error:
+        why = "not a hexadecimal number of 64 bits" if text == "hex" else error
+        raise BadRecord(f"{shown(value)} is {why}") from None
+    return number & 0xFFFF_FFFF_FFFF_FFFF
 
 
 def _decimal(value: Any) -> Decimal:
@@ -151,46 +150,11 @@ def _decimal(value: Any) -> Decimal:
     return number
 
 
-def _whole(value: Any, minimum: int, maximum: int) -> int:
+def _whole(value: Any, target: Target) -> int:
     number = _decimal(value)
-    if number != number.to_integral_value() or not minimum <= number <= maximum:
-        raise BadRecord(f"{shown(value)} is not a whole number from {minimum} to {maximum}")
+    if number != number.to_integral_value() or not target.lowest <= number <= target.highest:
+        raise BadRecord(f"{shown(value)} is not a whole number from {target.lowest} to {target.highest}")
     return int(number)
-
-
-def _price(value: Any, power: int, rounding: Rounding) -> int:
-    units = rounding.units(value, power)
-    if not -UNDEF_PRICE <= units < UNDEF_PRICE:
-        cure = coarser_price(_decimal(value), power - PRICE_POWER, 'unit = "{}" of the field')
-        raise BadRecord(f"{shown(value)} is out of range: {cure}")
-    if units == 0 and _decimal(value):
-        raise BadRecord(f"{shown(value)} rounds to 0: no price of 9 decimals holds it")
-    return units
-
-
-def _size(value: Any, power: int, rounding: Rounding, signed: bool) -> int:
-    number = _decimal(value)
-    if number < 0 and not signed:
-        raise BadRecord(f"{shown(value)} is below 0: give signed = true if such a size is a sell")
-    try:
-        units = rounding.units(value, power)
-    except BadRecord as error:
-        exponent = number.normalize().as_tuple().exponent
-        if not isinstance(exponent, int) or not -18 <= exponent < 0:
-            raise
-        raise BadRecord(f"give size_unit='{Decimal(1).scaleb(exponent):f}': {error}") from None
-    if abs(units) > limits("size")[1]:
-        raise BadRecord(f"give a larger size_unit: {shown(value)} is more than 2^63 - 1 units of {_unit(power)}")
-    if units == 0 and _decimal(value):
-        raise BadRecord(f"{shown(value)} rounds to 0: give a finer size_unit")
-    return units
-
-
-def _time(value: Any, power: int, rounding: Rounding) -> int:
-    ns = rounding.units(value, power)
-    if not 0 <= ns < 1 << 63:
-        raise BadRecord(f"{shown(value)} is not a time")
-    return ns
 
 
 def _text_time(value: Any, texts: TextTimes) -> int:
@@ -210,8 +174,8 @@ def _letter(value: Any, letters: str) -> bytes:
 
 def _kind(value: Any) -> int:
     """A word, or the number that it stands for."""
-    if isinstance(value, int) and value in KINDS.values():
-        return value
+    if is_whole(value) and value in KINDS.values():
+        return int(value)
     if not isinstance(value, str) or value not in KINDS:
         raise BadRecord(f"{shown(value)} is not one of {', '.join(KINDS)}")
     return KINDS[value]

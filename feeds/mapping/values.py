@@ -16,37 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.columns import Field
-from strand.feeds.mapping.clocks import Pattern, TextTimes, TwiceError
-from strand.ticks import FIELDS, UNDEF_PRICE, limits
+from strand.feeds.mapping.clocks import LocalTimes, Pattern, TextTimes
+from strand.ticks import FIELDS
 from strand.validate import MIN_UNIT
 
 __all__ = [
-    "ACTIONS",
-    "NS_IN",
-    "ONLY_NS",
-    "PRICE_POWER",
-    "SIDES",
-    "Column",
-    "TimeUnit",
-    "Units",
-    "Values",
-    "coarser_price",
-    "decimal_units",
-    "float_units",
-    "integer_units",
-    "integers",
-    "letters",
-    "mapped",
-    "nearest",
-    "nearest_units",
-    "plain_integers",
-    "plain_scaled",
-    "plain_times",
-    "said_unit",
-    "scaled",
-    "times",
-    "unusable",
-]
+    "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "WORDS", "Column", "Target", "TimeUnit", "Units",
+    "Values", "coarser_price", "decimal_units", "finer_unit", "float_units", "integer_units", "integers", "letters",
+    "mapped", "nearest", "nearest_units", "plain_numbers", "plain_times", "said_unit", "scaled", "times", "unusable",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -69,6 +47,70 @@ _EXACT_POWERS: Final = 22
 _NUMBER: Final = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 #: Every digit of the longest line fits, so that rounding happens once.
 _WIDE: Final = Context(prec=1 << 17, Emax=999_999, Emin=-999_999)
+
+
+def finer_unit(number: Decimal) -> str:
+    """The option that gives the unit of which a size is a whole number, before the fault; empty: no unit is so fine."""
+    exponent = number.normalize(_WIDE).as_tuple().exponent
+    if not isinstance(exponent, int) or not MIN_UNIT <= exponent < 0:
+        return ""
+    unit = f"{Decimal(1).scaleb(exponent):f}"
+    return f"give size_unit='{unit}' (--feed size_unit={unit}): "
+
+
+class Target(NamedTuple):
+    """A field of a tick that numbers become, the same for texts, columns and single values.
+
+    Attributes:
+        field: The tick's field; of either side of a quote, price and size.
+        power: A number times ten to the power is the field's value.
+        whole_power: The power of whole numbers, where the file tells them from decimals.
+        lowest: The least value of the field.
+        highest: The greatest value, ``UNDEF_PRICE`` of prices.
+        price_unit: The way to give the unit of prices, for errors.
+        signs: Whether a key ``signed`` allows sizes below 0, for errors.
+    """
+
+    field: str
+    power: int
+    whole_power: int
+    lowest: int
+    highest: int
+    price_unit: str = PRICE_UNIT
+    signs: bool = False
+
+    def most(self, power: int) -> int:
+        """The greatest value that numbers times ten to the ``power`` may have: only prices that are in units of a
+        tick's, as ticks themselves have them, can say that there is none."""
+        return self.highest - (self.field == "price" and power != 0)
+
+    def loses(self, units: Any) -> Any:
+        """True for units that a number other than 0 may not be rounded to: 0 has a meaning of its own."""
+        return (units == 0) & (self.field in ("price", "size"))
+
+    def too_precise(self, shown: str, number: Decimal | None, power: int, *, rounds: bool = False) -> str:
+        """The fault of a number that is no whole unit, or with ``rounds`` of one that rounds to 0, and its cure."""
+        if rounds:
+            cure = "give a finer size_unit" if self.field == "size" else "no price of 9 decimals holds it"
+            return f"{shown} rounds to 0: {cure}"
+        finer = finer_unit(number) if self.field == "size" and number is not None else ""
+        return f"{finer}{shown} is not a whole number of {_units_of(power)}: inexact='round' rounds it to the nearest"
+
+    def beyond(self, shown: str, number: Decimal | None, power: int) -> str:
+        """The fault of a number that the field cannot hold, and its cure."""
+        if number is not None and self.field == "price":
+            return f"{shown} is out of range: {coarser_price(number, power - PRICE_POWER, self.price_unit)}"
+        if number is not None and self.field == "size":
+            if number < 0 <= self.lowest:
+                return f"{shown} is below 0{': give signed = true if such a size is a sell' * self.signs}"
+            return f"give a larger size_unit: {shown} is more than 2^63 - 1 {_units_of(power)}"
+        if self.field in ("ts_event", "ts_recv"):
+            return f"{shown} is not a time from 1970 to 2262"
+        return f"{shown} is outside {self.lowest} to {self.highest} {_units_of(power)}"
+
+
+def _units_of(power: int) -> str:
+    return f"units of {f'1e{-power}' if power else '1'}"
 
 
 class Units(NamedTuple):
@@ -190,17 +232,19 @@ def decimal_units(numbers: Array, power: int) -> Units:
 _MAX_UNITS: Final = 1 << 51
 _MAX_POWER: Final = 18  # a power of ten
 NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+#: The powers of ten of ns in a unit of times.
+TIME_POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 #: From here up a whole number can be a time in ns alone: in any longer unit it lies beyond 2262, where ticks end.
 ONLY_NS: Final = -(-(1 << 63) // 1000)
 #: Years in which the times of recorded markets lie: in them a number has one unit at most.
 _OUR_NS: Final = (631_152_000 * 10**9, 4_102_444_800 * 10**9)
 #: Names of sides and actions, in any case.
-SIDES: Final = {"b": b"B", "buy": b"B", "bid": b"B", "a": b"A", "s": b"A", "sell": b"A", "ask": b"A", "offer": b"A",
+_SIDES: Final = {"b": b"B", "buy": b"B", "bid": b"B", "a": b"A", "s": b"A", "sell": b"A", "ask": b"A", "offer": b"A",
                 "n": b"N", "none": b"N", "": b"N"}  # fmt: skip
-ACTIONS: Final = {"a": b"A", "add": b"A", "c": b"C", "cancel": b"C", "d": b"C", "delete": b"C", "m": b"M",
+_ACTIONS: Final = {"a": b"A", "add": b"A", "c": b"C", "cancel": b"C", "d": b"C", "delete": b"C", "m": b"M",
                   "modify": b"M", "r": b"R", "clear": b"R", "t": b"T", "trade": b"T", "f": b"F", "fill": b"F",
                   "n": b"N", "none": b"N", "": b"N"}  # fmt: skip
+WORDS: Final[Mapping[str, Mapping[str, bytes]]] = {"side": _SIDES, "action": _ACTIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +266,7 @@ class Column:
     ``values``: integers or floats (of ``kind`` bool: 0 and 1; of times: counts of ``ns``), with 0, or NaN of floats, at
     ``nulls``; those of text and decimals come by ``words``, indices into a list of texts, and by ``units``, the units
     of ten to a power. ``type``: what the file calls it, ``show``: a row as text, ``problem``: why it cannot be read at
-    all.
+    all. ``local``: times are of a zone that they do not say.
     """
 
     kind: Literal["integer", "bool", "float", "time", "decimal", "text", "other"]
@@ -234,6 +278,7 @@ class Column:
     words: Callable[[], tuple[Array, list[Any]]] | None = None
     units: Callable[[int], Units] | None = None
     problem: str | None = None
+    local: bool = False
 
     def says(self, why: str) -> Callable[[int], str]:
         return lambda row: f"{self.show(row)} {why}"
@@ -244,7 +289,8 @@ class Values:
     """A field's values, and which of them are none.
 
     ``bad``: rows without a usable value, None where there are none. ``explain(row)`` says what is wrong with a bad one.
-    ``nulls``: rows that hold nothing at all, which are not in ``bad``. ``inexact``: rows whose value was rounded.
+    ``nulls``: rows that hold nothing at all, which are not in ``bad``. ``inexact``: rows whose value was rounded, on
+    request.
     """
 
     values: Array
@@ -252,14 +298,6 @@ class Values:
     bad: Mask | None
     explain: Callable[[int], str]
     inexact: Mask | None = None
-
-    def losing(self, rows: Mask, cure: str) -> Values:
-        """Same values with ``rows`` bad too; their explanation ends with ``cure``."""
-
-        def explain(row: int) -> str:
-            return f"{self.explain(row)}: {cure}" if rows[row] else self.explain(row)
-
-        return Values(self.values, self.nulls, _or(self.bad, rows), explain, self.inexact)
 
 
 def unusable(field: str, name: str, kind: str, why: str) -> str:
@@ -287,15 +325,18 @@ def _beyond(values: Array, lowest: int, highest: int) -> Mask | None:
 # ---- columns that C reads without conversion: numbers without nulls. The functions further below explain bad values
 
 
-def plain_integers(column: Column, field: str) -> Field | None:
-    """A column as ``integers`` reads it; None where C cannot."""
-    lowest, highest = limits(field)
-    if column.nulls is not None:
+def plain_numbers(column: Column, target: Target) -> Field | None:
+    """A column as ``scaled`` and ``integers`` read it; None where C cannot."""
+    whole = column.kind == "integer"
+    power = target.whole_power if whole else target.power
+    if column.nulls is not None or not 0 <= power <= _MAX_POWER:
         return None
-    if column.kind == "integer":
-        return Field(column.values, *_within(column, lowest, highest))
+    lowest, highest = target.lowest, target.most(power)
+    if whole:
+        factor = 10**power
+        return Field(column.values, *_within(column, -(-lowest // factor), highest // factor), factor)
     if column.kind == "float" and column.values.dtype == np.float64:
-        return Field(column.values, *_units(lowest, highest))
+        return Field(column.values, max(lowest, -_MAX_UNITS), min(highest, _MAX_UNITS), scale=float(10**power))
     return None
 
 
@@ -308,68 +349,59 @@ def plain_times(column: Column, unit: TimeUnit) -> Field | None:
     return Field(column.values, lowest, highest, factor) if lowest <= highest else None
 
 
-def plain_scaled(column: Column, power: int, integer_power: int | None, *, field: str) -> Field | None:
-    """A column as ``scaled`` reads it; None where C cannot."""
-    lowest, highest = limits(field)
-    if column.kind == "integer" and integer_power is not None:
-        power = integer_power
-    if column.nulls is not None or not 0 <= power <= _MAX_POWER:
-        return None
-    if column.kind == "integer":
-        maximum = min(highest, UNDEF_PRICE) // 10**power
-        return Field(column.values, *_within(column, max(-maximum, lowest), maximum), 10**power)
-    if column.kind == "float" and column.values.dtype == np.float64:
-        return Field(column.values, *_units(max(lowest, -highest), highest), scale=float(10**power))
-    return None
-
-
 def _within(column: Column, lowest: int, highest: int) -> tuple[int, int]:
     """The bounds, narrowed to what the column's type can hold."""
     own = np.iinfo(column.values.dtype)
     return max(lowest, int(own.min)), min(highest, int(own.max))
 
 
-def _units(lowest: int, highest: int) -> tuple[int, int]:
-    """The bounds, narrowed to the units that C makes of floats exactly."""
-    return max(lowest, -_MAX_UNITS), min(highest, _MAX_UNITS)
-
-
 # ---- all columns, row by row
 
 
-def integers(column: Column, field: str) -> Values | str:
-    """A column of integers, or of numbers that happen to be whole, as the tick field of that name; else what is wrong
-    with its type."""
-    target = FIELDS[field]
-    lowest, highest = limits(field)
-    if column.kind in ("integer", "bool"):
-        found = Values(column.values, column.nulls, None, column.says(""))
-    else:
-        made = scaled(column, 0)
+def _numbers(column: Column, power: int, whole_power: int) -> tuple[Units, Mask | None] | str:
+    """Numbers times ten to a power, and which of them are none; else what is wrong with their type."""
+    if column.kind == "decimal":
+        assert column.units is not None
+        return column.units(power), column.nulls
+    if column.kind == "integer":
+        return integer_units(column.values, whole_power), column.nulls
+    if column.kind == "float":
+        return float_units(column.values, power), _some(np.isnan(column.values))
+    return "is not a number"
+
+
+def integers(column: Column, target: Target) -> Values | str:
+    """A column of integers, or of numbers that happen to be whole, as a field; else what is wrong with its type."""
+    values, nulls, bad = column.values, column.nulls, None
+    if column.kind not in ("integer", "bool"):
+        made = _numbers(column, 0, 0)
         if isinstance(made, str):
             return made
-        found = made
-    bad = _or(_or(found.bad, found.inexact), _beyond(found.values, lowest, highest))
-    why = column.says(f"is not a whole number from {lowest} to {highest}")
-    return Values(found.values.astype(target, copy=False), found.nulls, bad, why)
+        (values, beyond, inexact), nulls = made
+        bad = _or(beyond, inexact)
+    bad = _or(bad, _beyond(values, target.lowest, target.highest))
+    why = column.says(f"is not a whole number from {target.lowest} to {target.highest}")
+    return Values(values.astype(FIELDS[target.field], copy=False), nulls, bad, why)
 
 
-def times(column: Column, unit: TimeUnit, *, pattern: Pattern | None = None, zone: str | None = None) -> Values | str:
+def times(
+    column: Column, unit: TimeUnit, *, pattern: Pattern | None = None, zone: str | None = None, rounds: bool = False
+) -> Values | str:
     """Times in ns since the epoch: times of any unit, numbers that count in ``unit``, and texts.
 
     Integers whose unit is not said are bad, unless they can be times in ns alone. ``pattern``: the form of texts, None:
-    a stamp. ``zone``: of texts that do not say theirs, None: UTC.
+    a stamp. ``zone``: of times and texts that do not say theirs, None: UTC. ``rounds``: see ``scaled``.
     """
     if column.kind == "text":
-        return _text_times(column, TextTimes("stamp", pattern, zone or "UTC", "raise"), zone)
+        return _text_times(column, TextTimes("stamp", pattern, zone or "UTC", "raise", cure=_IN_UTC))
     if pattern is not None:
         return "is not text, and its form is given by format"
+    no_time = column.says("is not a time from 1970 to 2262")
     if column.kind == "float" and unit.is_said:
-        found = scaled(column, _POWERS[unit.name or "ns"])
+        power = TIME_POWERS[unit.name or "ns"]
+        found = scaled(column, Target("ts_event", power, power, 0, _MAX_I64), rounds=rounds)
         assert not isinstance(found, str)
-        why = column.says("is not a time from 1970 to 2262")
-        bad = _or(found.bad, _beyond(found.values, 0, _MAX_I64))
-        return Values(found.values, found.nulls, bad, found.explain if bad is None else why, found.inexact)
+        return found
     if column.kind not in ("time", "integer"):
         return f"is neither a timestamp nor text nor a whole number{' whose unit is said' * (column.kind == 'float')}"
     factor, lowest, highest = _time_span(column, unit)
@@ -377,10 +409,25 @@ def times(column: Column, unit: TimeUnit, *, pattern: Pattern | None = None, zon
     values = column.values.astype(np.int64, copy=False)
     with np.errstate(over="ignore"):
         values = values if factor == 1 else values * np.int64(factor)
-    return Values(values, column.nulls, bad, column.says("is not a time from 1970 to 2262"))
+    if not column.local or zone is None:
+        return Values(values, column.nulls, bad, no_time)
+    clocks = LocalTimes(zone, "raise")
+    none = _or(bad, column.nulls)
+    values, faults = clocks.to_utc(values, None if none is None else none.astype(np.uint16))
+    early = _beyond(values, 0, _MAX_I64)
+    wrong = _or(_or(bad, early), None if faults is None else faults != 0)
+    told = np.zeros(len(values), np.int64) if faults is None else faults
+
+    def explain(row: int) -> str:
+        return f"{column.show(row)} {clocks.why(int(told[row]))}; {_IN_UTC}" if told[row] else no_time(row)
+
+    return Values(values, column.nulls, wrong, explain)
 
 
-def _text_times(column: Column, form: TextTimes, zone: str | None) -> Values | str:
+_IN_UTC: Final = "give times in UTC, or with their zone"
+
+
+def _text_times(column: Column, form: TextTimes) -> Values | str:
     assert column.words is not None
     places, entries = column.words()
     found = np.zeros(max(1, len(entries)), np.int64)
@@ -390,8 +437,6 @@ def _text_times(column: Column, form: TextTimes, zone: str | None) -> Values | s
         text = entries[at]
         try:
             found[at] = form.ns(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))
-        except TwiceError:
-            wrong[at] = f"comes twice: the clocks of {zone} go back; give times in UTC, or with their zone"
         except ValueError as error:
             wrong[at] = str(error)
     is_wrong = np.zeros(len(found), np.bool_)
@@ -425,43 +470,29 @@ def said_unit(number: int, option: str) -> str:
     return f"say one of the units {', '.join(NS_IN)}, as in {cure}: {number} is a date of our years in none of them"
 
 
-def scaled(
-    column: Column,
-    power: int,
-    *,
-    integer_power: int | None = None,
-    field: str | None = None,
-    price_unit: str = PRICE_UNIT,
-) -> Values | str:
-    """Numbers times ten to the ``power``, as int64; integers to ``integer_power`` where that is another. A value that
-    the tick field of that name cannot hold is bad. A float that is no number counts as null. ``price_unit``: how the
-    unit of prices is given.
+def scaled(column: Column, target: Target, *, rounds: bool = False) -> Values | str:
+    """Numbers as units of a field, as int64. A value that the field cannot hold is bad, and so is one that is no whole
+    unit, unless ``rounds`` rounds it to the nearest. A float that is no number counts as null.
     """
-    nulls = column.nulls
-    if column.kind == "decimal":
-        assert column.units is not None
-        found = column.units(power)
-    elif column.kind == "integer":
-        power = power if integer_power is None else integer_power
-        found = integer_units(column.values, power)
-    elif column.kind == "float":
-        nulls = _some(np.isnan(column.values))
-        found = float_units(column.values, power)
-    else:
-        return "is not a number"
-    lowest, highest = (-_MAX_I64, _MAX_I64) if field is None else limits(field)
-    bad = _or(found.bad, _beyond(found.values, lowest, highest))
-    unit = f"1e{-power}" if power else "1"
+    made = _numbers(column, target.power, target.whole_power)
+    if isinstance(made, str):
+        return made
+    found, nulls = made
+    power = target.whole_power if column.kind == "integer" else target.power
+    lost = inexact = found.inexact
+    rounded: Mask | None = None
+    if inexact is not None and rounds:
+        loses = target.loses(found.values)
+        lost, rounded = _some(inexact & loses), _some(inexact & ~loses)
+    beyond = _or(found.bad, _beyond(found.values, target.lowest, target.most(power)))
 
     def explain(row: int) -> str:
-        if found.inexact is not None and found.inexact[row] and (bad is None or not bad[row]):
-            return f"{column.show(row)} is not a whole number of units of {unit}"
-        if field == "price" and (number := _plain_number(column.show(row))) is not None:
-            return f"{column.show(row)} is out of range: {coarser_price(number, power - PRICE_POWER, price_unit)}"
-        said = f"{column.show(row)} is outside {lowest} to {highest} units of {unit}"
-        return f"give a larger size_unit: {said}" if field == "size" and not said.startswith(("-", "inf")) else said
+        shown = column.show(row)
+        if lost is not None and lost[row] and (beyond is None or not beyond[row]):
+            return target.too_precise(shown, _plain_number(shown), power, rounds=rounds)
+        return target.beyond(shown, _plain_number(shown), power)
 
-    return Values(found.values, nulls, bad, explain, found.inexact)
+    return Values(found.values, nulls, _or(beyond, lost), explain, rounded)
 
 
 def mapped(
@@ -486,11 +517,11 @@ def mapped(
     return Values(made, column.nulls, _some(unknown), column.says(why))
 
 
-def letters(column: Column, words: dict[str, bytes] | None) -> Values | str:
+def letters(column: Column, words: Mapping[str, bytes] | None) -> Values | str:
     """Letters: texts that ``words`` knows in any case, or integers that are ASCII codes; single characters as they are
     where ``words`` is None."""
     if column.kind == "integer":
-        codes = integers(column, "flags")
+        codes = integers(column, Target("flags", 0, 0, 0, 255))
         assert not isinstance(codes, str)
         if words is None:
             return Values(codes.values.view("S1"), codes.nulls, codes.bad, codes.explain)

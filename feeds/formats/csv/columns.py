@@ -39,7 +39,7 @@ from strand.feeds.formats.csv.lines import Block
 from strand.feeds.formats.csv.profile import Match, SymbolRule
 from strand.feeds.mapping.clocks import CLOCKS, STAMPS, LocalTimes
 from strand.feeds.mapping.rules import FieldRule, Plus
-from strand.feeds.mapping.values import nearest_units
+from strand.feeds.mapping.values import TIME_POWERS, nearest_units
 from strand.symbols import name_problem
 from strand.zones import zone_named
 
@@ -115,7 +115,6 @@ class NumberReader:
 
 _DAY_NS: Final = 86_400_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
-_EPOCH_SCALE: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +166,15 @@ class TimeReader:
         at = self._place(rule.columns)
         empty = 0 if rule.empty else None
         for unit in rule.unit:
-            of_day = unit == "clock" or (rule.since == "midnight" and unit in _EPOCH_SCALE)
+            of_day = unit == "clock" or (rule.since == "midnight" and unit in TIME_POWERS)
             highest = _DAY_NS - 1 if of_day else (1 << 63) - 1 - 2 * _DAY_NS
             pattern = b""
             if rule.format is not None:
                 form, scale, pattern = PATTERN, 0, rule.format.text
             elif unit == "auto":
                 form, scale = EPOCH, 0
-            elif unit in _EPOCH_SCALE:
-                form, scale = DECIMAL, _EPOCH_SCALE[unit]
+            elif unit in TIME_POWERS:
+                form, scale = DECIMAL, TIME_POWERS[unit]
             else:
                 form, scale = (CLOCK if unit == "clock" else STAMP), rule.digits
             # An empty time becomes -1, which no time of day is.

@@ -13,9 +13,10 @@ from strand.feeds.formats.csv.lines import Block
 from strand.feeds.formats.csv.profile import Match, Part, Profile, SymbolRule
 from strand.feeds.formats.csv.ticks import Made, TickMaker
 from strand.feeds.mapping.events import end_views
-from strand.feeds.mapping.scalars import PLACES
+from strand.feeds.mapping.scalars import blank_tick
+from strand.feeds.mapping.values import Target
 from strand.feeds.selection import Selection
-from strand.ticks import KIND_QUOTE, KIND_STATUS, UNDEF_PRICE, empty, zeros
+from strand.ticks import KIND_QUOTE, KIND_STATUS, UNDEF_PRICE, empty
 
 __all__ = ["PartsMaker", "tick_maker"]
 
@@ -68,12 +69,8 @@ class PartsMaker:
     def price_power(self) -> int | None:
         return next((maker.price_power for maker in self._makers if maker.price_power is not None), None)
 
-    def is_size(self, column: int) -> bool:
-        return any(maker.is_size(column) for maker in self._makers)
-
-    def power_of_price(self, column: int) -> int | None:
-        powers = (maker.power_of_price(column) for maker in self._makers)
-        return next((power for power in powers if power is not None), None)
+    def target(self, column: int) -> Target | None:
+        return next((found for maker in self._makers if (found := maker.target(column)) is not None), None)
 
     def is_mapped(self, column: int) -> bool:
         return any(maker.is_mapped(column) for maker in self._makers)
@@ -134,11 +131,9 @@ def _only_fields(profile: Profile, part: Part) -> Profile:
 
 def _without(ticks: TickBatch, part: Part) -> TickBatch:
     """The ticks, with the part's own fields set to no value."""
-    rest, blank = ticks.copy(), zeros(1)
-    blank["price"], blank["action"], blank["side"] = UNDEF_PRICE, b"N", b"N"
+    rest, blank = ticks.copy(), blank_tick()
     for rule in part.fields:
-        field = PLACES.get(rule.field, rule.field)
-        rest[field] = blank[field]
+        rest[rule.place] = blank[rule.place]
     return rest
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +20,7 @@ from strand.feeds.formats.csv.ticks import Made, TickMaker
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.events import Rolls
 from strand.feeds.mapping.options import MEND
-from strand.feeds.mapping.values import coarser_price
+from strand.feeds.mapping.values import PRICE_POWER, coarser_price, finer_unit
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.symbols import NAME_BYTES
@@ -35,7 +34,6 @@ _COUNTS = (
 
 
 Kept = npt.NDArray[np.bool_]
-_PLAIN: Final = re.compile(r"[+-]?[0-9]*\.([0-9]+)")
 #: Texts that programs write where there is no value.
 _NO_VALUES: Final = frozenset(("nan", "null", "none", "na", "n/a", "nil", "-", "--", "\\n", "#n/a"))
 _CUT: Final = "get the whole file, whose last line may be cut off; on_bad_record='skip' leaves that line out"
@@ -164,17 +162,8 @@ class CsvRows:
         number, kind = fault >> 8, fault & 0xFF
         text = block.columns[number].text(row)[:80].decode(self._match.encoding, "backslashreplace")
         word = FAULT_WORDS[kind]
-        cure = larger = ""
-        fine = kind == FAULT_PRECISION and self._rounds is not None and self._maker.is_size(number)
-        finer = _finer_unit(text) if fine else ""
+        cure = first = ""
         timed = self._maker.cure(number, kind)
-        if (
-            kind == FAULT_RANGE
-            and self._rounds is not None
-            and self._maker.is_size(number)
-            and not text.lstrip().startswith("-")
-        ):
-            larger = "give a larger size_unit: "
         if self._rounds is not None and self._maker.can_round(number):
             cure = " (it rounds to 0)" if self._rounds else " (inexact='round' rounds them to the nearest)"
         more = {
@@ -183,21 +172,19 @@ class CsvRows:
             "too precise": f", more decimals than fit{cure}",
             "below the running total before it": ", on the same day; split the file where the total starts anew",
         }
-        if (
-            self._rounds is not None
-            and word == "out of range"
-            and self._maker.is_size(number)
-            and text.lstrip().startswith("-")
-        ):
-            more[word] = "; give signed = true if a size below 0 is a sell"
-        power = self._maker.power_of_price(number)
-        if kind == FAULT_RANGE and self._rounds is not None and power is not None:
+        target = None if self._rounds is None else self._maker.target(number)
+        if target is not None and kind in (FAULT_RANGE, FAULT_PRECISION):
             mark, group = (sign.decode() for sign in self._match.profile.marks)
-            plain = text.strip().replace(group, "").replace(mark, ".") if mark else text.strip()
-            more[word] = f": {coarser_price(Decimal(plain), power)}"
+            value = Decimal(text.strip().replace(group, "").replace(mark, ".") if mark else text.strip())
+            if kind == FAULT_RANGE and target.field == "price":
+                more[word] = f": {coarser_price(value, target.power - PRICE_POWER)}"
+            elif kind == FAULT_RANGE and value < 0:
+                more[word] = "; give signed = true if a size below 0 is a sell"
+            elif target.field == "size":
+                first = "give a larger size_unit: " if kind == FAULT_RANGE else finer_unit(value)
         if word == "not of its form" and not timed:
             more[word] = self._form_of(text)
-        problem = f"{larger}{finer}column {self._maker.columns[number]}: {word}{timed or more.get(word, '')}"
+        problem = f"{first}column {self._maker.columns[number]}: {word}{timed or more.get(word, '')}"
         return word, problem, text
 
     def _form_of(self, text: str) -> str:
@@ -238,15 +225,6 @@ class CsvRows:
             repeated += int(np.count_nonzero(own <= highest[:-1]))
             self._highest_id[key] = int(highest[-1])
         return repeated
-
-
-def _finer_unit(text: str) -> str:
-    """The unit that holds all decimals of a size, as an option."""
-    found = _PLAIN.fullmatch(text.strip())
-    if found is None or len(found[1]) > 18:
-        return ""
-    unit = f"{Decimal(1).scaleb(-len(found[1])):f}"
-    return f"give size_unit='{unit}' (--feed size_unit={unit}): "
 
 
 def _has_last_line(block: Block, made: Made) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +29,14 @@ from strand.feeds.formats.csv.columns import Chosen, NumberReader, SymbolReader,
 from strand.feeds.formats.csv.lines import Block
 from strand.feeds.formats.csv.profile import Match, Profile
 from strand.feeds.mapping.rules import FieldRule
-from strand.feeds.mapping.scalars import IDS, PLACES, PRICES, SIZES
-from strand.feeds.mapping.values import PRICE_POWER, nearest
+from strand.feeds.mapping.scalars import IDS, PRICES, SIZES, blank_tick
+from strand.feeds.mapping.values import Target, nearest
 from strand.feeds.selection import Selection
 from strand.ticks import MAX_SEQUENCE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["Made", "TickMaker"]
+
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(slots=True)
@@ -109,8 +112,10 @@ class TickMaker:
         if rule.whole_power is None:
             return rule
         text = sample.get(self._place(rule.columns), "").strip()
-        whole = text.removeprefix("-").isdecimal()
-        return replace(rule, power=rule.whole_power) if whole else rule
+        if group := self._profile.marks[1].decode():
+            text = text.replace(group, "")
+        whole = _WHOLE.fullmatch(text) is not None
+        return replace(rule, power=rule.whole_power if whole else rule.power, whole_power=None)
 
     @property
     def price_power(self) -> int | None:
@@ -123,9 +128,7 @@ class TickMaker:
         return at
 
     def _blank(self, profile: Profile) -> TickBatch:
-        blank = zeros(1)
-        blank["price"] = UNDEF_PRICE
-        blank["action"] = blank["side"] = b"N"
+        blank = blank_tick()
         for rule in profile.fields:
             if rule.constant is not None:
                 value = rule.constant
@@ -135,7 +138,7 @@ class TickMaker:
                         raise ConfigurationError(
                             "size_unit", f"the profile's {rule.field} is not a whole number of this unit"
                         )
-                blank[PLACES.get(rule.field, rule.field)] = value
+                blank[rule.place] = value
         return blank
 
     def _together(self) -> list[list[FieldRule]]:
@@ -233,8 +236,7 @@ class TickMaker:
         ticks = base.ticks.copy()
         for rule in self._rules:
             if rule.constant is not None:
-                field = PLACES.get(rule.field, rule.field)
-                ticks[field] = self._template[field]
+                ticks[rule.place] = self._template[rule.place]
         made = Made(ticks, base.times, np.zeros(len(ticks), np.uint16), base.rows)
         self._number_reader.begin()
         self._fill_all(block, made)
@@ -258,7 +260,7 @@ class TickMaker:
         elif rule.field == "sequence":
             self._fill_sequence(rule, block, made)
         else:
-            self._number(rule, block, made, ticks[PLACES.get(rule.field, rule.field)])
+            self._number(rule, block, made, ticks[rule.place])
         if rule.field == self._last and self._profile.one_sided:
             _settle_sides(ticks)
 
@@ -269,24 +271,15 @@ class TickMaker:
         tables.read(block.columns[at], at, outs, made.faults, made.rows)
 
     def _number_rule(self, rule: FieldRule) -> Numbers:
-        if rule.field in PRICES:
-            none = UNDEF_PRICE  # a price of the file only where its prices are in units of 1e-9
-            return self._decimals(
-                PRICE_POWER + rule.power, 1 - (1 << 63), UNDEF_PRICE - (rule.power != -PRICE_POWER),
-                empty=none if rule.empty else None, zero=none if rule.zero else 0,
-            )  # fmt: skip
-        empty = 0 if rule.empty else None
+        none = UNDEF_PRICE if rule.field in PRICES else 0
+        empty = none if rule.empty else None
         if rule.field in IDS:
             return Numbers(HEX if rule.text == "hex" else ID, empty=empty, hash=rule.text == "hash")
-        if rule.field in SIZES:
-            highest = limits("size")[1]
-            lowest = -highest if rule.signed else 0
-            return self._decimals(rule.power - self._size_power, lowest, highest, empty=empty)
-        return self._decimals(0, *limits(rule.field), empty=empty)
-
-    def _decimals(self, power: int, lowest: int, highest: int, **more: Any) -> Numbers:
-        point, group = self._profile.marks
-        return Numbers(DECIMAL, power, lowest, highest, point=point, group=group, **more)
+        target, (point, group) = rule.target(self._size_power), self._profile.marks
+        return Numbers(
+            DECIMAL, target.power, target.lowest, target.most(target.power), empty, none if rule.zero else 0,
+            point=point, group=group,
+        )  # fmt: skip
 
     def _since_last(
         self, rule: FieldRule, block: Block, of: tuple[Faults, Chosen | None], keys: Any, times: npt.NDArray[np.int64]
@@ -325,16 +318,12 @@ class TickMaker:
             made.ticks["side"].view(np.uint8)[:] = letters
             np.abs(out, out=out)
 
-    def is_size(self, column: int) -> bool:
-        """True if a column holds sizes."""
+    def target(self, column: int) -> Target | None:
+        """The prices or sizes that a column holds; None: it holds others."""
         running = [] if self._running is None else [self._running]
-        sizes = (rule for rule in [*self._readers, *running] if rule.field in SIZES and not (rule.map or rule.pair))
-        return any(self.found.column(rule.columns) == column for rule in sizes)
-
-    def power_of_price(self, column: int) -> int | None:
-        """The power of ten that 1 in a column of prices is worth; None: it holds others."""
-        prices = (rule for rule in self._readers if rule.field in PRICES and not rule.map)
-        return next((rule.power for rule in prices if self.found.column(rule.columns) == column), None)
+        rules = (rule for rule in [*self._readers, *running] if rule.field in PRICES or rule.field in SIZES)
+        found = (rule.target(self._size_power) for rule in rules if self.found.column(rule.columns) == column)
+        return next(found, None)
 
     def is_mapped(self, column: int) -> bool:
         """True if a column holds texts that a map lists."""

@@ -70,7 +70,6 @@ from strand.feeds.mapping.rules import (
 )
 from strand.feeds.mapping.scalars import (
     KINDS,
-    PLACES,
     PRICES,
     SIZES,
     BadRecord,
@@ -81,6 +80,7 @@ from strand.feeds.mapping.scalars import (
     kind_of,
     shown,
 )
+from strand.feeds.mapping.values import TIME_POWERS
 from strand.symbols import name_problem
 from strand.ticks import KIND_NONE, KIND_QUOTE, UNDEF_PRICE
 from strand.validate import unit_power, whole
@@ -264,8 +264,7 @@ class Chain:
 _NOT_HERE: Final = ("since", "digits", "plus", "later_of", "earlier_of", "running")
 #: The bit of flags by which the reader marks a snapshot, where it is free.
 _SNAPSHOT: Final = 32
-_NUMBERS: Final = ("s", "ms", "us", "ns")
-_UNITS: Final = (*_NUMBERS, "auto", "clock", "stamp")
+_UNITS: Final = (*TIME_POWERS, "auto", "clock", "stamp")
 
 Path_ = tuple[str, ...]
 #: Before a path: it is of the message, though the record has a field of that name.
@@ -495,7 +494,7 @@ class MessageRule:
         values: dict[str, Any] = {"kind": self.kind}
         for each in self.fields:
             if (value := each.of(item, message)) is not None:
-                values[PLACES.get(each.rule.field, each.rule.field)] = value
+                values[each.rule.place] = value
             if each.rule.signed and value is not None:
                 values["side"] = b"A" if value < 0 else b"B" if value else b"N"
                 values["size"] = abs(value)
@@ -724,14 +723,11 @@ def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str, tim
         raise ConfigurationError(where, "leave it out: it is when the message was received")
     if len(rule.unit) > 1 or not set(rule.unit) <= set(_UNITS):
         raise ConfigurationError(f"{where}.unit", f"give one of {', '.join(_UNITS)}, not {', '.join(rule.unit)}")
-    power = rule.power - (size_power if rule.field in SIZES else 0)
     unit = rule.unit[0] if rule.unit else "ns"
-    texts = None if unit in _NUMBERS else times[0](rule)
+    texts = None if unit in TIME_POWERS else times[0](rule)
     if unit == "clock" and rule.columns and not times[1]:
         raise ConfigurationError(f"{where}.unit", "for a clock give date_column under [time], with its date")
-    convert = converter(
-        rule.field, rounding, power=power, unit=unit if texts is None else "ns", texts=texts, signed=rule.signed
-    )
+    convert = converter(rule.target(size_power, 'unit = "{}" of the field', signs=True), rounding, texts=texts)
     if rule.field == "sequence" and rule.text is None:
         convert = whole_number  # of a number that no tick holds, the messages' order can still be told
     if rule.text is not None:

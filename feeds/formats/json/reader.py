@@ -25,7 +25,7 @@ from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.options import MEND, check_options
-from strand.feeds.mapping.values import ONLY_NS, said_unit
+from strand.feeds.mapping.values import ONLY_NS, TIME_POWERS, said_unit
 from strand.validate import whole
 
 __all__ = ["JsonFileFeed", "JsonLinesFeed"]
@@ -115,7 +115,6 @@ _DOCUMENT: Final = (
 )
 _PIECE: Final = 1 << 20
 _BEGIN: Final = re.compile(rb"[{\[]")
-_POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 _LATEST_NS: Final = (1 << 63) - 1
 
 
@@ -231,7 +230,7 @@ class JsonLinesFeed(JsonFileFeed):
             except ValueError as error:
                 return None, f"begins with {text.decode('utf-8', 'replace')[:80]!r}, which {error}"
         try:
-            time = Numbers(DECIMAL, _POWERS[unit or "ns"], 0, _LATEST_NS).one(text)
+            time = Numbers(DECIMAL, TIME_POWERS[unit or "ns"], 0, _LATEST_NS).one(text)
         except ValueError:
             cure = 'say another form by received = "us" or "stamp" in the profile'
             return None, f"does not begin with a time in {unit or 'ns'}; {cure}"

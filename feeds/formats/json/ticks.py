@@ -15,14 +15,14 @@ from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
 from strand.feeds.formats.json.profile import BadRecord, Chain, JsonProfile, Numbers, Record, Step
 from strand.feeds.mapping.options import MEND
+from strand.feeds.mapping.scalars import blank_tick
 from strand.feeds.skipped import Skipped
-from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, zeros
+from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, named
 
 __all__ = ["EVENTS", "FeedEvent", "JsonTicks", "parsed"]
 
 #: The newest events that a feed keeps.
 EVENTS: Final = 1_000
-_BLANK: Final = {"price": UNDEF_PRICE, "side": b"N", "action": b"N"}
 _COUNTS: Final = (
     "messages", "ticks", "other_messages", "rows_rounded", "connected", "disconnected", "gap", "gap_messages",
     "not_rising", "older_messages", "repeated_after_snapshot", "sequences_left_out",
@@ -223,9 +223,7 @@ class JsonTicks:
         """The ticks of what was taken since the last one."""
         records, self._records = self._records, []
         assert self._latest_ns is not None or not records
-        ticks = zeros(len(records))
-        for name, value in _BLANK.items():
-            ticks[name] = value
+        ticks = named(np.repeat(blank_tick(), len(records)))
         ticks["ts_recv"] = ticks["ts_event"] = [one.received for one in records]
         ticks["instrument_id"] = [one.symbol for one in records]
         first = self.counts["ticks"] + 1

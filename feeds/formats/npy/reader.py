@@ -26,7 +26,6 @@ from strand.feeds.io.compression import open_archive
 from strand.feeds.io.files import MemberReader, PieceReader, read_head, regular_file
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import open_stream
-from strand.feeds.mapping.columns import Reading
 from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
@@ -323,11 +322,7 @@ class NpyFeed(BaseFeed):
         if columns is not None:
             if self._place.dtype.names is None:
                 raise FormatError(f"holds plain {self._place.dtype}, not records with fields", path=self._path)
-            power = None if price_unit is None else unit_power("price_unit", price_unit)
-            undefined = said.nulls == "undefined"
-            reading = Reading(
-                power, self._size_power, said.time_unit, said.zone, rounds=said.rounds, undefined_nulls=undefined
-            )
+            reading = said.reading(price_unit, size_unit)
             self._map = RecordColumns(self._place.dtype, said.columns, said.constants, reading)
         elif is_hft_events(self._place.dtype):
             _refuse(given, "constants", "price_unit")

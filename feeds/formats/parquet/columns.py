@@ -68,11 +68,9 @@ def mask_of(kept: npt.NDArray[np.bool_]) -> Any:
     return pa.Array.from_buffers(pa.bool_(), len(kept), [None, pa.py_buffer(np.packbits(kept, bitorder="little"))])
 
 
-def arrow_column(column: Any, zone: str | None = None) -> Column:
-    """A column of a record batch, without a copy where it is of numbers without nulls. ``zone``: of times that have
-    none of their own (None: UTC)."""
+def arrow_column(column: Any) -> Column:
+    """A column of a record batch, without a copy where it is of numbers without nulls."""
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.types as kinds
 
     kind, nulls = column.type, nulls_of(column)
@@ -93,14 +91,8 @@ def arrow_column(column: Any, zone: str | None = None) -> Column:
         real = kinds.is_floating(kind)
         return made("float", numbers(column, null=np.nan)) if real else made("bool", numbers(column.cast(pa.uint8())))
     if kinds.is_timestamp(kind):
-        moments = column
-        if kind.tz is None and zone is not None:
-            try:
-                moments = pc.assume_timezone(column, zone)
-            except pa.ArrowInvalid as error:
-                return made("other", none, problem=f"cannot be taken for times in {zone} ({error})")
-        values = times_of(moments) if nulls is None else numbers(moments.cast(pa.int64()))
-        return made("time", values, ns=NS_IN[kind.unit])
+        values = times_of(column) if nulls is None else numbers(column.cast(pa.int64()))
+        return made("time", values, ns=NS_IN[kind.unit], local=kind.tz is None)
     if kinds.is_decimal(kind):
         narrow = column
         if not kinds.is_decimal128(kind):

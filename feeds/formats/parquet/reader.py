@@ -33,7 +33,7 @@ from strand.feeds.formats.parquet.sources import (
 )
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
-from strand.feeds.mapping.columns import BadRow, Columns, Reading
+from strand.feeds.mapping.columns import BadRow, Columns
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, check_options
 from strand.feeds.selection import Selection
@@ -173,14 +173,13 @@ class ParquetFeed(BaseFeed):
         #: Attributes of each stock from the source, by name, if strand wrote the file and the source had them.
         self.directory = {} if own is None else own.directory
         own_unit = 1.0 if own is None else own.info.size_unit
-        self._reading = Reading(
-            None if price_unit is None else unit_power("price_unit", price_unit),
-            _size_power(size_unit, own_unit),
-            said.time_unit if own is None and dialect is None else "ns",
-            said.zone,
-            rounds=said.rounds,
-            undefined_nulls=said.nulls == "undefined" or dialect is not None,
-            own=own is not None,
+        if own_unit is None and size_unit is not None:
+            raise ConfigurationError("size_unit", "leave it out: the sizes in the file are of several units")
+        own_power = 0 if own_unit is None else unit_power("the file's size_unit", own_unit)
+        of_ticks = {"time_unit": "ns"} if own is not None or dialect is not None else {}
+        of_dialect = {} if dialect is None else {"undefined_nulls": True}
+        self._reading = said.reading(
+            price_unit, size_unit, own_size_power=own_power, own=own is not None, **of_ticks, **of_dialect
         )
         self._columns = Columns(self._source.names, said.columns, said.constants, self._reading)
         if not self._columns.has_time:
@@ -350,8 +349,7 @@ class ParquetFeed(BaseFeed):
                     made.counts["not_selected"] += int(np.count_nonzero(~kept))
                     batch, rows, keys = batch.filter(mask_of(kept)), np.array(rows, np.uint64)[kept], keys[kept]
                     bad_key = None if bad_key is None else bad_key[kept]
-            zone = self._reading.zone
-            found = self._columns.convert(lambda name: arrow_column(batch.column(name), zone), rows, keys)
+            found = self._columns.convert(lambda name: arrow_column(batch.column(name)), rows, keys)
         except TypeError as error:
             return FormatError(str(error), path=self._path)
         except UnicodeDecodeError as error:
@@ -411,12 +409,3 @@ class ParquetFeed(BaseFeed):
         ``rows_rounded`` (rows of ticks in which a number was rounded), ``row_groups_passed_over``,
         ``rolled_instruments`` (names that went over to another instrument, in Databento's tables)."""
         return dict(self._counts)
-
-
-def _size_power(size_unit: object, own_unit: float | None) -> int:
-    """The power of ten that the unit of sizes is, counted from the unit of the column's."""
-    if size_unit is None:
-        return 0
-    if own_unit is None:
-        raise ConfigurationError("size_unit", "leave it out: the sizes in the file are of several units")
-    return unit_power("size_unit", size_unit) - unit_power("the file's size_unit", own_unit)

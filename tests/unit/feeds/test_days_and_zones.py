@@ -226,13 +226,27 @@ def test_a_zone_that_changes_nothing_is_refused(tmp_path: Path) -> None:
         feeds.open(both, zone="Asia/Tokyo", symbol="X", start="09:00")
 
 
-def test_a_time_of_numpy_that_comes_twice_or_is_beyond_ns_is_refused(tmp_path: Path) -> None:
+def test_a_local_time_that_cannot_be_told_is_a_bad_row_of_every_table(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     path, options = _npy(tmp_path)
-    for time, match in (("2026-10-25T02:30", "comes twice in Europe/Berlin"), ("2026-03-29T02:30", "does not exist"),
-                        ("9999-01-01T00:00", "is not a time")):  # fmt: skip
-        np.save(path, np.array([(np.datetime64(time, "ms"), 1.0)], [("t", "M8[ms]"), ("p", "f8")]))
-        with pytest.raises((FormatError, ConfigurationError), match=match):
-            feeds.open(path, zone="Europe/Berlin", **options).to_numpy()
+    bad = (("2026-10-25T02:30", "comes twice: the clocks of Europe/Berlin go back"),
+           ("2026-03-29T02:30", "does not exist: the clocks of Europe/Berlin go forward"),
+           ("9999-01-01T00:00", "is not a time"), ("1970-01-01T00:30", "is not a time"))  # fmt: skip
+    for time, match in bad:
+        times = np.array(["2026-01-01T12:00", time, "2026-07-01T12:00", "NaT"], "M8[ms]")
+        rows = np.array([(when, 1.0) for when in times[:3]], [("t", "M8[ms]"), ("p", "f8")])
+        np.save(path, rows)
+        table, more = _parquet(tmp_path)
+        pq.write_table(pa.table({"t": times, "p": np.ones(4)}), table)
+        more["columns"] = options["columns"]
+        for where, file, given in (("record 2", path, options), ("row 2", table, more)):
+            with pytest.raises(FormatError, match=f"{where}: .*{match}"):
+                feeds.open(file, zone="Europe/Berlin", **given).to_numpy()
+            kept = feeds.open(file, zone="Europe/Berlin", on_bad_record="skip", **given).to_numpy()
+            wanted = np.array(["2026-01-01T11:00", "2026-07-01T10:00"], "M8[ns]").astype(np.int64)
+            assert kept["ts_recv"].tolist() == wanted.tolist()
 
 
 def test_the_command_takes_the_zone_and_shows_it(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.formats.parquet.reader import ParquetFeed
 from strand.feeds.mapping.records import ArrayColumns
 from strand.feeds.reader_options import option_values
+from strand.feeds.write.conversion import convert
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
 pytestmark = pytest.mark.python
@@ -428,3 +430,59 @@ def test_names_of_options_are_had_without_what_checks_them() -> None:
     found = done.stdout.split()
     assert "strand.feeds.mapping.column_options" in found
     assert not {"msgspec", "strand.feeds.mapping.options"} & {*found}
+
+
+def own_table(folder: Path, unit: str = "0.001") -> Path:
+    """A trade of 2.125 at 1.5, in a file as ``strand convert`` writes it."""
+    columns = {"ts_event": [MS * 10**6], "symbol": ["X"], "price": [1.5], "size": [2.125], "action": ["T"]}
+    pq.write_table(pa.table(columns), folder / "source.parquet")
+    with feeds.open(folder / "source.parquet", size_unit=unit) as feed:
+        convert(feed, folder / "own.parquet")
+    return folder / "own.parquet"
+
+
+@pytest.mark.parametrize("unit", [None, "0.0001"])
+def test_units_and_constants_of_a_file_of_ticks_are_natural_ones(tmp_path: Path, unit: str | None) -> None:
+    """In a file of ticks whose sizes are in 0.001, a constant of 5 shares was 0.005, and a column's unit was of 1."""
+    path, one = own_table(tmp_path), 1000 if unit is None else 10000
+    for columns, constants, size in (
+        ({"size": None}, {"size": 5}, 5 * one),
+        ({"size": {"constant": 5}}, {}, 5 * one),
+        ({"size": {"column": "size"}}, {}, 2.125 * one),
+        ({"size": {"column": "size", "unit": "0.01"}}, {}, 21.25 * one),
+    ):
+        ticks = read(ParquetFeed(path, size_unit=unit, columns=columns, constants=constants))
+        assert ticks["size"].tolist() == [size], (columns, constants)
+    for columns in ({"price": "price"}, {"price": {"column": "price"}}):
+        assert read(ParquetFeed(path, columns=columns))["price"].tolist() == [1_500_000_000]
+        # As whole numbers of a unit that is given, a table without a unit and a name alone mean the same.
+        told = read(ParquetFeed(path, columns=columns, price_unit="1e-8"))
+        assert told["price"].tolist() == [15_000_000_000]
+
+
+def test_a_price_that_would_mean_none_is_out_of_range_in_every_table(tmp_path: Path) -> None:
+    """9223372036.854775807 of currency became the number by which a tick says that it has no price."""
+    most = Decimal(UNDEF_PRICE) / 10**9
+    profile = own_profile(
+        tmp_path / "own.toml",
+        '[symbol]\ncolumn = "s"\n[fields]\nts_event = { column = "t", unit = "ns" }\nprice = "p"\n',
+    )
+    for price, good in ((most, False), (most - Decimal("1e-9"), True), (-most, True)):
+        columns = {"t": [MS * 10**6], "s": ["X"], "p": pa.array([price], pa.decimal128(30, 9))}
+        pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+        (tmp_path / "a.csv").write_text(f"t,s,p\n{MS * 10**6},X,{price}\n")
+        named = {"ts_event": "t", "symbol": "s", "price": "p"}
+        for feed in (
+            ParquetFeed(tmp_path / "a.parquet", columns=named, time_unit="ns"),
+            CsvFeed(tmp_path / "a.csv", profile=profile),
+        ):
+            if good:
+                assert read(feed)["price"].tolist() == [int(price * 10**9)]
+            else:
+                with pytest.raises(FormatError, match="out of range: a price is between"):
+                    read(feed)
+
+
+def test_a_truth_is_no_kind() -> None:
+    with pytest.raises(ConfigurationError, match=r"constants\.kind: true is not one of none, order"):
+        ArrayColumns({"instrument_id": "id"}, {"constants": {"kind": True}}).ticks(np.zeros(1, [("id", "u4")]))

@@ -326,3 +326,21 @@ def test_an_empty_first_stamp_does_not_say_whether_the_others_have_a_zone(
     stamps = [f"2024-03-29 09:00:0{i}" for i in range(3)]
     found = as_dicts(zoned(tmp_path, stamps, [first, later, first], profile))
     assert [row["ts_recv"] for row in found] == [nine, nine, nine + 2 * 10**9]
+
+
+@pytest.mark.parametrize(
+    ("price", "cents"), [("1234", 1234), ("-1234", -1234), ("+1234", 1234), ("1,234", 1234), ("1234.0", 123400)]
+)
+def test_of_two_units_the_first_number_chooses_with_its_sign_and_its_marks(
+    tmp_path: Path, price: str, cents: int
+) -> None:
+    profile = PROFILE.replace('unit = "0.01"', 'unit = [1, "0.01"]').replace(
+        'delimiter = ";"', 'delimiter = ";"\nthousands = ","'
+    )
+    rows = [f"2024-04-02 09:00:00;FDAX;{price};1;K;", "2024-04-02 09:00:01;FDAX;77;1;K;"]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join([MINE.splitlines()[0], *rows, ""]))
+    (tmp_path / "mine.toml").write_text(profile)
+    ticks, error = read(CsvFeed(path, profile=tmp_path / "mine.toml"))
+    assert error is None
+    assert ticks["price"].tolist() == [cents * 10**7, 77 * (10**9 if "." in price else 10**7)]

@@ -56,7 +56,7 @@ def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: s
         (
             "q",
             "1e-9",
-            "size: give size_unit='0.000000001': 1E-9 is not a whole number of units of 1e-8: inexact='round' rounds it",  # noqa: E501
+            "size: give size_unit='0.000000001' (--feed size_unit=0.000000001): 1E-9 is not a whole number of units of",
         ),
         ("p", "null", "price: data.p is null: if that means no value, give optional = true"),
         ("p", "true", "price: true is not a number"),
@@ -226,8 +226,8 @@ def test_what_is_no_whole_number_of_units_is_refused_or_rounded_and_counted(tmp_
     ticks, error = read(feeds.open(path, profile=profile(tmp_path)))
     assert ticks["size"].tolist() == [1]
     assert (
-        "size: give size_unit='0.000000001': '0.000000015' is not a whole number of units of 1e-8: inexact='round'"
-        in str(error)
+        "size: give size_unit='0.000000001' (--feed size_unit=0.000000001): '0.000000015' is not a whole number of "
+        "units of 1e-8: inexact='round'" in str(error)
     )
     feed = feeds.open(path, profile=profile(tmp_path), inexact="round")
     ticks, error = read(feed)

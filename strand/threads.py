@@ -148,18 +148,28 @@ def sleep_exactly() -> None:
 @contextmanager
 def interrupts_later() -> Iterator[None]:
     """Runs handlers of signals after the block, in the main thread, and not in it: nothing in it is done by half."""
-    if threading.current_thread() is not threading.main_thread():
+    if not in_main_thread():
         yield
         return
     held: list[int] = []
     before: dict[int, Any] = {}
+    are_held = [True]
+
+    def handle(which: int, frame: Any) -> None:
+        # An interrupt may come before all handlers are those of before.
+        if are_held:
+            held.append(which)
+        else:
+            before[which](which, frame)
+
     try:
         for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if callable(handler := signal.getsignal(kind)):
                 before[kind] = handler
-                signal.signal(kind, lambda which, _: held.append(which))
+                signal.signal(kind, handle)
         yield
     finally:
+        are_held.clear()
         for number, handler in before.items():
             signal.signal(number, handler)
         if held:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +27,7 @@ from strand.dispatch.options import GROUPS, QueueOptions
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import priorities_of
-from strand.errors import ConfigurationError, EngineError, HandlerError, StoppedError
+from strand.errors import ConfigurationError, HandlerError, StoppedError
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundNative, BoundPython
 from strand.handlers.failures import error_of
@@ -151,7 +152,11 @@ class CallerRun(RunBase):
         self._timer_failures: list[tuple[int, int, HandlerError]] = []
         #: Of the records of a publish that was interrupted, the places of those that were handled.
         self._handled_places: npt.NDArray[np.intp] | None = None
-        self._closed = False
+        #: The end has begun; the handlers' ends and ``on_stop`` have been called; all is final.
+        self._closed = self._ends_called = self._is_over = False
+        self._close_lock = threading.Lock()
+        self._end_failure: HandlerError | None = None
+        self._stop_failure: HandlerError | None = None
         self._ends = True
         #: Records that handlers in Python have handled.
         self._handled_by_python = self._accepted = self._busy_ns = 0
@@ -221,25 +226,33 @@ class CallerRun(RunBase):
                 raise first from first.__cause__
             raise
         except BaseException:
-            # An interrupt: what had not been handled by then was not published.
-            n = self._handled - handled
-            places = np.arange(n) if self._order is None else self._order[:n]
-            self._accepted, self._handled_places = accepted + n, places
-            self._time = max(before, int(array["ts_recv"][places].max(initial=before))) if self._has_time else 0
-            self._caller.take_back(self._time)
-            self._source.left = np.delete(np.arange(accepted, accepted + len(array), dtype=np.uint64), places)
+            # Another interrupt may come at once.
+            try:
+                self._take_back(array, accepted, handled, before)
+            except BaseException:
+                self._take_back(array, accepted, handled, before)
+                raise
             raise
         finally:
-            self._busy_ns += time.perf_counter_ns() - begun
             try:
                 self._settle()
             except KeyboardInterrupt:  # before or after it was settled
-                with suppress(EngineError):  # of outputs that the interrupt has cut short: they say so at their end
-                    self._settle()
+                self._settle()
                 raise
+            self._busy_ns += time.perf_counter_ns() - begun
         if end < len(array):
             raise key_error(array, end, key=self._reader.key, symbols=len(self._table))
         return len(array)
+
+    def _take_back(self, array: npt.NDArray[Any], accepted: int, handled: int, before: int) -> None:
+        """After an interrupt: what had not been handled by then was not published. ``accepted``, ``handled``,
+        ``before``: the counts and the time before the array."""
+        n = self._handled - handled
+        places = np.arange(n) if self._order is None else self._order[:n]
+        self._accepted, self._handled_places = accepted + n, places
+        self._time = max(before, int(array["ts_recv"][places].max(initial=before))) if self._has_time else 0
+        self._caller.take_back(self._time)
+        self._source.left = np.delete(np.arange(accepted, accepted + len(array), dtype=np.uint64), places)
 
     @property
     def _has_time(self) -> bool:
@@ -317,6 +330,7 @@ class CallerRun(RunBase):
     def _run_python(self, records: npt.NDArray[Any], positions: npt.NDArray[Any], keys: npt.NDArray[np.uint32]) -> None:
         """Runs a handler in Python over records of one group."""
         number, python = int(self._handler_of_symbol[keys[0]]), self._python
+        python.handled = 0  # an interrupt may come before ``run`` does that
         try:
             failure = python.run(self._bound[number], number, records, positions, keys)
         finally:
@@ -404,35 +418,53 @@ class CallerRun(RunBase):
         return True
 
     def __enter__(self) -> Self:
-        self._outputs.start(self._source, allowed=None)
+        start = partial(self._outputs.start, self._source, allowed=None)
+        for _ in map(mended, (start,), (partial(self._end, complete=False),)):
+            break
+        # No interrupt comes between the call and this line: ``__exit__`` is called, or the outputs have ended.
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        failure: Exception | None = None
-        ended = False
-        try:
-            if kind is None and self._failure is None:
-                try:
-                    if self._ends:
-                        self._finish()
-                except HandlerError as error:
-                    failure = error
-                self._source.is_over = True
-            stop_failure = stop_objects(self._python)
-            ended = True
-        finally:
-            finish = partial(self._outputs.finish, complete=kind is None and ended)
-            mended(finish, finish)
-            if len(self._outputs):  # else the engine has little beside the rows
-                self._rows.keep()
-            self._baskets.keep()
-        failure = failure or self._outputs.failure or stop_failure
-        if kind is None and failure is not None:
+        mended(self._close, self._close, kind is None)
+
+    def _close(self, complete: bool) -> None:
+        """Calls the ends of handlers where the run is complete, and ``on_stop``; then outputs and rows are final.
+        Called again it goes on where an interrupt came, and calls nothing of a user's another time."""
+        with self._close_lock:
+            if self._is_over:
+                return
+            again, self._closed = self._closed, True
+            try:
+                if not again:
+                    self._call_ends(complete)
+                    self._ends_called = True
+            finally:
+                self._end(complete=complete and self._ends_called)
+            self._is_over = True
+        if (
+            complete
+            and not again
+            and (failure := self._end_failure or self._outputs.failure or self._stop_failure) is not None
+        ):
             raise failure
         warn_of_unpriced(self._makers)
+
+    def _call_ends(self, complete: bool) -> None:
+        if complete and self._failure is None:
+            try:
+                if self._ends:
+                    self._finish()
+            except HandlerError as error:
+                self._end_failure = error
+            self._source.is_over = True
+        self._stop_failure = stop_objects(self._python)
+
+    def _end(self, *, complete: bool) -> None:
+        """Completes outputs and keeps the rows. Where an interrupt cuts it short it is called again."""
+        self._outputs.finish(complete=complete)
+        if len(self._outputs):  # else the engine has little beside the rows
+            self._rows.keep()
+        self._baskets.keep()
 
     # ---- looking on
 

@@ -8,6 +8,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, TypeVarTuple
 
@@ -626,7 +627,9 @@ class Dispatcher(ControlledRun):
         return self
 
     def __enter__(self) -> Self:
-        self._lifecycle.start()
+        for _ in map(mended, (self._lifecycle.start,), (partial(self.stop, drain=False),)):
+            break
+        # No interrupt comes between the call and this line: ``__exit__`` is called, or the dispatcher has stopped.
         return self
 
     def __exit__(

@@ -57,7 +57,7 @@ class RunEnd:
         self._rows = rows
         self._baskets = baskets
         self.finished = self.with_ends = True
-        self._is_begun = self._is_over = False
+        self._is_begun = self._are_called = self._is_over = False
         self.stop_failure: HandlerError | None = None
 
     def check_saved(self) -> None:
@@ -73,7 +73,7 @@ class RunEnd:
         state, engine = self._state, self._state.engine
         if not self._is_begun:
             state.abandoned = engine.totals()["pending"]
-        ended, again, self._is_begun = False, self._is_begun, True
+        again, self._is_begun = self._is_begun, True
         try:
             if not again:
                 if drained and save is not None:
@@ -82,11 +82,11 @@ class RunEnd:
                 elif drained and not state.abandoned and self.with_ends:
                     self.finished = engine.finish() and self._python.finish()
                 self.stop_failure = stop_objects(self._python)
-                ended = True
+                self._are_called = True
         finally:
             engine.hide()
             # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
-            state.outputs.finish(complete=drained and ended, started=started)
+            state.outputs.finish(complete=drained and self._are_called, started=started)
             self._rows.keep()
             self._baskets.keep()
         self._is_over = True

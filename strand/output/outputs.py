@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from strand.output.notebook import MAX_TABLES
 from strand.output.output import Output
 from strand.output.records import FEED, HEAD_BYTES, TickFeeds, merged_dtype, with_feed
 from strand.output.sinks import Destination, Sinks, files_and_sinks
-from strand.threads import WAITS_FOR_ITSELF, Bell, Inside
+from strand.threads import WAITS_FOR_ITSELF, Bell, Inside, interrupts_later
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
@@ -46,9 +46,6 @@ __all__ = ["Outputs"]
 MINIMUM_S, IDLE_S, MAXIMUM_S, TIMES = 0.0003, 0.001, 0.05, 8
 #: Longest pause: while nothing is handled the pause doubles up to this, until ``wake``.
 ASLEEP_S = 0.25
-
-
-_INTERRUPTED: Final = "interrupted while outputs were being completed"
 
 
 class Source(Protocol):
@@ -70,7 +67,9 @@ class Source(Protocol):
 
 
 class Outputs(Mapping[str, Output]):
-    """A dispatcher's outputs by name. One thread merges what participants emit, and writes it to the outputs' sinks.
+    """A dispatcher's outputs by name. One thread merges what participants emit, and writes it to the outputs' sinks:
+    a thread of its own, or the one that emits. An interrupt waits until records in hand have been written, so none is
+    lost.
 
     ``out``: files and sinks by the names of outputs. ``inside``: the dispatcher's.
     """
@@ -110,10 +109,13 @@ class Outputs(Mapping[str, Output]):
                 self._sinks.own(output._sink)
         self._engine: Source | None = None
         self._thread: Thread | None = None
-        self._is_ending = self._is_asleep = self._is_finishing = self._is_finished = False
+        self._is_started = self._is_ending = self._is_asleep = self._is_finished = False
         self._bell, self._is_woken = Bell(), False
-        #: One thread at a time merges.
-        self._merge_lock = threading.Lock()
+        #: Up to where the rest is merged at the end.
+        self._until: Until | None = None
+        #: Rounds of the merger's thread that have begun, and that are done; no more come when ``_is_over``.
+        self._begun = self._done = 0
+        self._is_over = False
         self._digesting = False
         self._tick_feeds: TickFeeds | None = None
         self._narrow = np.empty(0, np.uint8)
@@ -180,6 +182,10 @@ class Outputs(Mapping[str, Output]):
         """
         if not self._outputs:
             return
+        with interrupts_later():
+            self._begin(engine, allowed)
+
+    def _begin(self, engine: Source, allowed: Sequence[int] | None) -> None:
         try:
             for number, output in enumerate(self._outputs.values()):
                 self._connect(number, output, allowed or ())
@@ -188,7 +194,7 @@ class Outputs(Mapping[str, Output]):
             raise
         if self._tick_feeds is not None:
             engine.count_beside(FEED.itemsize)
-        self._engine = engine
+        self._engine, self._is_started = engine, True
         if allowed is None:
             return
         for output in self._outputs.values():
@@ -228,49 +234,50 @@ class Outputs(Mapping[str, Output]):
         """Merges the remaining records after the run, then closes all sinks, or aborts them where something failed.
 
         ``complete``: what is still pending is held back. Else the first pending tick, and all after it, are not final.
-        ``started``: False where the start failed: the sinks are aborted. Where an interrupt cuts it short it can be
-        called again, and aborts those that are still open.
+        ``started``: False where the start failed: the sinks are aborted. Where an interrupt cuts it short it is called
+        again, and goes on.
         """
         if self._is_finished:
             return
-        started = started and self._engine is not None
         try:
-            if self._is_finishing:
-                self._fail(EngineError(_INTERRUPTED))
-            self._is_finishing = True
             self._end_merging(Until.END if complete else Until.FIRST_PENDING)
-            if started and self.failure is None:
-                self._sinks.close()
         except Exception as error:
             self._fail(error)
-        except BaseException:
-            self._fail(EngineError(_INTERRUPTED))
-            raise
-        finally:
-            self._abort()
-            for output in self._outputs.values():
-                output._refresh = None  # which holds all outputs, and what they have collected
+        with interrupts_later():
+            try:
+                if started and self._is_started and self.failure is None:
+                    self._sinks.close()
+            except Exception as error:
+                self._fail(error)
+            except BaseException:
+                self._fail(EngineError("interrupted while outputs were being completed"))
+                raise
+            finally:
+                self._sinks.abort(self._fail)
+        for output in self._outputs.values():
+            output._refresh = None  # which holds all outputs, and what they have collected
+        self._memory.clear()
         self._is_finished = True
 
     def _end_merging(self, until: Until) -> None:
         """Merges the rest, and waits until it has been written."""
-        if self._thread is not None:
+        if (engine := self._engine) is None:
+            return
+        if self._until is None:
+            self._until = until
+        if self._thread is None:
+            with interrupts_later():
+                self._merge(engine, self._until)
+        else:
             self._is_ending = True
             self._end_pause()
             self._thread.join()
-            self._thread = None
-        if self._engine is not None:
-            self._merge(self._engine, until)
-            self._sinks.end_threads()
-            with self._merge_lock:
-                self.late = self._engine.late_outputs
-                self._engine = None
-                self._memory.clear()
+        self._sinks.end_threads()
+        self.late = engine.late_outputs
+        self._engine = self._thread = None
 
     def _abort(self) -> None:
-        """Aborts the sinks that are still open. There is a failure, or no merging: so none begins from here on."""
-        with self._merge_lock:
-            pass  # the merging under way, in another thread, writes to them
+        """Aborts the sinks that are still open. There is a failure, so no merging begins from here on."""
         self._sinks.abort(self._fail)
 
     def forget(self) -> None:
@@ -294,7 +301,8 @@ class Outputs(Mapping[str, Output]):
         self._bell.ring()
 
     def merge(self) -> None:
-        """Merges everything that was emitted. Raises what went wrong with that."""
+        """Merges everything that was emitted, in a thread that no interrupt reaches meanwhile. Raises what went wrong
+        with that."""
         if self._engine is not None:
             self._merge(self._engine, Until.END)
         if self.failure is not None:
@@ -303,8 +311,7 @@ class Outputs(Mapping[str, Output]):
     def settled_digests(self) -> Mapping[str, OutputDigest]:
         """Digests of the records emitted so far, by name, of a quiescent dispatcher. They grow with the run. Raises the
         error of merging or writing."""
-        if self._engine is not None:
-            self._merge(self._engine, Until.WATERMARK)
+        self._settle()
         self._sinks.settle()
         if self.failure is not None:
             raise self.failure
@@ -312,15 +319,24 @@ class Outputs(Mapping[str, Output]):
 
     def _refresh(self) -> None:
         """Merges what is final by now. Users may ask for that while the run goes on."""
-        engine, me = self._engine, threading.get_ident()
+        if self._engine is not None and (self._sinks.are_writing_here or (self._thread and self._thread.is_here)):
+            raise WouldDeadlockError(f"outputs: {WAITS_FOR_ITSELF}: use take()")
+        self._settle()
+
+    def _settle(self) -> None:
+        """Merges what is final by now. Where a thread merges, this one waits for a round that begins from here on."""
+        engine = self._engine
         if engine is None:
             return
-        if self._sinks.are_writing_here:
-            # The merger may wait for this thread, with the lock.
-            raise WouldDeadlockError(f"outputs: {WAITS_FOR_ITSELF}: use take()")
+        if self._thread is None:
+            with interrupts_later():
+                self._merge(engine, Until.WATERMARK)
+            return
+        me, number = threading.get_ident(), self._begun + 1
         try:
             self._inside.threads.append(me)
-            self._merge(engine, Until.WATERMARK)
+            self._end_pause()
+            self._bell.wait_for(lambda: self._done >= number or self._is_over)
         finally:
             self._inside.threads.remove(me)
 
@@ -335,35 +351,42 @@ class Outputs(Mapping[str, Output]):
             while not self._is_ending and self.failure is None:
                 woken = self._bell.wait_for(lambda: self._is_woken, pause_s)
                 self._is_woken = False  # before the round, so that what comes after it ends the next pause
+                self._begun += 1
                 took_s = self._merge(engine, Until.WATERMARK)
+                self._done = self._begun
+                self._bell.ring()
                 before, done = done, (engine.outputs_below, sum(output.records for output in self._outputs.values()))
                 least_s = MINIMUM_S if done[1] > before[1] else IDLE_S
                 self._is_asleep = done == before and not woken
                 pause_s = (
                     min(2 * pause_s, ASLEEP_S) if self._is_asleep else min(max(least_s, TIMES * took_s), MAXIMUM_S)
                 )
+            if self.failure is None:
+                self._merge(engine, Until.FIRST_PENDING if self._until is None else self._until)
             if self.failure is not None:
                 self._abort()
         finally:
+            self._is_over = True
+            self._bell.ring()
             self._inside.threads.remove(me)
 
     def _merge(self, engine: Source, until: Until) -> float:
-        """Merges what is final, and writes it. Returns the seconds that finding the frontier took."""
-        with self._merge_lock:
-            try:
-                if self.failure is None and self._engine is not None:
-                    took_ns = engine.settle_outputs(until)
-                    for number, output in enumerate(self._outputs.values()):
-                        self._write(engine, number, output)
-                    if self._tick_feeds is not None:
-                        self._tick_feeds.forget(engine.outputs_below)
-                    return took_ns / 1e9
-            except Exception as error:
-                self._fail(error)
-            except BaseException:
-                # Records that were taken from the engine and not written yet are gone: no sink may look complete.
-                self._fail(EngineError("interrupted while records were being merged"))
-                raise
+        """Merges what is final, and writes it. Returns the seconds that finding the frontier took. One thread does so,
+        which no interrupt reaches meanwhile."""
+        try:
+            if self.failure is None:
+                took_ns = engine.settle_outputs(until)
+                for number, output in enumerate(self._outputs.values()):
+                    self._write(engine, number, output)
+                if self._tick_feeds is not None:
+                    self._tick_feeds.forget(engine.outputs_below)
+                return took_ns / 1e9
+        except Exception as error:
+            self._fail(error)
+        except BaseException:
+            # Records that were taken from the engine and not written yet are gone: no sink may look complete.
+            self._fail(EngineError("interrupted while records were being merged"))
+            raise
         return 0.0
 
     def _write(self, engine: Source, number: int, output: Output) -> None:

@@ -58,8 +58,7 @@ class Sink(Protocol):
     def abort(self) -> None:
         """Discards what was written, because records are missing.
 
-        Merging or a sink failed, an interrupt came while records were being merged, the start failed, or the dispatcher
-        was dropped without a stop.
+        Merging or a sink failed, the start failed, or the dispatcher was dropped without a stop.
         """
 
 

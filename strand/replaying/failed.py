@@ -21,6 +21,7 @@ from strand.feeds import Feed, TickBatch
 from strand.feeds.merge.selected import batches_from
 from strand.handlers.failures import place_of, timer_of
 from strand.replaying.result import ReplayResult
+from strand.threads import mended
 
 if TYPE_CHECKING:
     from strand.caller.run import CallerRun
@@ -103,6 +104,8 @@ def telling_more(
     """A HandlerError of the block is the first one in the order of ticks. It gets ``partial``, the result when the
     dispatcher has stopped, ``number``, and what was before its tick.
 
+    A KeyboardInterrupt gets ``partial`` too: one that came behind the publishing, while the run was being ended.
+
     ``again``: None where the input cannot be read once more. Only so it is known how many ticks of a symbol were before
     one, where symbols share a strand: nobody counts those as they run.
     """
@@ -121,6 +124,12 @@ def telling_more(
         # The other failures after it depend on timing.
         error.partial = replace(error.partial, failures=(str(error),))
         raise error from error.__cause__
+    except KeyboardInterrupt as raised:
+        # It may have come before the dispatcher's own end began.
+        end = partial(dispatcher.__exit__, KeyboardInterrupt, raised, None)
+        mended(end, end)
+        raised.partial = result()  # type: ignore[attr-defined]
+        raise
 
 
 def rereading(

@@ -172,15 +172,17 @@ class Run:
         if progress is not None and self.ticks:
             progress(self._finished())
 
-    def count_the_rest(self) -> None:
-        """Counts the ticks of a batch that was published before the run ended, but not yet counted."""
+    def count_the_rest(self, *, runs: bool = True) -> None:
+        """Counts the ticks of a batch that was published before the run ended, but not yet counted. ``runs``: the
+        dispatcher has not stopped, so it can be brought to rest there."""
         more = self._dispatcher.statistics().accepted - self.ticks
         if 0 < more <= len(self._uncounted):
             first = self._inside.first_of(self._uncounted, more)
             count_by_symbol(first, self.by_symbol, self.seen)
-            self._recorder.published(first, self.by_symbol)
-            self._snapshots.published(first)
             self._straddling.published(first)
+            if runs:
+                self._recorder.published(first, self.by_symbol)
+                self._snapshots.published(first)
 
     def _feed_from(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
         assert isinstance(self._sampler, Sampler)
@@ -215,7 +217,7 @@ class Run:
     def so_far(self, begun: float, batches: Timed, pacer: Pacer | None) -> ReplayResult:
         """The result of a run that has begun at a time of ``perf_counter``, and was ended by an error."""
         self._dispatcher.learn_symbols(self._feed.symbols)
-        self.count_the_rest()
+        self.count_the_rest(runs=False)
         wall_s = time.perf_counter() - begun
         return self.result(wall_s, 0.0, batches.spent_s, dict(self._feed.statistics()), pacer)
 

@@ -87,7 +87,9 @@ class Counts:
     def take_waits(self, number: int) -> Counter[int]:
         """The waits of a number's tasks so far, by bucket, which are then forgotten: none of its tasks is left."""
         with self._lock:
-            self._take(number, self.waits.pop(number, []))
+            if number in self.waits:
+                self._take(number, self.waits[number])
+                del self.waits[number]
             return self._histograms.pop(number, Counter())
 
     def fold(self) -> None:
@@ -103,17 +105,19 @@ class Counts:
                 self._folding = False
 
     def _take(self, number: Any, waits: list[int]) -> None:
-        """Empties a list of waits into the histogram of its number."""
+        """Empties a list of waits into the histogram of its number: all of them, or none where an interrupt comes."""
         n = len(waits)
         waits_ns = sorted(waits[:n])
-        del waits[:n]
-        histogram = self._histograms.setdefault(number, Counter())
+        histogram = Counter(self._histograms.get(number))
         begin = 0
         while begin < len(waits_ns):
             bucket = bisect_right(self._edges_ns, waits_ns[begin])
             end = bisect_left(waits_ns, self._edges_ns[bucket], begin)
             histogram[bucket] += end - begin
             begin = end
+        # No interrupt comes between these lines.
+        self._histograms[number] = histogram
+        del waits[:n]
 
     def read(self) -> TaskStatistics:
         """All of it. Whatever has an end here is counted as submitted, so ``pending`` is never below 0."""

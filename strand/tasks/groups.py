@@ -20,7 +20,7 @@ from strand.brief import one_line
 from strand.errors import ConfigurationError, QueueFull, StoppedError
 from strand.policies.fair import Groups
 from strand.tasks.waits import CURRENT_TASK, Waiter, begin_wait, end_wait
-from strand.threads import Bell, mended
+from strand.threads import Bell, interrupts_later, mended
 
 __all__ = [
     "CURRENT_GROUP",
@@ -385,6 +385,10 @@ class GroupAccounts:
 
     def _collect(self, *, everything: bool) -> None:
         """Takes accounts back. ``everything``: those too that have a debt. The lock is held."""
+        with interrupts_later():  # the engine tells of each once
+            self._take_back(everything=everything)
+
+    def _take_back(self, *, everything: bool) -> None:
         while self._ending:
             number, ref = self._ending.popleft()
             if self._refs.get(number) is ref:

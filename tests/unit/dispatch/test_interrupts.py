@@ -86,7 +86,6 @@ class Case:
         wait_until(lambda: d._inside.threads == [])
         self.reader.join(30)
         assert [t for t in threading.enumerate() if t.name.startswith("strand") or t is self.reader] == []
-        assert free(d._outputs._merge_lock)
         assert free(d._lifecycle._close_lock)
         d.verify()
         statistics = d.statistics()

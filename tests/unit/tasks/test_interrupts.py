@@ -21,7 +21,7 @@ import pytest
 from bounded_child import in_bounded_child
 from interrupt_points import APART, at_each_point, free, interrupter
 
-from strand import Scheduler, TaskGroup
+from strand import Fair, Scheduler, TaskGroup
 from strand.errors import StrandError
 from strand.tasks import TaskFuture
 
@@ -294,3 +294,28 @@ def interrupt_at_random(name: str, signals: int) -> None:
     assert got > signals // 10
     case.check()
     case.scheduler.shutdown(timeout=30)
+
+
+@pytest.mark.parametrize("apart", ["one", "two in a row"])
+@pytest.mark.parametrize("policy", [None, Fair()], ids=["Fifo", "Fair"])
+def test_interrupted_statistics_lose_no_wait(policy: Fair | None, apart: str) -> None:
+    interrupter()
+
+    def interrupt() -> None:
+        with Scheduler(1, policy=policy) as scheduler:
+            begun = 0
+
+            def prepare() -> tuple[Callable[[], Any], Callable[[], Any]]:
+                nonlocal begun
+                with TaskGroup(f"request {begun % 4}"):
+                    for future in [scheduler.submit(int) for _ in range(3)]:
+                        future.result()
+                begun += 3
+                return scheduler.statistics, check
+
+            def check() -> None:
+                assert scheduler.statistics().wait.count == begun
+
+            at_each_point(prepare, apart)
+
+    in_bounded_child(interrupt)

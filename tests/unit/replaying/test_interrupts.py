@@ -105,4 +105,4 @@ def test_an_interrupt_of_a_replay_leaves_each_output_with_the_records_of_its_tic
     workers: int, every: int | None, apart: str, tmp_path: Path
 ) -> None:
     interrupter()
-    in_bounded_child(partial(at_each_point, partial(prepared, tmp_path, workers, every, apart), apart, every=149), 240)
+    in_bounded_child(partial(at_each_point, partial(prepared, tmp_path, workers, every, apart), apart, one_in=149), 240)

@@ -316,6 +316,6 @@ def test_interrupted_statistics_lose_no_wait(policy: Fair | None, apart: str) ->
             def check() -> None:
                 assert scheduler.statistics().wait.count == begun
 
-            at_each_point(prepare, apart, every=5)
+            at_each_point(prepare, apart, one_in=5)
 
     in_bounded_child(interrupt)

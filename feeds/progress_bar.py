@@ -1,4 +1,4 @@
-"""A bar that shows how far a run is, on standard error of a terminal or in a notebook."""
+"""The bar that shows how far something is, on standard error of a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -79,31 +79,49 @@ class ProgressBar:
     """Ticks so far, their rate, the feed's time, and where the end is known the share done and the time left.
 
     ``what``: a word for what goes on. ``total``: how many are to come; None: the end of the files of the feed that
-    ``opened`` tells of, if their size is known. ``stays``: whether the last state stays to be seen. Its figures are
-    what a run counts anyway: a call with the number of ticks costs a look at the clock, and ten times per second a
-    drawing.
+    ``opened`` tells of, if their size is known. ``steps``: the name of what is counted where it is no tick, but one of
+    a few things that take long, such as ``"files"``. ``stays``: whether the last state stays to be seen. ``seen``:
+    False makes one that shows nothing. ``check``: called with the feed before anything is read of it.
+
+    Its figures are what a run counts anyway: a call with the number of ticks costs a look at the clock, and ten times
+    per second a drawing.
     """
 
-    def __init__(self, what: str, total: int | None = None, *, stays: bool = True) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        *,
+        steps: str = "",
+        stays: bool = True,
+        seen: bool = True,
+        check: Callable[[Feed], None] | None = None,
+    ) -> None:
+        self._what = what
         self._total = total
+        self._steps = steps
+        self._check = check
         self._input: InputShare | None = None
         self._feed_ns: Callable[[], int | None] = lambda: None
         self._given: Callable[[], int] | None = None
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(_BAR_LETTERS), TextColumn("{task.fields[said]}"),
-            console=Console(stderr=True), transient=not stays,
-        )  # fmt: skip
-        self._task = self._bar.add_task(what, total=None, said="")
+        self._bar: Any = None
+        if seen:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(_BAR_LETTERS), TextColumn("{task.fields[said]}"))
+            clock = (TimeElapsedColumn(),) if steps else ()  # it goes on between the calls, which are seldom
+            self._bar = Progress(*columns, *clock, console=Console(stderr=True), transient=not stays)
+            self._task = self._bar.add_task(what, total=None, said="")
         self._begun_s = self._shown_s = time.monotonic()
         self._done = self._begun_done = 0
         self._at_ns: int | None = None
 
     def opened(self, feed: Feed) -> None:
-        """Notes the feed that is read next."""
-        if self._total is None:
+        """Notes the feed that is read next. Raises the errors of its check."""
+        if self._check is not None:
+            self._check(feed)
+        if self._bar is not None and self._total is None:
             self._input = InputShare(feed)
 
     def follow(self, feed_ns: Callable[[], int | None]) -> None:
@@ -115,18 +133,23 @@ class ProgressBar:
         """``ticks`` gives the number of ticks that the feed has given so far, of which some are not done yet."""
         self._given = ticks
 
-    def __call__(self, done: int) -> None:
+    def __call__(self, done: int, total: int | None = None, what: str | None = None) -> None:
+        """Notes what is done. ``total`` and ``what``, where given, take the place of those before."""
+        if self._bar is None:
+            return
+        self._total = self._total if total is None else total
+        self._what = self._what if what is None else what
         now = time.monotonic()
         if not self._done:  # what came before, set-up and the opening of files, says nothing of the rate
             self._begun_s, self._begun_done = now, done
         self._done = done
-        if now - self._shown_s >= _SHOW_EVERY_S:
+        if self._steps or now - self._shown_s >= _SHOW_EVERY_S:
             self._shown_s = now
             self._show()
 
     def _share(self) -> float | None:
         if self._total is not None:
-            return min(self._done / self._total, 1.0)
+            return min(self._done / self._total, 1.0) if self._total else None
         return None if self._input is None else self._input(self._done, None if self._given is None else self._given())
 
     def _show(self) -> None:
@@ -134,15 +157,22 @@ class ProgressBar:
         self._at_ns = self._feed_ns()
         elapsed_s = time.monotonic() - self._begun_s
         rate = (self._done - self._begun_done) / elapsed_s if elapsed_s >= _LEAST_S else None
-        said = bar_text(self._done, rate, elapsed_s, share, self._at_ns)
+        if self._steps:
+            left = elapsed_s * (1 - share) / share if share else None
+            said = f"{self._done:,}/{self._total or 0:,} {self._steps}{'' if left is None else f' {_clock(left)} left'}"
+        else:
+            said = bar_text(self._done, rate, elapsed_s, share, self._at_ns)
         known: dict[str, Any] = {} if share is None else {"completed": share, "total": 1.0}
-        self._bar.update(self._task, said=said, **known)
+        self._bar.update(self._task, description=self._what, said=said, **known)
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._bar is None:
+            return
         self._feed_ns, at = (lambda: at), self._at_ns  # what it was asked of may be gone
         self._show()
         self._bar.stop()
@@ -151,9 +181,7 @@ class ProgressBar:
 class Told:
     """Progress of a call by its argument ``progress``: True is a bar where somebody sees it, a function itself.
 
-        ``tell``: the function to call with the ticks so far; None: no progress is shown.
-
-    ``tell``: what is to be called with the ticks so far; None: nothing.
+    ``tell``: the function to call with the ticks so far; None: no progress is shown.
     """
 
     def __init__(self, what: str, progress: bool | Callable[[int], None] | None, total: int | None) -> None:

@@ -96,11 +96,11 @@ class _Letters:
 
 
 def run_letters(
-    options: LettersOptions, progress: Callable[[str, int, int], None] | None = None
+    options: LettersOptions, progress: Callable[[int, int, str], None] | None = None
 ) -> tuple[dict[str, Any], list[LettersOutcome]]:
     """Sends the same letters to both schedulers; returns what was sent, with the two compared, and the outcomes.
 
-    ``progress`` is called with what is to come, the runs done and those in all. Raises EngineError where a letter was
+    ``progress`` is called with the runs done, those in all, and what is to come. Raises EngineError where a letter was
     lost.
     """
     letters = _letters(options)
@@ -113,7 +113,7 @@ def run_letters(
     found = []
     for done, (name, make) in enumerate(ways.items()):
         if progress is not None:
-            progress(name, done, len(ways))
+            progress(done, len(ways), name)
         found.append(_run(name, make(), letters, options))
     fifo, held = found
     low_of_fifo = fifo.levels["low"].opened

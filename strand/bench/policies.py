@@ -132,22 +132,22 @@ class _Arrivals:
 
 
 def run_policies(
-    options: PoliciesOptions, progress: Callable[[str, int, int], None] | None = None
+    options: PoliciesOptions, progress: Callable[[int, int, str], None] | None = None
 ) -> tuple[dict[str, Any], list[PolicyOutcome]]:
     """Runs the arrivals through each policy ``rounds`` times in turn; returns what was run, and the outcomes.
 
-    ``progress`` is called with what is to come, the runs done and those in all. Raises EngineError when a policy loses,
-    reorders or changes a tick, ConfigurationError for more arrivals than fit in memory.
+    ``progress`` is called with the runs done, those in all, and what is to come. Raises EngineError when a policy
+    loses, reorders or changes a tick, ConfigurationError for more arrivals than fit in memory.
     """
     total = options.rounds * len(options.policies)
     if progress is not None:
-        progress("what the workers can do", 0, total)
+        progress(0, total, "what the workers can do")
     arrivals = _arrivals(options)
     found: dict[str, list[PolicyOutcome]] = {name: [] for name in options.policies}
     for done in range(total):
         name = list(options.policies)[done % len(options.policies)]
         if progress is not None:
-            progress(name, done, total)
+            progress(done, total, name)
         found[name].append(_run(name, options.policies[name], arrivals))
     about = {
         "seconds": options.seconds,

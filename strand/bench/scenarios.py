@@ -167,12 +167,12 @@ class ScenarioResult:
 
 
 def run_scenarios(
-    options: ScenarioOptions, progress: Callable[[str, int, int], None] | None = None
+    options: ScenarioOptions, progress: Callable[[int, int, str], None] | None = None
 ) -> list[ScenarioResult]:
-    """Runs the chosen scenarios one after the other; ``progress`` is called with the one to come and the number done.
+    """Runs the chosen scenarios one after the other.
 
-    Raises ConfigurationError for more workers than cores where one is to have a busy neighbour, EngineError when a way
-    loses, reorders or changes a tick.
+    ``progress`` is called with the number done, that of all, and the one to come. Raises ConfigurationError for more
+    workers than cores where one is to have a busy neighbour, EngineError when a way loses, reorders or changes a tick.
     """
     chosen = options.chosen()
     if any(scenario.neighbour for scenario in chosen):
@@ -180,7 +180,7 @@ def run_scenarios(
     results = []
     for done, scenario in enumerate(chosen):
         if progress is not None:
-            progress(scenario.title, done, len(chosen))
+            progress(done, len(chosen), scenario.title)
         results.append(_run_paced(scenario, options) if scenario.load else _run_flat_out(scenario, options))
     return results
 

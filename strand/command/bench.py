@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import IO, Any, Final, ParamSpec
 import click
 from click.core import ParameterSource
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from strand.bench.latency import LatencyOptions, measure_latency
 from strand.bench.letters import LettersOptions, run_letters
@@ -21,7 +19,7 @@ from strand.bench.policies import PoliciesOptions, run_policies
 from strand.bench.route import RouteOptions
 from strand.bench.route import route as run_route
 from strand.bench.scenarios import ScenarioOptions, run_scenarios
-from strand.command.parameters import SectionedCommand, declared
+from strand.command.parameters import SectionedCommand, declared, progress
 from strand.command.run_options import of_other_policies, policy_keywords, policy_named, policy_options, values_of
 from strand.errors import ConfigurationError, MissingExtraError, StrandError
 from strand.options import options_in
@@ -56,20 +54,6 @@ def _refusing(command: Callable[P, None]) -> Callable[P, None]:
             raise _FailedRun(str(error)) from error
 
     return run
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, where somebody looks at it."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("")
-
-        def update(title: str, done: int, total: int) -> None:
-            bar.update(task, description=title, completed=done, total=total)
-
-        yield update
 
 
 def _print_json(result: Any) -> None:
@@ -121,8 +105,8 @@ def route(as_json: bool, sizes: dict[str, Any]) -> None:
     from strand.bench.report import print_route
 
     options = RouteOptions(**sizes)
-    with _progress(as_json) as update:
-        result = run_route(options, lambda done, total: update("routing", done, total))
+    with progress("routing", None, as_json, steps="runs") as advance:
+        result = run_route(options, advance)
     if as_json:
         _print_json(result)
     else:
@@ -146,8 +130,8 @@ def scenarios(as_json: bool, plot: Path | None, sizes: dict[str, Any]) -> None:
     if plot is not None:
         check_plot_path(plot)
     machine = describe()
-    with _progress(as_json) as update:
-        results = run_scenarios(options, update)
+    with progress("", None, as_json, steps="scenarios") as advance:
+        results = run_scenarios(options, advance)
     if plot is not None:
         plot_scenarios(results, machine, plot)
     if as_json:
@@ -243,8 +227,8 @@ def policies(
     if plot is not None:
         check_plot_path(plot)
     machine = describe()
-    with _progress(as_json) as update:
-        about, outcomes = run_policies(options, update)
+    with progress("", None, as_json, steps="runs") as advance:
+        about, outcomes = run_policies(options, advance)
     if plot is not None:
         plot_policies(about, outcomes, machine, plot)
     if as_json:
@@ -269,8 +253,8 @@ def _letters(context: click.Context, as_json: bool) -> None:
     own = {option.name: context.params[option.name] for option in given if option.name is not None}
     options = LettersOptions(**values_of(_OF_LETTERS.values(), own))
     machine = describe()
-    with _progress(as_json) as update:
-        about, outcomes = run_letters(options, update)
+    with progress("", None, as_json, steps="runs") as advance:
+        about, outcomes = run_letters(options, advance)
     if as_json:
         _print_json(about | {"policies": [asdict(outcome) for outcome in outcomes], "machine": machine})
     else:

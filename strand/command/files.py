@@ -401,7 +401,7 @@ def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
 def _write(out: Path, as_json: bool, day: dict[str, Any], write: Writer) -> None:
     feed = SyntheticFeed(day.pop("symbols"), day.pop("messages"), skew=_skew(day.pop("skew")), **day)
     with progress("writing", feed.messages, as_json) as advance:
-        written = write(feed, out, lambda done, _: advance(done))
+        written = write(feed, out, advance)
     sizes = [Path(file.path).stat().st_size for file in written]
     files = [asdict(file) | {"file_bytes": size} for file, size in zip(written, sizes, strict=True)]
     plain = files[0] | ({"files": files} if len(files) > 1 else {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -99,45 +99,24 @@ def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None])
     human(standard_output())
 
 
-class progress:  # noqa: N801 - used like a function
-    """A progress bar on standard error while something runs; silent for JSON and where that is no terminal.
+def progress(
+    what: str,
+    total: int | None,
+    quiet: bool,
+    check: Callable[[Feed], None] | None = None,
+    *,
+    steps: str = "",
+) -> ProgressBar:
+    """A bar on standard error while something runs; silent for JSON and where that is no terminal.
 
     ``total``: how much is to come, where that is known. Where it is not, and a feed is told of by ``opened``, the bar's
-    end is that of the feed's files. ``check``: called with that feed before anything is read of it.
+    end is that of the feed's files. ``check``: called with that feed before anything is read of it. ``steps``: the name
+    of what is counted, where that is no tick.
     """
+    from strand.feeds.progress_bar import ProgressBar
 
-    def __init__(self, what: str, total: int | None, quiet: bool, check: Callable[[Feed], None] | None = None) -> None:
-        self._check = check
-        self._bar: ProgressBar | None = None
-        if not quiet and sys.stderr is not None and sys.stderr.isatty():
-            from strand.feeds.progress_bar import ProgressBar
-
-            self._bar = ProgressBar(what, total, stays=False)
-
-    def opened(self, feed: Feed) -> None:
-        """Notes the feed that is read next. Raises the errors of its check."""
-        if self._check is not None:
-            self._check(feed)
-        if self._bar is not None:
-            self._bar.opened(feed)
-
-    def follow(self, feed_ns: Callable[[], int | None]) -> None:
-        """Shows the feed's time beside the bar: see ``strand.feeds.progress_bar``."""
-        if self._bar is not None:
-            self._bar.follow(feed_ns)
-
-    def __call__(self, done: int) -> None:
-        if self._bar is not None:
-            self._bar(done)
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__()
+    seen = not quiet and sys.stderr is not None and sys.stderr.isatty()
+    return ProgressBar(what, total, steps=steps, stays=False, seen=seen, check=check)
 
 
 #: Options by heading, in the order of the help. A command shows the options that it has.

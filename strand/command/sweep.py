@@ -13,12 +13,11 @@ from typing import Any, Final
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from strand.bench.plot import check_plot_path
 from strand.brief import several
-from strand.command.parameters import SECTIONS, SectionedCommand, complete_files
+from strand.command.parameters import SECTIONS, SectionedCommand, complete_files, progress
 from strand.command.parameters import show as show_either
 from strand.command.reading import Reads, reading
 from strand.command.run_options import given_options, handling
@@ -85,21 +84,15 @@ def sweep(
     are not computed again, so the same command continues after an interrupt.
     """
     sets = _combinations(handler, given_options("--each", each))
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("sweeping"), BarColumn(), MofNCompleteColumn(), TextColumn("files"), TimeElapsedColumn(),
-        TimeRemainingColumn(), console=console, transient=True, disable=as_json or not console.is_terminal,
-    )  # fmt: skip
     done = "no file"
 
     def advance(n: int, total: int) -> None:
         nonlocal done
         done = f"{n:,} of {total:,} files"
-        bar.update(task, completed=n, total=total)
+        bar(n, total)
 
     try:
-        with bar:
-            task = bar.add_task("sweeping", total=None)
+        with progress("sweeping", None, as_json, steps="files") as bar:
             result = run_sweep(
                 files if len(files) > 1 else files[0],
                 handler,

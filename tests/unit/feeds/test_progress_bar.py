@@ -59,6 +59,18 @@ def test_what_has_no_end_has_no_share() -> None:
         assert (task.total, task.fields["said"]) == (None, "25 0:00:00")
 
 
+def test_steps_are_counted_beside_their_number_and_the_time_left() -> None:
+    with ProgressBar("sweeping", steps="files") as bar:
+        (task,) = bar._bar.tasks
+        for done, total, said in ((0, 1_200, "0/1,200 files"), (300, 1_200, "300/1,200 files 0:00:00 left")):
+            bar(done, total)
+            assert (task.description, task.fields["said"], task.percentage) == ("sweeping", said, 100 * done / total)
+        bar(1_200, 1_200, "the last one")
+        assert (task.description, task.fields["said"]) == ("the last one", "1,200/1,200 files 0:00:00 left")
+        bar(0, 0)
+        assert task.fields["said"] == "0/0 files"
+
+
 def test_it_is_watched_on_a_terminal_and_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     for terminal in (False, True):

@@ -30,7 +30,8 @@ PEER_PACKAGES ?= nautilus_trader hftbacktest csp bytewax
 PEERS_OPTIONS ?=
 ASAN_DIR := $(CURDIR)/build/asan
 ASAN_CC ?= gcc
-# A test marked python would double the time of asan, and runs no C that others do not. `make proof` leaves none out.
+# A test marked python would double the time of asan, and runs no C that others do not. Of a matrix each value is tried
+# once. `make proof` leaves none out.
 ASAN_TESTS ?= not python
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -92,7 +93,8 @@ book-day: install
 contract: install
 	$(BIN)/pytest -n auto --dist worksteal tests/contract --exhaustive $(PYTEST)
 
-# Every bit of every sample flipped, and each cut, where the test suite tries some of them.
+# Every bit of every sample flipped, each cut, each point of an interrupt and each cell of a matrix, where the test suite
+# tries some of them.
 bad-input: install
 	$(BIN)/pytest -n auto --dist worksteal -m bad_input tests/unit --exhaustive -o timeout=3600 -o faulthandler_timeout=4000 $(PYTEST)
 
@@ -144,7 +146,7 @@ asan: install
 	  LD_PRELOAD="$$($(ASAN_CC) -print-file-name=libasan.so) $$($(ASAN_CC) -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \
 	$(BIN)/python -c 'import strand._core as c; assert c.__file__.startswith("$(ASAN_DIR)"), c.__file__'; \
-	$(BIN)/pytest -n auto --dist worksteal -o timeout=600 -o faulthandler_timeout=1500 -p no:cacheprovider $(if $(ASAN_TESTS),-m '$(ASAN_TESTS)') $(PYTEST)
+	$(BIN)/pytest -n auto --dist worksteal -o timeout=600 -o faulthandler_timeout=1500 -p no:cacheprovider $(if $(ASAN_TESTS),-m '$(ASAN_TESTS)' --cells 1) $(PYTEST)
 
 tsan:
 	tests/stress/run.sh $(DURATION)

@@ -115,13 +115,52 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(FromTheEnd())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the tests that ``--exhaustive`` lengthens. All processes have the tests in one order, by file. Slow ones
     begin: the last ones to run are short, and no worker waits for another's at the end."""
     for item in items:
-        if not {"exhaustive", "one_in"}.isdisjoint(getattr(item, "fixturenames", ())):
+        if item.get_closest_marker("cells") or not {"exhaustive", "one_in"}.isdisjoint(
+            getattr(item, "fixturenames", ())
+        ):
             item.add_marker("bad_input")
+        # What numba compiles has no sanitizer in it, and compiling takes long beside one.
+        if "compiled" in item.name.partition("[")[2]:
+            item.add_marker("python")
+    if left_out := cells_left_out(config, items):
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None, item.path))
+
+
+def cells_left_out(config: pytest.Config, items: list[pytest.Item]) -> set[pytest.Item]:
+    """Those cells of a test's matrix whose values other cells try together: by the mark ``cells`` or ``--cells``."""
+    if config.getoption("--exhaustive"):
+        return set()
+    from all_pairs import covering
+
+    tests: dict[tuple[object, str], list[tuple[dict[str, object], pytest.Item]]] = {}
+    for item in items:
+        if len(cell := cell_of(item)) > 1:
+            tests.setdefault((item.parent, item.name.partition("[")[0]), []).append((cell, item))
+    left_out = set()
+    for cells in tests.values():
+        cells.sort(key=lambda pair: pair[1].nodeid)  # every second process has them from the end
+        mark = cells[0][1].get_closest_marker("cells")
+        size = min([*(mark.args if mark else ()), config.getoption("--cells")])
+        if size < len(cells[0][0]):
+            kept = {id(cell) for cell in covering([cell for cell, _ in cells], size)}
+            left_out |= {item for cell, item in cells if id(cell) not in kept}
+    return left_out
+
+
+def cell_of(item: pytest.Item) -> dict[str, object]:
+    """What tells an item from others of its test: a value for each ``parametrize`` and for each fixture's parameter."""
+    params = dict(callspec.params) if (callspec := getattr(item, "callspec", None)) else {}
+    cell: dict[str, object] = {}
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0].replace(",", " ").split() if isinstance(mark.args[0], str) else mark.args[0]
+        cell[" ".join(names)] = [id(params.pop(name)) for name in names]
+    return cell | {name: id(value) for name, value in params.items()}
 
 
 def pytest_collection_finish() -> None:
@@ -134,6 +173,9 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--exhaustive", action="store_true", help="try every damaged input where one in a few is tried")
+    parser.addoption(
+        "--cells", type=int, default=99, metavar="N", help="of a test's matrix try only so much that all N values meet"
+    )
 
 
 @pytest.fixture

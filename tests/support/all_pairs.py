@@ -19,28 +19,33 @@ def every(factors: Mapping[str, Sequence[Any]], possible: Callable[[Cell], bool]
 def pairwise(
     factors: Mapping[str, Sequence[Any]], possible: Callable[[Cell], bool] = lambda cell: True, *, seed: int = 1
 ) -> list[Cell]:
-    """Possible combinations in which each pair that is in any of them occurs; the same for the same seed.
+    """Possible combinations in which each pair that is in any of them occurs; the same for the same seed."""
+    return covering(every(factors, possible), 2, seed=seed)
 
-    It takes the best of some drawn combinations for each pair that is left.
+
+def covering(cells: Sequence[Cell], size: int, *, seed: int = 1) -> list[Cell]:
+    """Some of the cells, in which each ``size`` values occur together that do in any of them.
+
+    It takes the best of some drawn cells for each combination that is left.
     """
-    rng, cells = random.Random(seed), every(factors, possible)
-    rng.shuffle(cells)
-    of_pair: dict[Any, list[Cell]] = {}
-    for cell in cells:
-        for pair in _pairs(cell):
-            of_pair.setdefault(pair, []).append(cell)
-    left, chosen = dict.fromkeys(of_pair), []
+    rng = random.Random(seed)
+    of_values: dict[Any, list[Cell]] = {}
+    for cell in rng.sample(cells, len(cells)):
+        for values in _values(cell, size):
+            of_values.setdefault(values, []).append(cell)
+    left, chosen = dict.fromkeys(of_values), []
     while left:
-        tried = of_pair[next(iter(left))]
-        best = max(rng.sample(tried, min(40, len(tried))), key=lambda cell: sum(pair in left for pair in _pairs(cell)))
+        tried = of_values[next(iter(left))]
+        drawn = rng.sample(tried, min(40, len(tried)))
+        best = max(drawn, key=lambda cell: sum(values in left for values in _values(cell, size)))
         chosen.append(best)
-        for pair in _pairs(best):
-            left.pop(pair, None)
+        for values in _values(best, size):
+            left.pop(values, None)
     return chosen
 
 
-def _pairs(cell: Cell) -> list[Any]:
-    return list(itertools.combinations([(name, str(value)) for name, value in cell.items()], 2))
+def _values(cell: Cell, size: int) -> list[Any]:
+    return list(itertools.combinations([(name, str(value)) for name, value in cell.items()], size))
 
 
 def name_of(cell: Cell) -> str:

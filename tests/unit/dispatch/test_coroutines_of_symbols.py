@@ -157,6 +157,7 @@ def test_a_coroutine_that_is_asked_to_end_lets_its_symbol_go() -> None:
         assert d.rows["A"]["ticks"] == 5
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("how", ["stop", "timeout", "failure", "drop", "itself"])
 @policies
 def test_a_stop_that_does_not_drain_cancels_coroutines_counts_them_and_ends_their_thread(how: str, policy: Any) -> None:

@@ -23,6 +23,7 @@ from strand.handlers import spin
 pytestmark = pytest.mark.python
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("handler", ["count", counting], ids=["native", "python"])
 @pytest.mark.parametrize("on_full", ["block", "drop_newest", "drop_oldest", "conflate"])
 def test_the_books_balance_at_every_moment_and_never_go_back(handler: Any, on_full: str) -> None:

@@ -64,6 +64,7 @@ hows = pytest.mark.parametrize("how", ["free", "symbol", "call"])
 # ---- in a block
 
 
+@pytest.mark.cells(2)
 @policies
 @workers
 @hows
@@ -98,6 +99,7 @@ def test_a_task_in_a_block_leaves_its_worker_to_the_ticks(how: str, policy: Any,
     balanced(d)
 
 
+@pytest.mark.cells(2)
 @policies
 @workers
 @pytest.mark.parametrize("how", ["symbol", "call"])

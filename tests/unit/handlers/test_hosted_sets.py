@@ -58,6 +58,7 @@ def _own(rows: Any) -> Any:
     return rows["spans"] if "spans" in (rows.dtype.names or ()) else rows
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize(("n", "workers"), [(1, 0), (4, 2)])
 @pytest.mark.parametrize(
     ("handler", "wraps"),
@@ -141,6 +142,7 @@ FAILS_AT_BOOKS = strand.object_handler(state=[("left", "i8")], params=_PARAMS, n
 BATCH_FAILS = strand.batch_handler(state=[("left", "i8")], params=_PARAMS, name="fails")(_batch)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
     ("handler", "wraps", "what"),
@@ -488,7 +490,7 @@ def test_a_random_mix_of_timers_is_as_runs_of_their_own() -> None:
         state=[("n", "i8"), ("wakes", "i8")], params=[("seed", "i8")], outputs={"woken": [("at", "i8"), ("n", "i8")]},
         name="spans",
     )(Random)  # fmt: skip
-    sets = [{"seed": seed} for seed in range(9)]
+    sets = [{"seed": seed} for seed in range(3)]
     many = strand.replay(sample_path(), _behind_bars(with_sets(handler, sets)), workers=0, **OPTIONS)
     records = many.outputs["woken"].to_numpy()
     for place, values in enumerate(sets):

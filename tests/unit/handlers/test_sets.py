@@ -80,6 +80,7 @@ def _singly(handler: Handler, values: dict[str, Any]) -> Handler:
     return handler.with_params(by_symbol)
 
 
+@pytest.mark.cells(2)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("wraps", [_alone, _behind_a_book])
 @pytest.mark.parametrize("sets", [SETS[:3], SETS], ids=["one for all symbols", "by symbol"])
@@ -156,6 +157,7 @@ def _divided(wake: bool = False, **options: Any) -> Any:
 DIVISORS: list[dict[str, Any]] = [{"by": by, "more": 7} for by in (1, 2, 0, 3)]
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("wraps", [_alone, _behind_a_book])
 def test_an_error_names_the_set_that_it_came_with(workers: int, wraps: Wraps) -> None:

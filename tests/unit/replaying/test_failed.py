@@ -47,6 +47,7 @@ def failure(handler: Any, **options: Any) -> HandlerError:
     return caught.value
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 1, 3])
 @pytest.mark.parametrize("kind", ["object", "compiled", "compiled in shared strands"])
 def test_the_error_says_which_tick_it_was_and_what_there_is(workers: int, kind: str) -> None:
@@ -172,6 +173,7 @@ def book_at(error: HandlerError) -> Any:
     return strand.replay(sample_path(), "book", workers=0, until=(error.symbol, error.number)).rows[error.symbol]
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["compiled", "in a chain", "in an object's chain", "object"])
 def test_the_trade_of_orders_is_the_one_of_a_plain_loop(workers: int, kind: str) -> None:
@@ -213,6 +215,7 @@ def test_a_chain_s_part_gets_the_rows_of_those_before_it(workers: int) -> None:
     assert (given["row"].n, error.row["signal3000"]["n"]) == (error.number + 1, error.number)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(("first", "second", "failed"), [(3000, 10**9, 0), (10**9, 3000, 1)])
 def test_the_part_of_several_that_failed_is_called(workers: int, first: int, second: int, failed: int) -> None:
@@ -225,6 +228,7 @@ def test_the_part_of_several_that_failed_is_called(workers: int, first: int, sec
     assert counts == [error.number, error.number - 1 + failed]
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 1, 2])
 @pytest.mark.parametrize("handler", [FailsOnBook, looks_at_books], ids=["object", "batch"])
 def test_python_s_part_gets_the_rows_as_they_were_at_its_tick(workers: int, handler: Any) -> None:
@@ -381,6 +385,7 @@ def failing_day(kind: str) -> tuple[Any, int]:
     return ticks, first
 
 
+@pytest.mark.cells(2)
 @pytest.mark.parametrize("workers", [0, 1, 2, 4])
 @pytest.mark.parametrize("strands", [None, 7])
 @pytest.mark.parametrize("kind", KINDS)
@@ -437,6 +442,7 @@ class WakesAndFails:
             raise ValueError("timer")
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 1, 2, 4])
 @pytest.mark.parametrize("first", [100, 3_000, 3_001, 5_000])
 def test_of_timers_and_ticks_that_fail_the_error_is_the_first_in_the_order_of_the_feed(

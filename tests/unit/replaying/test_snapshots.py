@@ -243,6 +243,7 @@ def counting(symbol: str, ticks: Any, row: Any) -> None:
     row["ticks"] += len(ticks)
 
 
+@pytest.mark.python
 @pytest.mark.parametrize("apart", ["one", "two in a row"])
 @pytest.mark.parametrize("handler", ["count", counting], ids=["history", "copies"])
 def test_an_interrupt_of_a_replay_leaves_snapshots_that_are_true_and_no_thread(

@@ -304,6 +304,7 @@ def test_a_small_group_without_a_name_does_not_wait_for_all_tasks_of_another_one
     assert order.index("small") <= 1
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("with_block", [True, False])
 @pytest.mark.parametrize("named", [True, False])
 def test_a_group_per_request_has_no_limit_over_a_run(named: bool, with_block: bool) -> None:

@@ -109,6 +109,7 @@ def test_man_or_boy_of_a_scheduler(policy: Any) -> None:
     assert totals.submitted == totals.ended
 
 
+@pytest.mark.cells(1)
 @policies
 @pytest.mark.parametrize("handler", ["C", "Python"])
 def test_man_or_boy_of_a_dispatcher_beside_its_ticks(handler: str, policy: Any) -> None:

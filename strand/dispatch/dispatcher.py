@@ -8,6 +8,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, TypeVarTuple
@@ -20,7 +21,7 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import StrandInspection
 from strand.clock import Deadline
 from strand.dispatch.base import HistoryOf
-from strand.dispatch.calls import CallFuture, Calls, SymbolView
+from strand.dispatch.calls import Calls, SymbolView
 from strand.dispatch.configuration import (
     Limits,
     Pool,
@@ -100,8 +101,8 @@ class ControlledRun(EngineRun):
         answer: R = self._calls.call(symbol, fn, args, timeout_s)
         return answer
 
-    def submit_call(self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts) -> CallFuture[R]:
-        """Does what ``call`` does without waiting, and returns a ``concurrent.futures.Future`` of the answer.
+    def submit_call(self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts) -> Future[R]:
+        """Does what ``call`` does without waiting, and returns the ``TaskFuture`` of the answer.
 
         It may be called inside handlers too. There ``result()`` of the future does not wait, but raises
         WouldDeadlockError: give the future an ``add_done_callback``.

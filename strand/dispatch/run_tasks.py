@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
 from strand.binding.gate import NOT_STARTED, Code
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.routing import Priorities
 from strand.dispatch.state import FORKED, RunState
-from strand.tasks.waits import IN_LOOP, Waiter, numbered
+from strand.errors import WouldDeadlockError
+from strand.tasks.waits import IN_LOOP, numbered
+from strand.threads import WAITS_FOR_ITSELF, Inside
 
 if TYPE_CHECKING:
     from strand.tasks.engine_pool import EngineTasks
+    from strand.tasks.future import TaskFuture
+    from strand.tasks.options import TaskOptions
     from strand.tasks.retry import RetryPolicy
     from strand.tasks.tasks import Core
 
@@ -21,6 +27,8 @@ __all__ = ["RunTasks"]
 
 #: Longest single wait of a stop for tasks to end.
 _SLICE_NS = 20_000_000
+#: Strands whose options are kept from one call to the next.
+_MOST_OPTIONS: Final = 1024
 
 
 class RunTasks:
@@ -38,50 +46,76 @@ class RunTasks:
         self._control = control
         self._priorities = priorities
         self._retry = retry
-        self._lock = threading.Lock()
+        # Reentrant: a signal handler may submit a call while its thread is here.
+        self._lock = threading.RLock()
+        #: Threads that make the tasks.
+        self._making = Inside()
         self._tasks: EngineTasks | None = None
         self._core: Core | None = None
-        #: Tasks and calls that wait while they hold a strand, by the strand.
-        self.waits_on: dict[int, Waiter] = {}
-        self.name = numbered("dispatcher")
+        self._call_options: Callable[[int], TaskOptions] | None = None
 
     def get(self) -> EngineTasks:
-        """See ``Dispatcher.tasks``."""
-        with self._lock:
-            if self._tasks is None:
-                # Only now: they import asyncio and more, which a replay without tasks does not need.
-                from strand.tasks.engine_pool import EnginePool, EngineTasks, core_of
-                from strand.tasks.groups import GroupAccounts
-                from strand.tasks.options import Ranks
-
-                engine, policy, groups = self._state.engine, self._priorities.policy, self._priorities.groups
-                if groups is not None:
-                    groups.accounts = GroupAccounts(engine, groups)
-                ranks = Ranks(policy, None if groups is None else groups.accounts)
-                tasks = EngineTasks(
-                    EnginePool(engine, policy),
-                    ranks,
-                    retry=self._retry,
-                    strand_of=self._control.strand_of,
-                    key_of=self._state.table.index,
+        """See ``Dispatcher.tasks``. Raises WouldDeadlockError in a signal handler that interrupts the first call."""
+        if self._tasks is None:
+            me = threading.get_ident()
+            if self._making.here:
+                raise WouldDeadlockError(
+                    f"tasks: {WAITS_FOR_ITSELF}: ask for dispatcher.tasks once before a signal may come"
                 )
-                core = core_of(tasks)
-                core.states.waits_on = self.waits_on
-                core.states.name = self.name
-                # An interrupt in between leaves no tasks, and the next call makes new ones.
-                self._core = core
-                self._tasks = tasks
-            assert self._core is not None
-            table = self._core.table
+            try:
+                self._making.threads.append(me)
+                self._make()
+            finally:
+                self._making.threads.remove(me)
+        core, tasks = self._core, self._tasks
+        assert core is not None
+        assert tasks is not None
+        with self._lock:
             if self._state.forked:
-                table.is_fork, table.refusal = True, table.refusal or FORKED
+                core.table.is_fork, core.table.refusal = True, core.table.refusal or FORKED
             elif not self._state.threads:
-                table.refusal = NOT_STARTED
-            elif table.refusal == NOT_STARTED:
-                table.refusal = None
+                core.table.refusal = NOT_STARTED
+            elif core.table.refusal == NOT_STARTED:
+                core.table.refusal = None
             if self._state.closing:
-                self._refuse(self._core)
-            return self._tasks
+                self._refuse(core)
+        return tasks
+
+    def _make(self) -> None:
+        with self._lock:
+            if self._tasks is not None:
+                return
+            # Only now: they import asyncio and more, which a replay without tasks does not need.
+            from strand.tasks.engine_pool import EnginePool, EngineTasks, core_of
+            from strand.tasks.groups import GroupAccounts
+            from strand.tasks.options import Ranks, call_options
+
+            engine, policy, groups = self._state.engine, self._priorities.policy, self._priorities.groups
+            if groups is not None:
+                groups.accounts = GroupAccounts(engine, groups)
+            ranks = Ranks(policy, None if groups is None else groups.accounts)
+            tasks = EngineTasks(
+                EnginePool(engine, policy),
+                ranks,
+                retry=self._retry,
+                strand_of=self._control.strand_of,
+                key_of=self._state.table.index,
+            )
+            core = core_of(tasks)
+            core.states.name = numbered("dispatcher")
+            core.states.check_outside = self._state.check_outside
+            # An interrupt in between leaves no tasks, and the next call makes new ones.
+            self._call_options = lru_cache(_MOST_OPTIONS)(partial(call_options, ranks))
+            self._core = core
+            self._tasks = tasks
+
+    def submit_on(self, strand: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> TaskFuture:
+        """Submits a call, which belongs to no group and is not tried again. A stop does not cancel it, but ends it with
+        ``RunState.stopped_error``. Raises QueueFull and StoppedError."""
+        self.get()
+        assert self._core is not None
+        assert self._call_options is not None
+        return self._core.submit(self._call_options(strand), function, arguments, {})
 
     def run(self, tag: int) -> None:
         """Runs a task in a worker. An unknown tag is ignored, as that of a cancelled task is."""
@@ -136,8 +170,11 @@ class RunTasks:
             return
         self._refuse(self._core)
         self._core.table.cancels_all = True
-        for tag in list(self._core.table.alive):
-            self._tasks.drop(tag, "the dispatcher was stopped")
+        for tag, task in self._core.table.alive.copy().items():
+            if task._options.is_call:
+                self._core.states.end_unbegun(task, "dropped", self._state.stopped_error())
+            else:
+                self._tasks.drop(tag, "the dispatcher was stopped")
         self._core.attempts.coroutines.cancel()
 
     def join(self) -> None:

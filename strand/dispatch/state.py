@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from strand.binding.engine import Engine
 from strand.binding.gate import Thread
 from strand.dispatch.watching import Activating, OverloadWatch
-from strand.errors import EngineError, HandlerError, StoppedError
+from strand.errors import EngineError, HandlerError, StoppedError, WouldDeadlockError
 from strand.handlers.failures import Kept, describe, failures_of
 from strand.output.outputs import Outputs
 from strand.symbols import SymbolTable
-from strand.threads import Inside
+from strand.tasks.waits import waiter_here
+from strand.threads import WAITS_FOR_ITSELF, Inside
 
 if TYPE_CHECKING:
     from strand.dispatch.guard import Guard
@@ -103,6 +105,16 @@ class RunState:
     def failures(self) -> list[HandlerError]:
         """The failures of handlers that the engine keeps, in the order they happened."""
         return failures_of(self.engine, self.table, self._handlers, self._causes, self._kept)
+
+    def check_outside(self, words: str, cure: str) -> None:
+        """Raises WouldDeadlockError where the calling thread is inside otherwise than by a task that it runs, as a
+        handler is. ``words``: the wait; ``cure``: another way."""
+        times_inside = self.inside.threads.count(threading.get_ident())
+        seat, waiter = waiter_here()
+        if times_inside and seat is not None and waiter is not None:
+            times_inside -= any(thread.is_here for thread in self.threads)
+        if times_inside:
+            raise WouldDeadlockError(f"{words}: {WAITS_FOR_ITSELF}: {cure}")
 
     def stopped_error(self) -> Exception:
         """Returns the exception that has stopped the run."""

@@ -95,9 +95,9 @@ class EnginePool:
         self._refuse(len(tags))
         return handles
 
-    def submit_on(self, strand: int, tag: int) -> None:
-        if self._tasks.enqueue(strand, tag) is None:
-            self._refuse(1)
+    def submit_on(self, strand: int, tag: int) -> int:
+        entry = self._tasks.enqueue(strand, tag)
+        return self._refuse(1) if entry is None else entry
 
     def may_go_on(self, elapsed_ns: int) -> bool:
         seat = seat_here()

@@ -269,6 +269,8 @@ class Keeper(Protocol):
     waits_on: dict[int, Waiter]
     #: Of the scheduler or dispatcher.
     name: str
+    #: Raises WouldDeadlockError where the calling thread would wait for itself: in words, and with another way.
+    check_outside: Callable[[str, str], None]
 
     @property
     def is_fork(self) -> bool: ...
@@ -582,18 +584,30 @@ class TaskFuture(LazyFuture):
             return
         if self._keeper.is_fork:
             raise StoppedError("this process is a fork of the one that runs the task: it never ends here")
-        seat, me = waiter_here()
-        if me is None and seat is not None:
-            seat.check_not_in_handler()
         if (timeout := seconds("timeout", timeout)) is not None and timeout <= 0:
             self._wait(timeout)
             return
+        self._keeper.check_outside(self.in_words(), "use add_done_callback, or look for done() later")
+        seat, me = waiter_here()
+        if me is None and seat is not None:
+            seat.check_not_in_handler()
         check_not_in_loop(self.in_words())
         wait_as(seat, me, self, lambda: self._wait(timeout))
 
     def _wait(self, timeout: float | None) -> None:
-        if not self._condition.wait_for(self.done, timeout):
+        if not self.wait(timeout):
             raise TimeoutError
+
+    def wait(self, timeout: float | None) -> bool:
+        """Waits for the end of the task, in whatever thread, and raises nothing.
+
+        Args:
+            timeout: Seconds; None: no limit.
+
+        Returns:
+            Whether the task has ended.
+        """
+        return bool(self._condition.wait_for(self.done, timeout))
 
     # -- for who looks for circles of waits
 

@@ -18,7 +18,16 @@ from strand.spans import SpanLike, span_ns, span_text
 from strand.tasks.groups import TaskGroup
 from strand.tasks.retry import RetryPolicy
 
-__all__ = ["GroupNumbers", "Ranks", "TaskOptions", "check_retry", "check_wait", "deadline_of", "options_of"]
+__all__ = [
+    "GroupNumbers",
+    "Ranks",
+    "TaskOptions",
+    "call_options",
+    "check_retry",
+    "check_wait",
+    "deadline_of",
+    "options_of",
+]
 
 
 class GroupNumbers(Protocol):
@@ -133,8 +142,10 @@ class TaskOptions:
     marks: int = 0
     #: The place of ``Table.queued`` where such a task is counted.
     counted_at: int = 0
-    #: True if such a task goes to the pool or its key's order at once, with nothing else to see to.
+    #: True if such a task goes to the pool, its strand or its key's order at once, with nothing else to see to.
     goes_at_once: bool = True
+    #: True for a call of a dispatcher, which belongs to no group, and which a stop does not cancel.
+    is_call: bool = False
     #: True if a check is needed before the function is called.
     is_checked: bool = False
 
@@ -211,8 +222,20 @@ def options_of(
         group=group,
         expire_if=expire_if,
         marks=bits,
-        goes_at_once=strand is None and not waits_ns and group is None and not bits and deadline_at is None,
+        goes_at_once=not waits_ns and group is None and not bits and deadline_at is None,
         is_checked=deadline_ns is not None or expire_if is not None,
+    )
+
+
+def call_options(ranks: Ranks, strand: int) -> TaskOptions:
+    """The options of a call on a strand."""
+    number = ranks.usual
+    return TaskOptions(
+        number=number,
+        priority=ranks.name_of(number, None),
+        strand=strand,
+        counted_at=ranks.place_of(number),
+        is_call=True,
     )
 
 

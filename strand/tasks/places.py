@@ -231,15 +231,13 @@ class Regular(Protocol):
 
 
 class Seat:
-    """A thread that runs tasks, and its place while it has one. ``call``: what runs here of ``submit_call``, if
-    something does."""
+    """A thread that runs tasks, and its place while it has one."""
 
     __slots__ = (
         "_ask_ns",
         "_gil_ns",
         "_places",
         "_wake",
-        "call",
         "depth",
         "has_lived",
         "is_cut",
@@ -250,7 +248,6 @@ class Seat:
 
     def __init__(self, places: Places, place: Place | None) -> None:
         self.place = place
-        self.call: Any = None
         #: Number of blocks that the thread is in, one within another.
         self.depth = 0
         #: The task that waits in its middle here: the place that it has left, its tag, and its entry. None: none does.

@@ -30,8 +30,8 @@ class Pool(Protocol):
         """Lists tasks in their order, all or none. Returns their entries."""
         ...
 
-    def submit_on(self, strand: int, tag: int) -> None:
-        """Queues a task on a symbol's strand, behind the ticks that are there."""
+    def submit_on(self, strand: int, tag: int) -> int:
+        """Queues a task on a symbol's strand, behind the ticks that are there. Returns its entry, for ``give_up``."""
         ...
 
     def submit_as(self, tag: int, priority: int, own: int, marks: int) -> int:

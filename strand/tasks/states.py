@@ -224,6 +224,8 @@ class States:
         self.waits_on: dict[int, Waiter] = {}
         #: Of the scheduler or dispatcher.
         self.name = numbered("scheduler")
+        #: Raises WouldDeadlockError where the calling thread would wait for itself; a dispatcher sets it.
+        self.check_outside: Callable[[str, str], None] = lambda *_: None
         self.pool = pool
         self.deadlines = Deadlines(timers, table.alive, self.expire)
         self._ended = {end: count.numbers for end, count in counts.ended.items()}
@@ -303,7 +305,7 @@ class States:
     def _give(self, task: TaskFuture, number: int) -> None:
         options = task._options
         if options.strand is not None:
-            self.pool.submit_on(options.strand, task.id)
+            task._entry = self.pool.submit_on(options.strand, task.id)
         elif options.marks or number != task._number:
             task._entry = self.pool.submit_as(task.id, number, task._number, options.marks)
         else:
@@ -311,7 +313,9 @@ class States:
 
     def _raise(self, task: TaskFuture, number: int) -> None:
         """The priority of a task that is in the pool, or will be given with it. ``lock`` is held."""
-        if task._entry is not None and task._place == "waiting" and not task._is_claimed:
+        if task._entry is None or task._options.strand is not None:
+            return
+        if task._place == "waiting" and not task._is_claimed:
             self.pool.prioritise(task._entry, number, task._number)
 
     def wait_again(self, task: TaskFuture, place: str, number: int, priority: Any, due_ns: int) -> None:
@@ -556,6 +560,8 @@ class States:
         """The level to which a task has risen, or else the priority that it was given."""
         rose = task._rose
         entry = task._entry
+        if task._options.strand is not None:
+            return task._priority
         if entry is not None and task._state == PENDING and task._place == "waiting" and not self.is_fork:
             rose = self.pool.rose(entry)
         return task._priority if rose is None else self.ranks.name_of(rose, None)

@@ -165,7 +165,7 @@ class Core:
         if not callable(fn):
             fn = self.function_of(fn)
         task = TaskFuture(self.states, options, (fn, args, kwargs), self.now())
-        group = CURRENT_GROUP.get() if options.group is None else options.group
+        group = CURRENT_GROUP.get() if options.group is None and not options.is_call else options.group
         try:
             if group is None and options.goes_at_once and self._takes_plain:
                 for task.id in self._tags:
@@ -175,7 +175,10 @@ class Core:
                 if options.deadline_ns is not None:
                     self.states.deadlines.add(task, task._submitted_ns + options.deadline_ns)
                 if options.key is None:
-                    task._entry = self._pool.submit(task.id, options.number)
+                    if options.strand is None:
+                        task._entry = self._pool.submit(task.id, options.number)
+                    else:
+                        task._entry = self._pool.submit_on(options.strand, task.id)
                 else:
                     table.take_lock()
                     try:
@@ -237,7 +240,8 @@ class Core:
 
     def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
         """All or none of them, with whatever is to be seen to: the caller withdraws them if it raises."""
-        if group is None and options.goes_at_once and options.key is None and self._takes_plain:
+        is_plain = options.goes_at_once and self._takes_plain and options.key is None and options.strand is None
+        if group is None and is_plain:
             queued, alive = self._queued[options.counted_at], self.table.alive
             for task in tasks:
                 for task.id in self._tags:
@@ -367,7 +371,7 @@ class Core:
         ``everything``: all that have not begun."""
         self.table.cancels_all = True
         for task in self.table.alive.copy().values():
-            if everything or task.state in ("delayed", "held", "retrying"):
+            if (everything or task.state in ("delayed", "held", "retrying")) and not task._options.is_call:
                 task.cancel()
 
 

@@ -153,8 +153,7 @@ def on_behalf_of(task: RunningTask, call: Callable[..., Any], *arguments: Any) -
 
 def waiter_here() -> tuple[Seat | None, Waiter | None]:
     """The thread's seat, and the task or call that runs in it; None for what there is not."""
-    task, seat = CURRENT_TASK.get(), seat_here()
-    return seat, seat.call if task is None and seat is not None else task
+    return seat_here(), CURRENT_TASK.get()
 
 
 def wait_as(seat: Seat | None, me: Waiter | None, target: Waiter, wait: Callable[[], Any]) -> Any:
@@ -197,10 +196,10 @@ def checkpoint() -> None:
     task, seat = CURRENT_TASK.get(), seat_here()
     if task is not None and task.cancel_requested:
         raise CancelledError
-    if seat is None or (task is None and seat.call is None):
+    if seat is None or task is None:
         return
     seat.checkpoint()
-    if task is not None and task.cancel_requested:
+    if task.cancel_requested:
         raise CancelledError
 
 

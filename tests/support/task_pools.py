@@ -59,8 +59,9 @@ class SteppedPool(RisesNot):
     def submit_many(self, tags: Sequence[int], priority: int) -> Sequence[int]:
         return [self.submit(tag, priority) for tag in tags]
 
-    def submit_on(self, strand: int, tag: int) -> None:
+    def submit_on(self, strand: int, tag: int) -> int:
         self.on_strands.append((strand, tag))
+        return 0
 
     def submit_as(self, tag: int, priority: int, own: int, marks: int) -> int:
         if marks:
@@ -176,7 +177,7 @@ class ThreadPool(RisesNot):
     def submit_many(self, tags: Sequence[int], priority: int) -> Sequence[int]:
         return [self.submit(tag, priority) for tag in tags]
 
-    def submit_on(self, strand: int, tag: int) -> None:
+    def submit_on(self, strand: int, tag: int) -> int:
         raise NotImplementedError
 
     def submit_as(self, tag: int, priority: int, own: int, marks: int) -> int:

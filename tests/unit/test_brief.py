@@ -167,7 +167,7 @@ def test_all_public_classes_are_among_them() -> None:
     assert public - NO_LINE - {*LINES} <= shown
     assert shown >= {"NativeHandler", "CompiledHandler", "PythonHandler", "ObjectHandler", "ChainHandler", "Rows",
                      "BasketObjectHandler", "BasketRows", "Snapshots", "SnapshotTable", "Snapshot",
-                     "Outputs", "Output", "EmittedRecords", "Books", "Book", "DepthBook", "TaskFuture", "CallFuture",
+                     "Outputs", "Output", "EmittedRecords", "Books", "Book", "DepthBook", "TaskFuture",
                      "ItchFeed", "MergedFeed", "ListFeed"}  # fmt: skip
 
 
@@ -191,13 +191,13 @@ def test_a_call_says_how_far_it_is() -> None:
     with strand.Dispatcher(["A"], "count", workers=1) as dispatcher:
         dispatcher.pause("A")
         call = dispatcher.submit_call("A", lambda view: view.index)
-        assert repr(call) == "<CallFuture of A: pending>"
+        assert repr(call) == "<TaskFuture 1 waiting>"
         assert call.cancel()
-        assert repr(call) == "<CallFuture of A: cancelled>"
+        assert repr(call) == "<TaskFuture 1 cancelled>"
         dispatcher.resume("A")
         done: Future[Any] = dispatcher.submit_call("A", lambda view: view.index)
         assert done.result() == 0
-        assert repr(done) == "<CallFuture of A: done>"
+        assert repr(done) == "<TaskFuture 2 done>"
 
 
 def test_options_are_written_as_one_gives_them_without_defaults() -> None:

@@ -7,6 +7,7 @@ import gc
 import threading
 import time
 import weakref
+from concurrent.futures import CancelledError
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from engine_support import PAIR_ROW, balanced, counting, in_threads, ticks_for
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand import Dispatcher, batch_handler, native
+from strand import Dispatcher, RetryPolicy, TaskGroup, batch_handler, checkpoint, native
 from strand.dispatch.calls import SymbolView
 from strand.errors import (
     BackpressureError,
@@ -30,6 +31,7 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
+from strand.tasks import current_task
 
 
 def ticks_seen(view: SymbolView) -> int:
@@ -424,6 +426,59 @@ def test_dispatchers_go_without_a_collection_when_nothing_refers_to_them() -> No
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_a_call_is_a_task_of_its_symbol_that_is_not_tried_again_and_is_in_no_group() -> None:
+    def fails(view: SymbolView) -> None:
+        raise ZeroDivisionError
+
+    async def waits(view: SymbolView) -> int:
+        await asyncio.sleep(0)
+        return view.index
+
+    begun = threading.Event()
+
+    def loops(view: SymbolView) -> None:
+        begun.set()
+        while True:
+            checkpoint()
+
+    with Dispatcher(2, "count", workers=1, cores=None, retry=RetryPolicy(base_delay="1ms")) as d:
+        assert d.call(0, lambda view: current_task().state) == "running"  # type: ignore[union-attr]
+        with TaskGroup() as group:
+            future: Any = d.submit_call(0, fails)
+            assert len(group) == 0
+            assert isinstance(future.exception(30), ZeroDivisionError)
+        assert (future.state, future.attempts) == ("failed", 1)
+        answer: Any = d.call(1, waits)
+        assert answer == 1
+        running: Any = d.submit_call(0, loops)
+        assert begun.wait(30)
+        assert running.cancel(running=True)
+        with pytest.raises(CancelledError):
+            running.result(30)
+        assert d.drain(timeout_s=30)
+        assert d.tasks.statistics().ended == {
+            "done": 2, "failed": 1, "cancelled": 1, "expired": 0, "dropped": 0, "dead": 0,
+        }  # fmt: skip
+
+
+def test_a_stop_without_a_drain_cancels_tasks_of_symbols_and_tells_calls_why() -> None:
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+        d.pause(0)
+        task, call = d.tasks.options(symbol=0).submit(int), d.submit_call(0, ticks_seen)
+        d.stop(drain=False)
+        assert task.cancelled()
+        assert isinstance(call.exception(30), StoppedError)
+
+
+def test_cancelled_tasks_of_a_symbol_give_their_places_back() -> None:
+    with Dispatcher(2, "count", workers=1, cores=None, strands="per-symbol") as d:
+        d.pause(0)
+        executor = d.tasks.options(symbol=0)
+        for _ in range(3000):
+            assert executor.submit(int).cancel()
+        assert d.inspect(0).calls == 1
 
 
 def test_the_example_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:

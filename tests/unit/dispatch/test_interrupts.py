@@ -91,7 +91,7 @@ class Case:
         statistics = d.statistics()
         assert statistics.accepted == accepted == statistics.handled + sum(statistics.dropped.values())
         assert int(d.rows.array["ticks"].sum()) == statistics.handled
-        assert d._calls._waiting == {}
+        assert d._calls.tasks.waiting == 0
         self._check_outputs()
 
     def _check_outputs(self) -> None:

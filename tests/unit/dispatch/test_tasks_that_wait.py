@@ -320,8 +320,7 @@ def test_a_handler_cannot_wait(kind: str) -> None:
         d.resume(1)
         never.result(60)
     assert "a handler cannot wait" in said[0]
-    assert "a handler cannot wait" in said[1]
-    assert "inside the dispatcher" in said[2]
+    assert all("inside the dispatcher" in words for words in said[1:3])
 
 
 def test_within_a_block_a_task_cannot_wait_for_its_dispatcher_nor_publish_to_it() -> None:

@@ -351,7 +351,7 @@ def test_a_signal_handler_that_publishes_is_done_or_refused_at_each_place_of_a_c
             places += 1
         d.drain()
         assert done > 5
-        assert refused > 2
+        assert refused > 2 or name == "call"  # which has nothing of the dispatcher while it waits
         assert done + refused == places
         assert int(d.rows[1]["ticks"]) == done
 

@@ -458,7 +458,7 @@ def test_calls_are_awaited_and_one_behind_the_coroutine_is_refused() -> None:
     with Dispatcher(["A", "B"], "count", workers=1, cores=None) as d:
         of_a = d.tasks.options(symbol="A")
         assert of_a.submit(asks, d, "B").result(60) == 2
-        with pytest.raises(WouldDeadlockError, match="the call to A"):
+        with pytest.raises(WouldDeadlockError, match="task 4, which waits for task 3"):
             of_a.submit(asks, d, "A").result(60)
         assert d.tasks.submit(asks, d, "A").result(60) == 1
         assert asyncio.run(asks(d, "A")) == 1

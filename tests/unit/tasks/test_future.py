@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from concurrent.futures import CancelledError, Future, as_completed, wait
+from concurrent.futures import CancelledError, Future, _base, as_completed, wait
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import Any
 
@@ -20,7 +20,7 @@ from task_pools import Stepped, Threaded, raises
 import strand
 from strand.errors import ConfigurationError, StoppedError, WouldDeadlockError
 from strand.tasks import TaskFuture, TaskGroup, current_task, register_joblib
-from strand.tasks.future import ENDS, NOBODY
+from strand.tasks.future import CANCELLED_AND_NOTIFIED, ENDS, FINISHED, NOBODY, PENDING, RUNNING
 from strand.threads import Bell
 
 pytestmark = pytest.mark.python
@@ -514,3 +514,8 @@ def test_a_future_has_its_dict_before_two_threads_can_ask_for_it() -> None:
     future = TaskFuture(tasks._core.states, tasks._options, (int, (), {}), 0)
     there = gc.get_referents(future)
     assert any(each is future.__dict__ for each in there)
+
+
+def test_the_states_are_in_the_words_of_concurrent_futures() -> None:
+    known = (_base.PENDING, _base.RUNNING, _base.FINISHED, _base.CANCELLED_AND_NOTIFIED)
+    assert known == (PENDING, RUNNING, FINISHED, CANCELLED_AND_NOTIFIED)

@@ -18,7 +18,7 @@ from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import Paths, files_in, named_paths, small_text
 from strand.feeds.io.sources import forget_pipe, is_pipe
 from strand.feeds.io.streams import open_stream
-from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of
+from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.reader_options import FeedOptions, ReaderOptions
 from strand.feeds.selection import Selection
@@ -184,13 +184,16 @@ def open(  # noqa: A001
     try:
         feeds.extend(opened(*part) for part in parts)
         _check_zone(feeds, zone)
+        if new_day is None and not carry_over:
+            day_zone = zone_of_days([feed.info for feed in feeds])
         merged: BaseFeed = merge.merge_feeds(
             feeds,
             reorder_ns=reorder_ns,
             on_disorder="raise" if on_disorder is None else on_disorder,
             venue_in_name=venue_in_name,
             new_day=None if day_zone is not None else new_day,
-            carry_over=carry_over or day_zone is not None,
+            carry_over=carry_over,
+            _dated=day_zone is not None,
         )
     except BaseException:
         for feed in feeds:

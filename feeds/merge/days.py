@@ -23,13 +23,14 @@ from strand.feeds.selection import Selection
 from strand.ticks import clear_records
 from strand.zones import ZoneInfo, ZoneInfoNotFoundError, zone_named
 
-__all__ = ["Boundaries", "DatedFeed", "RollsBetween", "check_new_day", "days_of", "zone_of"]
+__all__ = ["Boundaries", "DatedFeed", "RollsBetween", "check_new_day", "days_of", "zone_of", "zone_of_days"]
 
 #: Formats of venues that close: orders of one day are gone on the next.
 _CLOSING: Final = frozenset(("itch50", "pcap", "moldudp64", "recording", "pitch", "dbn"))
 _CLOSING_PROFILES: Final = frozenset(("lobster",))
-#: Venues that are open at midnight UTC, where Databento ends a file and begins the next one: CME Globex and CFE.
-_OPEN_AT_MIDNIGHT: Final = frozenset(("GLBX", "XCBF"))
+#: Venues whose trading day goes over midnight, in UTC and in their own zone: CME Globex, CFE, ICE Futures US and Blue
+#: Ocean ATS. Others are closed at midnight in their zone, but not always in UTC, where Databento's files end.
+_OPEN_AT_MIDNIGHT: Final = frozenset(("GLBX", "XCBF", "IFUS", "OCEA"))
 
 
 class Instruments(Protocol):
@@ -45,6 +46,16 @@ def check_new_day(value: object) -> None:
         raise ConfigurationError(
             "new_day", f"{value!r} is neither 'file' nor, for what is opened, 'date' or 'date ZONE'"
         )
+
+
+def zone_of_days(infos: Sequence[FeedInfo]) -> ZoneInfo | None:
+    """The zone by whose dates files are days, where the bounds of the files are not those of days: several of DBN, and
+    of venues that close before midnight there. None: there is no such zone."""
+    if len(infos) < 2 or any(info.format != "dbn" or _is_open_at_midnight("dbn", info) for info in infos):
+        return None
+    zones = {info.zone for info in infos}
+    zone = zones.pop()
+    return zone_named(zone) if zone is not None and not zones else None
 
 
 def days_of(infos: Sequence[FeedInfo], new_day: str | None) -> Boundaries | None:
@@ -132,11 +143,12 @@ class RollsBetween:
 
     A clear record comes before the name's first tick in the file that begins. Files that are read at the same time do
     not roll: the name stands for both instruments. ``feeds``: all files of a merge; those that tell no instruments take
-    no part.
+    no part. ``dated``: days end by dates, and not with the files.
     """
 
-    def __init__(self, feeds: Sequence[Feed]) -> None:
+    def __init__(self, feeds: Sequence[Feed], *, dated: bool = False) -> None:
         self._feeds = feeds
+        self._dated = dated
         self._under_way: dict[int, set[int]] = {}  # by file: the merged numbers of its names so far
         self._latest: dict[int, int] = {}  # by merged number: the instrument in the file that ended last
         self.count = 0
@@ -174,10 +186,16 @@ class RollsBetween:
 
     def _of(self, stream: int) -> Instruments | None:
         feed = self._feeds[stream]
-        if feed.info.format == "dbn" and not _is_open_at_midnight("dbn", feed.info):
-            return None  # where its files end, so do days, and with them all that could run on
+        if feed.info.format == "dbn" and self._never_rolls(feed.info):
+            return None
         found: Instruments | None = getattr(feed, "rolls", None)
         return found
+
+    def _never_rolls(self, info: FeedInfo) -> bool:
+        """Tells whether nothing runs on from a file of DBN to the next: where files end, so do days. Shares and their
+        options have another number each day, and are what their name says."""
+        of_shares = info.zone == "America/New_York" and (info.venue or "").partition(".")[0] != "IFUS"
+        return of_shares or not (self._dated or _is_open_at_midnight("dbn", info))
 
 
 _SECOND = 1_000_000_000

@@ -228,6 +228,7 @@ class MergedFeed(BaseFeed):
         carry_over: bool = False,
         batch_ticks: int = MERGED_TICKS,
         max_symbols: int | None = None,
+        _dated: bool = False,
     ) -> None:
         super().__init__()
         self._feeds = tuple(feeds)
@@ -247,7 +248,8 @@ class MergedFeed(BaseFeed):
             raise ConfigurationError(
                 "carry_over", "with new_day= days end, and nothing is carried over: give only one of the two"
             )
-        self._new_day, self._carry_over = new_day, carry_over
+        #: ``_dated``: its user ends days by dates.
+        self._new_day, self._carry_over, self._dated = new_day, carry_over, _dated
         self._days: Boundaries | None = None
         self._rolls = RollsBetween(self._feeds)
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
@@ -400,8 +402,8 @@ class MergedFeed(BaseFeed):
                 stack.callback(stream.close)
                 streams.append(stream)
             infos = [feed.info for feed in self._feeds]
-            self._days = days = None if self._carry_over else days_of(infos, self._new_day)
-            self._rolls = RollsBetween(self._feeds)
+            self._days = days = None if self._carry_over or self._dated else days_of(infos, self._new_day)
+            self._rolls = RollsBetween(self._feeds, dated=self._dated)
             may_roll = not self._carry_over and sum(self._rolls.knows(each) for each in range(len(infos))) > 1
             for batch in merge_streams(
                 streams,
@@ -421,7 +423,10 @@ class MergedFeed(BaseFeed):
         """The sum of the feeds' counts, if each is known, no tick may be skipped, and no day may end; else None."""
         if self._on_disorder == "skip":
             return None
-        if not self._carry_over and days_of([feed.info for feed in self._feeds], self._new_day) is not None:
+        if (
+            not (self._carry_over or self._dated)
+            and days_of([feed.info for feed in self._feeds], self._new_day) is not None
+        ):
             return None
         counts = [feed.count() if isinstance(feed, BaseFeed) else None for feed in self._feeds]
         known = [count for count in counts if count is not None]

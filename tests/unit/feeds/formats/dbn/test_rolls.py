@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import dbn_reference as ref
 import numpy as np
@@ -246,9 +247,47 @@ def test_a_session_over_midnight_runs_on_from_file_to_file_where_the_venue_is_op
         assert tuple(warning.kind for warning in result.warnings) == warns
         return [int(bar["trades"]) for bar in result.outputs["bars"]]
 
-    assert bars("GLBX.MDP3") == bars("XCBF.PITCH") == bars("XNAS.ITCH", carry_over=True) == [4]
-    assert bars("XNAS.ITCH") == bars("GLBX.MDP3", new_day="file") == [2, 2]
+    assert bars("GLBX.MDP3") == bars("XCBF.PITCH") == bars("IFUS.IMPACT") == bars("OCEA.MEMOIR") == [4]
+    assert bars("XNAS.ITCH", new_day="file") == bars("GLBX.MDP3", new_day="file") == [2, 2]
     # A contract that takes over the name at midnight.
     rolls = {"ES": [(MONDAY, TUESDAY, "10"), (TUESDAY, WEDNESDAY, "20")]}
     assert bars("GLBX.MDP3", rolls, ("rolled instruments",)) == [2, 2]
     assert bars("GLBX.MDP3", rolls, carry_over=True) == [4]
+    # Days by date leave rolls between files as they are. A share has another number each day, and is the same.
+    assert bars("GLBX.MDP3", rolls, ("rolled instruments",), new_day="date America/Chicago") == [2, 2]
+    assert bars("IFEU.IMPACT", rolls, ("rolled instruments",)) == [2, 2]
+    assert bars("XNAS.ITCH", rolls) == [4]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "zone", "first", "last", "month"),
+    [
+        ("XNAS.ITCH", "America/New_York", 4, 20, 1),  # its last hour is in the next file
+        ("XNAS.ITCH", "America/New_York", 4, 20, 7),
+        ("XEUR.EOBI", "Europe/Berlin", 1, 22, 7),  # its first hour is in the file before
+        ("XEUR.EOBI", "Europe/Berlin", 1, 22, 1),
+    ],
+)
+def test_day_files_end_days_at_the_midnight_of_their_venue(
+    dataset: str, zone: str, first: int, last: int, month: int, tmp_path: Path
+) -> None:
+    midnights = [int(dt.datetime(2026, month, 13 + day, tzinfo=ZoneInfo(zone)).timestamp()) * 10**9 for day in range(3)]
+    times = [midnight + h * 3_600 * 10**9 + m * 60 * 10**9 for midnight in midnights
+             for h, m in ((first, 0), (first, 30), (12, 0), (last - 1, 30), (last - 1, 59))]  # fmt: skip
+    by_date: dict[int, list[Any]] = {}
+    for time in times:
+        by_date.setdefault(time // ref.DAY, []).append(of_head(0x00, 0)(instrument=10, received=time, event=time))
+    paths = []
+    for day, records in by_date.items():
+        (folder := tmp_path / str(day)).mkdir()
+        names = {"ES": [(dt.date(2026, month, 1), dt.date(2026, month, 28), "10")]}
+        start, end = day * ref.DAY, (day + 1) * ref.DAY
+        paths.append(file_of(folder, records, names, dataset=dataset, start=start, end=end))
+    assert len(paths) > 1
+    sessions = strand.Sessions.parse(f"{first:02}:00-{last:02}:00 {zone} mon-fri")
+    for workers in (0, 1):
+        result = strand.replay(paths, strand.bars("1d", sessions=sessions), workers=workers, per_day=True)
+        assert [int(bar["trades"]) for bar in result.outputs["bars"]] == [5, 5, 5]
+        assert result.feed_statistics["days_cleared"] == 2
+        assert [day.ticks_by_symbol.tolist() for day in result.days] == [[5], [5], [5]]
+        assert result.warnings == ()

@@ -184,8 +184,7 @@ def open(  # noqa: A001
     try:
         feeds.extend(opened(*part) for part in parts)
         _check_zone(feeds, zone)
-        if new_day is None and not carry_over:
-            day_zone = zone_of_days([feed.info for feed in feeds])
+        day_zone = day_zone if new_day or carry_over else zone_of_days([feed.info for feed in feeds])
         merged: BaseFeed = merge.merge_feeds(
             feeds,
             reorder_ns=reorder_ns,

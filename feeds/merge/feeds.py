@@ -20,6 +20,7 @@ from strand.feeds.merge.selected import files_read, files_written, is_live, skip
 from strand.feeds.merge.streams import MERGED_TICKS, merge_streams
 from strand.feeds.skipped import SAMPLES, Skipped
 from strand.feeds.stock_attributes import StockAttributes
+from strand.options import named_options
 from strand.ticks import KIND_STATUS, TICK, named
 from strand.validate import whole
 
@@ -217,6 +218,7 @@ class MergedFeed(BaseFeed):
         ConfigurationError: If an option cannot work, if there are no feeds, or if one feed is given twice.
     """
 
+    @named_options("merge_feeds()")
     def __init__(
         self,
         feeds: Sequence[Feed],

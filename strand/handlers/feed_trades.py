@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from strand.binding.books import TradeRules, TradeSource
 from strand.errors import ConfigurationError
+from strand.options import named_fields
 from strand.spans import span_text
 from strand.ticks import PRICE_SCALE
 from strand.validate import one_of, path
@@ -155,6 +156,7 @@ _USED: Final = 2
 _PLAIN: Final = (0.0, 0, 0, 0, 0)
 
 
+@named_fields
 @dataclass(frozen=True, slots=True)
 class Inverse:
     """An inverse contract: a fixed amount of currency, whose value in coins is that amount / price.

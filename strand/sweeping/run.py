@@ -59,7 +59,7 @@ class _Input:
 def sweep(
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     handler: HandlerLike,
-    params: Any,
+    params: Any = None,
     *,
     days: Sequence[str] | None = None,
     workers: int | None = None,
@@ -109,6 +109,10 @@ def sweep(
     read_symbols(symbols or ())
     run = backend_for(backend)
     given = resolve(handler)
+    if params is None:
+        raise ConfigurationError(
+            "params", "give a dict for each set; without params= a handler is run by strand.replay"
+        )
     sets = parameter_sets(params)
     _check_names(given)
     with_sets(given, sets)  # what is wrong with a set is said before anything is read

@@ -18,6 +18,7 @@ from strand.binding.engine import Engine
 from strand.binding.outside import GroupCounts
 from strand.brief import one_line
 from strand.errors import ConfigurationError, QueueFull, StoppedError
+from strand.options import named_options
 from strand.policies.fair import Groups
 from strand.tasks.waits import CURRENT_TASK, Waiter, begin_wait, end_wait
 from strand.threads import Bell, interrupts_later, mended
@@ -108,6 +109,7 @@ class TaskGroup:
         ConfigurationError: If the name is empty or no text.
     """
 
+    @named_options("TaskGroup()")
     def __init__(self, name: str | None = None) -> None:
         if name is not None and (not isinstance(name, str) or not name):
             raise ConfigurationError("name", f"{name!r} is not the name of a group: give text")

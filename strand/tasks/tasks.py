@@ -553,6 +553,7 @@ class Tasks(TaskExecutor):
         self._strand_of = strand_of
         super().__init__(core, options_of(ranks, strand_of, retry=retry), weakref.WeakSet())
 
+    @named_options("options()")
     def options(
         self,
         *,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from strand.errors import ConfigurationError, UnknownOptionError
 from strand.feeds import InflateLimits, Selection
 from strand.feeds.live.mold import MoldFeed
 from strand.feeds.live.websocket import WebSocketFeed
+from strand.feeds.merge.feeds import merge_feeds
 from strand.options import Option, check_apart, named_fields, options_in, options_of, refuse_unknown
 
 pytestmark = pytest.mark.python
@@ -178,3 +181,19 @@ def test_arguments_with_a_kind_are_options_with_the_texts_of_the_docstring(feed:
     with pytest.raises(ConfigurationError) as raised:
         options["max_seconds"].read(0)
     assert raised.value.field == "max_seconds"
+
+
+def test_an_unknown_option_of_any_entry_point_has_the_nearest_name() -> None:
+    with strand.Scheduler(1) as scheduler:
+        calls: list[tuple[Callable[..., Any], str, str]] = [
+            (strand.TaskGroup, "nme", "name"),
+            (strand.Inverse, "fce", "face"),
+            (scheduler.options, "priorty", "priority"),
+            (merge_feeds, "reorder", "reorder_ns"),
+            (partial(strand.sweep, "x.npy", "count"), "wrkers", "workers"),
+        ]
+        for call, unknown, near in calls:
+            with pytest.raises(UnknownOptionError, match=rf"has no option '{unknown}'; did you mean '{near}'\?"):
+                call(**{unknown: 1})
+    with pytest.raises(ConfigurationError, match=r"params: give a dict for each set; .* is run by strand.replay"):
+        strand.sweep("x.npy", "count", out="folder", symbols=["A"])

@@ -260,17 +260,18 @@ def test_a_session_over_midnight_runs_on_from_file_to_file_where_the_venue_is_op
 
 
 @pytest.mark.parametrize(
-    ("dataset", "zone", "first", "last", "month"),
+    ("dataset", "zone", "hours", "month"),
     [
-        ("XNAS.ITCH", "America/New_York", 4, 20, 1),  # its last hour is in the next file
-        ("XNAS.ITCH", "America/New_York", 4, 20, 7),
-        ("XEUR.EOBI", "Europe/Berlin", 1, 22, 7),  # its first hour is in the file before
-        ("XEUR.EOBI", "Europe/Berlin", 1, 22, 1),
+        ("XNAS.ITCH", "America/New_York", (4, 20), 1),  # its last hour is in the next file
+        ("XNAS.ITCH", "America/New_York", (4, 20), 7),
+        ("XEUR.EOBI", "Europe/Berlin", (1, 22), 7),  # its first hour is in the file before
+        ("XEUR.EOBI", "Europe/Berlin", (1, 22), 1),
     ],
 )
 def test_day_files_end_days_at_the_midnight_of_their_venue(
-    dataset: str, zone: str, first: int, last: int, month: int, tmp_path: Path
+    dataset: str, zone: str, hours: tuple[int, int], month: int, tmp_path: Path
 ) -> None:
+    first, last = hours
     midnights = [int(dt.datetime(2026, month, 13 + day, tzinfo=ZoneInfo(zone)).timestamp()) * 10**9 for day in range(3)]
     times = [midnight + h * 3_600 * 10**9 + m * 60 * 10**9 for midnight in midnights
              for h, m in ((first, 0), (first, 30), (12, 0), (last - 1, 30), (last - 1, 59))]  # fmt: skip

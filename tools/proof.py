@@ -26,6 +26,10 @@ CHECKS: Final = {
     "model": ("make model ITERATIONS=1000000 SEEDS=1000000", r"(?:ok|FAILED) \d+ seeds from .*"),
     "spin": ("make spin", r"(?<=every state).* states, .*"),
     "bad-input": ("make bad-input", r"bad inputs tried: [\d,]+|\d+ passed.* in [\d.]+s"),
+    "properties": (
+        "HYPOTHESIS_PROFILE=proof make test PYTEST='-o timeout=3600 -o faulthandler_timeout=4000'",
+        r"\d+ passed.* in [\d.]+s",
+    ),
     "asan": ("make asan ASAN_TESTS=", r"\d+ passed.* in [\d.]+s"),
     "ray": ("make ray", r"\d+ passed.* in [\d.]+s"),
     "jobs": ("make jobs", r"\w+: \d+ jobs compared with ours"),

@@ -69,6 +69,7 @@ def test_a_total_is_exact_up_to_its_bound_and_then_the_tick_fails(kind: str, wor
     assert any(word in str(error.value) for word in ("OverflowError", "beyond 2**63 - 1"))
 
 
+@pytest.mark.python
 def test_operators_of_a_total_give_what_python_gives() -> None:
     @strand.handler(on="trade", state=[("v", TOTAL), ("w", TOTAL), ("out", "f8", 18)], cache=False)
     def odd(row, trade):  # type: ignore[no-untyped-def]

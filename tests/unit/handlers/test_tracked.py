@@ -92,6 +92,7 @@ def test_a_compiled_part_that_fails_before_a_python_one_names_the_tick(c_handler
     assert d.rows[0]["on_sum"]["ticks"] == 9
 
 
+@pytest.mark.python
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("asking", [(0, 1, 2, 3), (3,), (4,)])
@@ -108,6 +109,7 @@ def test_a_compiled_part_s_failure_behind_timers_of_the_python_one_comes_at_its_
     assert ran.outputs["before", 0] == [(1001 + 11 * n, n + 1) for n in range(5)]
 
 
+@pytest.mark.python
 @pytest.mark.parametrize("on_error", ["quarantine", "stop"])
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("timed", [False, True])
@@ -168,6 +170,7 @@ def test_the_row_of_a_c_part_is_at_the_timer_that_fails_and_its_own_failure_is_t
     assert seen == [1, 2, 3, 4, 5, 6, 8, 9, 10]
 
 
+@pytest.mark.python
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_failure_before_sets_of_a_sweep_comes_behind_the_timers_of_each(workers: int) -> None:
     pytest.importorskip("numba")

@@ -184,7 +184,7 @@ class Rolls:
             begin = at
         return named(joined([*pieces, ticks[begin:]]))
 
-    def ends_of(self, key: int) -> tuple[int, int] | None:
+    def ends_of(self, key: int, time_ns: int) -> tuple[int, int] | None:  # noqa: ARG002 - what was read says it
         """The first and the latest instrument of a name that was read, by its key; None: no tick had it."""
         if key >= len(self._first) or self._first[key] == _NONE:
             return None

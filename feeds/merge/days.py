@@ -36,8 +36,9 @@ _OPEN_AT_MIDNIGHT: Final = frozenset(("GLBX", "XCBF", "IFUS", "OCEA"))
 class Instruments(Protocol):
     """The instruments of the names of one file."""
 
-    def ends_of(self, key: int) -> tuple[int, int] | None:
-        """The first and the latest instrument of a name, by its key; None: it is not known."""
+    def ends_of(self, key: int, time_ns: int) -> tuple[int, int] | None:
+        """The first and the latest instrument of a name, by its key; None: it is not known. ``time_ns``: of its first
+        tick, where the first is asked for, or of its latest."""
 
 
 def check_new_day(value: object) -> None:
@@ -138,6 +139,9 @@ def _is_open_at_midnight(source: str, info: FeedInfo) -> bool:
     return source == "dbn" and (info.venue or "").partition(".")[0] in _OPEN_AT_MIDNIGHT
 
 
+_NO_TIMES: Final = np.zeros(0, np.int64)
+
+
 class RollsBetween:
     """Names whose instrument in one file is another than it was in the files that have ended.
 
@@ -151,6 +155,7 @@ class RollsBetween:
         self._dated = dated
         self._under_way: dict[int, set[int]] = {}  # by file: the merged numbers of its names so far
         self._latest: dict[int, int] = {}  # by merged number: the instrument in the file that ended last
+        self._times: dict[int, npt.NDArray[np.int64]] = {}  # by file: when its ids had their latest ticks
         self.count = 0
         self.first: tuple[str, int, int, int] | None = None
 
@@ -161,18 +166,28 @@ class RollsBetween:
     def ended(self, stream: int, table: npt.NDArray[np.uint32]) -> None:
         """A file has no more ticks. ``table``: the merged numbers of its symbols."""
         self._under_way.pop(stream, None)
-        rolls = self._of(stream)
+        rolls, times = self._of(stream), self._times.pop(stream, _NO_TIMES)
         if rolls is None:
             return
         for own_id, number in enumerate(table.tolist()):
-            if number != UNMAPPED and (found := rolls.ends_of(own_id)) is not None:
+            if number != UNMAPPED and (found := rolls.ends_of(own_id, int(times[own_id]))) is not None:
                 self._latest[number] = found[1]
+
+    def gave(self, stream: int, ticks: TickBatch) -> None:
+        """A file has given its next ticks."""
+        ids, times = ticks["instrument_id"], self._times.get(stream, _NO_TIMES)
+        if len(ids) and (largest := int(ids.max())) >= len(times):
+            longer = np.zeros(2 * largest + 1, np.int64)
+            longer[: len(times)] = times
+            self._times[stream] = times = longer
+        if len(ids):
+            times[ids] = ticks["ts_recv"]  # of those of one id the last one stays
 
     def meets(self, stream: int, own_id: int, number: int, time: int) -> TickBatch:
         """The clear record before a name's first tick in a file, if the name rolls there; else no tick."""
         self._under_way.setdefault(stream, set()).add(number)
         rolls = self._of(stream)
-        found = None if rolls is None else rolls.ends_of(own_id)
+        found = None if rolls is None else rolls.ends_of(own_id, time)
         was = self._latest.get(number)
         if found is None or was in (None, found[0]) or self._is_read_elsewhere(stream, number):
             return clear_records(np.empty(0, np.uint32), time)

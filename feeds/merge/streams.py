@@ -173,6 +173,8 @@ class _Sources:
             more = next(self._streams[stream], None)
             if more is not None:
                 self.merger.give(stream, as_ticks(more))
+                if self._rolls is not None and stream in self._met:
+                    self._rolls.gave(stream, more)
             else:
                 self.merger.end(stream)
                 if self._days is not None:

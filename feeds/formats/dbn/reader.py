@@ -11,7 +11,6 @@ import datetime as dt
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -208,19 +207,12 @@ class SymbolTable:
         ids: dict[str, int] = {}
         return any(ids.setdefault(name, number) != number for number, _, _, name in self._rows)
 
-    def instruments(self, start_ns: int, end_ns: int) -> dict[str, tuple[int, int]]:
-        """The first and the last id of each name in a span, the end not in it. A name that stands for two ids at one
-        time is left out."""
-        found: dict[str, tuple[int, int]] = {}
-        until: dict[str, int] = {}
-        twice = set()
-        for number, first, last, name in sorted(self._rows, key=itemgetter(1)):
-            if last >= start_ns and first < end_ns:
-                if first <= until.get(name, -1):
-                    twice.add(name)
-                found[name] = found.get(name, (number,))[0], number
-                until[name] = max(last, until.get(name, -1))
-        return {name: ends for name, ends in found.items() if name not in twice}
+    def spans(self) -> dict[str, list[tuple[int, int, int]]]:
+        """The ids of each name, with the first and the last ns that it stands for each."""
+        found: dict[str, list[tuple[int, int, int]]] = {}
+        for number, first, last, name in self._rows:
+            found.setdefault(name, []).append((number, first, last))
+        return found
 
     def unmapped(self, instrument: int, time_ns: int) -> tuple[int, int, int]:
         """Mapping of an id that has no name at a time: the first and last ns of that UTC day, and its key."""
@@ -326,7 +318,7 @@ class DbnFeed(DecodedFeed):
 
     batch_step: ClassVar = 1
     _decoder: DbnDecoder
-    _instruments: dict[str, tuple[int, int]] | None = None
+    _instruments: dict[str, list[tuple[int, int, int]]] | None = None
 
     def __init__(
         self,
@@ -387,13 +379,14 @@ class DbnFeed(DecodedFeed):
         """Itself: the instruments of its names."""
         return self
 
-    def ends_of(self, key: int) -> tuple[int, int] | None:
-        """The first and the last instrument of a name on the file's days, as its metadata says; None: it is not
-        known. ``key``: the name's index."""
+    def ends_of(self, key: int, time_ns: int) -> tuple[int, int] | None:
+        """The instrument of a name at a time, twice, as the metadata says; None: it is not known, or there are two.
+        ``key``: the name's index."""
         if self._instruments is None:
-            start, end = self._metadata.decoded.start, self._metadata.decoded.end
-            self._instruments = self._table.instruments(start if start < _LAST_NS else 0, end or _LAST_NS)
-        return self._instruments.get(self._table.names[key])
+            self._instruments = self._table.spans()
+        spans = self._instruments.get(self._table.names[key], ())
+        found = {number for number, first, last in spans if first <= time_ns <= last}
+        return (number := found.pop(), number) if len(found) == 1 else None
 
     @property
     def symbols(self) -> Sequence[str]:

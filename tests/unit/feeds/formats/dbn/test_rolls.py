@@ -292,3 +292,30 @@ def test_day_files_end_days_at_the_midnight_of_their_venue(
         assert result.feed_statistics["days_cleared"] == 2
         assert [day.ticks_by_symbol.tolist() for day in result.days] == [[5], [5], [5]]
         assert result.warnings == ()
+
+
+def test_a_name_without_ticks_on_a_file_s_last_day_rolls_by_the_instrument_of_its_latest_tick(tmp_path: Path) -> None:
+    """Its metadata says that the name went over within the file. No tick shows it before the next file."""
+    start, hour = ref.NOON // ref.DAY * ref.DAY, 3_600 * 10**9
+    end = MONDAY + dt.timedelta(7)
+    names = {"ES": [(MONDAY, TUESDAY, "10"), (TUESDAY, end, "20")], "CL": [(MONDAY, end, "30")]}
+
+    def day_file(name: str, days: tuple[int, int], *ticks: tuple[int, int]) -> Path:
+        (folder := tmp_path / name).mkdir()
+        records = [of_head(0x00, 0)(instrument=i, received=start + at, event=start + at) for i, at in ticks]
+        span = {"start": start + days[0] * ref.DAY, "end": start + days[1] * ref.DAY}
+        return file_of(folder, records, names, dataset="GLBX.MDP3", **span)
+
+    thin = day_file("thin", (0, 2), (10, hour), (30, 2 * hour), (30, 25 * hour))
+    after = day_file("after", (2, 3), (20, 49 * hour), (30, 50 * hour))
+    with strand.feeds.open([thin, after]) as feed:
+        found = feed.to_numpy()
+        assert np.flatnonzero(is_clear(found)).tolist() == [3]
+        assert [feed.symbols[key] for key in found["instrument_id"]] == ["ES", "CL", "CL", "ES", "ES", "CL"]
+        assert feed.statistics()["rolled_instruments"] == 1
+    # One that went over in the file, and one that had its first tick after it went over, roll no more.
+    rolled = day_file("rolled", (0, 2), (10, hour), (20, 25 * hour))
+    late = day_file("late", (1, 2), (20, 25 * hour))
+    for first, clears in ((rolled, [1]), (late, [])):
+        with strand.feeds.open([first, after]) as feed:
+            assert np.flatnonzero(is_clear(feed.to_numpy())).tolist() == clears

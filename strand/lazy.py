@@ -1,12 +1,28 @@
-"""Public names of packages, loaded on their first use."""
+"""Names and packages that are loaded on their first use: Strand's public ones, and those that an extra installs."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from typing import Any
 
-__all__ = ["loading"]
+from strand.errors import MissingExtraError
+
+__all__ = ["imported", "loading"]
+
+
+def imported(module: str, extra: str, feature: str = "") -> Any:
+    """A package that an extra installs, or a module of one. Raises MissingExtraError where it is not installed.
+
+    ``feature``: the use of it, for the error; the default is a table of the package.
+    """
+    package = module.partition(".")[0]
+    try:
+        importlib.import_module(package)
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(feature or f"a table of {package}", package, extra) from error
 
 
 def loading(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
@@ -16,7 +32,7 @@ def loading(package: str, modules: Mapping[str, str]) -> Callable[[str], object]
     def load(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
-        found: object = getattr(import_module(f"{package}.{modules[name]}"), name)
+        found: object = getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
         setattr(sys.modules[package], name, found)
         return found
 

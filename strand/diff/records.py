@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.diff.runs import to_json
-from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, UnknownFormatError
+from strand.errors import ConfigurationError, FeedError, FormatError, UnknownFormatError
+from strand.lazy import imported
 from strand.output.records import NO_FEED, NO_SEQUENCE
 
 __all__ = ["Columns", "RecordDifference", "Table", "diff_records", "diff_tables", "open_table"]
@@ -44,7 +45,7 @@ class Table(ABC):
 
 
 def open_table(path: str | os.PathLike[str]) -> Table:
-    """A file of records, by how it begins. Raises FeedError, UnknownFormatError, MissingExtraError."""
+    """A file of records, by how it begins. Raises FeedError, UnknownFormatError."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -133,11 +134,7 @@ def _as_array(column: Any) -> npt.NDArray[Any]:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingExtraError("reading Parquet and Arrow files", "pyarrow", "parquet") from error
-    return pyarrow
+    return imported("pyarrow", "parquet", "reading Parquet and Arrow files")
 
 
 class _Csv(Table):

@@ -6,9 +6,11 @@ The same records give the same bytes, however they come in batches.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -16,17 +18,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError
 from strand.feeds.io.atomic_write import atomic_write, partial_path
 from strand.feeds.io.files import check_folder
+from strand.feeds.write.npy import npy_header
+from strand.lazy import imported
 from strand.output.sinks import Sink
-from strand.tables.arrow import arrow_array, taken_texts
-from strand.tables.columns import FORMULA_STARTS, Table
+from strand.tables.arrow import arrow_array, arrow_file, taken_texts
+from strand.tables.columns import FORMULA_STARTS, Column, Table
 
 if TYPE_CHECKING:
     from strand.symbols import SymbolTable
 
-__all__ = ["SUFFIXES", "OutputFile", "check_path"]
+__all__ = ["SUFFIXES", "OutputFile", "check_path", "write_csv"]
 
 #: Rows of a row group or record batch, and rows that are put into columns at a time: these fit into a cache.
 GROUP_ROWS, PART_ROWS = 1 << 16, 1 << 12
@@ -117,14 +121,8 @@ def check_path(path: Path) -> None:
 
 def _import_writer(suffix: str) -> None:
     """Imports what writes files of an ending. Raises MissingExtraError."""
-    if suffix not in _MODULES:
-        return
-    module, extra = _MODULES[suffix]
-    try:
-        import_module("pyarrow")
-        import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(f"writing {suffix} files", "pyarrow", extra) from error
+    if suffix in _MODULES:
+        imported(*_MODULES[suffix], f"writing {suffix} files")
 
 
 #: The part of pyarrow that writes files of an ending, and the extra that has it.
@@ -152,10 +150,7 @@ class _Npy:
         self._start = file.tell()
 
     def _header(self) -> None:
-        np.lib.format.write_array_header_1_0(
-            self._file,
-            {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self._n,)},
-        )
+        self._file.write(npy_header(self._dtype, self._n))
 
     def write(self, batch: npt.NDArray[Any]) -> None:
         self._n += len(batch)
@@ -184,7 +179,7 @@ class _Arrow:
         file: BinaryIO,
         table: Table,
         names: SymbolTable,
-        make: Callable[[Any, BinaryIO, Any], Any],
+        make: Callable[[BinaryIO, Any], Any],
     ) -> None:
         self._pa = import_module("pyarrow")
         self._table = table
@@ -192,7 +187,7 @@ class _Arrow:
         self._columns = {name: np.empty(GROUP_ROWS, fields[name].newbyteorder("=")) for name in fields.names or ()}
         self._symbols = _Symbols(self._pa, names)
         self._n = 0
-        self._writer = make(self._pa, file, self._group().schema)
+        self._writer = make(file, self._group().schema)
 
     def _group(self) -> Any:
         """The records that wait, as an Arrow table."""
@@ -259,26 +254,11 @@ class _Symbols:
         return name
 
 
-def _parquet(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
-    return _Arrow(file, table, names, _parquet_writer)
+def _tables(ending: str) -> Callable[[BinaryIO, Table, SymbolTable], Sink]:
+    return lambda file, table, names: _Arrow(file, table, names, partial(arrow_file, ending))
 
 
-def _parquet_writer(pa: Any, to: BinaryIO, schema: Any) -> Any:
-    # A market's numbers repeat too seldom for dictionaries, which take a third of the time, and more space.
-    # Neighbouring numbers are close: to write differences takes less time and less space.
-    texts = [f.name for f in schema if pa.types.is_string(f.type)]
-    whole = (pa.types.is_integer, pa.types.is_timestamp)
-    near = {field.name: "DELTA_BINARY_PACKED" for field in schema if any(kind(field.type) for kind in whole)}
-    return pa.parquet.ParquetWriter(to, schema, compression="zstd", use_dictionary=texts, column_encoding=near)
-
-
-def _ipc(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
-    return _Arrow(file, table, names, lambda pa, to, schema: pa.ipc.new_file(to, schema))
-
-
-def _csv(
-    file: BinaryIO, table: Table, names: SymbolTable, make: Callable[[Any, BinaryIO, Any], Any] | None = None
-) -> Sink:
+def _csv(file: BinaryIO, table: Table, names: SymbolTable, make: Callable[[BinaryIO, Any], Any] | None = None) -> Sink:
     wide = [name for name in table.plain.names or () if table.plain[name].ndim]
     if wide:
         raise ConfigurationError("out", f"field {wide[0]!r} is an array, which CSV cannot hold: use .parquet or .npy")
@@ -289,12 +269,37 @@ def _csv_escaped(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
     return _csv(file, table, names, _EscapedCsv)
 
 
+def write_csv(file: BinaryIO, columns: Mapping[str, Column], *, escape_formulas: bool) -> None:
+    """Writes a table of numpy's columns, each of shape (n,), without pyarrow. An undefined value is an empty cell."""
+    import csv
+
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    cells = [_cells(column, escape_formulas=escape_formulas) for column in columns.values()]
+    writer.writerows(zip(*cells, strict=True))
+    text.flush()
+    text.detach()
+
+
+def _cells(column: Column, *, escape_formulas: bool) -> list[Any]:
+    """Values for CSV: None, an empty cell, where one is undefined; times in UTC as ISO 8601 writes them."""
+    if column.dtype.kind != "M":
+        found: list[Any] = column.tolist()
+        if not escape_formulas or column.dtype.kind in "iufb":
+            return found
+        return [
+            f"'{cell}" if isinstance(cell, str) and cell.startswith(tuple(FORMULA_STARTS)) else cell for cell in found
+        ]
+    return [None if np.isnat(at) else f"{at}Z" for at in np.asarray(column)]
+
+
 class _Csv:
     """Times are text in ISO 8601, in UTC. pyarrow's own conversion with a zone takes six times as long."""
 
-    def __init__(self, pa: Any, to: BinaryIO, schema: Any) -> None:
+    def __init__(self, to: BinaryIO, schema: Any) -> None:
+        self._pa = pa = import_module("pyarrow")
         of = {field.name: pa.string() if pa.types.is_timestamp(field.type) else field.type for field in schema}
-        self._pa = pa
         self._writer = pa.csv.CSVWriter(to, pa.schema(list(of.items())))
 
     def write_table(self, table: Any) -> None:
@@ -328,9 +333,7 @@ class _EscapedCsv(_Csv):
 
 
 _WRITERS: Mapping[str, Callable[[BinaryIO, Table, SymbolTable], Sink]] = {
-    ".parquet": _parquet,
-    ".arrow": _ipc,
-    ".feather": _ipc,
+    **{ending: _tables(ending) for ending in (".parquet", ".arrow", ".feather")},
     ".npy": _Npy,
     ".csv": _csv,
 }

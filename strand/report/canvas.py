@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import re
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from strand.errors import MissingExtraError
+from strand.lazy import imported
 from strand.report.quantities import FeedClock
 
 __all__ = [
@@ -47,10 +46,7 @@ WIDTH: Final = 9.5
 
 def matplotlib(module: str = "") -> Any:
     """The package, or one of its modules. Raises MissingExtraError."""
-    try:
-        return importlib.import_module(f"matplotlib.{module}" if module else "matplotlib")
-    except ImportError as error:
-        raise MissingExtraError("plotting", "matplotlib", "plot") from error
+    return imported(f"matplotlib.{module}" if module else "matplotlib", "plot", "plotting")
 
 
 def new_figure(height: float, palette: Palette) -> Any:

@@ -6,7 +6,6 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib import resources
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ import numpy as np
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder
+from strand.lazy import imported
 from strand.machine import describe, strand_version
 from strand.output.notebook import facts_html
 from strand.report import figures
@@ -406,14 +406,11 @@ def write_page(
 
 
 def _read(name: str) -> str:
-    return (resources.files("strand.report") / name).read_text("utf-8")
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def _environment() -> Any:
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError("a report", "jinja2", "report") from error
+    jinja2 = imported("jinja2", "report", "a report")
     return jinja2.Environment(
         loader=jinja2.FunctionLoader(_read), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=False
     )

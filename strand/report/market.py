@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import FeedError, MissingExtraError
+from strand.errors import FeedError
+from strand.lazy import imported
 from strand.report.canvas import WIDTH, Palette, feed_time_axis, matplotlib
 from strand.report.quantities import FeedClock, count, prices_of, sizes_of
 
@@ -116,7 +117,7 @@ _FORMATS = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".csv": "
 
 
 def columns_of(path: Path) -> frozenset[str]:
-    """The names of a file's columns. Raises FeedError where it cannot be read, MissingExtraError."""
+    """The names of a file's columns. Raises FeedError where it cannot be read."""
     try:
         if path.suffix.lower() == ".npy":
             return frozenset(np.load(path, mmap_mode="r", allow_pickle=False).dtype.names or ())
@@ -128,7 +129,7 @@ def columns_of(path: Path) -> frozenset[str]:
 def written_records(path: Path, columns: Sequence[str], keys: Sequence[int]) -> npt.NDArray[Any]:
     """The records of the symbols with these ``instrument_id``, in the file's order: some columns, shape (n,).
 
-    Raises FeedError where the file cannot be read, MissingExtraError.
+    Raises FeedError where the file cannot be read.
     """
     try:
         stat = path.stat()
@@ -163,11 +164,8 @@ def _numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _dataset(path: Path) -> Any:
-    try:
-        import pyarrow.dataset
-    except ImportError as error:
-        raise MissingExtraError(f"reading {path.name}", "pyarrow", "parquet") from error
-    return pyarrow.dataset.dataset(path, format=_FORMATS[path.suffix.lower()])
+    datasets = imported("pyarrow.dataset", "parquet", f"reading {path.name}")
+    return datasets.dataset(path, format=_FORMATS[path.suffix.lower()])
 
 
 #: Symbols drawn where none are named.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,9 +12,10 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder
-from strand.output.files import check_path
+from strand.output.files import check_path, write_csv
 from strand.replaying.run_result import RunResult
-from strand.tables.columns import FORMULA_STARTS, Column
+from strand.tables.arrow import arrow_file
+from strand.tables.columns import Column
 
 __all__ = ["check_rows_path", "rows_with_names", "write_rows"]
 
@@ -80,18 +80,6 @@ def _shown(result: RunResult) -> dict[str, Column]:
     return found
 
 
-def _cells(column: Column, *, escape_formulas: bool) -> list[Any]:
-    """Values for CSV: None, an empty cell, where one is undefined; times in UTC as ISO 8601 writes them."""
-    if column.dtype.kind != "M":
-        found: list[Any] = column.tolist()
-        if not escape_formulas or column.dtype.kind in "iufb":
-            return found
-        return [
-            f"'{cell}" if isinstance(cell, str) and cell.startswith(tuple(FORMULA_STARTS)) else cell for cell in found
-        ]
-    return [None if np.isnat(at) else f"{at}Z" for at in np.asarray(column)]
-
-
 def _write_table(file: BinaryIO, path: Path, result: RunResult) -> None:
     import pyarrow as pa
 
@@ -101,14 +89,9 @@ def _write_table(file: BinaryIO, path: Path, result: RunResult) -> None:
         table = pa.concat_tables(part.add_column(0, "day", at) for part, at in zip(parts, numbers, strict=True))
     else:
         table = result.rows.of(np.flatnonzero(result.ticks_by_symbol)).to_arrow()
-    table = table.unify_dictionaries()
-    if path.name.endswith(".parquet"):
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(table, file, compression="zstd")
-        return
-    with pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
+    writer = arrow_file(path.suffix, file, table.schema)
+    writer.write_table(table)
+    writer.close()
 
 
 def write_rows(path: Path, result: RunResult, *, escape_formulas: bool = False) -> None:
@@ -118,8 +101,6 @@ def write_rows(path: Path, result: RunResult, *, escape_formulas: bool = False) 
     ``escape_formulas``: of CSV, as ``Dispatcher`` has it. The file appears under its name only when it is whole. Raises
     ConfigurationError for sizes whose unit nobody knows.
     """
-    import csv
-
     with atomic_write(path) as file:
         if path.name.endswith(".npy"):
             np.save(file, rows_with_names(result), allow_pickle=False)
@@ -127,11 +108,4 @@ def write_rows(path: Path, result: RunResult, *, escape_formulas: bool = False) 
         if path.name.endswith(_TABLES):
             _write_table(file, path, result)
             return
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        columns = _shown(result)
-        writer.writerow(columns)
-        cells = [_cells(column, escape_formulas=escape_formulas) for column in columns.values()]
-        writer.writerows(zip(*cells, strict=True))
-        text.flush()
-        text.detach()
+        write_csv(file, _shown(result), escape_formulas=escape_formulas)

@@ -28,7 +28,7 @@ from strand.replaying.result import ReplayResult
 from strand.sweeping.digests import DIGEST_BYTES, Stamp, file_digest, stamp_of
 from strand.sweeping.sets import ParameterSet
 from strand.symbols import SymbolTable
-from strand.tables.arrow import arrow_table, imported
+from strand.tables.arrow import arrow_file, arrow_table
 from strand.tables.columns import Shown, SymbolNames, Table
 from strand.units import undeclared
 
@@ -250,7 +250,6 @@ def _write_rows(
     assert job.handler is not None
     called, part = part_with_sets(job.handler)
     table = Table(part.state, result.info.size_unit)
-    parquet = imported("pyarrow.parquet", "sweep")
     kept = result.rows.kept()
     chained, whole = called != swept.name, result.rows.array
     own_rows = whole[called] if chained else whole
@@ -274,7 +273,7 @@ def _write_rows(
                 **table.shown(mine),
             })  # fmt: skip
             if writer is None:
-                writer = parquet.ParquetWriter(file, made.schema, compression="zstd")
+                writer = arrow_file(".parquet", file, made.schema)
             writer.write_table(made)
             for place, number in enumerate(numbers):
                 bits, rows_digest = packed(mine[place * len(kept) :][: len(kept)]), own.copy()

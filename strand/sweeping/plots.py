@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.handlers.state import SET
+from strand.lazy import imported
 from strand.report.canvas import LIGHT, Palette, matplotlib, new_figure, styled
-from strand.tables.arrow import imported
 
 __all__ = ["Scores", "plot", "scores_of"]
 

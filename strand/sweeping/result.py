@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from strand.brief import brief, several
 from strand.dicts import ByName
 from strand.handlers.state import SET
+from strand.lazy import imported
 from strand.sweeping.job import ROWS
 from strand.sweeping.manifest import Manifest, SweepRun
 from strand.sweeping.sets import ParameterSet
-from strand.tables.arrow import imported
 from strand.tables.tabular import pandas_frame, polars_frame
 from strand.validate import file_path, whole
 

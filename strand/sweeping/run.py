@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import errno
 import fcntl
-import importlib
 import io
 import marshal
 import os
@@ -29,6 +28,7 @@ from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.sets import part_with_sets, with_sets
 from strand.handlers.state import SET
+from strand.lazy import imported
 from strand.options import named_options
 from strand.sweeping.digests import Stamp, code_digest, file_digest, stamp_of
 from strand.sweeping.job import ROWS, SHORT, Done, Job, run_job
@@ -355,13 +355,6 @@ def _is_installed(package: str) -> bool:
     return sys.modules.get(package) is not None or find_spec(package) is not None
 
 
-def _library(name: str, extra: str, what: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(what, name, extra) from error
-
-
 @cache
 def _handler_of(sent: bytes) -> Handler:
     """Handler for all jobs of a process: its compiled code is kept with it."""
@@ -381,7 +374,7 @@ _Sent = tuple[Job, bytes, str | None]
 
 def _sent(jobs: Sequence[Job]) -> Iterator[tuple[Job, _Sent]]:
     """Each job, and as it is sent to another process."""
-    cloudpickle = _library("cloudpickle", "sweep", "a sweep in several processes")
+    cloudpickle = imported("cloudpickle", "sweep", "a sweep in several processes")
     handlers: dict[int, tuple[bytes, str | None]] = {}
     for job in jobs:
         assert job.handler is not None
@@ -441,7 +434,7 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done
         for job in jobs:
             yield job, run_job(job)
         return
-    loky = _library("loky", "sweep", "a sweep in several processes")
+    loky = imported("loky", "sweep", "a sweep in several processes")
     pool = loky.ProcessPoolExecutor(max_workers=workers - 1, env={"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"})
     waiting = deque(_sent(jobs))
     #: Jobs of other processes that have ended, as futures.
@@ -495,7 +488,7 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done
 
 def _on_ray(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
     """Runs each job as a Ray task, which Ray runs again where its worker or its node dies."""
-    ray = _library("ray", "ray", "a sweep on Ray")
+    ray = imported("ray", "ray", "a sweep on Ray")
     ours = not ray.is_initialized()
     if ours:
         ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)

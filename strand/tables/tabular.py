@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.lazy import imported
 from strand.symbols import SymbolTable
-from strand.tables.arrow import arrow_table, imported
+from strand.tables.arrow import arrow_table
 from strand.tables.columns import Prices, ShownColumn, SymbolNames, Table
 from strand.ticks import KIND_QUOTE, UNDEF_PRICE, named, zeros
 from strand.units import COUNT, PRICE, SIZE, TIME, declare

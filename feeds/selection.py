@@ -79,8 +79,23 @@ class Selection:
             A bool array of shape (n,).
         """
         kept: npt.NDArray[np.bool_] = keys[ticks["instrument_id"]]
+        within = self.within(ticks["ts_recv"])
+        return kept if within is None else kept & within
+
+    def within(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_] | None:
+        """Mask of the receive times that are wanted.
+
+        Args:
+            times: Times, ns since 1970-01-01 UTC, shape (n,).
+
+        Returns:
+            A bool array of shape (n,); None: the selection has no bound.
+        """
+        if self.start_ns is None and self.end_ns is None:
+            return None
+        kept = np.ones(len(times), np.bool_)
         if self.start_ns is not None:
-            kept &= ticks["ts_recv"] >= np.int64(self.start_ns)
+            kept &= times >= np.int64(self.start_ns)
         if self.end_ns is not None:
-            kept &= ticks["ts_recv"] < np.int64(self.end_ns)
+            kept &= times < np.int64(self.end_ns)
         return kept

@@ -36,6 +36,7 @@ from strand.feeds.mapping.values import (
     Target,
     TimeUnit,
     Values,
+    either,
     integers,
     letters,
     mapped,
@@ -416,10 +417,8 @@ class Columns:
         raise TypeError(f"{said_unit(number, option)}: column {name!r} ({column.type}) for {field}{doubt}")
 
     def _target(self, rule: FieldRule) -> Target:
-        return rule.target(
-            self._reading.size_power,
-            "unit={0!r} of the column" if rule.field in self._own_units else PRICE_UNIT,
-        )
+        unit = "unit={0!r} of the column" if rule.field in self._own_units else PRICE_UNIT
+        return rule.target(self._reading.size_power, unit)
 
     def _read(self, field: str, column: Column, wrong: _Wrong) -> Field:
         rule = self._rules[field]
@@ -494,10 +493,10 @@ class _Wrong:
         self.inexact: Mask | None = None
 
     def rounded(self, rows: Mask) -> None:
-        self.inexact = rows if self.inexact is None else self.inexact | rows
+        self.inexact = either(self.inexact, rows)
 
     def note(self, column: str, found: Values, bad: Mask) -> None:
-        self.rows = bad if self.rows is None else self.rows | bad
+        self.rows = either(self.rows, bad)
         index = int(np.argmax(bad))
         if self.first is None or index < self.first.index:
             null = found.nulls is not None and bool(found.nulls[index])
@@ -514,12 +513,8 @@ def _filled(field: str, found: Values) -> Array:
 
 
 def _wrong(found: Values, undefined_nulls: bool) -> Mask | None:
-    nulls = None if undefined_nulls else found.nulls
     bad = found.bad if found.nulls is None or found.bad is None else found.bad & ~found.nulls
-    if nulls is None or bad is None:
-        wrong = bad if nulls is None else nulls
-    else:
-        wrong = bad | nulls
+    wrong = either(bad, None if undefined_nulls else found.nulls)
     return wrong if wrong is not None and wrong.any() else None
 
 

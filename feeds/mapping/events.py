@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Flags, TickBatch
 from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, TICK, clear_records, joined, named
 
-__all__ = ["LAST", "Rolls", "end_views", "event_fields", "free_bit", "roll_text", "with_ends"]
+__all__ = ["LAST", "Rolls", "end_views", "event_fields", "free_bit", "roll_text", "with_ends", "with_last"]
 
 #: Bits of flags that readers set, where they are free.
 LAST: Final = 128
@@ -38,6 +39,18 @@ def free_bit(wanted: int, flags: Flags) -> int:
     for mask in flags.as_dict().values():
         taken |= mask
     return next((bit for bit in (wanted, *(1 << at for at in range(7, -1, -1))) if not bit & taken), 0)
+
+
+def with_last(flags: Flags, where: str | None) -> Flags:
+    """The flags with a bit by which the reader marks the end of an event: a free one; 0 if none is.
+
+    Raises:
+        ConfigurationError: If no bit is free, at the option or key ``where``; None: that is no error.
+    """
+    last = free_bit(LAST, flags)
+    if not last and where is not None:
+        raise ConfigurationError(where, "no bit of the flags is free: leave the column of flags out")
+    return replace(flags, last=last)
 
 
 def with_ends(batches: Iterator[TickBatch], fields: Sequence[str], last: int) -> Iterator[TickBatch]:

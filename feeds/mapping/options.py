@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final, Literal
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
 from strand.feeds.mapping.columns import Reading
-from strand.feeds.mapping.events import LAST, event_fields, free_bit
+from strand.feeds.mapping.events import event_fields, with_last
 from strand.feeds.mapping.rules import checked, names_of
 from strand.validate import unit_power
 
@@ -57,9 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if known or flags.last:
             raise ConfigurationError("event", "leave it out: the flags say where an event ends already")
         fields = event_fields(names, "event")
-        if not (last := free_bit(LAST, flags)):
-            raise ConfigurationError("event", "no bit of the flags is free: leave the column of flags out")
-        return fields, replace(flags, last=last)
+        return fields, with_last(flags, "event")
 
     def reading(self, price_unit: object, size_unit: object, *, own_size_power: int = 0, **more: Any) -> Reading:
         """The options for reading values. Raises ConfigurationError for a unit that is no power of ten."""

@@ -86,17 +86,22 @@ class Rounding:
     rounds: bool = False
     rounded: bool = False
 
-    def value(self, value: Any, target: Target) -> int:
-        """A number as the value of a field. Raises BadRecord."""
+
+def _number_of(target: Target, rounding: Rounding) -> Callable[[Any], int]:
+    power, lowest, highest = target.power, target.lowest, target.most(target.power)
+
+    def number_of(value: Any) -> int:
         number = _decimal(value)
-        units, inexact = nearest(number, target.power)
-        if number < 0 <= target.lowest or not target.lowest <= units <= target.most(target.power):
-            raise BadRecord(target.beyond(shown(value), number, target.power))
+        units, inexact = nearest(number, power)
+        if number < 0 <= lowest or not lowest <= units <= highest:
+            raise BadRecord(target.beyond(shown(value), number, power))
         if inexact:
-            if not self.rounds or target.loses(units):
-                raise BadRecord(target.too_precise(shown(value), number, target.power, rounds=self.rounds))
-            self.rounded = True
+            if not rounding.rounds or target.loses(units):
+                raise BadRecord(target.too_precise(shown(value), number, power, rounds=rounding.rounds))
+            rounding.rounded = True
         return units
+
+    return number_of
 
 
 def converter(target: Target, rounding: Rounding, *, texts: TextTimes | None = None) -> Callable[[Any], Any]:
@@ -109,7 +114,7 @@ def converter(target: Target, rounding: Rounding, *, texts: TextTimes | None = N
     if texts is not None:
         return lambda value: _text_time(value, texts)
     if field in TIMES or field in PRICES or field in SIZES:
-        return lambda value: rounding.value(value, target)
+        return _number_of(target, rounding)
     if field in LETTERS:
         return lambda value: _letter(value, LETTERS[field])
     if field == "kind":

@@ -7,7 +7,7 @@ that rounds to it, so a number means the same in a text, a float and a decimal.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any, Final, Literal, NamedTuple
@@ -22,8 +22,9 @@ from strand.validate import MIN_UNIT
 
 __all__ = [
     "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "WORDS", "Column", "Target", "TimeUnit", "Units",
-    "Values", "coarser_price", "decimal_units", "finer_unit", "float_units", "integer_units", "integers", "letters",
-    "mapped", "nearest", "nearest_units", "plain_numbers", "plain_times", "said_unit", "scaled", "times", "unusable",
+    "Values", "coarser_price", "decimal_units", "either", "finer_unit", "float_units", "integer_units", "integers",
+    "letters", "mapped", "nearest", "nearest_units", "plain_numbers", "plain_times", "said_unit", "scaled", "times",
+    "unusable",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -306,7 +307,8 @@ def unusable(field: str, name: str, kind: str, why: str) -> str:
     return f"{cure}: column {name!r} ({kind}) for {field} {why}"
 
 
-def _or(a: Mask | None, b: Mask | None) -> Mask | None:
+def either(a: Mask | None, b: Mask | None) -> Mask | None:
+    """Mask of the rows in either; None: no row is."""
     if a is None or b is None:
         return b if a is None else a
     return a | b
@@ -378,8 +380,8 @@ def integers(column: Column, target: Target) -> Values | str:
         if isinstance(made, str):
             return made
         (values, beyond, inexact), nulls = made
-        bad = _or(beyond, inexact)
-    bad = _or(bad, _beyond(values, target.lowest, target.highest))
+        bad = either(beyond, inexact)
+    bad = either(bad, _beyond(values, target.lowest, target.highest))
     why = column.says(f"is not a whole number from {target.lowest} to {target.highest}")
     return Values(values.astype(FIELDS[target.field], copy=False), nulls, bad, why)
 
@@ -397,13 +399,14 @@ def times(
     if pattern is not None:
         return "is not text, and its form is given by format"
     no_time = column.says("is not a time from 1970 to 2262")
-    if column.kind == "float" and unit.is_said:
+    if column.kind in ("float", "decimal") and unit.is_said:
         power = TIME_POWERS[unit.name or "ns"]
         found = scaled(column, Target("ts_event", power, power, 0, _MAX_I64), rounds=rounds)
         assert not isinstance(found, str)
         return found
     if column.kind not in ("time", "integer"):
-        return f"is neither a timestamp nor text nor a whole number{' whose unit is said' * (column.kind == 'float')}"
+        unsaid = column.kind in ("float", "decimal")
+        return f"is neither a timestamp nor text nor a whole number{' whose unit is said' * unsaid}"
     factor, lowest, highest = _time_span(column, unit)
     bad = _beyond(column.values, lowest, highest)
     values = column.values.astype(np.int64, copy=False)
@@ -412,10 +415,10 @@ def times(
     if not column.local or zone is None:
         return Values(values, column.nulls, bad, no_time)
     clocks = LocalTimes(zone, "raise")
-    none = _or(bad, column.nulls)
+    none = either(bad, column.nulls)
     values, faults = clocks.to_utc(values, None if none is None else none.astype(np.uint16))
     early = _beyond(values, 0, _MAX_I64)
-    wrong = _or(_or(bad, early), None if faults is None else faults != 0)
+    wrong = either(either(bad, early), None if faults is None else faults != 0)
     told = np.zeros(len(values), np.int64) if faults is None else faults
 
     def explain(row: int) -> str:
@@ -484,7 +487,7 @@ def scaled(column: Column, target: Target, *, rounds: bool = False) -> Values | 
     if inexact is not None and rounds:
         loses = target.loses(found.values)
         lost, rounded = _some(inexact & loses), _some(inexact & ~loses)
-    beyond = _or(found.bad, _beyond(found.values, target.lowest, target.most(power)))
+    beyond = either(found.bad, _beyond(found.values, target.lowest, target.most(power)))
 
     def explain(row: int) -> str:
         shown = column.show(row)
@@ -492,7 +495,7 @@ def scaled(column: Column, target: Target, *, rounds: bool = False) -> Values | 
             return target.too_precise(shown, _plain_number(shown), power, rounds=rounds)
         return target.beyond(shown, _plain_number(shown), power)
 
-    return Values(found.values, nulls, _or(beyond, lost), explain, rounded)
+    return Values(found.values, nulls, either(beyond, lost), explain, rounded)
 
 
 def mapped(
@@ -509,8 +512,13 @@ def mapped(
     else:
         return "is neither text nor a whole number, which a map needs"
     found = [otherwise if text is None else table.get(text, otherwise) for text in texts]
-    none: Any = b"" if FIELDS[field].kind == "S" else 0
-    made = np.array([none if value is None else value for value in found] or [none], FIELDS[field])[places]
+    return _by_text(column, places, found, FIELDS[field], why)
+
+
+def _by_text(column: Column, places: Array, found: Sequence[Any], dtype: Any, why: str) -> Values:
+    """Values by the places of their texts; None: a text without one."""
+    none: Any = b"" if np.dtype(dtype).kind == "S" else 0
+    made = np.array([none if value is None else value for value in found] or [none], dtype)[places]
     unknown = np.array([value is None for value in found] or [False], np.bool_)[places]
     if column.nulls is not None:
         unknown &= ~column.nulls
@@ -527,7 +535,7 @@ def letters(column: Column, words: Mapping[str, bytes] | None) -> Values | str:
             return Values(codes.values.view("S1"), codes.nulls, codes.bad, codes.explain)
         known = np.frombuffer(bytes(words.get(chr(i).lower(), b"\0")[0] for i in range(256)), np.uint8)
         found = known[codes.values]
-        return Values(found.view("S1"), codes.nulls, _or(codes.bad, _some(found == 0)), column.says("is unknown"))
+        return Values(found.view("S1"), codes.nulls, either(codes.bad, _some(found == 0)), column.says("is unknown"))
     if column.words is None:
         return "is neither text nor a letter's code"
     indices, entries = column.words()
@@ -540,8 +548,4 @@ def letters(column: Column, words: Mapping[str, bytes] | None) -> Values | str:
         ]
     else:
         found_by = [words.get(value.strip().lower()) if value is not None else None for value in table]
-    made = np.array([value or b"" for value in found_by] or [b""], "S1")[indices]
-    unknown = np.array([value is None for value in found_by] or [False], np.bool_)[indices]
-    if column.nulls is not None:
-        unknown &= ~column.nulls
-    return Values(made, column.nulls, _some(unknown), column.says("is unknown"))
+    return _by_text(column, indices, found_by, "S1", "is unknown")

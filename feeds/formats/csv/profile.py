@@ -20,7 +20,7 @@ from strand.feeds.base import Flags, TicksAre
 from strand.feeds.formats.guess import wrapping
 from strand.feeds.io.files import small_text
 from strand.feeds.mapping.clocks import Ambiguous, Pattern
-from strand.feeds.mapping.events import LAST, event_fields, free_bit
+from strand.feeds.mapping.events import event_fields, with_last
 from strand.feeds.mapping.rules import (
     FieldRule,
     SymbolKeys,
@@ -275,10 +275,8 @@ def read_profile(text: str, source: str) -> Profile:
         sets_last=0,
     )
     if profile.event and not profile.flags.last:
-        last = free_bit(LAST, profile.flags)
-        if keys.event is not None and not last:
-            raise ConfigurationError(f"{where}.event", "no bit of the flags is free: leave the column of flags out")
-        profile = replace(profile, flags=replace(profile.flags, last=last), sets_last=last)
+        flags = with_last(profile.flags, None if keys.event is None else f"{where}.event")
+        profile = replace(profile, flags=flags, sets_last=flags.last)
     _check(profile, where)
     return profile
 

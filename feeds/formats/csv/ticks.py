@@ -191,29 +191,20 @@ class TickMaker:
             of_day = times.get("ts_event", times.get("ts_recv"))
             assert of_day is not None
             totals = self._since_last(self._running, block, (faults, chosen), keys, of_day)
-        if select is not None and (select.start_ns is not None or select.end_ns is not None):
-            recv = times.get("ts_recv", times.get("ts_event"))
-            assert recv is not None
-            kept = faults != 0
-            wanted = np.ones(count, np.bool_)
-            if select.start_ns is not None:
-                wanted &= recv >= select.start_ns
-            if select.end_ns is not None:
-                wanted &= recv < select.end_ns
-            kept |= wanted
-            if not kept.all():
-                places = np.flatnonzero(kept)
-                chosen = places.astype(np.uint32) if chosen is None else chosen[places]
-                faults, count = faults[places], len(places)
-                totals = None if totals is None else totals[places]
-                times = {name: values[places] for name, values in times.items()}
         event, recv = times.get("ts_event"), times.get("ts_recv")
         event, recv = recv if event is None else event, event if recv is None else recv
         assert event is not None
         assert recv is not None
+        recv = np.where(recv == 0, event, recv) if (recv == 0).any() else recv
+        within = None if select is None else select.within(recv)
+        if within is not None and not (kept := within | (faults != 0)).all():
+            places = np.flatnonzero(kept)
+            chosen = places.astype(np.uint32) if chosen is None else chosen[places]
+            faults, count = faults[places], len(places)
+            totals = None if totals is None else totals[places]
+            event, recv = event[places], recv[places]
         if ids is not None and chosen is not None:
             ids = ids[chosen]
-        recv = np.where(recv == 0, event, recv) if (recv == 0).any() else recv
         ticks = blank_ticks(self._template, first + 1, event, recv, ids)
         if chosen is not None or block.at is not None:
             places = block.places()

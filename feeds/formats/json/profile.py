@@ -56,7 +56,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo, Flags, TicksAre
 from strand.feeds.io.files import small_text
 from strand.feeds.mapping.clocks import TextTimes
-from strand.feeds.mapping.events import LAST, free_bit
+from strand.feeds.mapping.events import free_bit, with_last
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.rules import (
     FieldRule,
@@ -656,8 +656,8 @@ def _with_events(flags: Flags, rules: tuple[MessageRule, ...], keys: _ProfileKey
     levels = any(rule.kind in (KIND_NONE, KIND_QUOTE) for rule in rules)  # a field may say the kind
     if flags.last or keys.event == "tick" or not levels or keys.ticks in ("orders", "dbn", "dbn-orders"):
         return flags, 0
-    last = free_bit(LAST, flags)
-    return replace(flags, last=last), last
+    flags = with_last(flags, None)
+    return flags, flags.last
 
 
 def _plain(value: Any) -> Any:

@@ -395,14 +395,9 @@ class ParquetFeed(BaseFeed):
 
     def _within(self, ticks: TickBatch, good: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
         """Mask of the good ticks whose times are wanted; None: all of them."""
-        if good is None and self._select.start_ns is None and self._select.end_ns is None:
-            return None
-        kept = np.ones(len(ticks), np.bool_) if good is None else good
-        if self._select.start_ns is not None:
-            kept = kept & (ticks["ts_recv"] >= np.int64(self._select.start_ns))
-        if self._select.end_ns is not None:
-            kept = kept & (ticks["ts_recv"] < np.int64(self._select.end_ns))
-        return None if kept.all() else kept
+        within = self._select.within(ticks["ts_recv"])
+        kept = within if good is None else good if within is None else good & within
+        return None if kept is None or kept.all() else kept
 
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,

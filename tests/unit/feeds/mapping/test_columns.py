@@ -486,3 +486,14 @@ def test_a_price_that_would_mean_none_is_out_of_range_in_every_table(tmp_path: P
 def test_a_truth_is_no_kind() -> None:
     with pytest.raises(ConfigurationError, match=r"constants\.kind: true is not one of none, order"):
         ArrayColumns({"instrument_id": "id"}, {"constants": {"kind": True}}).ticks(np.zeros(1, [("id", "u4")]))
+
+
+def test_decimals_are_times_where_their_unit_is_said(tmp_path: Path) -> None:
+    """CSV and JSON read 1767571200.123456789 s exactly, and Parquet refused the same decimal."""
+    times = pa.array([Decimal("1767571200.123456789"), None], pa.decimal128(19, 9))
+    pq.write_table(pa.table({"t": times, "price": [1.0, 2.0]}), tmp_path / "a.parquet")
+    options: dict[str, Any] = {"columns": {"ts_event": "t"}, "symbol": "X", "on_bad_record": "skip"}
+    feed = ParquetFeed(tmp_path / "a.parquet", time_unit="s", **options)
+    assert read(feed)["ts_event"].tolist() == [1_767_571_200_123_456_789]
+    with pytest.raises(FormatError, match="whole number whose unit is said"):
+        read(ParquetFeed(tmp_path / "a.parquet", **options))

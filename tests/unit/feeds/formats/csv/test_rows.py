@@ -344,3 +344,19 @@ def test_of_two_units_the_first_number_chooses_with_its_sign_and_its_marks(
     ticks, error = read(CsvFeed(path, profile=tmp_path / "mine.toml"))
     assert error is None
     assert ticks["price"].tolist() == [cents * 10**7, 77 * (10**9 if "." in price else 10**7)]
+
+
+def test_a_row_without_its_time_of_receipt_is_selected_by_that_of_its_event(tmp_path: Path) -> None:
+    """The tick has the time of its event for both, and the selection looked at an empty one, which is 0."""
+    (tmp_path / "own.toml").write_text(
+        '[symbol]\nconstant = "X"\n[fields]\nts_event = { column = "e", unit = "ns" }\n'
+        'ts_recv = { column = "r", unit = "ns", empty = "none" }\nprice = "p"\n'
+    )
+    path = tmp_path / "a.csv"
+    path.write_text("e,r,p\n100,110,1\n200,,2\n300,310,3\n400,,4\n")
+    for select in (Selection((), 200, None), Selection((), None, 300), Selection((), 150, 350)):
+        ticks, error = read(CsvFeed(path, profile=tmp_path / "own.toml", select=select))
+        expected, _ = read(SelectedFeed(CsvFeed(path, profile=tmp_path / "own.toml"), select))
+        assert error is None
+        assert ticks.tobytes() == expected.tobytes()
+        assert 0 < len(ticks) < 4

@@ -56,7 +56,10 @@ def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: s
         (
             "q",
             "1e-9",
-            "size: give size_unit='0.000000001' (--feed size_unit=0.000000001): 1E-9 is not a whole number of units of",
+            (
+                "size: give size_unit='0.000000001' (--feed size_unit=0.000000001): 1E-9 is not a whole number "
+                "of units of 1e-8: inexact='round' rounds it to the nearest"
+            ),
         ),
         ("p", "null", "price: data.p is null: if that means no value, give optional = true"),
         ("p", "true", "price: true is not a number"),

@@ -11,11 +11,15 @@ import sys
 from pathlib import Path
 
 from strand.config.file import TABLES, lines_of_tables
+from strand.options import options_in
+from strand.policies.every_policy import POLICIES
 
 __all__ = ["written"]
 
 PAGE = Path(__file__).with_name("configuration.md")
-#: The first row that comes from the declarations, and the line behind the last one.
+#: The rows of the policies' options, and the row behind them.
+_OF_POLICIES = re.compile(r"^\| `policy` \|.*?(?=^\| `priorities` \|)", re.DOTALL | re.MULTILINE)
+#: The first row of the other tables that come from the declarations, and the line behind the last one.
 _ROWS = re.compile(rf"^\| `({'|'.join(TABLES)})` \|.*?(?=^\n)", re.DOTALL | re.MULTILINE)
 
 
@@ -23,6 +27,18 @@ def _text(text: str) -> str:
     """A text of a declaration, with links to pages and literals as Markdown has them."""
     linked = re.sub(r"docs/(\w+)\.md", r"[\1](\1.md)", text)
     return re.sub(r"``(.+?)``", r"`\1`", linked).replace("|", "\\|")
+
+
+def _policy_rows() -> str:
+    rows = [f'| `policy` | `name` | `"fifo"` | A [policy](policies.md): {", ".join(POLICIES)}. Its options follow. |']
+    for name, kind in POLICIES.items():
+        for option in options_in(kind).values():
+            if option.name == "timeouts":  # keys of the table priorities
+                continue
+            value = option.plain(option.default)
+            default = "not set" if value is None else f"`{json.dumps(value)}`"
+            rows.append(f"| | `{option.name}` | {default} | For {name}: {_text(option.documentation('Not set'))} |")
+    return "".join(f"{row}\n" for row in rows)
 
 
 def _rows() -> str:
@@ -38,7 +54,7 @@ def _rows() -> str:
 
 def written(page: str) -> str:
     """The page's text with the rows of today's declarations."""
-    return _ROWS.sub(lambda _: _rows(), page, count=1)
+    return _ROWS.sub(lambda _: _rows(), _OF_POLICIES.sub(lambda _: _policy_rows(), page, count=1), count=1)
 
 
 if __name__ == "__main__":

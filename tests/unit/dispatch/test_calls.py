@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import threading
 import time
@@ -20,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strand import Dispatcher, RetryPolicy, TaskGroup, batch_handler, checkpoint, native
+from strand.binding.engine_words import EngineConfig
 from strand.dispatch.calls import SymbolView
 from strand.errors import (
     BackpressureError,
@@ -243,14 +245,19 @@ def test_calls_given_up_on_a_paused_strand_pile_up_nothing() -> None:
 
 
 @pytest.mark.python
-def test_more_calls_than_there_is_room_for_are_refused_and_those_there_are_answered() -> None:
+def test_more_calls_than_there_is_room_for_are_refused_and_those_there_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual = {field.name: field.default for field in dataclasses.fields(EngineConfig)}
+    assert usual["n_tasks"] == 65_536  # tests of big tables have a million
+    monkeypatch.setattr("strand.dispatch.configuration.EngineConfig", partial(EngineConfig, n_tasks=4_096))
     with Dispatcher(1, "count", workers=1, cores=None) as d:
         d.pause(0)
         futures = []
-        with pytest.raises(BackpressureError, match="calls or more wait for their strands"):
-            for _ in range(70_000):
+        with pytest.raises(BackpressureError, match="4,096 calls or more wait for their strands"):
+            for _ in range(9_000):
                 futures.append(d.submit_call(0, ticks_seen))
-        assert len(futures) >= 65_536
+        assert 4_096 <= len(futures) < 9_000
         with pytest.raises(BackpressureError):
             d.call(0, ticks_seen, timeout_s=0.01)
         d.resume(0)

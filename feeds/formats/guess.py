@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 __all__ = ["guess", "wrapping"]
@@ -28,6 +29,9 @@ _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _TAR: Final = slice(257, 262)
 _WEB_PAGE: Final = re.compile(rb"\s*<(?:!doctype|html|\?xml)", re.IGNORECASE)
 _JSON: Final = re.compile(rb'(?:\d+ )?\s*[\[{]\s*(?:["{\[]|$)')
+_OPEN_INTEREST: Final = re.compile(
+    r"(?:\d{8}_.*)?openinterest(?:_.*)?\.(?:csv|zip)|\d{8}_openinterest.*", re.IGNORECASE
+)
 _COLUMNS: Final = re.compile(rb"[^\x00-\x08\x0e-\x1f]+?[,;\t|][^\x00-\x08\x0e-\x1f]*")
 
 
@@ -43,8 +47,9 @@ def wrapping(head: bytes) -> str | None:
     return None
 
 
-def guess(head: bytes) -> str | None:
-    """A clause about a file that begins with ``head``; None where it looks like nothing known."""
+def guess(head: bytes, names: Iterable[str] = ()) -> str | None:
+    """A clause about a file that begins with ``head``; None where it looks like nothing known. ``names``: its own, and
+    that of the file in it."""
     for magic, said in _MAGICS:
         if head.startswith(magic):
             return said
@@ -56,5 +61,7 @@ def guess(head: bytes) -> str | None:
     if _JSON.match(line):
         return "looks like JSON lines: give a profile that says which messages to read (profile=, --profile)"
     if _COLUMNS.fullmatch(line):
+        if any(map(_OPEN_INTEREST.fullmatch, names)):
+            return "looks like LEAN's open interest, which is not read: name the files of trades or quotes beside it"
         return "looks like columns of text that no built-in profile knows: give a profile (profile=, --profile)"
     return None

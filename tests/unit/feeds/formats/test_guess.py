@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,21 @@ from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
+
+
+def test_open_interest_of_lean_is_refused_by_name(tmp_path: Path) -> None:
+    rows = b"34200000,1000\n34260000,1010\n"
+    names = ["20240102_es_minute_openinterest_202403.csv", "20240102_es_tick_openinterest_202403.csv"]
+    for name in names:
+        (tmp_path / name).write_bytes(rows)
+        with zipfile.ZipFile(tmp_path / "20240102_openinterest.zip", "w") as archive:
+            archive.writestr(name, rows)
+        for path in (name, "20240102_openinterest.zip"):
+            with pytest.raises(UnknownFormatError, match="LEAN's open interest, which is not read: name the files of"):
+                feeds.open(tmp_path / path)
+    (tmp_path / "interest.csv").write_bytes(rows)
+    with pytest.raises(UnknownFormatError, match="no built-in profile knows"):
+        feeds.open(tmp_path / "interest.csv")
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,7 @@ static inline void sd_unlock(sd_a32 *lock) {
 
 #define SD_ALIGNED(n) __attribute__((aligned(n)))
 #define SD_NOINLINE __attribute__((noinline))
+#define SD_INLINE static inline __attribute__((always_inline))
 /* These ask the processor for a line to read, and for a line to write. They are written in assembly, because compilers do neither
  * reliably. A compiler takes a function that does nothing but __builtin_prefetch for one without effects, and removes calls to it.
  * Without -march it also turns a write prefetch into a read prefetch on x86-64; taking the line from its last writer then costs a second

@@ -90,7 +90,7 @@ static inline void ask_for_order(sd_book *all, const sd_tick *t) {
   ask_for_ladder(b, side_of_tick(t));
 }
 
-static inline __attribute__((always_inline)) sd_guess ask_for_its_level(sd_book *all, const sd_tick *t) {
+SD_INLINE sd_guess ask_for_its_level(sd_book *all, const sd_tick *t) {
   const sd_book *b = book_of(all, t);
   sd_guess guess = {SD_NO_ORDER, SD_NO_LEVEL};
   if (t->action == 'A') {

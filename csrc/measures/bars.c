@@ -4,16 +4,10 @@
 
 enum { ROWS_AHEAD = 6 };
 
-#define INLINE static inline __attribute__((always_inline))
-
-static sd_bars_row *row_of(void *rows, uint32_t key, const sd_context *ctx) {
-  return (sd_bars_row *)((unsigned char *)rows + key * ctx->row_stride);
-}
-
 /* ---- the bar under way */
 
 /* Nothing was traded in it. */
-INLINE int is_fresh(const sd_bars_row *row) { return row->high < row->low; }
+SD_INLINE int is_fresh(const sd_bars_row *row) { return row->high < row->low; }
 
 static void clear(sd_bars_row *row) {
   row->high = INT64_MIN;
@@ -118,7 +112,7 @@ static void alarm(const sd_bars_row *row, uint32_t key, sd_context *ctx) {
   if (ctx->wake_at && next && next != INT64_MAX) ctx->wake_at(ctx, key, sd_alarm_for(next, ctx));
 }
 
-INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, uint32_t kind) {
+SD_INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, uint32_t kind) {
   switch (kind) {
   case SD_BARS_TICKS:
     return row->trades >= p->step;
@@ -134,8 +128,8 @@ INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, const sd_con
 }
 
 /* Nonzero: no memory for a bar that closed. */
-INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint32_t kind, int64_t i, uint32_t key,
-               int64_t time, int64_t price, int64_t size, int cross) {
+SD_INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint32_t kind, int64_t i, uint32_t key,
+                  int64_t time, int64_t price, int64_t size, int cross) {
   const sd_contract *contract = sd_contract_of(&p->source, key);
   if (sd_no_price(contract, price)) {
     row->unpriced++;
@@ -214,15 +208,15 @@ static SD_NOINLINE int begin_day(sd_bars_row *row, const sd_bars_params *p, sd_c
 /* ---- a batch */
 
 /* For ticks that carry their trades themselves. */
-INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_bars_params *p,
-                          uint32_t kind) {
+SD_INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_bars_params *p,
+                             uint32_t kind) {
   const uint64_t stride = ctx->row_stride;
   sd_trade_rules rules = p->source.rules;
   rules.sizeless |= p->zero_sizes != 0;
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (i + ROWS_AHEAD < n) sd_prefetch_write((unsigned char *)rows + ticks[i + ROWS_AHEAD].instrument_id * stride);
-    sd_bars_row *row = (sd_bars_row *)((unsigned char *)rows + t->instrument_id * stride);
+    sd_bars_row *row = sd_row_of(rows, t->instrument_id, ctx);
     if (!sd_is_trade(t, &rules)) {
       if (SD_UNLIKELY(sd_is_day(t)) && begin_day(row, p, ctx, i, t->instrument_id, sd_moment_of(t, &rules))) return i;
       continue;
@@ -239,26 +233,21 @@ INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_contex
   return n;
 }
 
-static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_bars_params *p) {
-  sd_event e;
-  for (int64_t i = 0; i < n; i++) {
-    const sd_tick *t = &ticks[i];
-    if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
-    if (e.trade.size < 0 && !e.clear) continue;
-    sd_bars_row *row = row_of(rows, t->instrument_id, ctx);
-    if (e.clear == SD_CLEAR_DAY && begin_day(row, p, ctx, i, t->instrument_id, e.time)) return i;
-    if (e.trade.size < 0) continue;
-    if (e.trade.price == SD_UNDEF_PRICE) row->unpriced++;
-    else if (add(row, p, ctx, p->kind, i, t->instrument_id, e.time, e.trade.price, e.trade.size, e.trade.cross))
-      return i;
-    if (ctx->yield) return i + 1;
-  }
-  return n;
+static int take(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd_event *e) {
+  sd_bars_row *row = at;
+  const sd_bars_params *p = ctx->params;
+  const uint32_t key = t->instrument_id;
+  if (e->clear == SD_CLEAR_DAY && begin_day(row, p, ctx, i, key, e->time)) return -1;
+  if (e->trade.size < 0) return 0;
+  if (e->trade.price != SD_UNDEF_PRICE)
+    return add(row, p, ctx, p->kind, i, key, e->time, e->trade.price, e->trade.size, e->trade.cross);
+  row->unpriced++;
+  return 0;
 }
 
 int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
-  if (p->source.tape) return over_books(rows, ticks, n, ctx, p);
+  if (p->source.tape) return sd_take_events(rows, ticks, n, ctx, take);
   switch (p->kind) {
   case SD_BARS_TIME:
     return over_ticks(rows, ticks, n, ctx, p, SD_BARS_TIME);
@@ -273,7 +262,7 @@ int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *
 
 int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
-  sd_bars_row *row = row_of(rows, key, ctx);
+  sd_bars_row *row = sd_row_of(rows, key, ctx);
   const sd_contract *contract = sd_contract_of(&p->source, key);
   if (turn(row, p, contract, ctx, -1, sd_due_at(time, ctx))) return -1;
   /* The day may be over, between sessions or without any: empty bars wait for the next trade. */
@@ -283,7 +272,7 @@ int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
 
 int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
-  const sd_bars_row *row = row_of(rows, key, ctx);
+  const sd_bars_row *row = sd_row_of(rows, key, ctx);
   if (!p->partial || row->end == 0 || is_fresh(row)) return 0;
   const sd_bar bar = bar_of(row, p, sd_contract_of(&p->source, key), SD_BAR_PARTIAL);
   return sd_emit(ctx, 0, -1, &bar);

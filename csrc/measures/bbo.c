@@ -11,21 +11,18 @@ static int change(sd_bbo_row *row, const sd_top *top, sd_context *ctx, int64_t i
   return sd_emit(ctx, 0, i, &emitted);
 }
 
-int64_t sd_handle_bbo(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  const sd_source *source = ctx->params;
-  const sd_top none = SD_NO_TOP;
-  sd_event e;
-  for (int64_t i = 0; i < n; i++) {
-    if (sd_read_event(source, ticks, i, n, ctx, &e)) return i;
-    /* If something takes the place of a cleared book (a snapshot of Databento's), both together are one change. */
-    if (e.clear && !(e.bid | e.ask)) {
-      e.bid = e.ask = 1;
-      e.top = none;
-    }
-    if (!(e.bid | e.ask)) continue;
-    sd_bbo_row *row = (sd_bbo_row *)((unsigned char *)rows + ticks[i].instrument_id * ctx->row_stride);
-    sd_top top = row->changes ? row->top : none;
-    if (sd_top_take(&top, &e) && change(row, &top, ctx, i, ticks[i].ts_event)) return i;
+static int take(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd_event *e) {
+  sd_bbo_row *row = at;
+  const sd_event emptied = {.bid = 1, .ask = 1, .top = SD_NO_TOP};
+  /* If something takes the place of a cleared book (a snapshot of Databento's), both together are one change. */
+  if (!(e->bid | e->ask)) {
+    if (!e->clear) return 0;
+    e = &emptied;
   }
-  return n;
+  sd_top top = row->changes ? row->top : SD_NO_TOP;
+  return sd_top_take(&top, e) && change(row, &top, ctx, i, t->ts_event);
+}
+
+int64_t sd_handle_bbo(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  return sd_take_events(rows, ticks, n, ctx, take);
 }

@@ -19,7 +19,7 @@ static int both(const sd_top *top) {
 }
 
 /* Accounts the time since the last event to the top that was in force. */
-static void pass_time(sd_imbalance_row *row, const sd_interval_params *p, int64_t time) {
+static void pass_time(sd_imbalance_row *row, const sd_measure_params *p, int64_t time) {
   if (time <= row->last_time) return;
   if (row->last_time && row->quotes && both(&row->top)) {
     const int64_t ns = sd_open_time(&row->stretch, &p->calendar, row->last_time, time);
@@ -30,18 +30,10 @@ static void pass_time(sd_imbalance_row *row, const sd_interval_params *p, int64_
   row->last_time = time;
 }
 
-/* Accounts the time up to a moment to the interval under way. The interval lies in one session, and the moment is not after its end. */
-static void pass_interval(sd_imbalance_row *row, int64_t time) {
-  if (time <= row->accounted) return;
-  if (row->accounted && row->interval.end && row->quotes && both(&row->top)) {
-    const int64_t ns = time - row->accounted;
-    row->interval_ns += ns;
-    row->interval_sum += row->queue * (double)ns;
-  }
-  row->accounted = time;
-}
+/* ---- intervals */
 
-static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i, uint64_t flags) {
+static int emit(const void *at, sd_context *ctx, int64_t i, uint64_t flags) {
+  const sd_imbalance_row *row = at;
   const sd_imbalance interval = {
       .start = row->interval.start,
       .end = row->interval.end,
@@ -57,42 +49,38 @@ static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i
   return sd_emit(ctx, 0, i, &interval);
 }
 
-/* Ends the interval under way if a moment is at or after its end. Nonzero: no memory. */
-static int end_interval(sd_imbalance_row *row, sd_context *ctx, int64_t i, int64_t time) {
-  if (!sd_interval_over(&row->interval, time)) return 0;
-  if (row->accounted) pass_interval(row, row->interval.end);
-  if (row->interval_events && emit_interval(row, ctx, i, 0)) return -1;
-  row->interval.end = 0;
-  return 0;
-}
-
-static void start_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, uint32_t key,
-                           int64_t time) {
-  sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
-  /* From the interval's start on, the top that is in force counts for it. */
-  if (row->accounted && row->accounted < row->interval.start) row->accounted = row->interval.start;
+static void begin(void *at) {
+  sd_imbalance_row *row = at;
   row->interval_ofi = 0;
   row->interval_events = row->interval_ns = 0;
   row->interval_sum = 0;
 }
 
-/* The moment at which an event counts for intervals. */
-static int64_t interval_time(const sd_imbalance_row *row, int64_t time) {
-  return time > row->accounted ? time : row->accounted;
+static void pass(void *at, int64_t ns) {
+  sd_imbalance_row *row = at;
+  if (!row->quotes || !both(&row->top)) return;
+  row->interval_ns += ns;
+  row->interval_sum += row->queue * (double)ns;
 }
 
+static const sd_measure IMBALANCE = {
+    .stretch = offsetof(sd_imbalance_row, stretch),
+    .interval = offsetof(sd_imbalance_row, interval),
+    .now = offsetof(sd_imbalance_row, accounted),
+    .events = offsetof(sd_imbalance_row, interval_events),
+    .emit = emit,
+    .begin = begin,
+    .pass = pass,
+};
+
+/* ---- events */
+
 /* Nonzero: no memory. */
-static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
-                 const sd_event *e) {
-  const int64_t time = e->time > row->last_time ? e->time : row->last_time;
+static int quote(sd_imbalance_row *row, const sd_turn *turn, int64_t time, const sd_event *e) {
+  const sd_measure_params *p = turn->p;
   const int first = row->quotes == 0;
   if (first) row->top = SD_NO_TOP;
-  if (p->every) {
-    const int64_t at = interval_time(row, time);
-    if (end_interval(row, ctx, i, at)) return -1;
-    if (!row->interval.end && sd_stretch_at(&row->stretch, &p->calendar, at)) start_interval(row, p, ctx, key, at);
-    pass_interval(row, at);
-  }
+  if (p->every && sd_meet(turn, time)) return -1;
   pass_time(row, p, time);
   const int inside = sd_stretch_at(&row->stretch, &p->calendar, time);
   const sd_top was = row->top;
@@ -110,31 +98,22 @@ static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
   row->interval_events++;
   if (__builtin_add_overflow(row->ofi, flow, &row->ofi) ||
       __builtin_add_overflow(row->interval_ofi, flow, &row->interval_ofi))
-    return sd_too_large(ctx, "its order flow is");
+    return sd_too_large(turn->ctx, "its order flow is");
   return 0;
 }
 
 /* The top is gone, and no order was cancelled for it: the next top says where flow starts from. A cleared book was in force until now. A
  * day's last top was in force until its last event, or, for an interval, until the end of the interval. Nonzero: no memory. */
-static int clear(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
-                 const sd_event *e) {
-  const int64_t time = e->time > row->last_time ? e->time : row->last_time;
+static int clear(sd_imbalance_row *row, const sd_turn *turn, int64_t time, uint64_t what) {
   if (row->quotes == 0) return 0;
-  const int64_t at = interval_time(row, time);
-  if (end_interval(row, ctx, i, at)) return -1;
-  if (e->clear == SD_CLEAR_BOOK) {
-    /* An interval may begin with this clear. The top that goes counts for it, and its going is a change. */
-    if (p->every && row->accounted && !row->interval.end && both(&row->top) &&
-        sd_stretch_at(&row->stretch, &p->calendar, at))
-      start_interval(row, p, ctx, key, at);
-    if (row->accounted) pass_interval(row, at);
+  if (what == SD_CLEAR_BOOK) {
+    if (sd_meet_clear(turn, time, both(&row->top))) return -1;
+    /* That the top goes is a change. */
     row->interval_events += row->interval.end && (row->top.bid != SD_UNDEF_PRICE || row->top.ask != SD_UNDEF_PRICE);
-    pass_time(row, p, time);
+    pass_time(row, turn->p, time);
   } else {
     row->last_time = time;
-    if (row->accounted) row->accounted = at;
-    sd_interval_cut(&row->interval, at, ctx, key);
-    if (end_interval(row, ctx, i, at)) return -1;
+    if (sd_begin_day(turn, time)) return -1;
   }
   row->top = SD_NO_TOP;
   row->queue = 0;
@@ -142,28 +121,12 @@ static int clear(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
   return 0;
 }
 
-int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  const sd_interval_params *p = ctx->params;
-  sd_event e;
-  for (int64_t i = 0; i < n; i++) {
-    if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
-    if (!e.bid && !e.ask && !e.clear) continue;
-    const uint32_t key = ticks[i].instrument_id;
-    sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
-    if (e.clear && clear(row, p, ctx, i, key, &e)) return i;
-    if ((e.bid || e.ask) && quote(row, p, ctx, i, key, &e)) return i;
-    if (ctx->yield) return i + 1;
-  }
-  return n;
+static int take(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd_event *e) {
+  sd_imbalance_row *row = at;
+  const sd_turn turn = sd_turn_of(&IMBALANCE, row, t->instrument_id, ctx, i);
+  const int64_t time = e->time > row->last_time ? e->time : row->last_time;
+  if (e->clear && clear(row, &turn, time, e->clear)) return -1;
+  return (e->bid || e->ask) && quote(row, &turn, time, e);
 }
 
-int sd_wake_imbalance(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
-  sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
-  return end_interval(row, ctx, -1, sd_due_at(time, ctx));
-}
-
-int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx) {
-  const sd_interval_params *p = ctx->params;
-  const sd_imbalance_row *row = (const sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
-  return p->partial && row->interval.end && row->interval_events ? emit_interval(row, ctx, -1, SD_INTERVAL_PARTIAL) : 0;
-}
+SD_MEASURE_HANDLER(imbalance, IMBALANCE, take)

@@ -8,8 +8,7 @@
  * side has size 0 and the worst possible price. The first quote, and the first in a session, only says where flow starts from. Nothing
  * outside of sessions counts, and no time passes before the first time above 0.
  *
- * With `every`, the flow of each interval of that length is emitted when the interval ends, if it had an event. For an interval, receive
- * times that run backwards count as the latest so far. Intervals do not change the totals. */
+ * With `every`, the flow of each interval of that length is emitted when the interval ends, if it had an event. */
 #ifndef SD_MEASURES_IMBALANCE_H
 #define SD_MEASURES_IMBALANCE_H
 
@@ -50,7 +49,7 @@ typedef struct sd_imbalance_row {
 sd_wide sd_order_flow(const sd_top *was, const sd_top *is);
 
 /* cffi: begin */
-/* Emits sd_imbalance to output 0. Its params are sd_interval_params. */
+/* Emits sd_imbalance to output 0. Its params are sd_measure_params. */
 int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_imbalance(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx);

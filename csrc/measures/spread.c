@@ -2,10 +2,6 @@
 
 #include <math.h>
 
-static sd_spread_row *row_of(void *rows, uint32_t key, const sd_context *ctx) {
-  return (sd_spread_row *)((unsigned char *)rows + key * ctx->row_stride);
-}
-
 /* ---- sums, and what they make */
 
 static void average_time(sd_spread_totals *t) {
@@ -50,7 +46,7 @@ static void add_time(sd_spread_totals *t, const sd_top *top, int64_t ns) {
 }
 
 /* Accounts the time since the last event to the top that was in force. */
-static void pass_time(sd_spread_row *row, const sd_spread_params *p, int64_t time) {
+static void pass_time(sd_spread_row *row, const sd_measure_params *p, int64_t time) {
   if (time <= row->last_time) return;
   if (row->last_time && sd_top_sound(&row->top))
     add_time(&row->all, &row->top, sd_open_time(&row->stretch, &p->calendar, row->last_time, time));
@@ -59,75 +55,44 @@ static void pass_time(sd_spread_row *row, const sd_spread_params *p, int64_t tim
 
 /* ---- intervals */
 
-/* Accounts the time up to a moment to the interval under way. The interval lies in one session, and the moment is not after its end. */
-static void pass_interval(sd_spread_row *row, int64_t time) {
-  if (time <= row->accounted) return;
-  if (row->accounted && row->interval.end && sd_top_sound(&row->top))
-    add_time(&row->its, &row->top, time - row->accounted);
-  row->accounted = time;
-}
-
-static int emit_interval(sd_spread_row *row, sd_context *ctx, int64_t i, uint64_t flags) {
+static int emit(const void *at, sd_context *ctx, int64_t i, uint64_t flags) {
+  const sd_spread_row *row = at;
   const sd_top top = row->quotes ? row->top : SD_NO_TOP;
   const sd_spread interval = {row->interval.start, row->interval.end, row->its.of, top, flags};
   return sd_emit(ctx, 0, i, &interval);
 }
 
-static int is_told(const sd_spread_row *row, const sd_spread_params *p) {
-  return row->events || (p->fill && row->its.of.quoted_ns);
-}
-
-/* Begins the interval of a moment in a session. */
-static void begin(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, uint32_t key, int64_t time) {
-  sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
-  /* From the interval's start on, the top that is in force counts for it. */
-  if (row->accounted && row->accounted < row->interval.start) row->accounted = row->interval.start;
+static void begin(void *at) {
+  sd_spread_row *row = at;
   row->events = 0;
   row->its = (sd_spread_totals){0};
   row->its.of.quoted = row->its.of.relative = row->its.of.effective = row->its.of.effective_mean = NAN;
 }
 
-/* Ends the interval under way. Nonzero: no memory. */
-static int end_interval(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i) {
-  if (row->accounted) pass_interval(row, row->interval.end);
-  if (is_told(row, p)) {
-    if (row->events == 0 && sd_count_empty(&row->empty_left, ctx)) return -1;
-    if (emit_interval(row, ctx, i, 0)) return -1;
-  }
-  row->interval.end = 0;
-  return 0;
+static int stands(const void *at) { return sd_top_sound(&((const sd_spread_row *)at)->top); }
+
+static void pass(void *at, int64_t ns) {
+  sd_spread_row *row = at;
+  if (stands(row)) add_time(&row->its, &row->top, ns);
 }
 
-/* Ends what ends at or before a moment, and begins intervals that are emitted even if nothing comes. Nonzero: no memory. */
-static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
-                   int64_t time) {
-  for (;;) {
-    int64_t at = row->accounted;
-    if (row->interval.end) {
-      if (time < row->interval.end) return 0;
-      at = row->interval.end;
-      if (end_interval(row, p, ctx, i)) return -1;
-    }
-    if (!row->empty_left || !sd_top_sound(&row->top)) return 0;
-    const int inside = sd_stretch_at(&row->stretch, &p->calendar, at);
-    /* The day may be over, between sessions or without any: a timer leaves what follows to the next event. */
-    if (i < 0 && !sd_in_session(&row->stretch, &p->calendar)) return 0;
-    if (!inside) at = row->stretch.end;
-    if (at > time) return 0;
-    sd_stretch_at(&row->stretch, &p->calendar, at);
-    begin(row, p, ctx, key, at);
-  }
-}
-
-/* The moment at which an event counts for intervals. */
-static int64_t interval_time(const sd_spread_row *row, int64_t time) {
-  return time > row->accounted ? time : row->accounted;
-}
+static const sd_measure SPREAD = {
+    .stretch = offsetof(sd_spread_row, stretch),
+    .interval = offsetof(sd_spread_row, interval),
+    .now = offsetof(sd_spread_row, accounted),
+    .empty_left = offsetof(sd_spread_row, empty_left),
+    .events = offsetof(sd_spread_row, events),
+    .stood = offsetof(sd_spread_row, its.of.quoted_ns),
+    .emit = emit,
+    .begin = begin,
+    .pass = pass,
+    .stands = stands,
+};
 
 /* ---- events */
 
 /* Nonzero: the sum does not fit into a volume. */
-static int trade(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, const sd_event *e) {
+static int trade(sd_spread_row *row, const sd_measure_params *p, sd_context *ctx, const sd_event *e) {
   pass_time(row, p, e->time);
   const int inside = sd_stretch_at(&row->stretch, &p->calendar, e->time);
   row->outside += !inside;
@@ -144,7 +109,7 @@ static int trade(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx,
          (its && add_trade(its, ctx, twice, e->trade.size));
 }
 
-static void quote(sd_spread_row *row, const sd_spread_params *p, const sd_event *e) {
+static void quote(sd_spread_row *row, const sd_measure_params *p, const sd_event *e) {
   if (row->quotes == 0) row->top = SD_NO_TOP;
   pass_time(row, p, e->time);
   if (!sd_top_take(&row->top, e)) return;
@@ -158,27 +123,18 @@ static void quote(sd_spread_row *row, const sd_spread_params *p, const sd_event 
 
 /* The top is gone. A cleared book was in force until now. A day's last top was in force until its last event, or, for an interval, until
  * the end of the interval. Nonzero: no memory. */
-static int clear(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
-                 const sd_event *e) {
+static int clear(sd_spread_row *row, uint32_t key, sd_context *ctx, int64_t i, const sd_event *e) {
+  const sd_turn own = sd_turn_of(&SPREAD, row, key, ctx, i), *turn = &own;
   const int day = e->clear == SD_CLEAR_DAY;
-  if (p->every) {
-    const int64_t at = interval_time(row, e->time);
-    if (day) row->empty_left = 0;
-    if (advance(row, p, ctx, i, key, at)) return -1;
-    if (day) {
-      sd_interval_cut(&row->interval, at, ctx, key);
-      if (row->accounted) row->accounted = at;
-      if (row->interval.end && end_interval(row, p, ctx, i)) return -1;
-    } else if (row->accounted) {
-      /* An interval may begin with this clear. The top that goes counts for it, and its going is a change. */
-      if (!row->interval.end && sd_top_sound(&row->top) && sd_stretch_at(&row->stretch, &p->calendar, at))
-        begin(row, p, ctx, key, at);
-      pass_interval(row, at);
-      row->events += row->quotes && (row->top.bid != SD_UNDEF_PRICE || row->top.ask != SD_UNDEF_PRICE);
-    }
+  if (turn->p->every && day) {
+    if (sd_begin_day(turn, e->time)) return -1;
+  } else if (turn->p->every) {
+    if (sd_meet_clear(turn, e->time, stands(row))) return -1;
+    /* That the top goes is a change. */
+    row->events += row->accounted && row->quotes && (row->top.bid != SD_UNDEF_PRICE || row->top.ask != SD_UNDEF_PRICE);
   }
   if (row->last_time) {
-    if (!day) pass_time(row, p, e->time);
+    if (!day) pass_time(row, turn->p, e->time);
     else if (e->time > row->last_time) row->last_time = e->time;
   }
   if (row->quotes) row->top = SD_NO_TOP;
@@ -186,47 +142,25 @@ static int clear(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx,
 }
 
 /* Brings the intervals to the moment of an event. Nonzero: no memory. */
-static int meet(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key, int64_t time) {
-  if (!p->every) return 0;
-  const int64_t at = interval_time(row, time);
-  if (advance(row, p, ctx, i, key, at)) return -1;
-  if (!row->interval.end && sd_stretch_at(&row->stretch, &p->calendar, at)) begin(row, p, ctx, key, at);
-  pass_interval(row, at);
-  if (p->fill && row->accounted) row->empty_left = SD_MAX_EMPTY;
+static int meet(sd_spread_row *row, uint32_t key, sd_context *ctx, int64_t i, int64_t time) {
+  const sd_turn turn = sd_turn_of(&SPREAD, row, key, ctx, i);
+  if (sd_meet(&turn, time)) return -1;
+  if (turn.p->fill && row->accounted) row->empty_left = SD_MAX_EMPTY;
   return 0;
 }
 
 /* Nonzero: no memory, or a sum that does not fit. */
-static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
-                      const sd_event *e) {
+static int take(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd_event *e) {
+  sd_spread_row *row = at;
+  const sd_measure_params *p = ctx->params;
+  const uint32_t key = t->instrument_id;
   /* The trade comes first: it met the top that its own event then clears, or its own fill changes. */
-  if (e->trade.size >= 0 && (meet(row, p, ctx, i, key, e->time) || trade(row, p, ctx, e))) return -1;
-  if (e->clear && clear(row, p, ctx, i, key, e)) return -1;
+  if (e->trade.size >= 0 && ((p->every && meet(row, key, ctx, i, e->time)) || trade(row, p, ctx, e))) return -1;
+  if (e->clear && clear(row, key, ctx, i, e)) return -1;
   if (!e->bid && !e->ask) return 0;
-  if (meet(row, p, ctx, i, key, e->time)) return -1;
+  if (p->every && meet(row, key, ctx, i, e->time)) return -1;
   quote(row, p, e);
   return 0;
 }
 
-int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  const sd_spread_params *p = ctx->params;
-  sd_event e;
-  for (int64_t i = 0; i < n; i++) {
-    const uint32_t key = ticks[i].instrument_id;
-    if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
-    if ((e.trade.size >= 0 || e.clear || e.bid || e.ask) && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e))
-      return i;
-    if (ctx->yield) return i + 1;
-  }
-  return n;
-}
-
-int sd_wake_spread(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
-  return advance(row_of(rows, key, ctx), ctx->params, ctx, -1, key, sd_due_at(time, ctx));
-}
-
-int sd_finish_spread(void *rows, uint32_t key, sd_context *ctx) {
-  const sd_spread_params *p = ctx->params;
-  sd_spread_row *row = row_of(rows, key, ctx);
-  return p->partial && row->interval.end && is_told(row, p) ? emit_interval(row, ctx, -1, SD_INTERVAL_PARTIAL) : 0;
-}
+SD_MEASURE_HANDLER(spread, SPREAD, take)

@@ -10,8 +10,7 @@
  *
  * With `every`, the spreads of each interval with a trade or a change of the top are emitted when the interval ends, including the time
  * of the top that stood at its start. With `fill`, an interval in which a sound top stood unchanged is emitted too: by a timer in the
- * session of the symbol's last event, otherwise at its next event of the same day. For an interval, receive times that run backwards
- * count as the latest so far. Intervals do not change the totals. No time passes before the first time above 0. */
+ * session of the symbol's last event, otherwise at its next event of the same day. No time passes before the first time above 0. */
 #ifndef SD_MEASURES_SPREAD_H
 #define SD_MEASURES_SPREAD_H
 
@@ -68,16 +67,8 @@ typedef struct sd_spread_row {
   sd_spread_totals its;
 } sd_spread_row;
 
-typedef struct sd_spread_params {
-  sd_source source;
-  int64_t every; /* ns; 0: nothing is emitted */
-  uint32_t fill;
-  uint32_t partial; /* the interval under way is emitted at the end */
-  sd_calendar calendar;
-} sd_spread_params;
-
 /* cffi: begin */
-/* Emits sd_spread to output 0. */
+/* Emits sd_spread to output 0. Its params are sd_measure_params. */
 int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_spread(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_spread(void *rows, uint32_t key, sd_context *ctx);

@@ -10,6 +10,7 @@
 #ifndef SD_MEASURES_TAPE_H
 #define SD_MEASURES_TAPE_H
 
+#include "base/atomic.h"
 #include "books/book.h"
 #include "books/depth.h"
 #include "books/trade.h"
@@ -154,6 +155,27 @@ static inline int sd_read_event(const sd_source *source, const sd_tick *ticks, i
   if (t->kind == SD_KIND_QUOTE || t->flags & source->rules.flags.last || e->clear)
     return sd_levels_event(source, t, ctx, e);
   return 0;
+}
+
+static inline void *sd_row_of(void *rows, uint32_t key, const sd_context *ctx) {
+  return (unsigned char *)rows + key * ctx->row_stride;
+}
+
+/* Takes one event of a tick into the row of its symbol. Nonzero: it failed. */
+typedef int (*sd_take_fn)(void *row, sd_context *ctx, int64_t i, const sd_tick *t, const sd_event *e);
+
+/* The events of a call, which a handler takes one by one. */
+SD_INLINE int64_t sd_take_events(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, sd_take_fn take) {
+  const sd_source *source = ctx->params;
+  sd_event e;
+  for (int64_t i = 0; i < n; i++) {
+    const sd_tick *t = &ticks[i];
+    if (sd_read_event(source, ticks, i, n, ctx, &e)) return i;
+    if (e.trade.size < 0 && !e.clear && !e.bid && !e.ask) continue;
+    if (take(sd_row_of(rows, t->instrument_id, ctx), ctx, i, t, &e)) return i;
+    if (ctx->yield) return i + 1;
+  }
+  return n;
 }
 
 /* Takes over the sides that an event sets; an empty side has size 0. Zero: nothing has changed. */

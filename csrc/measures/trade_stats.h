@@ -8,14 +8,13 @@
  *     aggressor   the trade's aggressor (books/trade.h)
  *   interarrival_ns            (last time - first time) / (trades - 1)
  *
- * With `every`, the figures of each interval with a trade are emitted when it ends; the tick rule looks back beyond its start.
- * For intervals receive times that run backwards count as the latest so far. Intervals do not change the totals.
- */
+ * With `every`, the figures of each interval with a trade are emitted when it ends; the tick rule looks back beyond its start. */
 #ifndef SD_MEASURES_TRADE_STATS_H
 #define SD_MEASURES_TRADE_STATS_H
 
 #include "measures/interval.h"
 
+/* The way of its params. */
 enum { SD_SIGN_TICK = 0, SD_SIGN_AGGRESSOR = 1 };
 
 /* Of some trades. All 0 before the first. */
@@ -60,16 +59,8 @@ typedef struct sd_trade_stats_row {
   int64_t now; /* the latest time so far, of trades and timers */
 } sd_trade_stats_row;
 
-typedef struct sd_trade_stats_params {
-  sd_source source;
-  uint64_t sign;    /* SD_SIGN_* */
-  int64_t every;    /* ns; 0: nothing is emitted */
-  uint64_t partial; /* the interval under way is emitted at the end */
-  sd_calendar calendar;
-} sd_trade_stats_params;
-
 /* cffi: begin */
-/* Emits sd_trade_stats to output 0. */
+/* Emits sd_trade_stats to output 0. Its params are sd_measure_params. */
 int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_trade_stats(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_trade_stats(void *rows, uint32_t key, sd_context *ctx);

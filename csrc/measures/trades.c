@@ -1,7 +1,10 @@
 #include "measures/trades.h"
 
 /* Nonzero: the sum does not fit into a volume, or no memory. */
-static int take(sd_trades_row *row, const sd_trade *trade, sd_context *ctx, int64_t i, int64_t ts_event) {
+static int take(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd_event *e) {
+  sd_trades_row *row = at;
+  const sd_trade *trade = &e->trade;
+  if (trade->size < 0) return 0;
   if (trade->price == SD_UNDEF_PRICE) {
     row->unpriced++;
     return 0;
@@ -11,7 +14,7 @@ static int take(sd_trades_row *row, const sd_trade *trade, sd_context *ctx, int6
   row->last_price = trade->price;
   row->last_size = trade->size;
   const sd_trade_emitted emitted = {
-      .ts_event = ts_event,
+      .ts_event = t->ts_event,
       .price = trade->price,
       .size = trade->size,
       .order_id = trade->order_id,
@@ -24,13 +27,5 @@ static int take(sd_trades_row *row, const sd_trade *trade, sd_context *ctx, int6
 }
 
 int64_t sd_handle_trades(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  const sd_source *source = ctx->params;
-  sd_event e;
-  for (int64_t i = 0; i < n; i++) {
-    if (sd_read_event(source, ticks, i, n, ctx, &e)) return i;
-    if (e.trade.size < 0) continue;
-    sd_trades_row *row = (sd_trades_row *)((unsigned char *)rows + ticks[i].instrument_id * ctx->row_stride);
-    if (take(row, &e.trade, ctx, i, ticks[i].ts_event)) return i;
-  }
-  return n;
+  return sd_take_events(rows, ticks, n, ctx, take);
 }

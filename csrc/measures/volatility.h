@@ -24,6 +24,9 @@
 
 #include "measures/interval.h"
 
+/* The way of its params: prices of trades; or the mid, whenever a sound top changes it. */
+enum { SD_PRICES_TRADES = 0, SD_PRICES_MID = 1 };
+
 /* Emitted; also what a row sums up. */
 typedef struct sd_variation {
   double rv, bv, volatility;
@@ -34,7 +37,7 @@ typedef struct sd_variation {
 typedef struct sd_volatility {
   int64_t start, end; /* ns, end not in it; cut by the session */
   sd_variation of;
-  uint64_t flags; /* 1: the run ended before the window did */
+  uint64_t flags; /* SD_INTERVAL_PARTIAL */
 } sd_volatility;
 
 typedef struct sd_volatility_row {
@@ -47,7 +50,7 @@ typedef struct sd_volatility_row {
   double last;        /* |r| of the last return; below 0: none that the next one could be multiplied with */
   int64_t last_time;  /* the latest of its ticks; timers do not move it */
   int64_t count;      /* prices since the last sample, where every n-th is one */
-  int64_t start, end; /* of the window under way; end 0: none, and start is where the last one ended */
+  sd_interval at;     /* the window under way; end 0: none, and start is where the last one ended */
   int64_t empty_left; /* how many without a price may come next */
   sd_variation window;
   sd_top top;
@@ -56,18 +59,8 @@ typedef struct sd_volatility_row {
   int64_t outside; /* prices outside of sessions: left out */
 } sd_volatility_row;
 
-typedef struct sd_volatility_params {
-  sd_source source;
-  uint32_t by_time; /* step is ns; else prices */
-  uint32_t mid;     /* of the mid, whenever a sound top changes it; else of trades */
-  int64_t step;
-  int64_t every;    /* ns; 0: nothing is emitted */
-  uint64_t partial; /* the window under way is emitted at the end */
-  sd_calendar calendar;
-} sd_volatility_params;
-
 /* cffi: begin */
-/* Emits sd_volatility to output 0. */
+/* Emits sd_volatility to output 0. Its params are sd_measure_params; their step is that of the samples. */
 int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_volatility(void *rows, uint32_t key, sd_context *ctx);

@@ -3,8 +3,7 @@
  * Sums are doubles, added in publish order, so they do not depend on the number of workers.
  *
  * For intervals and sessions there is a second handler, whose row begins with the same fields. It emits the sums of each interval with a
- * trade when the interval ends. For intervals, receive times that run backwards count as the latest so far. Intervals do not change the
- * totals. */
+ * trade when the interval ends. */
 #ifndef SD_MEASURES_VWAP_H
 #define SD_MEASURES_VWAP_H
 
@@ -40,7 +39,7 @@ typedef struct sd_vwap_every_row {
 } sd_vwap_every_row;
 
 /* cffi: begin */
-/* Emits sd_vwap to output 0. Its params are sd_interval_params. */
+/* Emits sd_vwap to output 0. Its params are sd_measure_params. */
 int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_vwap_every(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_vwap_every(void *rows, uint32_t key, sd_context *ctx);

@@ -8,11 +8,9 @@
 
 enum { AHEAD = 16 }; /* numbers whose records are fetched ahead of the one that is copied */
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* Copies `bytes` in whole words. It may write up to 8 bytes too many: over the place of the next record, or over the bytes that the
  * caller spares. */
-INLINE void copy_out(unsigned char *to, const sd_emitted *e, uint32_t bytes) {
+SD_INLINE void copy_out(unsigned char *to, const sd_emitted *e, uint32_t bytes) {
   memcpy(to, e, SD_MERGED_HEAD + 4);
   if (__builtin_constant_p(bytes)) memcpy(to + SD_MERGED_HEAD, e + 1, bytes);
   else
@@ -69,8 +67,8 @@ static SD_NOINLINE int take_before(sd_outputs *o, sd_output *output, uint64_t ti
 
 /* Gives out what was emitted for `many` numbers from output->next on; `refs` are their references. NOT_YET: a timer is armed for a time
  * at or before that of the next record. */
-INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint32_t many, uint32_t bytes,
-                     output_cursor *h) {
+SD_INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint32_t many, uint32_t bytes,
+                        output_cursor *h) {
   const uint32_t size = output->entry_bytes, merged = output->merged_bytes;
   const unsigned char *e = NULL;
   unsigned char *to = h->to, *const end = h->end;
@@ -161,9 +159,9 @@ static sd_emit_buffer *lowest_buffer(sd_outputs *o, sd_output *output, uint32_t 
 
 /* Gives out the entries from `at` to `end`, which lie next to each other with rising numbers, as far as these are below `below`. Returns
  * where it ends; *stopped as for take_refs. */
-INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const unsigned char *at,
-                                     const unsigned char *end, uint64_t below, uint32_t bytes, output_cursor *h,
-                                     int *stopped) {
+SD_INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const unsigned char *at,
+                                        const unsigned char *end, uint64_t below, uint32_t bytes, output_cursor *h,
+                                        int *stopped) {
   const uint32_t size = output->entry_bytes, merged = output->merged_bytes;
   unsigned char *to = h->to, *const full = h->end;
   uint64_t stop = stop_at(o, output);

@@ -9,7 +9,9 @@ docs/handlers/measures.md has the formulas.
 from __future__ import annotations
 
 import struct
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
@@ -36,6 +38,22 @@ from strand.spans import SpanLike, span_ns
 from strand.validate import one_of, whole
 
 __all__ = ["imbalance", "spread", "trade_stats", "volatility", "vwap"]
+
+
+def _step(every: SpanLike | None) -> int:
+    return 0 if every is None else span_ns("every", every)
+
+
+def _params(
+    every: int, partial: bool, *, fill: bool = False, way: int = 0, by_time: bool = False, step: int = 0
+) -> bytes:
+    """An ``sd_measure_params`` of csrc/measures/interval.h, between its source and its calendar."""
+    return struct.pack("=QIIIIQ", every, bool(fill), bool(partial), way, by_time, step)
+
+
+def _emits(name: str, record: np.dtype[Any], every: int) -> dict[str, Any]:
+    """The options of ``tape_handler`` for a measure that emits a record for each interval of ``every`` ns; 0: none."""
+    return {"outputs": {name: record} if every else None, "every": every, "timers": every > 0, "ends": every > 0}
 
 
 @built_in
@@ -79,18 +97,15 @@ def vwap(
     return tape_handler(
         "vwap_every",
         VWAP_EVERY_ROW,
-        struct.pack("=QQ", step, bool(partial)),
+        _params(step, partial),
         calendar=session_table(sessions, auctions),
         crosses=crosses,
         contracts=(contracts_of(contracts), None),
         auctions=auctions is not None,
         book=book,
         fills=fills,
-        outputs={"vwap": VWAP} if step else None,
-        every=step,
-        timers=step > 0,
-        ends=step > 0,
         shown="vwap",
+        **_emits("vwap", VWAP, step),
     )
 
 
@@ -131,21 +146,14 @@ def spread(
     return tape_handler(
         "spread",
         SPREAD_EVERY_ROW if step else SPREAD_ROW,
-        struct.pack("=QII", step, bool(fill), bool(partial)),
+        _params(step, partial, fill=fill),
         calendar=session_table(sessions),
         crosses=crosses,
         book=book,
         fills=fills,
         quotes=True,
-        outputs={"spread": SPREAD} if step else None,
-        every=step,
-        timers=step > 0,
-        ends=step > 0,
+        **_emits("spread", SPREAD, step),
     )
-
-
-def _step(every: SpanLike | None) -> int:
-    return 0 if every is None else span_ns("every", every)
 
 
 @built_in
@@ -175,15 +183,12 @@ def imbalance(
     return tape_handler(
         "imbalance",
         IMBALANCE_ROW,
-        struct.pack("=QQ", step, bool(partial)),
+        _params(step, partial),
         calendar=session_table(sessions),
         book=book,
         fills=fills,
         quotes=True,
-        outputs={"imbalance": IMBALANCE} if step else None,
-        every=step,
-        timers=step > 0,
-        ends=step > 0,
+        **_emits("imbalance", IMBALANCE, step),
     )
 
 
@@ -227,20 +232,16 @@ def volatility(
         raise ConfigurationError("every", f"{every!r} is not a multiple of the step {step!r}")
     mid = one_of("price", price, ("trade", "mid"))
     sampled = grid if ticks is None else whole("ticks", ticks, 1)
-    params = struct.pack("=IIQQQ", grid > 0, mid, sampled, window, bool(partial))
     return tape_handler(
         "volatility",
         VOLATILITY_ROW,
-        params,
+        _params(window, partial, way=mid, by_time=grid > 0, step=sampled),
         calendar=session_table(sessions),
         crosses=crosses,
         book=book,
         fills=fills,
         quotes=mid == 1,
-        every=window,
-        outputs={"volatility": VOLATILITY} if window else None,
-        timers=True,
-        ends=window > 0,
+        **_emits("volatility", VOLATILITY, window) | {"timers": True},
     )
 
 
@@ -288,7 +289,7 @@ def trade_stats(
     return tape_handler(
         "trade_stats",
         TRADE_STATS_EVERY_ROW if step else TRADE_STATS_ROW,
-        struct.pack("=QQQ", how != 0, step, bool(partial)),
+        _params(step, partial, way=how != 0),
         calendar=session_table(sessions, auctions),
         crosses=crosses,
         contracts=(contracts_of(contracts), None),
@@ -296,8 +297,5 @@ def trade_stats(
         resting=how == 2,
         book=book,
         fills=fills,
-        outputs={"trade_stats": TRADE_STATS} if step else None,
-        every=step,
-        timers=step > 0,
-        ends=step > 0,
+        **_emits("trade_stats", TRADE_STATS, step),
     )

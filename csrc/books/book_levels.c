@@ -76,38 +76,11 @@ static int move_levels(sd_book *b, sd_pool *pool, uint32_t capacity, uint64_t re
   return 1;
 }
 
-/* Moves the worst levels of a full ladder to the chunks. */
-static void spill(sd_book *b, int side, sd_deep *deep) {
-  uint64_t *keys = sd_book_keys(b, side);
-  uint32_t *numbers = sd_book_numbers(b, side);
-  sd_chunk *chunk = sd_deep_push(deep, keys[0], SD_CHUNK);
-  const uint16_t left = b->n[side] = (uint16_t)(b->n[side] - SD_CHUNK);
-  for (uint32_t i = 0; i < SD_CHUNK; i++) {
-    chunk->keys[i] = keys[i];
-    chunk->values[i] = numbers[i];
-  }
-  memmove(keys, &keys[SD_CHUNK], left * sizeof *keys);
-  memmove(numbers, &numbers[SD_CHUNK], left * sizeof *numbers);
-  b->easy = 0;
-}
-
 /* Moves levels back from the chunks to a ladder that has become short. */
-static void refill(sd_book *b, int side, sd_book_deep *all) {
-  sd_deep *deep = &all->side[side];
-  uint64_t *keys = sd_book_keys(b, side);
+static SD_NOINLINE void refill(sd_book *b, int side, sd_book_deep *all) {
   uint32_t *numbers = sd_book_numbers(b, side);
-  while (deep->levels && b->n[side] < SD_NEAR_MIN) {
-    const sd_chunk *chunk = sd_deep_best(deep);
-    const uint16_t more = (uint16_t)chunk->n;
-    memmove(&keys[more], keys, b->n[side] * sizeof *keys);
-    memmove(&numbers[more], numbers, b->n[side] * sizeof *numbers);
-    for (uint32_t i = 0; i < more; i++) {
-      keys[i] = chunk->keys[i];
-      numbers[i] = (uint32_t)chunk->values[i];
-    }
-    b->n[side] = (uint16_t)(b->n[side] + more);
-    sd_deep_pop(deep);
-  }
+  b->n[side] =
+      (uint16_t)sd_ladder_refill(sd_book_keys(b, side), numbers, sizeof *numbers, b->n[side], &all->side[side]);
   if (!all->side[SD_ASK].levels && !all->side[SD_BID].levels) b->easy = b->capacity;
 }
 
@@ -121,7 +94,9 @@ int sd_book_grow_levels(sd_book *b, sd_pool *pool, int side) {
   sd_deep *deep = &deep_of(b)->side[side];
   if (!sd_deep_reserve(deep, pool)) return 0;
   if (b->n[side] == SD_NEAR) {
-    spill(b, side, deep);
+    uint32_t *numbers = sd_book_numbers(b, side);
+    b->n[side] = (uint16_t)sd_ladder_spill(sd_book_keys(b, side), numbers, sizeof *numbers, SD_NEAR, deep);
+    b->easy = 0;
     if (!sd_deep_reserve(deep, pool)) return 0;
   }
   return b->free || move_levels(b, pool, SD_NEAR, records_of(b) / 2 * 3);
@@ -162,33 +137,6 @@ static uint32_t make_deep_level(sd_book *b, int side, int64_t price) {
   return level;
 }
 
-enum { FEW = 16 };
-
-/* Makes a gap before `after` levels, or closes it. Most gaps are near the end, where a call would cost more. */
-static inline void make_gap(uint64_t *keys, uint32_t *numbers, uint32_t after) {
-  if (SD_UNLIKELY(after > FEW)) {
-    memmove(&keys[1], keys, after * sizeof *keys);
-    memmove(&numbers[1], numbers, after * sizeof *numbers);
-    return;
-  }
-  for (uint32_t i = after; i; i--) {
-    keys[i] = keys[i - 1];
-    numbers[i] = numbers[i - 1];
-  }
-}
-
-static inline void close_gap(uint64_t *keys, uint32_t *numbers, uint32_t after) {
-  if (SD_UNLIKELY(after > FEW)) {
-    memmove(keys, &keys[1], after * sizeof *keys);
-    memmove(numbers, &numbers[1], after * sizeof *numbers);
-    return;
-  }
-  for (uint32_t i = 0; i < after; i++) {
-    keys[i] = keys[i + 1];
-    numbers[i] = numbers[i + 1];
-  }
-}
-
 uint32_t sd_book_make_level(sd_book *b, int side, int64_t price) {
   uint64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
@@ -197,10 +145,8 @@ uint32_t sd_book_make_level(sd_book *b, int side, int64_t price) {
     return make_deep_level(b, side, price);
   const uint32_t at = sd_ladder_find(keys, b->n[side], key);
   if (at < b->n[side] && keys[at] == key) return numbers[at];
-  const uint32_t level = take_record(b, side, price), after = b->n[side]++ - at;
-  make_gap(&keys[at], &numbers[at], after);
-  keys[at] = key;
-  numbers[at] = level;
+  const uint32_t level = take_record(b, side, price);
+  sd_ladder_put(keys, numbers, sizeof *numbers, b->n[side]++, at, key, level);
   b->top[side] = numbers[b->n[side] - 1];
   return level;
 }
@@ -211,8 +157,7 @@ void sd_book_drop_level(sd_book *b, int side, uint32_t level) {
   const uint64_t key = sd_ladder_key(side, sd_book_level_at(b, level)->price);
   const uint32_t at = sd_ladder_find(keys, b->n[side], key);
   if (SD_LIKELY(keys[at] == key)) {
-    const uint32_t after = --b->n[side] - at;
-    close_gap(&keys[at], &numbers[at], after);
+    sd_ladder_take(keys, numbers, sizeof *numbers, b->n[side]--, at);
     if (SD_UNLIKELY(b->easy != b->capacity) && b->n[side] < SD_NEAR_MIN) refill(b, side, deep_of(b));
     if (b->n[side]) b->top[side] = numbers[b->n[side] - 1];
   } else {

@@ -7,7 +7,6 @@
 #define SD_BOOKS_BOOK_LEVELS_H
 
 #include "books/book_layout.h"
-#include "books/deep.h"
 #include "books/ladder.h"
 #include "memory/pool.h"
 

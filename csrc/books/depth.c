@@ -67,7 +67,7 @@ static int put(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key, int
     touch(c, side, s->n);
     return 1;
   }
-  sd_depth_put_in(s, at, key, size);
+  sd_depth_put(s, at, key, size);
   touch(c, side, s->n - 1 - at);
   return 1;
 }
@@ -107,7 +107,7 @@ static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
       return 1;
     }
     touch(c, side, s->n - 1 - at);
-    sd_depth_cut_out(s, at, 1);
+    sd_depth_take(s, at);
     sd_depth_refill(s);
     return 1;
   }

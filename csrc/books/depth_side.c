@@ -1,5 +1,7 @@
 #include "books/depth_side.h"
 
+#include <string.h>
+
 static uint64_t array_bytes(uint32_t capacity) {
   return capacity ? SD_LADDER_BEST * sizeof(int64_t) + capacity * (sizeof(int64_t) + sizeof(int64_t)) : 0;
 }
@@ -23,40 +25,21 @@ static int grow(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
   return 1;
 }
 
-/* Moves the worst levels of a full array to the chunks, which have reserved memory. */
-static void spill(sd_depth_side *s) {
-  const uint64_t *keys = sd_depth_keys(s);
-  sd_chunk *chunk = sd_deep_push(&s->deep, keys[0], SD_CHUNK);
-  memcpy(chunk->keys, keys, SD_CHUNK * sizeof *keys);
-  memcpy(chunk->values, sd_depth_sizes(s), SD_CHUNK * sizeof *chunk->values);
-  sd_depth_cut_out(s, 0, SD_CHUNK);
-}
-
 int sd_depth_make_longer(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
   if (s->n == s->capacity && s->capacity < SD_NEAR) return grow(s, pool, max_levels);
   if (!sd_deep_reserve(&s->deep, pool)) return 0;
   if (s->n < SD_NEAR) return 1;
-  spill(s);
+  s->n = sd_ladder_spill(sd_depth_keys(s), sd_depth_sizes(s), sizeof(int64_t), s->n, &s->deep);
   return sd_deep_reserve(&s->deep, pool);
 }
 
 void sd_depth_fill(sd_depth_side *s) {
-  uint64_t *keys = sd_depth_keys(s);
-  int64_t *sizes = sd_depth_sizes(s);
-  while (s->deep.levels && s->n < SD_NEAR_MIN) {
-    const sd_chunk *chunk = sd_deep_best(&s->deep);
-    memmove(&keys[chunk->n], keys, s->n * sizeof *keys);
-    memmove(&sizes[chunk->n], sizes, s->n * sizeof *sizes);
-    memcpy(keys, chunk->keys, chunk->n * sizeof *keys);
-    memcpy(sizes, chunk->values, chunk->n * sizeof *sizes);
-    s->n += (uint32_t)chunk->n;
-    sd_deep_pop(&s->deep);
-  }
+  s->n = sd_ladder_refill(sd_depth_keys(s), sd_depth_sizes(s), sizeof(int64_t), s->n, &s->deep);
 }
 
 void sd_depth_drop_worst(sd_depth_side *s) {
   if (!s->deep.levels) {
-    sd_depth_cut_out(s, 0, 1);
+    sd_depth_take(s, 0);
     return;
   }
   sd_deep_place place;

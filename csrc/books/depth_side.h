@@ -1,14 +1,11 @@
 /* One side of a book of price levels. What most ticks need is inlined.
  *
- * A level is a key, as in ladder.h, and a size. The best SD_NEAR levels lie in an array, the others in chunks (deep.h). A side that is
- * all zero is empty. The pools own its memory. */
+ * A level is a key, as in ladder.h, and a size. A side that is all zero is empty. The pools own its memory. */
 #ifndef SD_BOOKS_DEPTH_SIDE_H
 #define SD_BOOKS_DEPTH_SIDE_H
 
 #include <stdint.h>
-#include <string.h>
 
-#include "books/deep.h"
 #include "books/ladder.h"
 #include "memory/pool.h"
 
@@ -30,24 +27,12 @@ static inline uint32_t sd_depth_place(const sd_depth_side *s, uint64_t key) {
   return s->n ? sd_ladder_find(sd_depth_keys(s), s->n, key) : 0;
 }
 
-/* Removes n levels, from `at` on. */
-static inline void sd_depth_cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
-  uint64_t *keys = sd_depth_keys(s);
-  int64_t *sizes = sd_depth_sizes(s);
-  uint32_t after = s->n - at - n;
-  memmove(&keys[at], &keys[at + n], after * sizeof *keys);
-  memmove(&sizes[at], &sizes[at + n], after * sizeof *sizes);
-  s->n -= n;
+static inline void sd_depth_take(sd_depth_side *s, uint32_t at) {
+  sd_ladder_take(sd_depth_keys(s), sd_depth_sizes(s), sizeof(int64_t), s->n--, at);
 }
 
-static inline void sd_depth_put_in(sd_depth_side *s, uint32_t at, uint64_t key, int64_t size) {
-  uint64_t *keys = sd_depth_keys(s);
-  int64_t *sizes = sd_depth_sizes(s);
-  memmove(&keys[at + 1], &keys[at], (s->n - at) * sizeof *keys);
-  memmove(&sizes[at + 1], &sizes[at], (s->n - at) * sizeof *sizes);
-  keys[at] = key;
-  sizes[at] = size;
-  s->n++;
+static inline void sd_depth_put(sd_depth_side *s, uint32_t at, uint64_t key, int64_t size) {
+  sd_ladder_put(sd_depth_keys(s), sd_depth_sizes(s), sizeof(int64_t), s->n++, at, key, size);
 }
 
 /* Fills an array that has become short, from the chunks. */

@@ -3,9 +3,9 @@
  * Each tick costs TICK steps: the lines of its book, row, bucket and level. Further steps are the buckets that a search passes,
  * and each kilobyte or less that is copied, moved or set to zero at once. Comparisons are not counted: searches go by halves. */
 #define _GNU_SOURCE
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
-
-#include "books/book_store.h"
 
 enum { TICK = 10 };
 
@@ -19,6 +19,7 @@ static inline size_t counted(size_t bytes) {
 #define memcpy(to, from, n) memcpy(to, from, counted(n))
 #define memmove(to, from, n) memmove(to, from, counted(n))
 #define memset(to, byte, n) memset(to, byte, counted(n))
+#include "books/book_store.h"
 #define sd_book_next_bucket(b, at) (steps++, sd_book_next_bucket(b, at))
 
 #include "books/deep.c"

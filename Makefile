@@ -60,7 +60,7 @@ NEEDED = $(BIN)/python tools/dependencies.py $(1) | $(BIN)/pip install --quiet -
 # It comes while the core is compiled.
 # The old modules go first: setuptools judges by time alone, and would keep them when a C file was only taken away.
 $(VENV)/.installed: $(VENV)/.made pyproject.toml setup.py $(CORE)
-	@rm -f strand/_core*.so strand/_scheduled*.so
+	@rm -f strand/_core*.so strand/_lab*.so strand/_scheduled*.so
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . & core=$$!; \
 	  $(call NEEDED,$(EXTRAS)) || { wait $$core; exit 1; }; wait $$core
 	@touch $@
@@ -224,5 +224,5 @@ wheel: install
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	rm -f strand/_core*.so strand/_scheduled*.so
+	rm -f strand/_core*.so strand/_lab*.so strand/_scheduled*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -44,7 +44,7 @@ class BuildOnAllCores(build_ext):
 
 
 setup(
-    cffi_modules=["csrc/build_core.py:ffibuilder", "csrc/build_core.py:scheduled"],
+    cffi_modules=["csrc/build_core.py:ffibuilder", "csrc/build_core.py:lab", "csrc/build_core.py:scheduled"],
     cmdclass={"build_ext": BuildOnAllCores, "build_py": BuildWithHeaders},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -1,10 +1,11 @@
-"""Builds the two modules in C, each declared to cffi by marked parts of its headers.
+"""Builds the three modules in C, each declared to cffi by marked parts of its headers.
 
 A part stands between ``/* cffi: begin */`` and ``/* cffi: end */`` and holds what cffi reads: types, functions, enums
 and constants. ``MORE`` has what cffi cannot read there.
 
-``strand._core`` is every C file under csrc/ but those of csrc/seeded. ``strand._scheduled``, for ``strand.testing``, is
-the engine's rooms once more, under the seeded scheduler of that room.
+``strand._core`` is every C file under csrc/ but those of csrc/lab and csrc/seeded. ``strand._lab`` is csrc/lab, for the
+generated market and the benchmarks. ``strand._scheduled``, for ``strand.testing``, is the engine's rooms once more,
+under the seeded scheduler of csrc/seeded.
 
 Run by setuptools (``cffi_modules`` in setup.py). It must not import the package it builds.
 ``STRAND_SANITIZE=address,undefined`` builds with those sanitizers and without optimisation beyond -O1.
@@ -101,8 +102,13 @@ def _module(name: str, keep: Callable[[Path], bool], *flags: str, then: str = ""
     return found
 
 
+def _in_lab(path: Path) -> bool:
+    """The laboratory reads clocks on its own, and gets the engine by the addresses of its functions."""
+    return path.is_relative_to(CSRC / "lab") or path == CSRC / "base/clock.c"
+
+
 def _in_core(path: Path) -> bool:
-    return path.parent.name != SEEDED and path.name != "_core.c"
+    return path.parent.name != SEEDED and not path.is_relative_to(CSRC / "lab") and path.name != "_core.c"
 
 
 def _in_scheduled(path: Path) -> bool:
@@ -113,6 +119,7 @@ def _in_scheduled(path: Path) -> bool:
 
 
 ffibuilder = _module("strand._core", _in_core)
+lab = _module("strand._lab", _in_lab)
 scheduled = _module(
     "strand._scheduled",
     _in_scheduled,

@@ -71,7 +71,7 @@ def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
 
 
 def _module(imported: str, files: Mapping[str, Path]) -> str | None:
-    if imported in ("strand._core", "strand._scheduled"):  # compiled
+    if imported in ("strand._core", "strand._lab", "strand._scheduled"):  # compiled
         return None
     while imported and imported not in files:
         imported = imported.rpartition(".")[0]

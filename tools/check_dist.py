@@ -112,7 +112,7 @@ def make_wheel(sdist: Path, machine: str, out: Path, scratch: Path) -> Path:
             if found != MACHINES[machine]:
                 raise SystemExit(f"{wheel.name}: {module} is for ELF machine {found}")
     installed = ("sd_handler.h", "sd_task.h", "sd_tick.h", "sd_error.h", "books/book.h")
-    built = {"strand/_core.abi3.so", "strand/_scheduled.abi3.so"}
+    built = {f"strand/{name}.abi3.so" for name in ("_core", "_lab", "_scheduled")}
     wanted = source_files("strand", "strand") | source_files("feeds", "strand/feeds") | built
     require(names, wanted | {f"strand/include/{name}" for name in installed}, wheel)
     if set(modules) != built:

@@ -1,4 +1,7 @@
-"""The laboratory of csrc/lab: the generated market, the baselines of benchmarks, the ping of a tick."""
+"""The laboratory of csrc/lab: the generated market, the baselines of benchmarks, the ping of a tick.
+
+It is a module in C of its own, ``strand._lab``, so that nothing else loads it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,22 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import ffi, lib
+from strand.binding import CORE
 from strand.binding.engine import Engine
 from strand.binding.engine_words import IDLE
 from strand.binding.gate import checked, made
 from strand.binding.memory import filled, owned
 from strand.binding.native import NativeFunction
+from strand.distribution import DISTRIBUTION
 from strand.errors import ConfigurationError
+
+try:
+    from strand._lab import ffi, lib
+except ImportError as error:
+    raise ImportError(
+        f"the generated market and the benchmarks need the module strand._lab, which cannot be loaded ({error}): "
+        f"install {DISTRIBUTION} again"
+    ) from error
 
 __all__ = [
     "CLOSING_MESSAGES",
@@ -121,7 +133,7 @@ class Market:
         symbols = len(weights)
         if len(run_lengths) != symbols:
             raise ValueError("weights and run_lengths differ in length")
-        config = filled("sd_market_config", numbers, "first_sequence", "symbols")
+        config = filled("sd_market_config", numbers, "first_sequence", "symbols", ffi=ffi)
         config.first_sequence, config.symbols = OPENING_MESSAGES + 3 * symbols + 1, symbols
         made: Any = ffi.new("sd_market **")
         _checked(
@@ -378,13 +390,14 @@ class Probe:
 
     def __post_init__(self) -> None:
         params = ffi.new("char[]", self.inner.params) if self.inner.params else ffi.NULL
+        inner = ffi.cast("sd_handler_fn", self.inner.pointer)
         groups = ffi.NULL if self.group_of is None else ffi.from_buffer("uint8_t[]", self.group_of)
         probe = made(
-            lib.sd_bench_probe_create(self.inner.pointer, params, self.participants, groups, self.groups),
+            lib.sd_bench_probe_create(inner, params, self.participants, groups, self.groups),
             f"no memory for the histograms of {self.participants} threads",
         )
         self._probe = owned(probe, lib.sd_bench_probe_destroy)
-        pointer = ffi.addressof(lib, "sd_bench_handle_probed")
+        pointer = CORE.ffi.cast("sd_handler_fn", ffi.addressof(lib, "sd_bench_handle_probed"))
         address = struct.pack("P", int(ffi.cast("uintptr_t", self._probe)))
         self.function = NativeFunction(
             pointer, address, self.inner.never_publishes, keep=(self._probe, params, groups, self.inner)
@@ -474,7 +487,18 @@ def static(
 def publish_paced(engine: Engine, participant: int, ticks: npt.NDArray[Any], batch_ticks: int, probe: Probe) -> int:
     """Publishes each tick when it is due, what is due by then at a time; returns the core's code."""
     at = ffi.from_buffer("sd_tick[]", ticks)
-    return int(lib.sd_bench_publish_paced(engine._d, participant, at, len(ticks), batch_ticks, probe._probe))
+    dispatcher = ffi.cast("struct sd_dispatcher *", engine._d)
+    return int(
+        lib.sd_bench_publish_paced(_engine(), dispatcher, participant, at, len(ticks), batch_ticks, probe._probe)
+    )
+
+
+def _engine() -> Any:
+    """The core's engine, for functions of the laboratory that use it."""
+    engine: Any = ffi.new("sd_bench_engine *")
+    for name, _ in ffi.typeof("sd_bench_engine").fields:
+        setattr(engine, name, ffi.cast("void *", CORE.ffi.addressof(CORE.lib, f"sd_{name}")))
+    return engine
 
 
 class Neighbour:
@@ -530,7 +554,7 @@ def ping(n: int, idle: str, gap_ns: int, publisher_core: int | None, worker_core
             "latency_ns": ffi.from_buffer("uint64_t[]", latency_ns, require_writable=True),
         },
     )
-    code = lib.sd_bench_ping_run(ping)
+    code = lib.sd_bench_ping_run(ping, _engine())
     checked(
         code,
         f"a single tick was not published: code {code}",

@@ -47,9 +47,9 @@ def _keep_all() -> None:
 atexit.register(_keep_all)
 
 
-def filled(ctype: str, numbers: Mapping[str, float], *others: str) -> Any:
-    """A new structure of C with numbers in its fields, by their names; ``others`` is filled in by the caller. Raises
-    TypeError unless there is one for each other field."""
+def filled(ctype: str, numbers: Mapping[str, float], *others: str, ffi: Any = ffi) -> Any:
+    """A new structure of C with numbers in its fields, by their names; ``others`` is filled in by the caller. ``ffi``:
+    of the module in C that has the structure. Raises TypeError unless there is one for each other field."""
     fields = {name for name, _ in ffi.typeof(ctype).fields} - set(others)
     if numbers.keys() != fields:
         raise TypeError(f"{ctype}: give {', '.join(sorted(fields))}, not {', '.join(sorted(numbers))}")

@@ -197,7 +197,15 @@ PAGE = Path(__file__).parents[2] / "docs/testing.md"
 def test_importing_strand_does_not_import_it() -> None:
     program = "import sys, strand, strand.dispatch.dispatcher, strand.replaying.replay; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
-    assert not {"strand.testing", "strand._scheduled"} & set(done.stdout.split())
+    assert not {"strand.testing", "strand._lab", "strand._scheduled"} & set(done.stdout.split())
+
+
+def test_who_needs_the_laboratory_is_told_that_it_is_missing() -> None:
+    program = "import sys; sys.modules['strand._lab'] = None; import strand.feeds.synthetic.market"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 1
+    assert "the generated market and the benchmarks need the module strand._lab" in done.stderr
+    assert "install tickstrand again" in done.stderr
 
 
 @pytest.mark.python

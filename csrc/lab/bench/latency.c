@@ -13,6 +13,7 @@ enum { SLEEP_FROM_NS = 100000, SLICE_NS = 20000000, WARM = 64, SETTLE_NS = 20000
 
 typedef struct game {
   sd_dispatcher *d;
+  const sd_bench_engine *engine;
   sd_bench_ping *ping;
   uint32_t participant;
   int worker_code, publisher_code;
@@ -41,11 +42,11 @@ static int64_t arrive(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
 
 static void *work(void *argument) {
   game *g = argument;
-  sd_py_batch batch;
+  sd_py_worker hand = {.d = g->d};
   g->worker_code = sd_bench_pin(g->ping->worker_core) ? SD_E_ARGUMENT : SD_OK;
   /* BL3: release; pairs with BL4: the worker's code is written. */
   sd_store(&g->up, 1u, release, BL3);
-  if (!g->worker_code) sd_worker_next(g->d, 0, &batch);
+  if (!g->worker_code) SD_OF_ENGINE(g->engine, py_worker_next)(&hand);
   return NULL;
 }
 
@@ -67,7 +68,7 @@ static int send_all(game *g) {
     if (i == g->warm) start_ns = sd_monotonic_ns();
     sd_set_sequence(&tick, (uint64_t)i);
     tick.ts_recv = sd_now();
-    int code = sd_publish(g->d, g->participant, &tick, 1, SLICE_NS);
+    int code = SD_OF_ENGINE(g->engine, publish)(g->d, g->participant, &tick, 1, SLICE_NS);
     if (code) return code;
     /* BL2: acquire; pairs with BL1. */
     while (sd_load(&g->arrived, acquire, BL2) != (uint64_t)i + 1) sd_pause();
@@ -109,7 +110,7 @@ static int play(game *g) {
     else pthread_join(publisher, NULL);
   }
   if (!code && !g->publisher_code) look_at_rest(g, worker);
-  sd_dispatcher_stop(g->d);
+  SD_OF_ENGINE(g->engine, dispatcher_stop)(g->d);
   pthread_join(worker, NULL);
   return code ? code : g->publisher_code;
 }
@@ -134,7 +135,7 @@ static sd_config config_of(const sd_bench_ping *ping) {
   return c;
 }
 
-int sd_bench_ping_run(sd_bench_ping *ping) {
+int sd_bench_ping_run(sd_bench_ping *ping, const sd_bench_engine *engine) {
   if (ping->n <= 0 || !ping->latency_ns) return SD_E_ARGUMENT;
   const sd_config config = config_of(ping);
   uint32_t strand = 0;
@@ -142,26 +143,28 @@ int sd_bench_ping_run(sd_bench_ping *ping) {
   game *g = aligned_alloc(128, (sizeof *g + 127) / 128 * 128);
   if (!g) return SD_E_NO_MEMORY;
   memset(g, 0, sizeof *g);
+  sd_clock_init();
+  g->engine = engine;
   g->ping = ping;
   g->warm = WARM;
   sd_space *space = NULL;
-  int code = sd_space_create(0, 0, &space);
-  if (!code) code = sd_dispatcher_create(space, &config, &g->d);
+  int code = SD_OF_ENGINE(engine, space_create)(0, 0, &space);
+  if (!code) code = SD_OF_ENGINE(engine, dispatcher_create)(space, &config, &g->d);
   if (!code) {
     sd_handler handler = {.fn = arrive, .params = &g};
-    code = sd_dispatcher_route(g->d, &strand, &first);
-    if (!code) code = sd_dispatcher_handlers(g->d, &handler, 1);
-    g->participant = (uint32_t)sd_publisher_enter(g->d);
+    code = SD_OF_ENGINE(engine, dispatcher_route)(g->d, &strand, &first);
+    if (!code) code = SD_OF_ENGINE(engine, dispatcher_handlers)(g->d, &handler, 1);
+    g->participant = (uint32_t)SD_OF_ENGINE(engine, publisher_enter)(g->d);
     if (!code) code = play(g);
     if (!code) {
       uint64_t counters[SD_COUNTER_FIELDS];
-      sd_participant_counters(g->d, 0, counters);
+      SD_OF_ENGINE(engine, participant_counters)(g->d, 0, counters);
       ping->parks = counters[13];
       ping->worker_cpu_ns = g->cpu_end_ns - g->cpu_start_ns;
     }
-    sd_dispatcher_destroy(g->d);
+    SD_OF_ENGINE(engine, dispatcher_destroy)(g->d);
   }
-  sd_space_destroy(space);
+  SD_OF_ENGINE(engine, space_destroy)(space);
   free(g);
   return code;
 }

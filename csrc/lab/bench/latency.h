@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "lab/bench/engine.h"
+
 /* cffi: begin */
 typedef struct sd_bench_ping {
   int32_t idle;           /* SD_IDLE_* of the worker */
@@ -20,7 +22,7 @@ typedef struct sd_bench_ping {
 } sd_bench_ping;
 
 /* Runs in threads of its own. SD_OK, SD_E_ARGUMENT for a core that cannot be used, or what the engine answers. */
-int sd_bench_ping_run(sd_bench_ping *ping);
+int sd_bench_ping_run(sd_bench_ping *ping, const sd_bench_engine *engine);
 /* cffi: end */
 
 #endif

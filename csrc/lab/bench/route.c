@@ -2,6 +2,7 @@
 #include "lab/bench/route.h"
 
 #include "base/clock.h"
+#include "engine/api.h"
 #include "lab/bench/thread.h"
 #include "sd_error.h"
 
@@ -232,15 +233,15 @@ int sd_bench_static(sd_bench_run *run) {
 
 /* ---- the dispatcher, paced */
 
-int sd_bench_publish_paced(sd_dispatcher *d, uint32_t participant, const sd_tick *ticks, int64_t n, int64_t batch,
-                           sd_bench_probe *probe) {
+int sd_bench_publish_paced(const sd_bench_engine *engine, sd_dispatcher *d, uint32_t participant, const sd_tick *ticks,
+                           int64_t n, int64_t batch, sd_bench_probe *probe) {
   enum { SLICE_NS = 20000000 };
   if (n <= 0) return SD_OK;
   sd_bench_pace pace = sd_bench_probe_start(probe, ticks);
   for (int64_t at = 0; at < n;) {
     int64_t left = n - at, due = sd_bench_await_due(&pace, ticks + at, left < batch ? left : batch);
-    int code = sd_publish(d, participant, ticks + at, due, SLICE_NS);
-    while (code == SD_AGAIN) code = sd_publish_more(d, participant, SLICE_NS);
+    int code = SD_OF_ENGINE(engine, publish)(d, participant, ticks + at, due, SLICE_NS);
+    while (code == SD_AGAIN) code = SD_OF_ENGINE(engine, publish_more)(d, participant, SLICE_NS);
     if (code) return code;
     at += due;
   }

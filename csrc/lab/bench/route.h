@@ -7,7 +7,7 @@
 #ifndef SD_LAB_BENCH_ROUTE_H
 #define SD_LAB_BENCH_ROUTE_H
 
-#include "engine/api.h"
+#include "lab/bench/engine.h"
 #include "lab/bench/probe.h"
 
 /* cffi: begin */
@@ -43,8 +43,8 @@ int sd_bench_serial(sd_bench_run *run);
 int sd_bench_static(sd_bench_run *run);
 
 /* Publishes ticks to a dispatcher when they are due: all that are due at a time, but at most `batch`. */
-int sd_bench_publish_paced(sd_dispatcher *d, uint32_t participant, const sd_tick *ticks, int64_t n, int64_t batch,
-                           sd_bench_probe *probe);
+int sd_bench_publish_paced(const sd_bench_engine *engine, struct sd_dispatcher *d, uint32_t participant,
+                           const sd_tick *ticks, int64_t n, int64_t batch, sd_bench_probe *probe);
 
 /* A neighbour: a thread that only keeps a core busy. It ends when it is told to, and by itself after `max_ns`. */
 typedef struct sd_bench_neighbour sd_bench_neighbour;

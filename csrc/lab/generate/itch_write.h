@@ -7,7 +7,7 @@
 #ifndef SD_LAB_GENERATE_ITCH_WRITE_H
 #define SD_LAB_GENERATE_ITCH_WRITE_H
 
-#include "codec/itch/itch.h"
+#include "codec/itch/state.h"
 
 /* cffi: begin */
 enum {

@@ -63,6 +63,6 @@ def fingerprints(workers: int) -> list[str]:
     """Of a replay of each."""
     handlers = (minutes.with_params({"*": {"factor": 3}}), strand.chain("book", signal), thirds)
     return [
-        strand.replay(sample_path(), each, date=SAMPLE_DATE, workers=workers, limit=30_000).fingerprint
+        strand.replay(sample_path(), each, date=SAMPLE_DATE, workers=workers, limit=8_000).fingerprint
         for each in handlers
     ]

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.python
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
 
 
+@pytest.mark.python
 def test_without_the_compiler_rows_and_outputs_are_the_same_bits() -> None:
     pytest.importorskip("numba")
     code = (

@@ -176,7 +176,7 @@ def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
         inside = f"{kind}, which " if found.compression != "none" else ""
         what = f"{inside}starts with {found.head[:8].hex(' ') or 'nothing'}{_as_text(found.head)}"
     words = ", ".join(known.words for known in formats())
-    if (said := guess(found.head, (path.name, *found.members))) is not None:
+    if (said := guess(found.head, (Path(path).name, *found.members))) is not None:
         what = f"{said}; it {what if found.compression == 'none' else f'is {what}'}"
     raise UnknownFormatError(f"{what}; what can be read, raw or compressed: {words}", path=path)
 

@@ -296,7 +296,7 @@ class TaskFuture(LazyFuture):
     """
 
     # Attributes that every task writes, or that are read on the way of each, have slots. As entries of the dict they
-    # would make it grow twice: a quarter of a worker's time for a task. To read a default of the class takes ten times
+    # would make it grow twice: a quarter of a worker's time for a task. To read a default of the class takes four times
     # as long as a slot. Attributes that few tasks have lie in the dict, once they are set.
     __slots__ = (
         "_attempt_ns",

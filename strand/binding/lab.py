@@ -19,8 +19,7 @@ from strand.binding.engine_words import IDLE
 from strand.binding.gate import checked, made
 from strand.binding.memory import filled, owned
 from strand.binding.native import NativeFunction
-from strand.distribution import DISTRIBUTION
-from strand.errors import ConfigurationError
+from strand.errors import DISTRIBUTION, ConfigurationError
 
 try:
     from strand._lab import ffi, lib

@@ -166,7 +166,7 @@ def test_the_text_of_a_compiled_failure_says_once_what_was_raised_and_where(make
 def test_the_text_of_a_failure_in_python_leaves_the_line_to_its_traceback() -> None:
     error = failure(InObjects, dispatcher)
     assert str(error).endswith(" (its tick 4): ZeroDivisionError: division by zero")
-    assert error._told(with_line=True) == f"{error}, at {error.line}"
+    assert error.described(with_line=True) == f"{error}, at {error.line}"
 
 
 def test_the_error_goes_to_another_process_without_what_can_be_called() -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -26,7 +26,7 @@ from strand.feeds.trading_day import NEW_YORK, as_date, date_in_names, midnight_
 from strand.ticks import aligned_ticks
 from strand.validate import is_whole
 
-__all__ = ["BATCH_STEP", "DecodedFeed", "file_bytes", "symbol_filter", "times_since"]
+__all__ = ["BATCH_STEP", "DecodedFeed", "Reading", "file_bytes", "symbol_filter", "times_since"]
 
 _WILD: Final = "*?["
 #: Ticks of the largest batch, which has to lie in memory.
@@ -156,17 +156,21 @@ class DecodedFeed(BaseFeed):
     def _begin(self) -> Decoder:
         """The decoder of a new iteration."""
 
-    def batches(self) -> Generator[TickBatch, Feeder | None, None]:
+    def batches(self) -> Iterator[TickBatch]:
         """The file from its start, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
         Where a record makes several ticks, a batch may be longer by the rest of its last record's ticks.
-
-        If the feed ``takes_feeder``, the caller may answer a batch by sending a ``Feeder``, which then takes all
-        further ticks. From there on the batches are empty: one comes now and then, and the last one when the feeder has
-        taken everything. An error of the feeder ends the iteration.
 
         Raises TruncatedFeedError or FormatError with the byte offset in the uncompressed stream, after every tick
         before that byte has been handed out.
         """
+        reading = self.reading()
+        try:
+            yield from reading
+        finally:
+            reading.close()
+
+    def reading(self) -> Reading:
+        """Begins to read the file from its start. The caller closes the reading."""
         self._check_open()
         decoder = self._begin()
         self.skipped.counts.clear()
@@ -175,11 +179,7 @@ class DecodedFeed(BaseFeed):
         chunks = self._chunks_of(self._stream)
         self._chunks.append(chunks)
         self._last = chunks
-        try:
-            yield from self._decode(chunks, decoder)
-        finally:
-            chunks.close()
-            self._chunks.remove(chunks)
+        return Reading(self, decoder, chunks)
 
     def _chunks_of(self, stream: InputStream) -> Chunks:
         """The stream, cut into the pieces that the new decoder gets."""
@@ -193,57 +193,9 @@ class DecodedFeed(BaseFeed):
 
     @property
     def takes_feeder(self) -> bool:
-        """True if a feeder may take the feed's ticks. It may not where ``batches`` was replaced: the replacement may
-        give other ticks."""
+        """True if a feeder may take the ticks of a ``reading``. It may not where ``batches`` was replaced: the
+        replacement may give other ticks."""
         return type(self).batches is DecodedFeed.batches and "batches" not in vars(self)
-
-    def _decode(self, chunks: Chunks, decoder: Decoder) -> Generator[TickBatch, Feeder | None, None]:
-        out = aligned_ticks(self._batch_ticks + decoder.max_per_record - 1)
-        filled = 0
-        feeder: Feeder | None = None
-        data = memoryview(b"")
-        last = False
-        fault: FeedError | None = None
-        while fault is None:
-            if feeder is None:
-                made, used, sound = decoder.decode(data, last=last, out=out[filled:])
-                filled += made
-            else:
-                used, sound = feeder.run(decoder, data, last=last)
-            data = data[used:]
-            if decoder.has_samples:
-                self._note_skips(decoder)
-            if not sound:
-                fault = decoder.fault(self._path)
-            elif filled >= self._batch_ticks:
-                feeder = yield out[:filled]
-                self._check_open()
-                filled = 0
-            elif feeder is not None and not feeder.is_dry:
-                yield out[:0]
-                self._check_open(feeder)
-            elif last:
-                break
-            else:
-                if feeder is not None:
-                    yield out[:0]
-                    self._check_open(feeder)
-                try:
-                    more = chunks.next(data)
-                except FeedError as error:
-                    fault = error
-                else:
-                    last = more is None
-                    data = data if more is None else more
-        if feeder is not None:
-            feeder.flush()
-            yield out[:0]
-            self._check_open()
-        elif filled:
-            yield out[:filled]
-            self._check_open()
-        if fault is not None:
-            raise fault
 
     def _note_skips(self, decoder: Decoder) -> None:
         counts = self.skipped.counts
@@ -273,14 +225,96 @@ class DecodedFeed(BaseFeed):
         for chunks in list(self._chunks):
             chunks.close()
 
-    def _check_open(self, feeder: Feeder | None = None) -> None:
+    def _check_open(self) -> None:
         if self._closed:
-            if feeder is not None:
-                feeder.flush()
             raise FeedError("the feed is closed", path=self._path)
 
     def _open_stream(self) -> InputStream:
         return open_stream(self._path, limits=self._limits)
+
+
+class Reading(Iterator[TickBatch]):
+    """A file on its way through a decoder: in batches, from any of which on a feeder may take all further ticks."""
+
+    def __init__(self, feed: DecodedFeed, decoder: Decoder, chunks: Chunks) -> None:
+        self._feed = feed
+        self._decoder = decoder
+        self._chunks = chunks
+        self._out = aligned_ticks(feed._batch_ticks + decoder.max_per_record - 1)
+        self._data = memoryview(b"")
+        #: ``_last``: no bytes come after those in hand; ``_over``: nothing more is decoded.
+        self._last = self._over = False
+        self._fault: FeedError | None = None
+        self._is_fed = False
+
+    def __next__(self) -> TickBatch:
+        """Returns the next batch, valid until the one after it. Raises the file's fault when all ticks before it have
+        been returned."""
+        self._feed._check_open()
+        filled = 0
+        while not self._over:
+            made, used, sound = self._decoder.decode(self._data, last=self._last, out=self._out[filled:])
+            filled += made
+            self._note(used, sound)
+            if filled >= self._feed._batch_ticks and not self._over:
+                break
+            self._read()
+        if filled:
+            batch: TickBatch = self._out[:filled]
+            return batch
+        self.close()
+        if self._fault is not None:
+            raise self._fault
+        raise StopIteration
+
+    def feed(self, feeder: Feeder) -> bool:
+        """Lets a feeder go on for a while. Returns False when it has taken all ticks, or raises the file's fault then.
+        Raises what the feeder raises."""
+        if self._over or self._feed._closed:
+            if self._is_fed and not self._over:
+                feeder.flush()
+            self._feed._check_open()
+            self.close()
+            if self._fault is not None:
+                raise self._fault
+            return False
+        if self._is_fed and feeder.is_dry:
+            self._read()
+        self._is_fed = True
+        if not self._over:
+            used, sound = feeder.run(self._decoder, self._data, last=self._last)
+            self._note(used, sound)
+            self._over = self._over or (self._last and feeder.is_dry)
+        if self._over:
+            feeder.flush()
+        return True
+
+    def close(self) -> None:
+        """Ends the reading, and its thread. May be repeated."""
+        self._chunks.close()
+        if self._chunks in self._feed._chunks:
+            self._feed._chunks.remove(self._chunks)
+
+    def _note(self, used: int, sound: bool) -> None:
+        """Takes over how far the decoder came."""
+        self._data = self._data[used:]
+        if self._decoder.has_samples:
+            self._feed._note_skips(self._decoder)
+        if not sound:
+            self._fault, self._over = self._decoder.fault(self._feed._path), True
+
+    def _read(self) -> None:
+        """Reads more bytes, behind those that are left, if there are more."""
+        if self._over or self._last:
+            self._over = True
+            return
+        try:
+            more = self._chunks.next(self._data)
+        except FeedError as error:
+            self._fault, self._over = error, True
+            return
+        self._last = more is None
+        self._data = self._data if more is None else more
 
 
 def times_since(day: dt.date | None) -> dict[str, str]:

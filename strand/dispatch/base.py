@@ -240,11 +240,16 @@ class Interior:
         """Returns the first ``n`` ticks of a batch that an interrupt cut short: those that were published."""
         return batch[:n]
 
-    def feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder | None:  # noqa: ARG002
+    @property
+    def takes_feeder(self) -> bool:
+        """True if a decoder may publish to the run as it decodes."""
+        return False
+
+    def feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder:
         """Returns a feeder, through which a feed's decoder publishes as it decodes. It starts once a batch has shown
         which symbols are busy. ``counts``: ticks by symbol, shape (n_symbols,), added to, as is ``seen``. ``limit``:
-        ticks to end after. None: a run of this kind takes arrays only."""
-        return None
+        ticks to end after."""
+        raise NotImplementedError
 
     # ---- of the end
 

@@ -238,9 +238,13 @@ class EngineInterior(Interior):
         read = self.engine.counters_reader()
         return lambda: int(read()[:, _FINISHED].sum())
 
-    def feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder | None:
-        publishers = self._run._publishers
-        return None if publishers is None else publishers.feeder(counts, seen, limit)
+    @property
+    def takes_feeder(self) -> bool:
+        return self._run._publishers is not None
+
+    def feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder:
+        assert self._run._publishers is not None
+        return self._run._publishers.feeder(counts, seen, limit)
 
     @property
     def is_closing(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,13 +18,14 @@ from strand.feeds import Feed, TickBatch
 from strand.output.basket_rows import BasketRows
 from strand.output.fingerprint import fingerprint_of_rows
 from strand.output.rows import Rows
-from strand.ticks import is_clear
+from strand.replaying.stops import Stop
+from strand.ticks import empty, is_clear
 
 if TYPE_CHECKING:
     from strand.caller.run import CallerRun
     from strand.dispatch.dispatcher import Dispatcher
 
-__all__ = ["Day", "DayRecorder", "NoDays"]
+__all__ = ["Day", "DayRecorder"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,73 +63,67 @@ class Day:
         return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, self.baskets.digests())
 
 
-class NoDays:
-    """A run whose rows go on from day to day."""
+class DayRecorder(Stop):
+    """Brings a run to rest where a day ends, takes its rows, and lets them begin as zeros. ``counts``: of published
+    ticks, by symbol, up to date at each place."""
 
-    days: tuple[Day, ...] = ()
-    on = False
-
-    def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:  # noqa: ARG002
-        """The batches; ``counts`` count published ticks by symbol, up to date whenever the next is asked for."""
-        return batches
-
-    def end(self, counts: npt.NDArray[np.int64]) -> None:
-        """Nothing more is handled."""
-
-
-class DayRecorder(NoDays):
-    """Brings a run to rest where a day ends, takes its rows, and lets them begin as zeros."""
-
-    on = True
-
-    def __init__(self, feed: Feed, dispatcher: Dispatcher | CallerRun) -> None:
+    def __init__(self, feed: Feed, dispatcher: Dispatcher | CallerRun, counts: npt.NDArray[np.int64]) -> None:
         self._feed = feed
         self._dispatcher = dispatcher
+        self._counts = counts
         self._counted = np.zeros(feed.max_symbols, np.int64)
         self._start = np.full(feed.max_symbols, -1, np.int64)
         self._first: int | None = None
         self._over: list[npt.NDArray[np.uint32]] = []
         self._over_ns = 0
+        self._batch: TickBatch = empty(0)
+        #: Where stretches of clear records, and of other ticks, begin in the batch, and its end.
+        self._places = [0, 0]
         self.days: tuple[Day, ...] = ()
 
-    def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:
-        for batch in batches:
-            clear = is_clear(batch)
-            ends = [*(np.flatnonzero(clear[1:] != clear[:-1]) + 1).tolist(), len(batch)]
-            start = 0
-            for end in ends:
-                part = batch[start:end]
-                if len(part) and clear[start]:
-                    self._take(part, counts)
-                elif len(part):
-                    self._begin(counts, int(part["ts_recv"][0]))
-                    if self._first is None:
-                        self._first = int(part["ts_recv"][0])
-                yield part
-                start = end
+    def begin(self, batch: TickBatch) -> None:
+        clear = is_clear(batch)
+        self._batch = batch
+        self._places = [0, *(np.flatnonzero(clear[1:] != clear[:-1]) + 1).tolist(), len(batch)]
 
-    def end(self, counts: npt.NDArray[np.int64]) -> None:
-        self._begin(counts)
-        self._rest(counts)
+    def next(self, at: int) -> int:
+        return self._places[bisect_right(self._places, at)]
+
+    def act(self, at: int) -> None:
+        if self._places[bisect_right(self._places, at) - 1] != at:
+            return
+        stretch = self._batch[at : self.next(at)]
+        if is_clear(stretch[:1])[0]:
+            self._take(stretch)
+        else:
+            time = int(stretch["ts_recv"][0])
+            self._begin(time)
+            if self._first is None:
+                self._first = time
+
+    def end(self) -> None:
+        """Takes the rows of the days under way, when all has been handled."""
+        self._begin()
+        self._rest()
         self._add(self._symbols, None, self._baskets_of(self._symbols))
 
-    def _take(self, clears: TickBatch, counts: npt.NDArray[np.int64]) -> None:
+    def _take(self, clears: TickBatch) -> None:
         """Some symbols' day is over. A batch may end among the clear records of a boundary."""
         if not self._over:
             self._dispatcher.drain()
-            self._rest(counts)
+            self._rest()
             self._over_ns = int(clears["ts_recv"][0])
         self._over.append(clears["instrument_id"].copy())
 
-    def _rest(self, counts: npt.NDArray[np.int64]) -> None:
+    def _rest(self) -> None:
         """Keeps the rows of all symbols that had ticks on their day."""
         self._dispatcher.learn_symbols(self._feed.symbols)
-        self._symbols = np.flatnonzero(counts > self._counted)
-        self._ticks = counts[self._symbols] - self._counted[self._symbols]
+        self._symbols = np.flatnonzero(self._counts > self._counted)
+        self._ticks = self._counts[self._symbols] - self._counted[self._symbols]
         self._rows = self._dispatcher.rows.of(self._symbols) if len(self._symbols) else None
         self._baskets = self._dispatcher.baskets.of(self._dispatcher.baskets.names)
 
-    def _begin(self, counts: npt.NDArray[np.int64], time: int | None = None) -> None:
+    def _begin(self, time: int | None = None) -> None:
         """All clear records of a boundary are published: the rows of their symbols begin anew. ``time``: of the tick
         that comes next, None at the end."""
         if not self._over:
@@ -142,7 +138,7 @@ class DayRecorder(NoDays):
             inside.history.keep(over, max(time, inside.feed_time))
         self._dispatcher.rows.begin(over)
         self._dispatcher.baskets.begin(names)
-        self._counted[over] = counts[over]
+        self._counted[over] = self._counts[over]
         self._start[over] = self._over_ns
 
     def _baskets_of(self, over: npt.NDArray[np.intp]) -> list[str]:

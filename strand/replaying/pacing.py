@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from _thread import start_new_thread
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -134,6 +135,9 @@ class Pacer:
         self._book, self._pace = book, pace
         self._waited_ns = self._ticks = 0
         self._time_ns: int | None = None
+        #: Of the batch at hand: times received, when they are due, and the anchor and the speed that this goes by.
+        self._times = self._due = np.empty(0, np.int64)
+        self._due_at: tuple[tuple[int, int] | None, float] | None = None
 
     # ---- from any thread
 
@@ -219,10 +223,9 @@ class Pacer:
 
     # ---- from the replay's thread
 
-    def paced(self, batches: Iterable[Ticks]) -> Iterator[Ticks]:
-        """Yields the same ticks, each when it is due: slices of the batches, valid as long as these.
-
-        The caller must have published a slice before it asks for the next one.
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Serves a replay within the block, from a new schedule on.
 
         Raises:
             ConfigurationError: If another replay is using the pacer.
@@ -234,8 +237,7 @@ class Pacer:
                     raise ConfigurationError("pacer", "another replay is using it; give each replay a pacer of its own")
                 self._reset()
                 self._replay, self._resting = me, False
-            for batch in batches:
-                yield from self._slices(batch)
+            yield
         finally:
             try:
                 self._end(me)
@@ -249,39 +251,44 @@ class Pacer:
                 self._replay, self._resting = None, True
         self._bell.ring()
 
-    def _slices(self, batch: Ticks) -> Iterator[Ticks]:
+    def begin(self, batch: Ticks) -> None:
+        """Takes the next batch, when that before it has been published."""
         times: npt.NDArray[np.int64] = np.maximum.accumulate(np.ascontiguousarray(batch["ts_recv"]))
         if self._time_ns is not None:
             np.maximum(times, np.int64(self._time_ns), out=times)
-        at, due_at, due = 0, None, np.zeros(0, np.int64)
-        while at < len(times):
+        self._times, self._due_at = times, None
+
+    def release(self, at: int, end: int) -> int:
+        """Waits until the tick at a place of the batch is due, when those before it have been published. Returns the
+        place up to which ticks may be published now, ``end`` at most."""
+        times = self._times
+        while True:
             until = None
             with self._bell:
                 before = pace = self._pace
-                end, now = at, self._clock.now_ns()
+                to, now = at, self._clock.now_ns()
                 if pace.paused:
-                    end, pace = _stepped(pace, times, at)
+                    to, pace = _stepped(pace, times[:end], at)
                 elif pace.speed == 0:
-                    end = len(times)
+                    to = end
                 else:
                     if pace.anchor is None:
                         pace = pace._replace(anchor=(int(times[at]), now))
-                    if due_at != (pace.anchor, pace.speed):
-                        due_at, due = (pace.anchor, pace.speed), _due(pace, times)
-                    end = max(at, int(np.searchsorted(due, now, side="right")))
-                    if end == at:
-                        until = min(int(due[at]), now + _SLICE_NS)
-                ticks, time_ns = self._ticks + end - at, int(times[end - 1]) if end else self._time_ns
+                    if self._due_at != (pace.anchor, pace.speed):
+                        self._due_at, self._due = (pace.anchor, pace.speed), _due(pace, times)
+                    to = min(end, max(at, int(np.searchsorted(self._due, now, side="right"))))
+                    if to == at:
+                        until = min(int(self._due[at]), now + _SLICE_NS)
+                ticks, time_ns = self._ticks + to - at, int(times[to - 1]) if to else self._time_ns
                 if self._pace is not before:  # a signal handler has come, and changed it
                     continue
                 self._pace, self._ticks, self._time_ns = pace, ticks, time_ns
-                self._resting = end == at and until is None
-                if end > at and not pace.paused and pace.speed:
-                    self._book.note(due[at:end], now, self._late_after_ns)
-            if end > at:
-                yield batch[at:end]
-                at = end
-            elif until is not None:
+                self._resting = to == at and until is None
+                if to > at and not pace.paused and pace.speed:
+                    self._book.note(self._due[at:to], now, self._late_after_ns)
+            if to > at:
+                return to
+            if until is not None:
                 self._clock.wait_until(until)
                 self._waited_ns += self._clock.now_ns() - now
             else:

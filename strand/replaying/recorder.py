@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from hashlib import blake2b
@@ -25,49 +25,30 @@ from strand.machine import strand_version
 from strand.output.fingerprint import Digests, Names, OutputDigest, RowBytes, Running, digest_sum, fingerprint_of
 from strand.output.output import output_digests
 from strand.replaying.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
+from strand.replaying.stops import Stop
 
 if TYPE_CHECKING:
     from strand.caller.run import CallerRun
     from strand.dispatch.dispatcher import Dispatcher
 
-__all__ = ["NoRecorder", "Recorder", "describe_handlers", "describe_source", "recorder_for", "run_header"]
+__all__ = ["Recorder", "describe_handlers", "describe_source", "run_header"]
 
 
-class NoRecorder:
-    """A run whose fingerprint is taken at its end alone."""
-
-    intervals: tuple[Interval, ...] = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        pass
-
-    def cut(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
-        """The batches, cut where the run has to come to rest."""
-        return batches
-
-    def published(self, ticks: TickBatch, counts: npt.NDArray[np.int64]) -> None:
-        """Ticks that were handed to the dispatcher; ``counts`` of all so far, by symbol."""
-
-    def ending(self, counts: npt.NDArray[np.int64], error: BaseException | None) -> None:
-        """All ticks are published, or those before an error. The rest is recorded when this context is left."""
-
-
-class Recorder(NoRecorder):
+class Recorder(Stop):
     """Records an interval every ``every`` ticks, and what is left at the end; into the file ``path``, if there is one.
 
-    ``names`` gives the symbols' names so far, by index.
+    ``names`` gives the symbols' names so far, by index. ``counts``: of published ticks, by symbol.
     """
 
     def __init__(
         self,
         dispatcher: Dispatcher | CallerRun,
         names: Callable[[], Sequence[str]],
+        counts: npt.NDArray[np.int64],
+        *,
         every: int | None,
         path: str | os.PathLike[str] | None,
-        header: Mapping[str, Any],
+        header: Callable[[], Mapping[str, Any]],
     ) -> None:
         self._dispatcher = dispatcher
         self._names = names
@@ -76,9 +57,10 @@ class Recorder(NoRecorder):
         self._file: BinaryIO | None = None
         self._creating: AbstractContextManager[BinaryIO] | None = None
         if path is not None:
-            self._creating = create_fingerprints(path, header)
+            self._creating = create_fingerprints(path, header())
         n = len(dispatcher.symbols)
-        self._counts: npt.NDArray[np.int64] | None = None
+        self._counts = counts
+        self._has_ended = False
         self._error: BaseException | None = None
         self._ticks = 0
         self._recorded = -1
@@ -93,7 +75,7 @@ class Recorder(NoRecorder):
         self._intervals: list[Interval] = []
 
     @property
-    def intervals(self) -> tuple[Interval, ...]:  # type: ignore[override]
+    def intervals(self) -> tuple[Interval, ...]:
         """Intervals that were recorded, without the symbols."""
         return tuple(self._intervals)
 
@@ -105,8 +87,8 @@ class Recorder(NoRecorder):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """Ends the recording after the dispatcher has stopped: handlers' work at the end of a run is part of it."""
         try:
-            if kind is None and self._counts is not None:
-                self._end(self._counts)
+            if kind is None and self._has_ended:
+                self._end()
         except BaseException as failure:
             if self._creating is not None:
                 self._creating.__exit__(type(failure), failure, failure.__traceback__)
@@ -114,18 +96,10 @@ class Recorder(NoRecorder):
         if self._creating is not None:
             self._creating.__exit__(kind, error, trace)
 
-    def cut(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
-        left = self._every
-        for batch in batches:
-            start = 0
-            while left is not None and start + left < len(batch):
-                yield batch[start : start + left]
-                start, left = start + left, self._every
-            yield batch[start:]
-            if left is not None:
-                left = left - (len(batch) - start) or self._every
+    def next(self, at: int) -> int | None:
+        return None if self._every is None else at + self._every - self._ticks % self._every
 
-    def published(self, ticks: TickBatch, counts: npt.NDArray[np.int64]) -> None:
+    def published(self, ticks: TickBatch) -> None:
         keys = ticks["instrument_id"]
         self._inputs.add(ticks)
         self._touched[keys] = True
@@ -133,22 +107,23 @@ class Recorder(NoRecorder):
         self._ticks += len(ticks)
         if self._every is not None and self._ticks % self._every == 0 and len(ticks):
             self._dispatcher.drain()
-            self._record(counts)
+            self._record()
 
-    def ending(self, counts: npt.NDArray[np.int64], error: BaseException | None) -> None:
-        self._counts, self._error = counts, error
+    def ending(self, error: BaseException | None) -> None:
+        """All ticks are published, or those before an error. The rest is recorded when this context is left."""
+        self._has_ended, self._error = True, error
 
-    def _end(self, counts: npt.NDArray[np.int64]) -> None:
+    def _end(self) -> None:
         # Once more where the last interval ended with the ticks: a handler may act at the end of a run.
-        self._record(counts)
+        self._record()
         if self._file is not None:
             error, dropped = self._error, sum(self._dispatcher.statistics().dropped.values())
             words = None if error is None else str(error) or type(error).__name__
             digests = output_digests(self._dispatcher.outputs)
             dump(self._file, End(self._ticks, self._fingerprint(digests), dropped, words, _plain(digests)))
 
-    def _record(self, counts: npt.NDArray[np.int64]) -> None:
-        names = self._learn()
+    def _record(self) -> None:
+        names, counts = self._learn(), self._counts
         changed: list[int] = []
         for at, digests in self._rows.changed(names, counts, self._touched):
             differs = (self._row_digests[at] != digests).any(axis=1) | self._touched[at]
@@ -168,7 +143,7 @@ class Recorder(NoRecorder):
             self._fingerprint(outputs),
             fingerprint_of(self._input_sum),
             _plain(outputs),
-            {names[i]: self._state(i, counts) for i in sorted(changed)} if self._file is not None else {},
+            {names[i]: self._state(i) for i in sorted(changed)} if self._file is not None else {},
         )
         if self._intervals and self._ticks == self._recorded:
             if whole.fingerprint == self._intervals[-1].fingerprint:
@@ -191,28 +166,14 @@ class Recorder(NoRecorder):
         self._nameless.difference_update(named)
         return names
 
-    def _state(self, i: int, counts: npt.NDArray[np.int64]) -> SymbolState:
+    def _state(self, i: int) -> SymbolState:
         rows, inputs = self._row_digests[i].tobytes()[:8].hex(), self._input_digests[i].tobytes()[:8].hex()
-        return SymbolState(rows, inputs, int(counts[i]), int(self._last[i]))
+        return SymbolState(rows, inputs, int(self._counts[i]), int(self._last[i]))
 
 
 def _plain(outputs: Mapping[str, OutputDigest]) -> dict[str, tuple[int, str]]:
     """Number of records of each output, and their digest."""
     return {name: (digest.records, digest.digest().hex()) for name, digest in outputs.items()}
-
-
-def recorder_for(
-    dispatcher: Dispatcher | CallerRun,
-    feed: Feed,
-    every: int | None,
-    path: str | os.PathLike[str] | None,
-    header: Callable[[], Mapping[str, Any]],
-) -> NoRecorder:
-    """Returns the recorder of a replay: with the interval and the file that were asked for, or one that records
-    nothing."""
-    if every is None and path is None:
-        return NoRecorder()
-    return Recorder(dispatcher, lambda: feed.symbols, every, path, header() if path is not None else {})
 
 
 #: Bytes of a file's start that identify it, beside its name and size.

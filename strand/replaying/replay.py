@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -14,7 +15,7 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.options import GROUPS, RunOptions, workers_of
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
-from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, is_live, unknown_symbol
+from strand.feeds.merge.selected import SelectedFeed, empty_feed, is_live, unknown_symbol
 from strand.feeds.opening import options_with_date
 from strand.feeds.progress_bar import Told
 from strand.feeds.reader_options import FeedOptions
@@ -25,14 +26,14 @@ from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.options import named_options
 from strand.output.sinks import Destination, files_and_sinks
-from strand.replaying.days import DayRecorder, NoDays
+from strand.replaying.days import DayRecorder
 from strand.replaying.failed import rereading, telling_more
-from strand.replaying.recorder import recorder_for, run_header
+from strand.replaying.recorder import Recorder, run_header
 from strand.replaying.result import ReplayResult
-from strand.replaying.run import Run, Timed, chain, pinned
-from strand.replaying.sampler import NoSampler, Sampler
+from strand.replaying.run import Published, Run, Source, Stops, Straddling, pinned
+from strand.replaying.sampler import Sampler, rows_watched
 from strand.replaying.saved_replay import SavedReplay
-from strand.replaying.snapshots import Snapshot, check_snapshot, history_of
+from strand.replaying.snapshots import Snapshot, check_snapshot, history_of, snapshots_for
 from strand.replaying.until import Until
 from strand.symbols import SymbolTable, near_symbol
 from strand.validate import mapping, whole, yes_or_no
@@ -149,7 +150,7 @@ def replay(
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
-    pacer, stop = _check(limit, position, speed, pacer, snapshot), Until.of(until, pdb=pdb, workers=workers_of(options))
+    pacer, cut = _check(limit, position, speed, pacer, snapshot), Until.of(until, pdb=pdb, workers=workers_of(options))
     reading, told = options_with_date(feed_options, date), _told(progress, limit, prompt=pdb)
     _check_flags(
         timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict, pdb=pdb
@@ -162,18 +163,16 @@ def replay(
         selection={"symbols": list(symbols or ()) or None, "start": start, "end": end}, position=position, save=save,
     )  # fmt: skip
     position = left.position
-    given = handler
-    if handler is not None:
-        handler = resolve(handler)
+    given, handler = handler, None if handler is None else resolve(handler)
     written = [*output_paths(files_and_sinks(out)[0], fingerprints), ("save", save)]
     check_outputs(written, source, symbols=symbols, options=reading)
     feed = _feed(source, wanted, start, end, reading, plain=workers_of(options) == 0)
     begun = time.perf_counter()
     try:
         told.opened(feed)
-        batches = Timed(batches_from(feed, position))
+        ticks = Source(feed, position)
         # With allow_empty a fault before the first tick comes with a result, as one after it does.
-        first = next(batches if allow_empty else filter(len, batches), None)
+        first = ticks.first(may_be_empty=allow_empty)
         if first is None and (unknown := unknown_symbol(feed, wanted)) is not None:
             raise unknown
         if first is None and not allow_empty:
@@ -192,34 +191,9 @@ def replay(
             **({"_paced": pacer is not None or is_live(feed)} if make is Dispatcher else {}),
             **options,
         )
-        recorder = recorder_for(
-            dispatcher,
-            feed,
-            fingerprint_every,
-            fingerprints,
-            lambda: run_header(
-                source,
-                {"*": given} if handlers is None else handlers,
-                selection={"symbols": list(wanted), "start": start, "end": end, "limit": limit, "position": position},
-                feed_options=reading,
-                every=fingerprint_every,
-                settings={**options, "workers": dispatcher.workers},
-            ),
-        )
-        sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
-        days = DayRecorder(feed, dispatcher) if per_day else NoDays()
-        run = Run(
-            feed,
-            dispatcher,
-            recorder,
-            sampler,
-            days,
-            position=position,
-            snapshot=snapshot,
-            wanted=wanted,
-            handlers=[like for like in (handler, *(handlers or {}).values()) if isinstance(like, Handler)],
-        )
-        run.by_symbol += left.ticks_by_symbol(len(run.by_symbol))
+        published = Published(feed)
+        counts = published.by_symbol
+        counts += left.ticks_by_symbol(len(counts))
         again = (
             None
             if load
@@ -234,41 +208,80 @@ def replay(
                 per_day=per_day,
             )
         )
-        with (
-            telling_more(
-                dispatcher,
-                partial(run.so_far, begun, batches, pacer),
-                again,
+        if cut is not None:
+            cut.joins(feed, dispatcher, again)
+        recorder = None if fingerprint_every is None and fingerprints is None else Recorder(
+            dispatcher,
+            lambda: feed.symbols,
+            counts,
+            every=fingerprint_every,
+            path=fingerprints,
+            header=lambda: run_header(
+                source,
+                {"*": given} if handlers is None else handlers,
+                selection={"symbols": list(wanted), "start": start, "end": end, "limit": limit, "position": position},
+                feed_options=reading,
+                every=fingerprint_every,
+                settings={**options, "workers": dispatcher.workers},
             ),
+        )  # fmt: skip
+        samples = timeline and isinstance(dispatcher, Dispatcher)
+        rows = rows_watched(dispatcher, watch, counts, feed) if samples else None
+        sampler = Sampler(dispatcher, begun, published.time_ns, rows) if samples else None
+        stops = Stops(
+            rows,
             recorder,
+            Straddling.of([handler, *(handlers or {}).values()], feed),
+            None if snapshot is None else snapshots_for(snapshot, feed, dispatcher, counts),
+            DayRecorder(feed, dispatcher, counts) if per_day else None,
+            cut,
+        )
+        run = Run(
+            feed,
+            dispatcher,
+            published,
+            stops,
+            sampler=sampler,
+            position=position,
+            wanted=wanted,
+            limit=limit,
+            pacer=pacer,
+        )
+        with (
+            telling_more(dispatcher, partial(run.so_far, begun, ticks), again),
+            recorder or nullcontext(),
             pinned(dispatcher, feed, pin_publisher),
             dispatcher,
-            sampler,
+            sampler or nullcontext(),
+            nullcontext() if pacer is None else pacer.serving(),
+            nullcontext() if cut is None else closing(cut),
         ):
             setup_s = time.perf_counter() - ready
-            pieces = run.pieces(stop.cut(chain(first, batches), feed, dispatcher, again))
-            run.publish(
-                pieces if pacer is None else pacer.paced(pieces),
-                fed=batches if pacer is None and position == 0 and run.may_feed and not stop.cuts else None,
-                limit=limit,
-                progress=told.tell,
-            )
+            run.publish(ticks, told.tell)
             wall_s = time.perf_counter() - begun
-            run.end(with_ends=save is None and not stop.cuts)
+            run.end(with_ends=save is None)
             if save is not None and not isinstance(run.ended_by, FeedError):
                 assert isinstance(dispatcher, Dispatcher)
                 dispatcher.learn_symbols(feed.symbols)
-                left.save(dispatcher, save, position + run.ticks, run.by_symbol)
+                left.save(dispatcher, save, position + published.ticks, counts)
             feed_statistics = dict(feed.statistics())
     finally:
         told.end()
         feed.close()
     dispatcher.learn_symbols(feed.symbols)
-    days.end(run.by_symbol)
-    result = run.result(wall_s, setup_s, batches.spent_s, feed_statistics, pacer)
+    if stops.days is not None:
+        stops.days.end()
+    result = run.result(wall_s, setup_s, ticks.spent_s, feed_statistics)
     failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
-    if failed is None and run.ticks != limit:
+    if failed is None and published.ticks != limit:
         failed = unknown_symbol(feed, wanted) or _unwatched(watch, snapshot, result)
+    return _told_of(result, failed, strict=strict)
+
+
+def _told_of(
+    result: ReplayResult, failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None, *, strict: bool
+) -> ReplayResult:
+    """The result, or the error that ends the replay with it."""
     if failed is not None:
         failed.partial = result  # type: ignore[union-attr]
         raise failed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ from strand.binding.columns import count_by_symbol
 from strand.dispatch.calls import SymbolView
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import BackpressureError, ConfigurationError, QuarantinedError
+from strand.feeds import Feed, TickBatch
+from strand.replaying.stops import Stop
 from strand.replaying.timeline import SymbolTimeline
 from strand.validate import is_whole
 
@@ -36,8 +38,8 @@ WAIT_S: Final = 0.05
 _Values = list[Any]
 
 
-class RowSampler:
-    """Splits batches where rows are to be looked at, and asks for them between the parts.
+class RowSampler(Stop):
+    """Looks at rows at regular places of the feed, and asks for them there.
 
     Rows are live memory, and one read while a handler writes it may be torn. So each is asked for by a call, which the
     symbol's strand answers in order with its ticks: after all those of the parts before, and before any of the next. A
@@ -46,8 +48,10 @@ class RowSampler:
     thousand are owed, the thread helps to drain for a moment. The samples depend neither on workers nor on time.
     """
 
-    def __init__(self, dispatcher: Dispatcher, watch: int | Sequence[str]) -> None:
-        """``watch``: names, or how many of the busiest symbols."""
+    def __init__(
+        self, dispatcher: Dispatcher, watch: int | Sequence[str], counts: npt.NDArray[np.int64], feed: Feed
+    ) -> None:
+        """``watch``: names, or how many of the busiest symbols. ``counts``: of published ticks, by symbol."""
         names: list[str] = []
         if isinstance(watch, Sequence) and not isinstance(watch, str) and all(isinstance(name, str) for name in watch):
             names = list(dict.fromkeys(watch))
@@ -56,6 +60,8 @@ class RowSampler:
                 "watch", f"{watch!r} is neither a list of symbols' names nor a number from 1 to {MOST}"
             )
         self._dispatcher = dispatcher
+        self._counts = counts
+        self._feed = feed
         self._busiest = int(watch) if is_whole(watch) else 0
         self._watch = names
         self._chosen: list[int] = []
@@ -67,38 +73,32 @@ class RowSampler:
         self._step = FIRST_STEP
         self._choose_at = 0
 
-    def parts(
-        self, batch: npt.NDArray[Any], by_symbol: npt.NDArray[np.int64], names: Sequence[str]
-    ) -> Iterator[npt.NDArray[Any]]:
-        """The batch in parts, to be published one after the other; asks for rows when it is asked for the next.
-
-        ``by_symbol``: ticks a symbol before the batch, ``names`` of symbols by index, as far as they are known."""
+    def begin(self, batch: TickBatch) -> None:
         if self._position >= self._choose_at and len(batch):
             # The busiest symbols change less and less.
-            counts = by_symbol.copy()
+            counts = self._counts.copy()
             count_by_symbol(batch, counts)
-            self._choose(counts, names)
+            self._choose(counts)
             self._choose_at = self._position + max(len(batch), self._position // 2)
-        at = 0
-        while at < len(batch):
-            end = min(len(batch), at + self._step - self._position % self._step)
-            part = batch[at:end]
-            yield part
-            self._position += len(part)
-            at = end
-            if self._position % self._step == 0:
-                self._look(int(part["ts_recv"][-1]))
 
-    def look_at_end(self, feed_ns: int, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> None:
+    def next(self, at: int) -> int:
+        return at + self._step - self._position % self._step
+
+    def published(self, ticks: TickBatch) -> None:
+        self._position += len(ticks)
+        if len(ticks) and self._position % self._step == 0:
+            self._look(int(ticks["ts_recv"][-1]))
+
+    def look_at_end(self, feed_ns: int) -> None:
         """The last look, when all has been handled."""
-        self._choose(by_symbol, names)
+        self._choose(self._counts)
         self._look(feed_ns)
 
-    def timelines(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> dict[str, SymbolTimeline]:
+    def timelines(self, names: Sequence[str]) -> dict[str, SymbolTimeline]:
         """Timelines by name: the busiest first, or in the order that was asked for. A symbol whose strand was set aside
-        has only earlier samples."""
+        has only earlier samples. ``names``: all symbols that the feed came to know."""
         found = {}
-        for index in self._choose(by_symbol, names):
+        for index in self._choose(self._counts):
             answered = [
                 (feed_ns, position, values if isinstance(values, list) else values.result())
                 for position, (feed_ns, values) in sorted(self._series.get(index, {}).items())
@@ -108,7 +108,7 @@ class RowSampler:
                 found[names[index]] = SymbolTimeline(names[index], index, _as_array(self._columns[index], answered))
         return found
 
-    def _choose(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> list[int]:
+    def _choose(self, by_symbol: npt.NDArray[np.int64]) -> list[int]:
         if self._busiest:
             there = np.flatnonzero(by_symbol)
             if len(there) > self._busiest:
@@ -119,7 +119,7 @@ class RowSampler:
                 self._series = {i: self._series[i] for i in keep}
         elif len(self._chosen) < len(self._watch):
             # A feed learns names as it goes.
-            index_of = {name: i for i, name in enumerate(names) if name}
+            index_of = {name: i for i, name in enumerate(self._feed.symbols) if name}
             self._chosen = [index_of[name] for name in self._watch if name in index_of]
         return self._chosen
 

@@ -1,14 +1,15 @@
-"""A replay under way: batches go through a dispatcher and are counted, whatever ends it."""
+"""A replay under way: one loop publishes the feed's ticks, up to the nearest stop each time."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,145 +18,162 @@ from strand.binding.columns import Seen, count_by_symbol
 from strand.binding.feeder import Feeder
 from strand.dicts import ByName
 from strand.dispatch.base import interior
-from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, TickBatch
-from strand.feeds.formats.decoded import DecodedFeed
-from strand.feeds.merge.selected import are_wanted, feeds_of_batch, skipped_of, tick_feeds_of
-from strand.handlers import Handler
+from strand.feeds.formats.decoded import DecodedFeed, Reading
+from strand.feeds.merge.selected import are_wanted, batches_from, feeds_of_batch, skipped_of, tick_feeds_of
+from strand.handlers import Handler, HandlerLike
 from strand.handlers.native_handlers import NativeHandler
 from strand.output.emitted import EmittedRecords
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
 from strand.output.records import TickFeeds
-from strand.replaying.days import NoDays
-from strand.replaying.recorder import NoRecorder
 from strand.replaying.result import ReplayResult
 from strand.replaying.run_result import inflates
-from strand.replaying.sampler import NoSampler, Sampler
-from strand.replaying.snapshots import Snapshot, snapshots_for
+from strand.replaying.stops import Stop
 from strand.threads import interrupts_later
 from strand.ticks import KIND_TRADE, empty, named
 
 if TYPE_CHECKING:
     from strand.caller.run import CallerRun
+    from strand.dispatch.dispatcher import Dispatcher
+    from strand.replaying.days import DayRecorder
     from strand.replaying.pacing import Pacer
+    from strand.replaying.recorder import Recorder
+    from strand.replaying.rows_over_time import RowSampler
+    from strand.replaying.sampler import Sampler
+    from strand.replaying.snapshots import SnapshotRecorder
+    from strand.replaying.until import Until
 
-__all__ = ["Run", "Timed", "add_feed_column", "chain", "pinned"]
+__all__ = ["Published", "Run", "Source", "Stops", "Straddling", "add_feed_column", "pinned"]
 
 _NOTHING = empty(0)
 #: Seconds between two calls of ``progress`` while nothing is published any more.
 _PROGRESS_S: Final = 0.1
 
 
+class Published:
+    """Ticks that have been published so far: ``by_symbol``, shape (max_symbols,), and other facts of them (``seen``). C
+    counts both in one call, so an interrupt comes before or after both."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.by_symbol = np.zeros(feed.max_symbols, np.int64)
+        self.seen = Seen()
+        self.feeder: Feeder | None = None
+        #: The time of the latest tick that went no way through a feeder.
+        self.feed_ns: int | None = None
+
+    @property
+    def ticks(self) -> int:
+        """Number of the ticks."""
+        return self.seen.ticks
+
+    def count(self, ticks: TickBatch) -> None:
+        """Counts ticks that have been published."""
+        count_by_symbol(ticks, self.by_symbol, self.seen)
+
+    def time_ns(self) -> int | None:
+        """The time of the latest tick, in ns since the epoch; None before the first."""
+        return (self.feeder.feed_ns if self.feeder is not None else 0) or self.feed_ns
+
+
+@dataclass(frozen=True)
+class Stops:
+    """The stops of a run, in the order of their turns at a place."""
+
+    rows: RowSampler | None
+    recorder: Recorder | None
+    straddling: Straddling | None
+    snapshots: SnapshotRecorder | None
+    days: DayRecorder | None
+    until: Until | None
+
+    def __iter__(self) -> Iterator[Stop]:
+        every = self.rows, self.recorder, self.straddling, self.snapshots, self.days, self.until
+        return (stop for stop in every if stop is not None)
+
+
 class Run:
-    """State of a run: the ticks published so far, in all (``ticks``), by symbol and otherwise (``seen``). ``ended_by``
-    is the cause of an early end, if there was one."""
+    """State of a run: the ticks ``published`` so far, and ``ended_by``, the cause of an early end, if there was one.
+
+    Args:
+        feed: The feed.
+        dispatcher: The run that handles its ticks.
+        published: Facts of the ticks, before the first one is published.
+        stops: Objects that have something to do between ticks.
+        sampler: Looks at counters from a thread of its own.
+        position: How many ticks of the feed were passed over.
+        wanted: The names and globs that were asked for.
+        limit: The number of ticks to stop after.
+        pacer: Says when ticks are due.
+    """
 
     def __init__(
         self,
         feed: Feed,
         dispatcher: Dispatcher | CallerRun,
-        recorder: NoRecorder,
-        sampler: Sampler | NoSampler,
-        days: NoDays,
+        published: Published,
+        stops: Stops,
         *,
-        position: int = 0,
-        snapshot: Snapshot | None = None,
-        wanted: Sequence[str] = (),
-        handlers: Sequence[Handler] = (),
+        sampler: Sampler | None,
+        position: int,
+        wanted: Sequence[str],
+        limit: int | None,
+        pacer: Pacer | None,
     ) -> None:
-        self._straddling = Straddling(handlers, feed)
+        self.published = published
+        self.ended_by: FeedError | KeyboardInterrupt | None = None
         self._feed = feed
         self._dispatcher = dispatcher
         self._inside = interior(dispatcher)
-        self._recorder = recorder
+        self._stops, self._all_stops = stops, [*stops]
         self._sampler = sampler
-        self._days = days
-        self._snapshots = snapshots_for(snapshot, feed, dispatcher)
+        self._limit = limit
+        self._until = stops.until
+        #: Whether somebody asks for the time of the latest tick.
+        self._tells_time = sampler is not None
+        self._pacer = pacer
         self._uncounted: TickBatch = _NOTHING
-        self._latest: TickBatch = _NOTHING
-        self._feeder: Feeder | None = None
         self._finished = self._inside.finished_reader()
-        self.by_symbol = np.zeros(feed.max_symbols, dtype=np.int64)
-        self.seen = Seen()
-        self.unpriced = self.unended = np.zeros(feed.max_symbols, dtype=np.int64)
-        self.ended_by: FeedError | KeyboardInterrupt | None = None
+        self._unpriced = self._unended = np.zeros(feed.max_symbols, dtype=np.int64)
         self._wanted = wanted
-        self._tick_feeds = add_feed_column(feed, dispatcher.outputs)
+        self._outputs = dispatcher.outputs
+        self._learns = bool(len(self._outputs)) or self._inside.wants_names
+        self._known = -1
+        self._tick_feeds = add_feed_column(feed, self._outputs)
         #: True if the next batch's beginning may have been passed over.
         self._cut = position > 0
 
-    def pieces(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
-        """The batches to publish: cut at the run's rests, and with the names of their symbols, which are written beside
-        the records of their ticks."""
-        named = self._snapshots.cut(self._named(batches), self.by_symbol)
-        return self._recorder.cut(self._days.cut(named, self.by_symbol))
+    def may_feed(self, source: Source) -> bool:
+        """Tells whether the feed's decoder may publish as it decodes: both can, and nobody wants to see the ticks."""
+        looks = self._learns or self._pacer or any(stop.sees_ticks for stop in self._all_stops)
+        return source.feeds and self._inside.takes_feeder and not looks
 
-    @property
-    def ticks(self) -> int:
-        """Number of ticks that have been published and counted. C counts them by symbol in the same call, so an
-        interrupt comes before or after both."""
-        return self.seen.ticks
-
-    @property
-    def may_feed(self) -> bool:
-        """Tells whether the feed's decoder may publish as it decodes: the batches are the feed's own, and nobody wants
-        to see them."""
-        return (
-            isinstance(self._feed, DecodedFeed)
-            and self._feed.takes_feeder
-            and not len(self._dispatcher.outputs)
-            and not self._inside.wants_names
-            and type(self._recorder) is NoRecorder
-            and not self._days.on
-            and not self._snapshots.sees_batches
-            and not self._straddling.looks
-            and isinstance(self._sampler, Sampler)
-            and not self._sampler.wants_batches
-        )
-
-    def publish(
-        self,
-        pieces: Iterator[TickBatch],
-        *,
-        fed: Timed | None,
-        limit: int | None,
-        progress: Callable[[int], None] | None,
-    ) -> None:
-        """Publishes up to ``limit`` ticks, and has all of them handled.
+    def publish(self, source: Source, progress: Callable[[int], None] | None) -> None:
+        """Publishes ticks up to the run's end, and has all of them handled.
 
         A feed's fault and a KeyboardInterrupt end the publishing (``ended_by``): what is published by then is handled.
         Another interrupt meanwhile is raised.
 
         Args:
-            pieces: What ``pieces`` gives.
-            fed: The feed's own batches, of which all after the first are published as they are decoded.
-            limit: The number of ticks to stop after.
+            source: The feed's ticks.
             progress: Called with the number of ticks that are handled or dropped.
         """
-        for method, function in (("follow", self._feed_ns), ("given", lambda: self.ticks)):
+        for method, function in (("follow", self.published.time_ns), ("given", lambda: self.published.ticks)):
             if (hears := getattr(progress, method, None)) is not None:
                 hears(function)
+                self._tells_time = True
+        feeds = self.may_feed(source)
         try:
-            for batch in pieces:
-                self._uncounted = chosen = batch if limit is None else batch[: limit - self.ticks]
-                for part in self._sampler.parts(chosen, self.by_symbol, self._feed.symbols):
-                    self._dispatcher.publish(part)
-                with interrupts_later():
-                    count_by_symbol(chosen, self.by_symbol, self.seen)
-                    self._uncounted = _NOTHING
-                    self._recorder.published(chosen, self.by_symbol)
-                    self._snapshots.published(chosen)
-                    self._straddling.published(chosen)
-                if progress is not None:
-                    self._latest = chosen
-                    progress(self._finished())
-                if self.ticks == limit:
+            while (batch := source.take()) is not None:
+                if self._publish_batch(batch, progress):
                     break
-                if fed is not None:
-                    self._feed_from(fed, limit, progress)
+                if feeds:
+                    self._feed_from(source, progress)
                     break
+            else:
+                if self._until is not None:
+                    self._until.check_reached()
             self._drain(progress)
         except FeedError as error:
             self.ended_by = error
@@ -165,61 +183,110 @@ class Run:
             self._dispatcher.drain()
             self.count_the_rest()
 
+    def _publish_batch(self, batch: TickBatch, progress: Callable[[int], None] | None) -> bool:
+        """Publishes a batch, up to the nearest stop each time. Returns True if the run ends in it."""
+        if self._tick_feeds is not None:
+            self._tick_feeds.add(feeds_of_batch(self._feed, len(batch), cut=self._cut))
+            self._cut = self._cut and not len(batch)
+        if self._learns and len(self._feed.symbols) != self._known:
+            self._dispatcher.learn_symbols(self._feed.symbols)
+            self._known = len(self._feed.symbols)
+        end = None if self._until is None else self._until.end_in(batch)
+        left = None if self._limit is None else self._limit - self.published.ticks
+        n = len(batch)
+        if end is not None or (left is not None and left < n):
+            n = min(each for each in (n, end, left) if each is not None)
+            batch = batch[:n]
+        for stop in self._all_stops:
+            stop.begin(batch)
+        if self._pacer is not None:
+            self._pacer.begin(batch)
+        at = 0
+        while True:
+            to = n
+            if at < n:
+                for stop in self._all_stops:
+                    stop.act(at)
+                    place = stop.next(at)
+                    to = to if place is None else min(to, place)
+                if self._pacer is not None:
+                    to = self._pacer.release(at, to)
+            self._publish(batch if at == 0 and to == n else batch[at:to])
+            if progress is not None:
+                progress(self._finished())
+            at = to
+            if at >= n:
+                break
+        if self._until is not None and end == n:
+            self._until.reach()
+        return n in (end, left)
+
+    def _publish(self, ticks: TickBatch) -> None:
+        self._uncounted = ticks
+        if self._tells_time and len(ticks):
+            self.published.feed_ns = int(ticks["ts_recv"][-1])
+        self._dispatcher.publish(ticks)
+        with interrupts_later():
+            self._count(ticks)
+            self._uncounted = _NOTHING
+
+    def _count(self, ticks: TickBatch) -> None:
+        self.published.count(ticks)
+        for stop in self._all_stops:
+            stop.published(ticks)
+
     def _drain(self, progress: Callable[[int], None] | None) -> None:
         while not self._dispatcher.drain(None if progress is None else _PROGRESS_S):
             assert progress is not None
             progress(self._finished())
-        if progress is not None and self.ticks:
+        if progress is not None and self.published.ticks:
             progress(self._finished())
 
     def count_the_rest(self, *, runs: bool = True) -> None:
-        """Counts the ticks of a batch that was published before the run ended, but not yet counted. ``runs``: the
-        dispatcher has not stopped, so it can be brought to rest there."""
-        more = self._dispatcher.statistics().accepted - self.ticks
+        """Counts the ticks that were published before the run ended, but not yet counted. ``runs``: the dispatcher has
+        not stopped, so it can be brought to rest there."""
+        more = self._dispatcher.statistics().accepted - self.published.ticks
         if 0 < more <= len(self._uncounted):
-            first = self._inside.first_of(self._uncounted, more)
-            count_by_symbol(first, self.by_symbol, self.seen)
-            self._straddling.published(first)
+            first, straddling = self._inside.first_of(self._uncounted, more), self._stops.straddling
             if runs:
-                self._recorder.published(first, self.by_symbol)
-                self._snapshots.published(first)
+                self._count(first)
+                return
+            self.published.count(first)
+            if straddling is not None:
+                straddling.published(first)
 
-    def _feed_from(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
-        assert isinstance(self._sampler, Sampler)
-        left = None if limit is None else limit - self.ticks
-        feeder = self._inside.feeder(self.by_symbol, self.seen, left)
-        assert feeder is not None
-        self._sampler.follow(lambda: feeder.feed_ns)
-        self._feeder = feeder
+    def _feed_from(self, source: Source, progress: Callable[[int], None] | None) -> None:
+        """Publishes all that is left through a feeder."""
+        left = None if self._limit is None else self._limit - self.published.ticks
+        feeder = self._inside.feeder(self.published.by_symbol, self.published.seen, left)
+        self.published.feeder = feeder
         try:
-            for _ in batches.feed(feeder):
+            while source.feed(feeder):
                 if progress is not None:
                     progress(self._finished())
-                if self.ticks == limit:
+                if self.published.ticks == self._limit:
                     break
         finally:
             self._uncounted = feeder.held
 
-    def _feed_ns(self) -> int | None:
-        """The time of the latest tick that was published, in ns since the epoch; None before the first."""
-        if self._feeder is not None and self._feeder.feed_ns:
-            return self._feeder.feed_ns
-        return int(self._latest["ts_recv"][-1]) if len(self._latest) else None
-
     def end(self, *, with_ends: bool) -> None:
         """All that was published has been handled: to be called before the dispatcher stops. ``with_ends``: the run
-        ends what is open."""
-        self._recorder.ending(self.by_symbol, self.ended_by)
-        self._snapshots.end(self.by_symbol)
-        self._sampler.drained(self.by_symbol, self._feed.symbols)
-        self.unpriced, self.unended = self._inside.take_unfit(with_open=with_ends)
+        ends what is open, unless it was cut short."""
+        if self._stops.recorder is not None:
+            self._stops.recorder.ending(self.ended_by)
+        if self._stops.snapshots is not None:
+            self._stops.snapshots.end()
+        if self._sampler is not None:
+            self._sampler.drained()
+        with_open = with_ends and not (self._until is not None and self._until.is_reached)
+        self._unpriced, self._unended = self._inside.take_unfit(with_open=with_open)
 
-    def so_far(self, begun: float, batches: Timed, pacer: Pacer | None) -> ReplayResult:
+    def so_far(self, begun: float, source: Source) -> ReplayResult:
         """The result of a run that has begun at a time of ``perf_counter``, and was ended by an error."""
         self._dispatcher.learn_symbols(self._feed.symbols)
         self.count_the_rest(runs=False)
         wall_s = time.perf_counter() - begun
-        return self.result(wall_s, 0.0, batches.spent_s, dict(self._feed.statistics()), pacer)
+        return self.result(wall_s, 0.0, source.spent_s, dict(self._feed.statistics()))
 
     def result(
         self,
@@ -227,26 +294,26 @@ class Run:
         setup_s: float,
         feed_s: float,
         feed_statistics: dict[str, int],
-        pacer: Pacer | None,
     ) -> ReplayResult:
         """Result of the run, once it has ended and the dispatcher knows all symbols."""
-        dispatcher, outputs = self._dispatcher, self._dispatcher.outputs
+        dispatcher, outputs, by_symbol = self._dispatcher, self._outputs, self.published.by_symbol
+        stops = self._stops
         if self._wanted:
             dispatcher.rows.show_only(are_wanted(self._feed, self._wanted))
         # A feed may have room for many more symbols than it had.
-        ticked = np.flatnonzero(self.by_symbol)
+        ticked = np.flatnonzero(by_symbol)
         symbols = dispatcher.symbols.first(int(ticked[-1]) + 1 if len(ticked) else 0)
         return ReplayResult(
             info=self._feed.info,
             symbols=symbols,
             rows=dispatcher.rows,
             baskets=dispatcher.baskets,
-            ticks=self.ticks,
-            ticks_by_symbol=self.by_symbol,
-            seen=self.seen.counts(),
-            unpriced=self.unpriced,
-            unended=self.unended,
-            straddling=self._straddling.counts,
+            ticks=self.published.ticks,
+            ticks_by_symbol=by_symbol,
+            seen=self.published.seen.counts(),
+            unpriced=self._unpriced,
+            unended=self._unended,
+            straddling=np.zeros_like(by_symbol) if stops.straddling is None else stops.straddling.counts,
             contracts=self._inside.contracts_used(),
             wall_s=wall_s,
             setup_s=setup_s,
@@ -261,34 +328,22 @@ class Run:
             outputs=_collected(outputs),
             written=ByName("file of an output", _written(outputs)),
             _books=dispatcher.books if dispatcher.keeps_books else None,
-            pacing=None if pacer is None else pacer.statistics(),
+            pacing=None if self._pacer is None else self._pacer.statistics(),
             objects=dispatcher.objects,
-            timeline=self._sampler.timeline(self.by_symbol, dispatcher.symbols),
-            intervals=self._recorder.intervals,
-            days=self._days.days,
-            _snapshots=self._snapshots.snapshots(),
+            timeline=None if self._sampler is None else self._sampler.timeline(dispatcher.symbols),
+            intervals=() if stops.recorder is None else stops.recorder.intervals,
+            days=() if stops.days is None else stops.days.days,
+            _snapshots=None if stops.snapshots is None else stops.snapshots.snapshots(),
             _digests=partial(output_digests, outputs),
         )
 
-    def _named(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
-        known = -1
-        for batch in batches:
-            if self._tick_feeds is not None:
-                self._tick_feeds.add(feeds_of_batch(self._feed, len(batch), cut=self._cut))
-                self._cut = self._cut and not len(batch)
-            wants = len(self._dispatcher.outputs) or self._inside.wants_names
-            if wants and len(self._feed.symbols) != known:
-                self._dispatcher.learn_symbols(self._feed.symbols)
-                known = len(self._feed.symbols)
-            yield batch
-
 
 _DAY: Final = 86_400_000_000_000
-#: A session of a whole day is longer where clocks are set back (csrc/measures/calendar.h).
+#: A session of a whole day is longer where clocks are set back (csrc/handlers/calendar.h).
 _SET_BACK: Final = 7_200_000_000_000
 
 
-class Straddling:
+class Straddling(Stop):
     """Ready-made bars that begin before the session or interval that they count in, by symbol: ``counts``.
 
     Args:
@@ -304,16 +359,15 @@ class Straddling:
         grids = [(every, np.frombuffer(table, np.int64)[2:].reshape(-1, 2)) for every, table in sorted(set(known))]
         self._grids = [(every, table) for every, table in grids if every or len(table)]
 
-    @property
-    def looks(self) -> bool:
-        """True if it has to be told of batches."""
-        return bool(self._grids)
+    @classmethod
+    def of(cls, handlers: Sequence[HandlerLike | None], feed: Feed) -> Self | None:
+        """Makes the counter of a run; None where there are no such bars or no sessions."""
+        made = cls([like for like in handlers if isinstance(like, Handler)], feed)
+        return made if made._grids else None
 
-    def published(self, batch: TickBatch) -> None:
-        """Counts the bars of a batch, each by its close."""
-        if not self._grids:
-            return
-        closes = batch[(batch["kind"] == KIND_TRADE) & (batch["depth"] == _CLOSE) & (batch["ts_recv"] > 0)]
+    def published(self, ticks: TickBatch) -> None:
+        """Counts the bars of ticks, each by its close."""
+        closes = ticks[(ticks["kind"] == KIND_TRADE) & (ticks["depth"] == _CLOSE) & (ticks["ts_recv"] > 0)]
         last, begins = closes["ts_recv"] - 1, closes["ts_event"]
         begins = np.where(begins > last, closes["ts_recv"] - self._bars, begins)
         across = np.zeros(len(closes), np.bool_)
@@ -361,17 +415,46 @@ def add_feed_column(feed: Feed, outputs: Outputs) -> TickFeeds | None:
     return tick_feeds
 
 
-class Timed(Iterator[TickBatch]):
-    """An iterator that knows how long it was waited for."""
+class Source:
+    """The ticks of a feed from a position on: as batches, and from any batch on through a feeder, if it ``feeds``.
 
-    def __init__(self, batches: Iterator[TickBatch]) -> None:
-        self._batches = batches
-        self.spent_s = 0.0
+    ``spent_s``: seconds in which the feed was waited for.
+    """
 
-    def __next__(self) -> TickBatch:
+    def __init__(self, feed: Feed, position: int) -> None:
+        start = time.perf_counter()
+        can_feed = position == 0 and isinstance(feed, DecodedFeed) and feed.takes_feeder
+        self._batches = cast("DecodedFeed", feed).reading() if can_feed else batches_from(feed, position)
+        self._first: TickBatch | None = None
+        self.spent_s = time.perf_counter() - start
+
+    @property
+    def feeds(self) -> bool:
+        """True if a feeder may take the ticks."""
+        return isinstance(self._batches, Reading)
+
+    def first(self, *, may_be_empty: bool) -> TickBatch | None:
+        """Reads the first batch, which is the first to be taken, and returns it; None where the feed has none.
+        ``may_be_empty``: a batch without ticks counts too."""
+        while (batch := self.take()) is not None and not len(batch) and not may_be_empty:
+            pass
+        self._first = batch
+        return batch
+
+    def take(self) -> TickBatch | None:
+        """Returns the next batch, valid until the one after it; None at the end. Raises what the feed raises, and
+        RecordTypeError for a batch that is none."""
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
         start = time.perf_counter()
         try:
             batch = next(self._batches)
+        except StopIteration:
+            return None
+        except BaseException:
+            self.close()
+            raise
         finally:
             self.spent_s += time.perf_counter() - start
         # A feed of one's own may give anything; None would pass for its end.
@@ -380,31 +463,23 @@ class Timed(Iterator[TickBatch]):
             raise RecordTypeError(f"batches: the feed gives {what}, and not arrays of strand.TICK")
         return named(batch)
 
-    def feed(self, feeder: Feeder) -> Iterator[None]:
-        """Lets a feeder take what is left, and comes back now and then."""
-        assert isinstance(self._batches, Generator)
-        sent: Feeder | None = feeder
-        while True:
-            start, published_s = time.perf_counter(), feeder.publishing_s
-            try:
-                batch = self._batches.send(sent)
-            except StopIteration:
-                return
-            finally:
-                self.spent_s += time.perf_counter() - start - (feeder.publishing_s - published_s)
-            if len(batch):
-                raise RecordTypeError(
-                    f"batches: {len(batch)} ticks did not go through the feeder that should take them"
-                )
-            sent = None
-            yield
+    def feed(self, feeder: Feeder) -> bool:
+        """Lets a feeder go on with what is left, for a while. Returns False when it has taken all ticks. Raises what
+        the feed and the feeder raise."""
+        assert isinstance(self._batches, Reading)
+        start, published_s = time.perf_counter(), feeder.publishing_s
+        try:
+            return self._batches.feed(feeder)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self.spent_s += time.perf_counter() - start - (feeder.publishing_s - published_s)
 
-
-def chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickBatch]:
-    """The first batch, if there is one, and the others."""
-    if first is not None:
-        yield first
-        yield from rest
+    def close(self) -> None:
+        """Ends the reading of a file, and its thread."""
+        if isinstance(self._batches, Reading):
+            self._batches.close()
 
 
 @contextmanager

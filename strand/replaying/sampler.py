@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -18,13 +18,14 @@ from strand.binding.gate import Thread
 from strand.dicts import ByName
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import engine_interior
+from strand.feeds import Feed
 from strand.threads import mended
 
 if TYPE_CHECKING:
     from strand.replaying.rows_over_time import RowSampler
     from strand.replaying.timeline import Timeline
 
-__all__ = ["NoSampler", "Sampler"]
+__all__ = ["Sampler", "rows_watched"]
 
 #: Moments kept; when there are as many, every other one goes and the next are twice as far apart.
 CAPACITY: Final = 512
@@ -39,17 +40,15 @@ _PICKED: Final = [COUNTERS.index(name) for name in _COLUMNS]
 
 
 class Sampler:
-    """Samples a dispatcher's counters in a thread of its own, and rows of a few symbols in the publishing thread.
+    """Samples a dispatcher's counters in a thread of its own, which lives in the block of this context manager.
 
-    ``begun``: ``time.perf_counter()`` at the run's beginning, ``watch``: names of symbols whose rows to keep, or how
-    many of the busiest; None keeps none. ``on=False`` makes one that does nothing and whose timeline is None. A context
-    manager: the thread lives in the block.
+    ``begun``: ``time.perf_counter()`` at the run's beginning. ``feed_ns``: gives the time of the latest tick that was
+    published, in ns since the epoch; None before the first. ``rows``: keeps rows of a few symbols.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, begun: float, watch: int | Sequence[str] | None, *, on: bool = True
+        self, dispatcher: Dispatcher, begun: float, feed_ns: Callable[[], int | None], rows: RowSampler | None
     ) -> None:
-        self._on = on
         self._dispatcher = dispatcher
         self._begun = begun
         self._interval_s = FIRST_INTERVAL_S
@@ -57,27 +56,20 @@ class Sampler:
         # lock is waited for in one call, and an event in a dozen.
         self._going_on = threading.Lock()
         self._thread = Thread(self._run, "strand-sampler", once=True)
-        self._rows: RowSampler | None = None
-        if on and watch not in (None, 0):
-            from strand.replaying.rows_over_time import RowSampler
-
-            self._rows = RowSampler(dispatcher, watch)
-            dispatcher.time_handlers()
+        self._rows = rows
         self._cores = os.sched_getaffinity(0)
         self._feed_ns = 0
-        self._feed_now: Callable[[], int] = int
+        self._feed_now = feed_ns
         self._n = 0
         self._read = dispatcher.counters_reader()
-        room = CAPACITY if on else 0
-        self._at_s = np.zeros(room)
-        self._feed = np.zeros(room, np.uint64)
-        self._counters = np.zeros((room, len(self._read()), len(_COLUMNS)), np.uint64)
+        self._at_s = np.zeros(CAPACITY)
+        self._feed = np.zeros(CAPACITY, np.uint64)
+        self._counters = np.zeros((CAPACITY, len(self._read()), len(_COLUMNS)), np.uint64)
 
     def __enter__(self) -> Self:
-        if self._on:
-            self._sample()
-            self._going_on.acquire()
-            mended(self._thread.start, self._end)
+        self._sample()
+        self._going_on.acquire()
+        mended(self._thread.start, self._end)
         return self
 
     def __exit__(
@@ -85,42 +77,15 @@ class Sampler:
     ) -> None:
         self._end()
 
-    def parts(
-        self, batch: npt.NDArray[Any], by_symbol: npt.NDArray[np.int64], names: Sequence[str]
-    ) -> Iterator[npt.NDArray[Any]]:
-        """The batch in parts, to be published one after the other: rows are looked at in between. ``by_symbol``: ticks
-        a symbol up to the batch, ``names``: of symbols, as far as the feed knows them."""
-        if not self._on:
-            yield batch
-            return
-        if len(batch):
-            self._feed_ns = max(self._feed_ns, int(batch["ts_recv"][-1]))
-        if self._rows is None:
-            yield batch
-        else:
-            yield from self._rows.parts(batch, by_symbol, names)
-
-    @property
-    def wants_batches(self) -> bool:
-        """True if the sampler looks at rows between parts of a batch."""
-        return self._rows is not None
-
-    def follow(self, feed_ns: Callable[[], int]) -> None:
-        """Takes the feed's time from this function from now on, for there are no batches to tell it."""
-        self._feed_now = feed_ns
-
-    def drained(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> None:
+    def drained(self) -> None:
         """Samples the last moment, when all has been handled."""
-        if self._on:
-            self._end()
-            self._sample()
-            if self._rows is not None:
-                self._rows.look_at_end(self._feed_ns, by_symbol, names)
+        self._end()
+        self._sample()
+        if self._rows is not None:
+            self._rows.look_at_end(self._feed_ns)
 
-    def timeline(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> Timeline | None:
+    def timeline(self, names: Sequence[str]) -> Timeline:
         """Timeline of the samples. ``names``: all symbols that the feed came to know."""
-        if not self._on:
-            return None
         from strand.replaying.timeline import Timeline
 
         n, workers = self._n, self._dispatcher.workers
@@ -144,7 +109,7 @@ class Sampler:
             worker_busy_ns=_frozen(by_worker[:, :, 2]),
             handler_ns=_frozen(handler_ns),
             handler_ticks=_frozen(handler_ticks),
-            symbols=ByName("watched symbol", {} if self._rows is None else self._rows.timelines(by_symbol, names)),
+            symbols=ByName("watched symbol", {} if self._rows is None else self._rows.timelines(names)),
         )
 
     def _end(self) -> None:
@@ -167,28 +132,24 @@ class Sampler:
                 kept[: self._n] = kept[::2].copy()
             self._interval_s *= 2
         self._at_s[self._n] = time.perf_counter() - self._begun
-        self._feed[self._n] = max(self._feed_ns, self._feed_now())
+        self._feed_ns = max(self._feed_ns, self._feed_now() or 0)
+        self._feed[self._n] = self._feed_ns
         np.take(self._read(), _PICKED, axis=1, out=self._counters[self._n])
         self._n += 1
 
 
-class NoSampler:
-    """Sampler of a plain loop, which has no counters to look at from outside."""
+def rows_watched(
+    dispatcher: Dispatcher, watch: int | Sequence[str] | None, counts: npt.NDArray[np.int64], feed: Feed
+) -> RowSampler | None:
+    """Makes what keeps rows of symbols: of those with these names, or of so many of the busiest; None: of none. Raises
+    ConfigurationError."""
+    if watch in (None, 0):
+        return None
+    from strand.replaying.rows_over_time import RowSampler
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def parts(self, batch: npt.NDArray[Any], *_: object) -> Iterator[npt.NDArray[Any]]:
-        yield batch
-
-    def drained(self, *_: object) -> None:
-        pass
-
-    def timeline(self, *_: object) -> None:
-        pass
+    rows = RowSampler(dispatcher, watch, counts, feed)
+    dispatcher.time_handlers()
+    return rows
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from strand.feeds import Feed, TickBatch
 from strand.handlers.sessions import Sessions, SessionsLike
 from strand.options import named_options
 from strand.replaying.snapshot_tables import Changes, Copies, Fields, Snapshots, Taken
+from strand.replaying.stops import Stop
 from strand.spans import SpanLike, span_ns, span_text
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
     from strand.output.rows import Rows
 
-__all__ = ["NoSnapshots", "Snapshot", "check_snapshot", "history_of", "snapshot", "snapshots_for"]
+__all__ = ["Snapshot", "SnapshotRecorder", "check_snapshot", "history_of", "snapshot", "snapshots_for"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,41 +90,29 @@ def _texts(option: str, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
-class NoSnapshots:
-    """A run that takes none.
-
-    ``sees_batches``: it has to see each batch before it is published.
-    """
-
-    sees_batches = False
-
-    def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:  # noqa: ARG002
-        """The batches; ``counts`` count published ticks by symbol, up to date whenever the next is asked for."""
-        return batches
-
-    def published(self, ticks: TickBatch) -> None:
-        """Notes ticks that were handed to the dispatcher."""
-
-    def end(self, counts: npt.NDArray[np.int64]) -> None:
-        """All has been handled."""
-
-    def snapshots(self) -> Snapshots | None:
-        """Snapshots that were taken."""
-        return None
-
-
-class SnapshotRecorder(NoSnapshots):
-    """Takes the snapshots of a run.
+class SnapshotRecorder(Stop):
+    """Takes the snapshots of a run. ``counts``: of published ticks, by symbol, up to date at each place.
 
     Raises ConfigurationError for a field that rows do not have, and where symbols have several handlers.
     """
 
-    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | CallerRun) -> None:
+    def __init__(
+        self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | CallerRun, counts: npt.NDArray[np.int64]
+    ) -> None:
         self._wanted = wanted
         self._feed = feed
         self._dispatcher = dispatcher
+        self._counts = counts
         self._fields = Fields(wanted.fields, dispatcher.rows)
         self._known = np.empty(0, np.intp)
+
+    @abstractmethod
+    def end(self) -> None:
+        """All has been handled."""
+
+    @abstractmethod
+    def snapshots(self) -> Snapshots:
+        """The snapshots that were taken."""
 
     def _in_sessions(self, first: int, end: int) -> npt.NDArray[np.int64]:
         """Times for snapshots from ``first``, which is one, to ``end``, which is not in it."""
@@ -158,38 +148,41 @@ class SnapshotRecorder(NoSnapshots):
 class CopyRecorder(SnapshotRecorder):
     """Brings a run to rest before the first tick behind each snapshot's time, and copies the rows."""
 
-    sees_batches = True
-
-    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | CallerRun) -> None:
-        super().__init__(wanted, feed, dispatcher)
+    def __init__(
+        self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | CallerRun, counts: npt.NDArray[np.int64]
+    ) -> None:
+        super().__init__(wanted, feed, dispatcher, counts)
         self._next: int | None = None
         self._time = self._published = _BEFORE
+        #: The feed's time at each tick of the batch.
+        self._times = np.empty(0, np.int64)
         self._taken: list[Taken] = []
 
-    def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:
-        for batch in batches:
-            times = np.maximum(np.maximum.accumulate(batch["ts_recv"]), self._time) if len(batch) else None
-            start = 0
-            if times is not None:
-                self._time = int(times[-1])
-                if self._next is None:
-                    self._next = self._multiple(int(times[0]))
-                while (end := int(np.searchsorted(times, self._next, side="right"))) < len(batch):
-                    if end > start:
-                        yield batch[start:end]
-                    start = end
-                    self._take(int(times[end]) - 1, counts)
-            yield batch[start:]
+    def begin(self, batch: TickBatch) -> None:
+        self._times = np.maximum(np.maximum.accumulate(batch["ts_recv"]), self._time)
+        if len(batch):
+            self._time = int(self._times[-1])
+            if self._next is None:
+                self._next = self._multiple(int(self._times[0]))
+
+    def next(self, at: int) -> int:  # noqa: ARG002 - it has been there, so the next snapshot is behind that
+        assert self._next is not None
+        return int(np.searchsorted(self._times, self._next, side="right"))
+
+    def act(self, at: int) -> None:
+        assert self._next is not None
+        if self._times[at] > self._next:
+            self._take(int(self._times[at]) - 1)
 
     def published(self, ticks: TickBatch) -> None:
         if len(ticks):
             self._published = max(self._published, int(ticks["ts_recv"].max()))
 
-    def end(self, counts: npt.NDArray[np.int64]) -> None:
+    def end(self) -> None:
         if self._next is not None and self._next <= self._published:
-            self._take(self._published, counts)
+            self._take(self._published)
 
-    def _take(self, until: int, counts: npt.NDArray[np.int64]) -> None:
+    def _take(self, until: int) -> None:
         """Takes all that are due up to a time: the rows have been the same since the first of them."""
         assert self._next is not None
         first, self._next = self._next, self._multiple(until + 1)
@@ -197,7 +190,7 @@ class CopyRecorder(SnapshotRecorder):
         if not len(times):
             return
         self._dispatcher.drain()
-        keys = np.flatnonzero(counts)
+        keys = np.flatnonzero(self._counts)
         if self._wanted.symbols is not None:
             keys = np.intersect1d(keys, self._keys())
         self._taken.append(Taken(times, keys, self._fields.values(keys)))
@@ -209,28 +202,33 @@ class CopyRecorder(SnapshotRecorder):
 class HistoryRecorder(SnapshotRecorder):
     """Makes the snapshots of what handlers' rows were before each of them changed, which the run keeps as it goes."""
 
-    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | CallerRun, history: RowHistory) -> None:
-        super().__init__(wanted, feed, dispatcher)
+    def __init__(
+        self,
+        wanted: Snapshot,
+        feed: Feed,
+        dispatcher: Dispatcher | CallerRun,
+        counts: npt.NDArray[np.int64],
+        history: RowHistory,
+    ) -> None:
+        super().__init__(wanted, feed, dispatcher, counts)
         self._history = history
         self._first: int | None = None
         self._time = 0
         self._feed_times: list[npt.NDArray[np.int64]] = []
         self._changes: Changes | None = None
-        #: A timer counts from the first tick at or after it on, of any symbol: the table has to know when ticks were.
-        self.sees_batches = any(handler.timers for handler in interior(dispatcher).handlers)
+        # A timer counts from the first tick at or after it on, of any symbol: the table has to know when ticks were.
+        self.sees_ticks = any(handler.timers for handler in interior(dispatcher).handlers)
 
-    def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:  # noqa: ARG002
-        for batch in batches:
-            if len(batch) and self._first is None:
-                self._first = max(int(batch["ts_recv"][0]), 0)
-            if len(batch) and self.sees_batches:
-                times = np.maximum(np.maximum.accumulate(batch["ts_recv"]), self._time)
-                intervals = -(-times // self._wanted.every_ns)
-                self._feed_times.append(times[np.append(np.flatnonzero(np.diff(intervals)), len(times) - 1)])
-                self._time = int(times[-1])
-            yield batch
+    def begin(self, batch: TickBatch) -> None:
+        if len(batch) and self._first is None:
+            self._first = max(int(batch["ts_recv"][0]), 0)
+        if len(batch) and self.sees_ticks:
+            times = np.maximum(np.maximum.accumulate(batch["ts_recv"]), self._time)
+            intervals = -(-times // self._wanted.every_ns)
+            self._feed_times.append(times[np.append(np.flatnonzero(np.diff(intervals)), len(times) - 1)])
+            self._time = int(times[-1])
 
-    def end(self, counts: npt.NDArray[np.int64]) -> None:  # noqa: ARG002
+    def end(self) -> None:
         self._changes = self._made(None)
 
     def _made(self, failed: int | None) -> Changes:
@@ -240,7 +238,7 @@ class HistoryRecorder(SnapshotRecorder):
             first = self._multiple(self._first)
             times = self._in_sessions(first, max(first, self._multiple(interior(self._dispatcher).feed_time + 1)))
             feed_times = times
-        if self.sees_batches and len(times):
+        if self.sees_ticks and len(times):
             seen = np.concatenate(self._feed_times)
             feed_times = seen[np.searchsorted(seen, times, side="right") - 1]
         if failed is not None:
@@ -270,10 +268,10 @@ def history_of(wanted: Snapshot, rows: Rows) -> RowHistory:
     return Fields(wanted.fields, rows).history(wanted.every_ns)
 
 
-def snapshots_for(wanted: Snapshot | None, feed: Feed, dispatcher: Dispatcher | CallerRun) -> NoSnapshots:
-    """Returns the recorder of a replay's snapshots, if any are wanted. Raises ConfigurationError."""
-    if wanted is None:
-        return NoSnapshots()
+def snapshots_for(
+    wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | CallerRun, counts: npt.NDArray[np.int64]
+) -> SnapshotRecorder:
+    """Returns the recorder of a replay's snapshots. Raises ConfigurationError."""
     if (history := interior(dispatcher).history) is not None:
-        return HistoryRecorder(wanted, feed, dispatcher, history)
-    return CopyRecorder(wanted, feed, dispatcher)
+        return HistoryRecorder(wanted, feed, dispatcher, counts, history)
+    return CopyRecorder(wanted, feed, dispatcher, counts)

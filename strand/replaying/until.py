@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from bdb import BdbQuit
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from strand.feeds.times import Moment
 from strand.feeds.trading_day import NEW_YORK, as_date, day_of_ns
 from strand.handlers.compiled.called_again import codes_of
 from strand.replaying.failed import Rereading
+from strand.replaying.stops import Stop
 from strand.symbols import near_symbol
 from strand.validate import is_whole
 
@@ -28,21 +28,32 @@ __all__ = ["Prompt", "Until"]
 _AT_NO_TICK: Final = ("__init__", "on_start", "on_wake", "on_finish", "on_stop")
 
 
-@dataclass(slots=True)
-class Until:
-    """Cuts a run's ticks: after tick ``number``, from 1, of ``symbol``, or before the first tick whose ``ts_recv`` is
-    after ``moment``. ``prompt``: pdb starts where the handler is called with that tick. ``seen``: ticks
-    of the symbol so far. Without any of these it cuts nothing."""
+class Until(Stop):
+    """End of a run: after tick ``number``, from 1, of ``symbol``, or before the first tick whose ``ts_recv`` is after
+    ``moment``. ``prompt``: pdb starts where the handler is called with that tick.
 
-    symbol: str | None = None
-    number: int = 0
-    moment: Moment | None = None
-    prompt: bool = False
-    seen: int = field(default=0, init=False)
+    ``is_reached``: the run has come to its end; handlers' ends are left out then.
+    """
+
+    def __init__(
+        self, symbol: str | None = None, number: int = 0, moment: Moment | None = None, *, prompt: bool = False
+    ) -> None:
+        self.is_reached = False
+        self._symbol = symbol
+        self._number = number
+        self._moment = moment
+        self._until_ns: np.int64 | None = None
+        self._wants_prompt = prompt
+        self._prompt: Prompt | None = None
+        #: Ticks of the symbol before the batch.
+        self._seen = 0
+        #: In the batch at hand: the place behind the last tick, and that of the tick for a prompt.
+        self._end: int | None = None
+        self._at: int | None = None
 
     @classmethod
-    def of(cls, until: object, *, pdb: bool = False, workers: object = 0) -> Until:
-        """Reads the options of ``replay``. Raises ConfigurationError."""
+    def of(cls, until: object, *, pdb: bool = False, workers: object = 0) -> Until | None:
+        """Reads the options of ``replay``; None: it has no early end. Raises ConfigurationError."""
         if isinstance(until, tuple | list):
             if len(until) != 2 or not isinstance(until[0], str) or not is_whole(until[1]) or until[1] < 1:
                 raise ConfigurationError(
@@ -54,104 +65,100 @@ class Until:
         if pdb:
             raise ConfigurationError("pdb", 'say at which tick: until=("AAPL", 17)')
         if until is None:
-            return cls()
+            return None
         if not isinstance(until, str) and not is_whole(until):
             raise ConfigurationError("until", f'{until!r} is neither ("AAPL", number) nor a time')
         return cls(moment=Moment.parse("until", until))
 
-    @property
-    def cuts(self) -> bool:
-        """True if it ends the replay early."""
-        return self.symbol is not None or self.moment is not None
+    def joins(self, feed: Feed, run: RunBase, again: Rereading | None) -> None:
+        """Belongs to a run from now on. ``again``: reads the input once more, None where that cannot be."""
+        self._feed, self._run, self._again = feed, run, again
 
-    def cut(
-        self, batches: Iterator[TickBatch], feed: Feed, run: RunBase, again: Rereading | None
-    ) -> Iterator[TickBatch]:
-        """The batches up to there; handlers' ends are left out then. ``again``: reads the input once more, None where
-        that cannot be. Raises UnknownSymbolError and ConfigurationError where the feed has no such tick, and where the
-        tick's handler has no line for a prompt."""
-        if self.symbol is not None:
-            return self._by_number(batches, feed, run, again)
-        return batches if self.moment is None else self._by_time(batches, feed, run)
+    def end_in(self, batch: TickBatch) -> int | None:
+        """Returns the place in the feed's next batch where the run ends; None: it goes on."""
+        self._at, self._batch = None, batch
+        if self._moment is not None:
+            if self._until_ns is None:
+                self._until_ns = self._ns(self._moment, batch)
+            late = np.flatnonzero(batch["ts_recv"] > self._until_ns)
+            return int(late[0]) if len(late) else None
+        names = self._feed.symbols
+        key = names.index(self._symbol) if self._symbol in names else None
+        places = np.flatnonzero(batch["instrument_id"] == key) if key is not None else np.empty(0, np.intp)
+        left = self._number - self._seen
+        self._seen += len(places)
+        if len(places) < left:
+            return None
+        last = int(places[left - 1])
+        self._at = last if self._wants_prompt else None
+        return last + 1
 
-    def _by_number(
-        self, batches: Iterator[TickBatch], feed: Feed, run: RunBase, again: Rereading | None
-    ) -> Iterator[TickBatch]:
-        for batch in batches:
-            names = feed.symbols
-            key = names.index(self.symbol) if self.symbol in names else None
-            places = np.flatnonzero(batch["instrument_id"] == key) if key is not None else np.empty(0, np.intp)
-            if self.seen + len(places) >= self.number:
-                at = int(places[self.number - self.seen - 1])
-                interior(run).leave_ends_out()
-                yield from self._last(batch[: at + 1], run, again)
-                return
-            self.seen += len(places)
-            yield batch
-        if self.symbol not in feed.symbols:
-            near = near_symbol(self.symbol, feed.symbols)
-            raise UnknownSymbolError(f"until: nothing in {feed.info.path} is named {self.symbol!r}{near}")
+    def reach(self) -> None:
+        """All ticks up to the end are published."""
+        self.close()
+        self.is_reached = True
+        interior(self._run).leave_ends_out()
+
+    def check_reached(self) -> None:
+        """The feed is over. Raises UnknownSymbolError and ConfigurationError where it has no such tick."""
+        if self.is_reached or self._symbol is None:
+            return
+        feed = self._feed
+        if self._symbol not in feed.symbols:
+            near = near_symbol(self._symbol, feed.symbols)
+            raise UnknownSymbolError(f"until: nothing in {feed.info.path} is named {self._symbol!r}{near}")
         raise ConfigurationError(
-            "until", f"{self.symbol} has {self.seen:,} ticks in this replay, and so no number {self.number:,}"
+            "until", f"{self._symbol} has {self._seen:,} ticks in this replay, and so no number {self._number:,}"
         )
 
-    def _last(self, batch: TickBatch, run: RunBase, again: Rereading | None) -> Iterator[TickBatch]:
-        """Yields the batch that ends with the last tick, with a prompt at that tick if one is wanted."""
-        if not self.prompt:
-            yield batch
+    def next(self, at: int) -> int | None:
+        return self._at if self._at is not None and self._at > at else None
+
+    def act(self, at: int) -> None:
+        """Begins to look for the call with the last tick. Raises ConfigurationError where its handler has no line for a
+        prompt."""
+        if at != self._at:
             return
-        yield batch[:-1]
-        tick = batch[-1:]
-        handler = interior(run).handler_of(int(tick["instrument_id"][0]))
+        tick = self._batch[at : at + 1]
+        handler = interior(self._run).handler_of(int(tick["instrument_id"][0]))
         codes = frozenset(code for code in codes_of(handler.written) if code.co_name not in _AT_NO_TICK)
         if not codes:
             raise ConfigurationError("pdb", f"handler {handler.name!r} is machine code, and has no lines of Python")
-        prompt = Prompt(codes)
+        self._prompt = prompt = Prompt(codes)
         prompt.arm()
-        try:
-            if handler.is_native:
-                self._rehearse(tick, run, again)
-                if not prompt.has_begun:
-                    raise ConfigurationError(
-                        "pdb",
-                        f"handler {handler.name!r} is not called with tick {self.number:,} of {self.symbol}: it "
-                        "is not a trade",
-                    )
-                prompt.disarm()
-            yield tick
-        finally:
+        if handler.is_native:
+            self._rehearse(tick)
+            if not prompt.has_begun:
+                raise ConfigurationError(
+                    "pdb",
+                    f"handler {handler.name!r} is not called with tick {self._number:,} of {self._symbol}: it is not a "
+                    "trade",
+                )
             prompt.disarm()
 
-    def _rehearse(self, tick: TickBatch, run: RunBase, again: Rereading | None) -> None:
-        assert self.symbol is not None
+    def close(self) -> None:
+        """Ends a prompt, when the run has ended, however it did."""
+        if self._prompt is not None:
+            self._prompt.disarm()
+
+    def _rehearse(self, tick: TickBatch) -> None:
+        assert self._symbol is not None
+        again = self._again
+        before = None if again is None else again.up_to(self._symbol, self._number, tick.copy())
         try:
-            interior(run).rehearse(tick, None if again is None else again.up_to(self.symbol, self.number, tick.copy()))
+            interior(self._run).rehearse(tick, before)
         except (BdbQuit, ConfigurationError):
             raise
         except Exception:
             pass  # the machine code fails as well, and says so
 
-    def _by_time(self, batches: Iterator[TickBatch], feed: Feed, run: RunBase) -> Iterator[TickBatch]:
-        assert self.moment is not None
-        until_ns: np.int64 | None = None
-        for batch in batches:
-            if until_ns is None:
-                until_ns = self._ns(feed, batch)
-            late = np.flatnonzero(batch["ts_recv"] > until_ns)
-            if len(late):
-                interior(run).leave_ends_out()
-                yield batch[: int(late[0])]
-                return
-            yield batch
-
-    def _ns(self, feed: Feed, first: TickBatch) -> np.int64:
+    def _ns(self, moment: Moment, first: TickBatch) -> np.int64:
         """The moment, a time of day being one of the feed's date, or else of its first tick's, in the feed's zone."""
-        assert self.moment is not None
-        info = feed.info
+        info = self._feed.info
         day = as_date(info.date) if info.date is not None else None
         if day is None and not info.undated and len(first):
             day = day_of_ns(int(first["ts_recv"][0]), info.zone or NEW_YORK)
-        return np.int64(self.moment.ns(day, info.path, info.zone))
+        return np.int64(moment.ns(day, info.path, info.zone))
 
 
 class Prompt:

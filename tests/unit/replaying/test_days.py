@@ -9,7 +9,7 @@ import pytest
 from engine_support import ticks_for
 
 from strand.caller.run import CallerRun
-from strand.replaying.days import DayRecorder, NoDays
+from strand.replaying.days import DayRecorder
 from strand.testing import feed
 from strand.ticks import clear_records
 
@@ -20,13 +20,19 @@ def days_of(*parts: Any) -> Any:
     """Of the symbols A and B, in batches as given."""
     source: Any = feed([{"symbol": name, "time": 1, "price": 1, "size": 1} for name in "AB"])
     loop = CallerRun(["A", "B"], "count")
-    recorder, counts = DayRecorder(source, loop), np.zeros(source.max_symbols, np.int64)
-    for batch in recorder.cut(iter(parts), counts):
-        loop.publish(batch)
-        if batch["kind"][0] == 0:
-            counts += np.bincount(batch["instrument_id"], minlength=len(counts))
+    counts = np.zeros(source.max_symbols, np.int64)
+    recorder = DayRecorder(source, loop, counts)
+    for batch in parts:
+        recorder.begin(batch)
+        at = 0
+        while at < len(batch):
+            recorder.act(at)
+            part, at = batch[at : recorder.next(at)], recorder.next(at)
+            loop.publish(part)
+            if part["kind"][0] == 0:
+                counts += np.bincount(part["instrument_id"], minlength=len(counts))
     loop.drain()
-    recorder.end(counts)
+    recorder.end()
     return recorder.days, loop
 
 
@@ -54,10 +60,3 @@ def test_a_boundary_may_lie_in_several_batches() -> None:
         (day.symbols, day.ticks, day.fingerprint) for day in apart
     ]
     assert len(whole) == 2
-
-
-def test_a_run_without_days_hands_its_batches_on() -> None:
-    batches = [ticks_for([0]), ticks_for([1])]
-    plain = NoDays()
-    assert [id(b) for b in plain.cut(iter(batches), np.zeros(2, np.int64))] == [id(b) for b in batches]
-    assert plain.days == ()

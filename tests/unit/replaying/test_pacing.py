@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,22 @@ class CountedClock(Clock):
         super().wait_until(time_ns)
 
 
+def paced(pacer: Pacer, batches: Iterable[TickBatch]) -> Iterator[TickBatch]:
+    """Slices of the batches, each when it is due, as a replay publishes them."""
+    with pacer.serving():
+        for batch in batches:
+            pacer.begin(batch)
+            at = 0
+            while at < len(batch):
+                to = pacer.release(at, len(batch))
+                yield batch[at:to]
+                at = to
+
+
 def released(pacer: Pacer, clock: Clock, *batches: TickBatch, takes_ns: int = 0) -> list[tuple[int, list[int]]]:
     """When each slice came out, from the start, and its receive times; publishing one takes ``takes_ns``."""
     found, start = [], clock.now_ns()
-    for part in pacer.paced(batches):
+    for part in paced(pacer, batches):
         found.append((clock.now_ns() - start, part["ts_recv"].tolist()))
         clock.advance(takes_ns / 1e9)
     return found
@@ -135,7 +147,7 @@ def test_the_systems_clock_waits_at_least_so_long() -> None:
 def test_a_pause_puts_off_what_follows_by_its_length() -> None:
     clock = Clock()
     pacer = Pacer(1, clock=clock)
-    slices = pacer.paced([stamped([0, 10 * MS, 20 * MS])])
+    slices = paced(pacer, [stamped([0, 10 * MS, 20 * MS])])
     start = clock.now_ns()
     next(slices)
     clock.advance(4 / 1000)
@@ -153,7 +165,7 @@ def test_a_pause_puts_off_what_follows_by_its_length() -> None:
 def test_a_step_lets_exactly_so_many_ticks_through() -> None:
     clock = Clock()
     pacer = Pacer(1, clock=clock, paused=True)
-    slices = pacer.paced([stamped([0, 10 * MS, 20 * MS]), stamped([30 * MS, 40 * MS])])
+    slices = paced(pacer, [stamped([0, 10 * MS, 20 * MS]), stamped([30 * MS, 40 * MS])])
     pacer.step(ticks=1)
     assert next(slices)["ts_recv"].tolist() == [0]
     pacer.step(ticks=1)
@@ -169,7 +181,7 @@ def test_a_step_lets_exactly_so_many_ticks_through() -> None:
 
 def test_a_step_until_a_time_lets_what_was_received_until_then_through() -> None:
     pacer = Pacer(1, clock=Clock(), paused=True)
-    slices = pacer.paced([stamped([0, 10, 20]), stamped([20, 21])])
+    slices = paced(pacer, [stamped([0, 10, 20]), stamped([20, 21])])
     pacer.step(until=20)
     assert [next(slices)["ts_recv"].tolist() for _ in range(2)] == [[0, 10, 20], [20]]
 
@@ -177,7 +189,7 @@ def test_a_step_until_a_time_lets_what_was_received_until_then_through() -> None
 def test_after_stepping_ahead_it_goes_on_from_there_at_its_pace() -> None:
     clock = Clock()
     pacer = Pacer(1, clock=clock)
-    slices = pacer.paced([stamped([0, 10 * MS, 20 * MS, 25 * MS])])
+    slices = paced(pacer, [stamped([0, 10 * MS, 20 * MS, 25 * MS])])
     next(slices)
     pacer.step(ticks=2)
     next(slices)
@@ -190,7 +202,7 @@ def test_after_stepping_ahead_it_goes_on_from_there_at_its_pace() -> None:
 def test_another_speed_holds_from_where_the_replay_stands() -> None:
     clock = Clock()
     pacer = Pacer(1, clock=clock)
-    slices = pacer.paced([stamped([0, 10 * MS, 30 * MS])])
+    slices = paced(pacer, [stamped([0, 10 * MS, 30 * MS])])
     start = clock.now_ns()
     next(slices)
     next(slices)
@@ -203,7 +215,7 @@ def test_another_speed_holds_from_where_the_replay_stands() -> None:
 def test_after_a_stretch_as_fast_as_it_goes_a_speed_holds_from_the_last_tick() -> None:
     clock = Clock()
     pacer = Pacer(1, clock=clock)
-    slices = pacer.paced([stamped([0]), stamped([500 * MS]), stamped([504 * MS])])
+    slices = paced(pacer, [stamped([0]), stamped([500 * MS]), stamped([504 * MS])])
     next(slices)
     pacer.speed = 0
     next(slices)
@@ -215,7 +227,7 @@ def test_after_a_stretch_as_fast_as_it_goes_a_speed_holds_from_the_last_tick() -
 
 def test_the_time_reached_never_runs_back() -> None:
     pacer = Pacer(0)
-    assert [pacer.time_ns for _ in pacer.paced([stamped([5, 9]), stamped([2])])] == [9, 9]
+    assert [pacer.time_ns for _ in paced(pacer, [stamped([5, 9]), stamped([2])])] == [9, 9]
 
 
 def test_a_replay_is_paused_stepped_and_resumed_from_another_thread() -> None:
@@ -247,12 +259,12 @@ def test_a_replay_is_paused_stepped_and_resumed_from_another_thread() -> None:
 
 def test_a_pacer_serves_one_replay_at_a_time_and_then_the_next() -> None:
     pacer = Pacer(0)
-    first = pacer.paced([stamped([1]), stamped([2])])
+    first = paced(pacer, [stamped([1]), stamped([2])])
     next(first)
     with pytest.raises(ConfigurationError, match="pacer"):
-        next(pacer.paced([stamped([1])]))
+        next(paced(pacer, [stamped([1])]))
     first.close()  # type: ignore[attr-defined]
-    assert [len(part) for part in pacer.paced([stamped([1])])] == [1]
+    assert [len(part) for part in paced(pacer, [stamped([1])])] == [1]
     assert pacer.ticks == 1
 
 
@@ -328,7 +340,7 @@ class Begun:
     def __init__(self, paused: bool) -> None:
         clock = Clock()
         self.pacer = Pacer(1, clock=clock)
-        self.slices = self.pacer.paced([stamped(TIMES[:3]), stamped(TIMES[3:])])
+        self.slices = paced(self.pacer, [stamped(TIMES[:3]), stamped(TIMES[3:])])
         next(self.slices)
         clock.advance(0.004)
         if paused:
@@ -370,7 +382,7 @@ def replayed_and_interrupted(*, paused: bool) -> tuple[Callable[[], Any], Callab
         late.start()
 
     def replay() -> None:
-        for part in pacer.paced([stamped(TIMES[:3]), stamped(TIMES[3:])]):
+        for part in paced(pacer, [stamped(TIMES[:3]), stamped(TIMES[3:])]):
             found.append(part)
 
     def check() -> None:
@@ -407,7 +419,7 @@ def test_interrupts_of_a_wait_for_a_paused_replay_leave_it_whole(one_in: Callabl
         assert free(pacer._bell)
         pacer.step(ticks=1)
         assert not pacer.wait(0)
-        assert [len(part) for part in pacer.paced([stamped([1])])] == [1]
+        assert [len(part) for part in paced(pacer, [stamped([1])])] == [1]
         assert pacer.wait(0)
         pacer.pause()
 
@@ -429,7 +441,7 @@ def test_what_a_signal_handler_does_in_the_middle_of_another_change_holds(change
 
     clock = Stepping()
     pacer = Pacer(1, clock=clock)
-    slices = pacer.paced([stamped(TIMES)])
+    slices = paced(pacer, [stamped(TIMES)])
     next(slices)
     clock.steps = True
     if change == "speed":
@@ -459,7 +471,7 @@ def test_slices_are_views_of_the_batch_and_not_copies() -> None:
     def one() -> Iterator[TickBatch]:
         yield batch
 
-    parts = list(Pacer(1, clock=Clock()).paced(one()))
+    parts = list(paced(Pacer(1, clock=Clock()), one()))
     assert all(np.shares_memory(part, batch) for part in parts)
 
 

@@ -53,7 +53,7 @@ def test_the_time_of_each_symbol_s_handler_adds_up_to_that_of_all_workers(
     handler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Looks at rows are calls, which workers are busy with as well.
-    monkeypatch.setattr(rows_over_time.RowSampler, "parts", lambda _, batch, *__: iter([batch]))
+    monkeypatch.setattr(rows_over_time.RowSampler, "published", lambda *_: None)
     ways: dict[str, Any] = {"strands": "per-symbol", "publisher_drains": False, "cores": None}
     result = replay(sample_path(), handler, workers=2, watch=1, limit=20_000, **ways, **OPTIONS)
     t = timeline_of(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import strand
 from strand.errors import ConfigurationError, HandlerError, UnknownSymbolError
-from strand.feeds.sample import sample_path
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replaying.until import Until
 
 pytestmark = pytest.mark.python
@@ -57,6 +58,22 @@ def test_ends_of_handlers_do_not_run_there(workers: int) -> None:
     assert Ends.ended == []
     strand.replay(sample_path(), Ends, workers=workers, limit=2000)
     assert "AAAHD" in Ends.ended
+    Ends.ended.clear()
+    strand.replay(sample_path(), Ends, workers=workers, limit=2000, until=("AAAHD", 4_514))
+    assert "AAAHD" in Ends.ended
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_merge_with_outputs_stops_there_too(workers: int, tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.itch50.gz", "b.itch50.gz")]
+    for path in paths:
+        path.write_bytes(sample_path().read_bytes())
+    options: Any = {"feed_options": {"date": SAMPLE_DATE}, "workers": workers}
+    result = strand.replay(paths, strand.bars("1m"), until="09:40", **options)
+    whole = strand.replay(paths, strand.bars("1m"), **options)
+    bars = np.asarray(result.outputs["bars"])
+    assert 0 < len(bars) < len(whole.outputs["bars"])
+    assert bars.tobytes() == np.asarray(whole.outputs["bars"])[: len(bars)].tobytes()
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -96,7 +96,7 @@ def test_a_reading_thread_keeps_to_cores_as_long_as_it_reads(tmp_path: Path) -> 
     allowed = os.sched_getaffinity(0)
     path = write(tmp_path, gzip.compress(ref.deletes(10)))
     chunks = Prefetch(Slow(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
-    (reader,) = (thread for thread in threading.enumerate() if thread.name == "strand read test")
+    reader = chunks._background.thread
     chunks.keep_to({min(allowed)})
     assert reader.native_id is not None
     assert os.sched_getaffinity(reader.native_id) == {min(allowed)}

@@ -172,18 +172,17 @@ class Thread:
 
     ``PyThreadState_SetAsyncExc`` raises an exception in a thread between any two steps of its Python code. A
     ``threading.Thread`` that it hits before its first line ends there, and its ``start`` waits in vain. This one lives
-    in C: ``sd_thread_live`` calls the Python code. So ``start`` waits for nothing, and no call here is left in disorder
-    by an interrupt. That of ``threading.Thread`` can turn an interrupt into RuntimeError, or leave a lock taken that
-    the new thread waits for.
+    in C: ``sd_thread_live`` calls the Python code. No call here is left in disorder by an interrupt. The ``start`` of
+    ``threading.Thread`` can turn an interrupt into RuntimeError, or leave a lock taken that the new thread waits for.
 
     ``run`` may be called again even after it has returned: it has to find out itself that all is done. ``once``: it is
-    called once, and the thread ends with it, however it ends.
+    called once, and the thread ends with it, however it ends; ``start`` returns when the thread has begun.
     """
 
     def __init__(self, run: Callable[[], object], name: str, *, once: bool = False) -> None:
         self.name = name
         self._once = once
-        self._pid = os.getpid()
+        self._pid = 0
         #: None: it was not started.
         self.ident: int | None = None
         self._native_id: int | None = None
@@ -193,11 +192,14 @@ class Thread:
 
     def start(self) -> None:
         """Starts the thread. Raises RuntimeError where the system has no more threads."""
+        self._pid = os.getpid()
         for ident in map(start_new_thread, (lib.sd_thread_live,), ((lib.sd_thread_step, ffi.new_handle(self)),)):
             # No interrupt comes between the call and these lines.
             self.ident = ident
             self._is_started = True
             break
+        if self._once:
+            _ = self.native_id
 
     @property
     def is_started(self) -> bool:

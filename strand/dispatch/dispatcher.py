@@ -277,19 +277,19 @@ class Lifecycle:
         self._dropped: weakref.finalize[..., Lifecycle] | None = None
         self._close_lock = threading.Lock()
 
-    def start(self) -> None:
-        """See ``Dispatcher.start``."""
+    def start(self, stacklevel: int) -> None:
+        """See ``Dispatcher.start``. ``stacklevel``: as warnings.warn has it, from here."""
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
             if self._state.closing:
                 raise StoppedError("the dispatcher has been stopped: make a new one")
             if not self._state.threads:
-                self._begin()
+                self._begin(stacklevel + 1)
         finally:
             self._inside.threads.remove(me)
 
-    def _begin(self) -> None:
+    def _begin(self, stacklevel: int) -> None:
         state = self._state
         try:
             self._outputs.start(self._engine, allowed=merging_cores(self._cores.allowed, state.cores))
@@ -302,11 +302,10 @@ class Lifecycle:
                 state.cores, refused = self._workers.pin(state.cores, must=self._cores.are_given)
                 if refused is not None:
                     state.unpinned = f"workers are not pinned to cores: the system refused it ({refused.strerror})"
-                    # The fourth is who called Dispatcher.start, or entered it.
                     warnings.warn(
                         f"{state.unpinned}; cores=None runs them unpinned without this warning",
                         RuntimeWarning,
-                        stacklevel=4,
+                        stacklevel=stacklevel,
                     )
             for regular in state.regular:
                 regular.start()
@@ -624,11 +623,12 @@ class Dispatcher(ControlledRun):
             StoppedError: After a stop.
             ConfigurationError: If the system refuses to pin a worker to a core of ``cores``.
         """
-        self._lifecycle.start()
+        self._lifecycle.start(stacklevel=3)
         return self
 
     def __enter__(self) -> Self:
-        for _ in map(mended, (self._lifecycle.start,), (partial(self.stop, drain=False),)):
+        start = partial(self._lifecycle.start, stacklevel=4)
+        for _ in map(mended, (start,), (partial(self.stop, drain=False),)):
             break
         # No interrupt comes between the call and this line: ``__exit__`` is called, or the dispatcher has stopped.
         return self

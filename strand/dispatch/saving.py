@@ -261,6 +261,7 @@ class Saving:
 
         Raises SavedStateError for what a handler's ``save`` returns, FeedError where the file cannot be written."""
         symbols = saved_symbols(python)
+        self.engine.watermark()  # a round that ends at rest: later ones have the same end
         arrays = {name: value for name, value in more.items() if isinstance(value, np.ndarray)}
         end = self.engine.space.bytes
         memory = self.engine.space.part(self.start, end)
@@ -272,12 +273,15 @@ class Saving:
                 for at in range(0, len(memory), PIECE_BYTES):
                     piece = memory[at : at + PIECE_BYTES]
                     if piece.any():
-                        to.write(piece.data)
+                        to.write(piece.tobytes())
                         pieces.append((at, len(piece)))
             tables = self.engine.saved_tables() | {"handler_of_symbol": self.handler_of_symbol.view(np.uint8)}
             for name, table in tables.items():
                 with packed.open(f"tables/{name}", "w", force_zip64=True) as to:
-                    to.write(table.data)
+                    # Copies: zipfile reads the bytes twice, and an idle worker that asks for the watermark takes a
+                    # lock in them.
+                    for at in range(0, len(table), PIECE_BYTES):
+                        to.write(table[at : at + PIECE_BYTES].tobytes())
             for name, array in arrays.items():
                 packed.writestr(f"arrays/{name}", array.tobytes())
             for symbol in symbols:

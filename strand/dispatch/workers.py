@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import chain
 from traceback import walk_stack, walk_tb
 from typing import Any, Final
@@ -133,7 +134,8 @@ class Workers:
             trace = list(walk_tb(cause.__traceback__))
             for frame, _ in walk_stack(trace[-1][0]) if trace else ():
                 if frame.f_code in _BODIES:
-                    frame.clear()
+                    with suppress(RuntimeError):  # a thread has told its end, and is about to return from this frame
+                        frame.clear()
 
 
 class _Work:

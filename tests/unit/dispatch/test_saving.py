@@ -145,6 +145,26 @@ def test_however_the_dispatcher_is_made(options: dict[str, Any], tmp_path: Path)
     assert_same_outputs(joined(outputs_of(first), outputs_of(second)), outputs_of(whole))
 
 
+def test_memory_that_changes_while_it_is_saved_is_saved_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle worker that asks for the watermark takes a lock, which stands in what is saved. zipfile reads bytes once
+    for their sum, and once more to write them."""
+    ticks, symbols = made_ticks("plain")
+    first = dispatcher_of("bars", symbols).start()
+    first.publish(ticks)
+    changing, crc32 = first._engine.saved_tables()["feed_time"], zipfile.crc32
+
+    def then_changed(*arguments: Any) -> int:
+        found: int = crc32(*arguments)
+        changing[-1] ^= 1
+        return found
+
+    monkeypatch.setattr(zipfile, "crc32", then_changed)
+    first.save(tmp_path / "state")
+    monkeypatch.undo()
+    with dispatcher_of("bars", symbols, load=tmp_path / "state") as again:
+        assert again.watermark() == len(ticks)
+
+
 def test_names_that_were_learned_are_known(tmp_path: Path) -> None:
     first = strand.Dispatcher(4, "count", workers=1, cores=None).start()
     first.learn_symbols(["", "B", "C"])

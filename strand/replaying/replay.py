@@ -84,7 +84,8 @@ def replay(
     """Replays a file, several files or a feed through a handler, and returns its rows, outputs and counts.
 
     A replay that is interrupted handles what it has published, if it is paced, has ``out``, ``watch`` or ``save``. The
-    KeyboardInterrupt then has the result as ``partial``.
+    KeyboardInterrupt then has the result as ``partial``. If it comes while the run is being ended, that may be without
+    what handlers' ends add.
 
     Args:
         source: What ``strand.feeds.open`` takes, or a feed.

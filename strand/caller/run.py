@@ -237,7 +237,8 @@ class CallerRun(RunBase):
             try:
                 self._settle()
             except KeyboardInterrupt:  # before or after it was settled
-                self._settle()
+                with suppress(Exception):  # the outputs keep their failure
+                    self._settle()
                 raise
             self._busy_ns += time.perf_counter_ns() - begun
         if end < len(array):

@@ -18,9 +18,9 @@ SMALL: dict[str, Any] = {"seconds": 0.4, "work_ms": 1.0, "hold_ms": 200, "worker
 
 
 def test_held_letters_that_answer_themselves_are_not_opened_and_all_others_are() -> None:
-    told: list[tuple[str, int, int]] = []
+    told: list[tuple[int, int, str]] = []
     about, [fifo, held] = run_letters(LettersOptions(**SMALL), lambda *what: told.append(what))
-    assert told == [("fifo", 0, 2), ("napoleon", 1, 2)]
+    assert told == [(0, 2, "fifo"), (1, 2, "napoleon")]
     assert (fifo.name, held.name, about["arrivals"]) == ("fifo", "napoleon", 400)
     for outcome in (fifo, held):
         assert list(outcome.levels) == ["immediate", "high", "normal", "low"]

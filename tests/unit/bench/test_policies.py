@@ -31,7 +31,7 @@ def capacity(monkeypatch: pytest.MonkeyPatch) -> float:
 
 
 def test_what_arrives_is_handled_or_dropped_under_every_policy(capacity: float) -> None:
-    told: list[tuple[str, int, int]] = []
+    told: list[tuple[int, int, str]] = []
     options = PoliciesOptions(**SMALL, load=0.5, rounds=2, shares={"immediate": 0.25, "normal": 0.25})
     about, outcomes = run_policies(options, lambda *what: told.append(what))
     assert about["arrivals"] == 2_500 == round(0.5 * capacity * 0.05)
@@ -45,7 +45,7 @@ def test_what_arrives_is_handled_or_dropped_under_every_policy(capacity: float) 
         assert sum(level.share for level in outcome.levels.values()) == pytest.approx(1)  # type: ignore[misc]
     assert outcomes[0].promoted == {}
     assert set(outcomes[1].promoted) == set(LEVELS)
-    assert [(name, done) for name, done, _ in told] == [
+    assert [(name, done) for done, _, name in told] == [
         ("what the workers can do", 0), ("fifo", 0), ("levels", 1), ("fifo", 2), ("levels", 3)
     ]  # fmt: skip
 

@@ -234,7 +234,7 @@ class DecodedFeed(BaseFeed):
 
 
 class Reading(Iterator[TickBatch]):
-    """A file on its way through a decoder: in batches, from any of which on a feeder may take all further ticks."""
+    """A file on its way through a decoder. It gives batches, until a feeder takes all further ticks."""
 
     def __init__(self, feed: DecodedFeed, decoder: Decoder, chunks: Chunks) -> None:
         self._feed = feed

@@ -51,7 +51,7 @@ _WIDE: Final = Context(prec=1 << 17, Emax=999_999, Emin=-999_999)
 
 
 def finer_unit(number: Decimal) -> str:
-    """The option that gives the unit of which a size is a whole number, before the fault; empty: no unit is so fine."""
+    """The option whose unit makes a size a whole number, before the fault. Empty: no unit is fine enough."""
     exponent = number.normalize(_WIDE).as_tuple().exponent
     if not isinstance(exponent, int) or not MIN_UNIT <= exponent < 0:
         return ""

@@ -218,7 +218,7 @@ class Thread:
         return self._native_id
 
     def is_alive(self) -> bool:
-        """True if the thread was started and has not ended. The child of a fork has none of its parent's threads."""
+        """True if the thread was started and has not ended. In the child of a fork it is False: threads stay behind."""
         return self._is_started and not self._is_over and self._pid == os.getpid()
 
     def join(self, timeout: float | None = None) -> None:

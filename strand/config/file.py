@@ -82,7 +82,7 @@ def _read_yaml(text: str) -> Any:
         raise MissingExtraError("a configuration in YAML", "PyYAML", "config") from None
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Refuses a key that stands twice, of which PyYAML would keep the last."""
+        """Refuses a key that stands twice. PyYAML would keep the last one."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             keys = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []

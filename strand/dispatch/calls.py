@@ -175,7 +175,7 @@ class RunTasks:
 
     @property
     def here(self) -> bool:
-        """True if a task that has not ended runs in this thread: a coroutine does so in a thread that is no worker.
+        """True if a task that has not ended runs in this thread. A coroutine runs in a thread beside the workers.
         True also if this call interrupts a submit of tasks in C."""
         core = self._core
         return core is not None and (core.waits_for_here() is not None or core.table.submitting.here)
@@ -210,8 +210,7 @@ class RunTasks:
         core.refuse("the dispatcher was stopped: no task can be submitted")
 
     def end(self) -> None:
-        """No worker runs any more: tasks that have not begun are told, coroutines are cancelled, and none is tried
-        again."""
+        """Ends what the workers left: tells tasks that have not begun, cancels coroutines, and tries none again."""
         if self._tasks is None or self._core is None:
             return
         self._refuse(self._core)
@@ -309,7 +308,7 @@ class Calls:
         self.tasks.run(tag)
 
     def end(self) -> None:
-        """Nothing runs any more: calls and tasks that wait are told."""
+        """Tells calls and tasks that wait, when nothing runs any more."""
         self.tasks.end()
 
     def _refuse_quarantined(self, index: int, future: TaskFuture | None = None) -> None:

@@ -270,8 +270,8 @@ class Run:
             self._uncounted = feeder.held
 
     def end(self, *, with_ends: bool) -> None:
-        """All that was published has been handled: to be called before the dispatcher stops. ``with_ends``: the run
-        ends what is open, unless it was cut short."""
+        """Ends the stops, when all that was published has been handled and before the dispatcher stops. ``with_ends``:
+        the run ends what is open, unless it was cut short."""
         if self._stops.recorder is not None:
             self._stops.recorder.ending(self.ended_by)
         if self._stops.snapshots is not None:
@@ -443,7 +443,7 @@ class Source:
 
     def take(self) -> TickBatch | None:
         """Returns the next batch, valid until the one after it; None at the end. Raises what the feed raises, and
-        RecordTypeError for a batch that is none."""
+        RecordTypeError for an object that is no batch of ticks."""
         if self._first is not None:
             first, self._first = self._first, None
             return first

@@ -11,8 +11,8 @@ class Stop:
     """Base of stops, which does nothing. The one loop of a run (``strand.replaying.run``) publishes ticks up to the
     nearest place of any stop, in the one thread that publishes.
 
-    A place is the index of a tick in the feed's batch at hand: that tick has not been published, and all before it
-    have. Stops of one place have their turns in the order of the run's list.
+    A place is the index of a tick in the feed's batch at hand. All ticks before it have been published, and it has not.
+    Stops of one place have their turns in the order of the run's list.
 
     ``sees_ticks``: True if it has to be told of all ticks, so that no decoder may publish them by itself.
     """

@@ -171,7 +171,7 @@ def tick_stream(feed: TickSource, prices: Prices) -> Any:
 def _columns(
     table: Table, ticks: npt.NDArray[np.void], number: int, symbols: SymbolTable, prices: Prices
 ) -> dict[str, ShownColumn]:
-    """Columns of ticks, shape (n,), the first of which is the feed's tick ``number``."""
+    """Columns of ticks, shape (n,). The first tick has the ``number`` given, counted in its feed."""
     ticks = named(ticks)
     records: dict[str, Any] = {name: ticks[name] for name in COLUMNS.names or () if name != "number"}
     records["number"] = np.arange(number, number + len(ticks))

@@ -305,7 +305,7 @@ _MONTHS: Final = re.compile(r"(\d+)mo")
 
 
 def bar_span(where: str, text: str) -> tuple[int, int]:
-    """Length of bars: (ns, calendar months), one of which is 0. Raises ConfigurationError."""
+    """Length of bars as (ns, calendar months). One of the two is 0. Raises ConfigurationError."""
     given = _NAMED_SPANS.get(text, text)
     if months := _MONTHS.fullmatch(given):
         if not 1 <= int(months[1]) <= 12:

@@ -70,7 +70,7 @@ ALLOWED = allowed_moves()
 
 
 class Watched:
-    """A slot of TaskFuture, of which each write notes the task's states before and after it."""
+    """A slot of TaskFuture. Each write to it notes the states of the task before and after."""
 
     def __init__(self, slot: Any, moves: set[tuple[str, str]]) -> None:
         self.slot = slot

@@ -156,7 +156,7 @@ def cells_left_out(config: pytest.Config, items: list[pytest.Item]) -> set[pytes
 
 
 def cell_of(item: pytest.Item) -> dict[str, object]:
-    """Values that tell an item from others of its test: a value for each ``parametrize`` and for each fixture's parameter."""
+    """Values that tell an item from others of its test, by ``parametrize`` and by each fixture's parameter."""
     params = dict(callspec.params) if (callspec := getattr(item, "callspec", None)) else {}
     cell: dict[str, object] = {}
     for mark in item.iter_markers("parametrize"):

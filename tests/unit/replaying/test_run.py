@@ -157,9 +157,9 @@ for turn in range(6):
         partial = getattr(error, "partial", None)
         if partial is None or not partial.ticks:  # before the first tick, or after the last
             continue
+        if progress is None and partial.ticks == whole.ticks:
+            continue  # it may have come while the run was being ended, before the handlers' ends
         seen += 1
-        if partial.ticks == whole.ticks:  # it came while the run was being ended, perhaps before the handlers' ends
-            continue
         assert partial.ticks == partial.statistics.accepted == int(partial.ticks_by_symbol.sum())
         if "{kind}" == "batches" and {workers} == 0:
             with strand.feeds.open("20260105.itch50") as feed:

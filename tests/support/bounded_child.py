@@ -24,7 +24,7 @@ def in_bounded_child(run: Callable[[], object], bound_s: float = 60) -> None:
     """Calls ``run`` in a child of a fork, whose main thread the caller's is. Fails the test where that raises, leaves
     threads behind, or has not ended after ``bound_s``: then it shows what all threads did."""
     # No thread begins or ends around the fork: the address sanitizer takes locks of its own where one does, and a child
-    # that inherits a taken one hangs. So a signal asks for the stacks, and not the watchdog of faulthandler, which is one.
+    # that inherits a taken one hangs. So a signal asks for the stacks, and not the watchdog of faulthandler, a thread.
     with tempfile.TemporaryFile("w+") as said:
         pid = os.fork()
         if not pid:

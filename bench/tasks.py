@@ -3,7 +3,6 @@
     futures   empty Python tasks, submit to done, beside ThreadPoolExecutor(4), in turn: medians of the ratios
     native    tasks in C, submitted by running tasks in batches of 64, on two workers
     cap       on-CPU time of a pool of Python tasks under Fair(cpu_share=0.25), of two cores, by /proc/self/task
-    hungry    one hungry group beside small tasks, in C and Python, under Fifo and Fair in turn: bench/hungry_tasks.py
     replay    ticks a second of a dispatcher with 1,000 tasks a second of its symbols beside it, against none, in turn
 
 Run it while the machine is quiet.
@@ -25,7 +24,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import hungry_tasks
 import numpy as np
 
 import strand
@@ -157,22 +155,6 @@ def cap(turns: int) -> None:
     print(f"cap of 25 %: {100 * share:.1f} % of two cores over 10 s")
 
 
-def hungry(turns: int) -> None:
-    fair = strand.Fair()
-    with task_functions() as library:
-        sides = {
-            "Fifo()": lambda seed: hungry_tasks.in_c(library, strand.Fifo(), seed),
-            "Fair()": lambda seed: hungry_tasks.in_c(library, fair, seed),
-        }
-        hungry_tasks.compare("C", sides, turns, 1 / 10)
-    sides = {
-        "Fifo()": lambda seed: hungry_tasks.in_python(strand.Fifo(), seed),
-        "Fair()": lambda seed: hungry_tasks.in_python(fair, seed),
-        "Fair(), one worker": lambda seed: hungry_tasks.in_python(fair, seed, 1),
-    }
-    hungry_tasks.compare("Python", sides, turns, 1 / 3)
-
-
 def replay(turns: int) -> None:
     feed = SyntheticFeed(500, 4_000_000)
     ticks = np.concatenate([batch.copy() for batch in feed.batches()])
@@ -214,7 +196,7 @@ def replay(turns: int) -> None:
     print(f"replay: {without:.1f} M ticks/s, with 1,000 tasks a second beside it {with_tasks:.1f}, ratio {ratio:.3f}")
 
 
-PARTS = {"futures": futures, "native": native, "cap": cap, "hungry": hungry, "replay": replay}
+PARTS = {"futures": futures, "native": native, "cap": cap, "replay": replay}
 
 
 def main() -> None:

@@ -368,23 +368,28 @@ class States:
 
     def end_unbegun(self, task: TaskFuture, end: str, error: BaseException) -> bool:
         """Ends a task that nobody has begun or ended. Returns whether that was so."""
-        claim = end, None, error
-        return bool(mended(self._end_unbegun, self._end_claimed, task, claim))
+        return self._end_by(self._end_and_unlist, task, (end, None, error))
 
-    def _end_unbegun(self, task: TaskFuture, claim: Claim) -> bool:
-        if task.__dict__.setdefault("_claim", claim) is not claim:
-            return False
-        self._end_and_unlist(task, claim)
-        return True
+    @staticmethod
+    def _end_by(finish: Callable[..., None], task: TaskFuture, claim: Claim) -> bool:
+        """Ends a task that nobody has begun or ended: ``finish`` does it, and is called again where an exception cuts
+        it short. Returns whether nobody had."""
 
-    def _end_claimed(self, task: TaskFuture, claim: Claim) -> None:
-        """Ends a task if the claim is the one that it has."""
-        if task.__dict__.get("_claim") is claim:
-            self._end_and_unlist(task, claim)
+        def act() -> bool:
+            is_mine = task.__dict__.setdefault("_claim", claim) is claim
+            if is_mine:
+                finish(task, *claim)
+            return is_mine
 
-    def _end_and_unlist(self, task: TaskFuture, claim: Claim) -> None:
+        def mend() -> None:
+            if task.__dict__.get("_claim") is claim:
+                finish(task, *claim)
+
+        return bool(mended(act, mend))
+
+    def _end_and_unlist(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
         """Ends a task before its turn, and lets the pool have its entry back."""
-        self.end(task, *claim)
+        self.end(task, end, value, error)
         if task._entry is not None:
             self.pool.give_up(task._entry)
 
@@ -478,18 +483,7 @@ class States:
             self.lock.release()
         assert following is not None
         claim = "dropped", None, dropped(following, f"it could not be listed: {failure}", failure)
-        is_mine = mended(self._conclude_unbegun, self._conclude_claimed, following, claim)
-        return following if is_mine else None  # else it ends elsewhere
-
-    def _conclude_unbegun(self, task: TaskFuture, claim: Claim) -> bool:
-        if task.__dict__.setdefault("_claim", claim) is not claim:
-            return False
-        self._conclude(task, *claim)
-        return True
-
-    def _conclude_claimed(self, task: TaskFuture, claim: Claim) -> None:
-        if task.__dict__.get("_claim") is claim:
-            self._conclude(task, *claim)
+        return following if self._end_by(self._conclude, following, claim) else None  # else it ends elsewhere
 
     def _conclude(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
         """All of an end but the next one of the key, and leaving the table, which is the last step."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import weakref
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,13 +20,10 @@ from python_set_handlers import (
 )
 
 import strand
-from strand.errors import ConfigurationError, HandlerError, PlaceError, RecordTypeError
+from strand.errors import ConfigurationError, HandlerError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import Handler
-from strand.handlers.context import Context, Emit, Timer
 from strand.handlers.sets import with_sets
-from strand.handlers.state import records_of_sets
-from strand.symbols import SymbolTable
 
 pytestmark = pytest.mark.python
 
@@ -229,36 +225,6 @@ def test_methods_that_an_object_puts_in_place_at_its_start_are_called() -> None:
     assert (rows[:, 0] != rows[:, 1]).any()
 
 
-def test_an_exception_that_takes_no_attributes_is_still_the_reason() -> None:
-    @dataclasses.dataclass(frozen=True)
-    class FrozenError(Exception):
-        said: str
-
-    @strand.object_handler(state=[("n", "i8")], params=[("least", "i8")])
-    class Raises:
-        def on_tick(self, tick: strand.Tick) -> None:
-            raise FrozenError("by its class")
-
-    with pytest.raises(HandlerError, match=r"with set 0 \(least=1\): FrozenError: by its class") as caught:
-        strand.replay(sample_path(), with_sets(Raises, [{"least": 1}]), workers=0, **ONE)
-    assert isinstance(caught.value.__cause__, FrozenError)
-
-
-def test_an_error_of_a_handler_before_names_no_set() -> None:
-    pytest.importorskip("numba")
-
-    @strand.handler(state=[("n", "i8")], cache=False)
-    def before(row, tick):  # type: ignore[no-untyped-def]
-        row.n += 1
-        if row.n >= 3:
-            raise ValueError("the third one")
-
-    many = with_sets(FAILS, [{"what": "none", "left": 1}])
-    with pytest.raises(HandlerError, match=r"ValueError, at .*the third one") as caught:
-        strand.replay(sample_path(), strand.chain(before, many), workers=0, **ONE)
-    assert caught.value.set_number is None
-
-
 def test_a_batch_function_that_fails_only_on_the_whole_batch_names_the_set() -> None:
     @strand.batch_handler(state=[("n", "i8")], params=[("most", "i8")])
     def long(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
@@ -307,15 +273,6 @@ def test_a_row_that_only_has_ticks_counted_is_not_written_to() -> None:
         strand.replay(sample_path(), with_sets(Writes, [{"least": 1}]), workers=0, **ONE)
 
 
-def test_parameters_and_what_is_beyond_a_set_cannot_be_changed() -> None:
-    @strand.batch_handler(state=[("n", "i8")], params=[("least", "i8")])
-    def writes(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
-        ctx.params["least"] = 1
-
-    with pytest.raises(HandlerError, match="read-only"):
-        strand.replay(sample_path(), with_sets(writes, [{"least": 1}]), workers=0, **ONE)
-
-
 class _WritesAfter:
     def on_start(self, ctx: Any) -> None:
         self.ctx = ctx
@@ -341,27 +298,6 @@ def test_the_rows_of_handlers_before_cannot_be_changed(cls: Any, n: int) -> None
     given = with_sets(handler, sets) if n else _singly(handler, {"least": 1})
     with pytest.raises(HandlerError, match="read-only"):
         strand.replay(sample_path(), _behind_a_book(given), workers=0, **ONE)
-
-
-@pytest.mark.parametrize(
-    ("emit", "error", "said"),
-    [
-        ({"records": (1,), "at": 10**6}, PlaceError, "is not a place in a batch of"),
-        ({"records": (1,), "at": -1}, PlaceError, "-1 is not a place in a batch of"),
-        ({"records": (1,)}, PlaceError, "None are not places"),
-        ({"records": (1, 2), "at": 0}, RecordTypeError, r"'seen': \(1, 2\) is not a record of \[\('n', '<i8'\)\]"),
-        ({"records": (1,), "at": 0, "output": "other"}, ConfigurationError, "declares seen: not 'other'"),
-    ],
-)
-def test_what_cannot_be_emitted_is_refused_as_it_is_of_one_set(emit: Any, error: type[Exception], said: str) -> None:
-    @strand.batch_handler(state=[("n", "i8")], params=[("least", "i8")], outputs={"seen": [("n", "i8")]})
-    def emits(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
-        ctx.emit(**emit)
-
-    with pytest.raises(HandlerError, match=said) as caught:
-        strand.replay(sample_path(), with_sets(emits, [{"least": 1}]), workers=0, **ONE)
-    assert isinstance(caught.value.__cause__, error)
-    assert caught.value.set_number == 0
 
 
 def test_an_object_with_several_sets_asks_in_the_name_of_the_tick_in_hand() -> None:
@@ -410,52 +346,6 @@ def test_a_number_of_a_set_is_no_field_that_an_output_may_have() -> None:
 
     with pytest.raises(ConfigurationError, match="'set', which is the name of the set's number"):
         with_sets(emits, [{"least": 1}])
-
-
-def test_a_set_that_is_ahead_of_another_is_given_no_tick_twice() -> None:
-    """The first set stops at its timer, the second one earlier; then come more ticks than the first one has handled."""
-
-    class Batch:
-        n, at_timer = 4, False
-        emitted: ClassVar[list[Any]] = []
-
-        def emit(self, output: int, at: Any, records: Any) -> None:
-            self.emitted.append((at.tolist(), records.tolist()))
-
-    def on_wake(symbol: str, time: int, row: Any) -> None:
-        """Nothing to do."""
-
-    @strand.batch_handler(
-        state=[("n", "i8")], params=[("most", "i8")], outputs={"seen": [("size", "i8")]}, on_wake=on_wake
-    )
-    def some(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
-        n = min(len(ticks), int(ctx.params["most"]))
-        row["n"] += n
-        ctx.emit(ticks[:n]["size"].astype([("size", "i8")]), at=np.arange(n))
-        return n
-
-    many: Any = with_sets(some, [{"most": 3}, {"most": 1}])
-    table = SymbolTable(["AAPL"])
-    row = np.zeros(1, many.state)[0]
-    emit = Emit("some", many.outputs, 0, Batch)
-    context = Context("some", "AAPL", 0, row, emit=emit, timer=Timer("some"))
-    functions = many._functions_of(records_of_sets(many.sets, "some", table), context)
-    ticks = np.zeros(4, strand.TICK)
-    ticks["size"] = [10, 11, 12, 13]
-    context.timer.begin(np.arange(1, 5))  # type: ignore[union-attr]
-    assert functions.ticks(ticks) == 1
-    context.timer.begin(np.arange(2, 5))  # type: ignore[union-attr]
-    assert functions.ticks(ticks[1:]) == 1
-    context.timer.begin(np.arange(3, 5))  # type: ignore[union-attr]
-    assert functions.ticks(ticks[2:]) == 1
-    assert row["sets"]["n"].tolist() == [4, 3]
-    assert Batch.emitted == [
-        ([0, 1, 2], [(0, 10), (0, 11), (0, 12)]),
-        ([0], [(1, 10)]),
-        ([2], [(0, 13)]),
-        ([0], [(1, 11)]),
-        ([0], [(1, 12)]),
-    ]
 
 
 def test_a_random_mix_of_timers_is_as_runs_of_their_own() -> None:

@@ -180,11 +180,6 @@ def test_an_error_names_the_set_that_it_came_with(workers: int, wraps: Wraps) ->
         assert error.line.text == "row.sum += tick.size // params.by"
 
 
-def test_an_error_at_a_timer_names_the_set() -> None:
-    with pytest.raises(HandlerError, match=r"with set 2 \(by=0, more=7\)"):
-        strand.replay(sample_path(), with_sets(_divided(wake=True), DIVISORS), **OPTIONS)
-
-
 def test_an_error_of_a_handler_before_names_no_set() -> None:
     @strand.handler(state=[("n", "i8")], cache=False)
     def before(row, tick):  # type: ignore[no-untyped-def]

@@ -6,7 +6,6 @@ import importlib.util
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from threading import Event, current_thread
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,7 @@ from hypothesis import strategies as st
 from examples import examples
 from strand import Dispatcher, Handler, bars, batch_handler, chain, native
 from strand import handler as compiled
-from strand.binding.tasks import PyBatches
 from strand.caller.run import CallerRun
-from strand.errors import HandlerError
-from strand.output.outputs import Outputs
 from strand.ticks import KIND_TRADE
 
 #: Every way to write a handler, and chains of them: made of the path to C handlers, with the multipliers of its parts.
@@ -77,7 +73,7 @@ def left(d: Dispatcher | CallerRun) -> tuple[list[list[list[int]]], list[tuple[i
 
 
 @pytest.mark.parametrize("kind", MARKED)
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(36))
 @given(data=st.data())
 def test_any_workers_grouping_and_batches_give_what_one_tick_after_the_other_gives(
     c_handlers: Path, kind: str, data: st.DataObject
@@ -86,7 +82,7 @@ def test_any_workers_grouping_and_batches_give_what_one_tick_after_the_other_giv
     ticks = data.draw(streams())
     parts = plain_runs(multipliers, ticks)
     options = {
-        "workers": data.draw(st.integers(1, 4)),
+        "workers": data.draw(st.integers(0, 4)),
         "strands": data.draw(st.sampled_from(["auto", "per-symbol", 1, 3])),
         "capacity_ticks": data.draw(st.sampled_from([1, 7, 100, 65_536])),
         "budget_ticks": data.draw(st.sampled_from([1, 3, 4096])),
@@ -95,29 +91,15 @@ def test_any_workers_grouping_and_batches_give_what_one_tick_after_the_other_giv
         "publisher_drains": data.draw(st.booleans()),
     }
     cuts = data.draw(st.integers(1, 60))
-    with Dispatcher(SYMBOLS, make(c_handlers), cores=None, **options) as d:
+    run = Dispatcher(SYMBOLS, make(c_handlers), cores=None, **options) if options["workers"] else None
+    with run or CallerRun(SYMBOLS, make(c_handlers)) as d:
         for at in range(0, len(ticks), cuts):
             d.publish(ticks[at : at + cuts])
             if data.draw(st.integers(0, 20)) == 0:
                 d.drain()
         d.drain()
-        balanced(d)
-    assert left(d) == ([part.rows for part in parts], [record[1:] for record in merged(parts)])
-
-
-@pytest.mark.parametrize("kind", MARKED)
-@settings(max_examples=examples(25))
-@given(data=st.data())
-def test_the_plain_loop_gives_what_one_tick_after_the_other_gives(
-    c_handlers: Path, kind: str, data: st.DataObject
-) -> None:
-    make, multipliers = KINDS[kind]
-    ticks = data.draw(streams())
-    parts = plain_runs(multipliers, ticks)
-    cuts = data.draw(st.integers(1, 200))
-    with CallerRun(SYMBOLS, make(c_handlers)) as d:
-        for at in range(0, len(ticks), cuts):
-            d.publish(ticks[at : at + cuts])
+        if run:
+            balanced(run)
     assert left(d) == ([part.rows for part in parts], [record[1:] for record in merged(parts)])
 
 
@@ -191,22 +173,6 @@ def test_the_greatest_time_is_never_also_where_a_tick_has_it(kind: str, make: An
     assert "wakes" not in rows.dtype.names or not rows["wakes"].any()
 
 
-@pytest.mark.parametrize(("symbols", "n"), [(60, 90_000), (700, 40_000)])
-def test_a_long_run_handled_inline_gives_what_a_plain_loop_gives(c_handlers: Path, symbols: int, n: int) -> None:
-    rng = np.random.default_rng(7)
-    ticks = ticks_for(rng.integers(0, symbols, n))
-    ticks["ts_recv"] = 1000 + np.cumsum(rng.integers(0, 9, len(ticks)))
-    plain = PlainAlarm(symbols, 0x9E3779B97F4A7C15)
-    plain.run(ticks)
-    for yields in (False, True):
-        handler = in_c(c_handlers, 0x9E3779B97F4A7C15, yields=yields)
-        with Dispatcher(symbols, handler, workers=2, cores=None) as d:
-            d.publish(ticks)
-        assert d.statistics().handled_inline > 0 or symbols > 60
-        assert [list(row) for row in d.rows.array.tolist()] == plain.rows
-        assert collected(d) == [record[1:] for record in plain.records]
-
-
 def test_a_quiet_symbol_s_timer_fires_when_the_others_pass_its_time(c_handlers: Path) -> None:
     """No drain, no further tick of its own."""
     handler = native(c_handlers, "on_bomb", state=PAIR_ROW, wake="wake_bomb")
@@ -244,28 +210,6 @@ def test_a_timer_that_was_left_to_a_strand_s_records_fires_though_none_of_them_i
         assert (bar["instrument_id"], bar["start"], bar["trades"]) == (0, 10 * minute, 2)
 
 
-def test_a_timer_s_failure_counts_no_tick_and_its_strand_goes_on_after_a_release(c_handlers: Path) -> None:
-    handler = native(c_handlers, "on_bomb", state=PAIR_ROW, wake="wake_bomb")
-    ticks = ticks_for([0] * 10)
-    ticks["ts_recv"] = np.arange(10)
-    with Dispatcher(1, handler, workers=1, cores=None, on_error="quarantine") as d:
-        d.publish(ticks)
-        d.drain()
-        assert d.inspect(0).quarantined
-        assert (d.inspect(0).handled, d.inspect(0).failed) == (5, 0)
-        d.release(0)
-        d.drain()
-        s = d.statistics()
-        assert (s.accepted, s.handled, s.dropped["failed"]) == (10, 10, 0)
-        assert d.rows[0]["ticks"] == 10
-        balanced(d)
-    with (
-        pytest.raises(HandlerError, match="boom at 5"),
-        Dispatcher(1, handler, workers=1, cores=None) as d,
-    ):
-        d.publish(ticks)
-
-
 def test_the_end_comes_only_after_everything_was_handled(c_handlers: Path) -> None:
     ticks = ticks_for([0, 2])
     d = Dispatcher(3, in_c(c_handlers, 3), workers=1, cores=None).start()
@@ -282,95 +226,6 @@ def test_the_end_comes_only_after_everything_was_handled(c_handlers: Path) -> No
         d.pause(0)
         d.publish(ticks)
     assert d.rows.array["finished"].tolist() == [0, 0, 0]
-
-
-def test_an_end_that_fails_is_raised_and_the_rows_are_there(c_handlers: Path) -> None:
-    fails = native(c_handlers, "on_sum", state=PAIR_ROW, finish="finish_bomb")
-    d = Dispatcher(2, fails, workers=1, cores=None).start()
-    d.publish(ticks_for([1, 1]))
-    with pytest.raises(HandlerError, match="no end of 1"):
-        d.stop()
-    assert d.rows[1]["ticks"] == 2
-    with Dispatcher(2, fails, workers=1, cores=None, on_error="quarantine") as d:
-        d.publish(ticks_for([0, 1]))
-    assert [failure.code for failure in d.failures] == [9, 9]
-
-
-def test_what_the_native_part_of_a_chain_has_done_is_not_done_again() -> None:
-    """It is ahead of Python, which stops before a timer, is given a part of the rest, and stops in that again."""
-    by_tick, by_timer, seen = {1: 5, 5: 7}, {5: 8}, []
-
-    def on_wake(symbol: str, time: int, row: Any, ctx: Any) -> None:
-        seen.append((time, int(ctx.after["count"]["ticks"][-1])))
-        ctx.wake_at(by_timer.get(time, 0))
-
-    @batch_handler(state=[("n", "u8")], on_wake=on_wake)
-    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> int:
-        assert ctx.after["count"]["ticks"].tolist() == ctx.times.tolist()
-        first = int(ctx.times[0])
-        n = ctx.wake_at(by_tick[first], at=0) if first in by_tick else len(ticks)
-        row["n"] += n
-        return n
-
-    ticks = ticks_for([0] * 10)
-    ticks["ts_recv"] = np.arange(1, 11)
-    for make in (partial(Dispatcher, workers=1, cores=None), CallerRun):
-        with make(1, chain("count", on_ticks)) as d:
-            d.publish(ticks)
-        assert (d.rows[0]["count"]["ticks"], d.rows[0]["on_ticks"]["n"]) == (10, 10)
-        # The rows at a timer are those after the last tick before it, however far the native part is.
-        assert seen == [(5, 4), (7, 6)]
-        seen.clear()
-
-
-def test_what_the_native_part_has_emitted_ahead_comes_first_whichever_worker_is_given_the_rest(
-    c_handlers: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Worker 1 runs it for all ticks, and Python for one; worker 0, whose records are read first, for the others."""
-    turn, over = Event(), Event()
-    visited: list[int] = []
-    more, one_round = PyBatches.more, Outputs._merge
-
-    def more_in_turn(batches: PyBatches) -> int:
-        if batches._participant == 1 and visited:
-            turn.set()
-            over.wait(20)
-        elif batches._participant == 0:
-            turn.wait(20)
-        visited.append(batches._participant)
-        return more(batches)
-
-    def only_the_last_round(outputs: Outputs, *args: Any) -> Any:
-        return one_round(outputs, *args) if over.is_set() else 0.0
-
-    monkeypatch.setattr(PyBatches, "more", more_in_turn)
-    monkeypatch.setattr(Outputs, "_merge", only_the_last_round)
-    seen = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
-    workers: list[str] = []
-
-    @batch_handler(state=[("n", "u8")], outputs={"seen": seen}, on_wake=lambda *_: None)
-    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> int:
-        workers.append(current_thread().name)
-        n = len(ticks) if row["n"] else ctx.wake_at(int(ctx.times[0]) + 1, 0)
-        row["n"] += n
-        ctx.emit(np.zeros(n, seen), at=np.arange(n))
-        return n
-
-    echo = native(
-        c_handlers,
-        "on_echo",
-        state=[("ticks", "<u8")],
-        never_publishes=True,
-        outputs={"seen": seen, "nth": [("nth", "<u4")]},
-    )
-    ticks = ticks_for([0] * 8)
-    ticks["depth"] = 1
-    with Dispatcher(1, chain(echo, on_ticks), workers=2, cores=None, publisher_drains=False) as d:
-        d.publish(ticks)
-        assert d.drain(20)
-        over.set()
-    assert workers == ["strand-worker-1", "strand-worker-0"]
-    assert d.outputs["seen"].array()["count"].tolist() == [count for n in range(1, 9) for count in (n, 0)]
 
 
 @pytest.mark.parametrize("several", [1, 2])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alarms import asks, times
-from engine_support import PAIR_ROW, balanced, ticks_for
+from engine_support import PAIR_ROW, balanced
 
 from strand import Dispatcher, Handler, batch_handler, chain, handler, native, object_handler
 from strand.caller.run import CallerRun
@@ -118,15 +118,6 @@ def test_a_timer_s_failure_stops_a_run_and_a_plain_loop(kind: str, chained: bool
         row = d.rows[0]["bomb"] if chained else d.rows[0]
         assert (row["ticks"], row["wakes"]) == (5, 1)
         assert len(d.outputs["said"].array()) == 0
-
-
-def test_what_was_emitted_before_a_timer_failed_is_there() -> None:
-    """In a plain loop, where that does not depend on the moment."""
-    with CallerRun(2, chain("count", batches())) as d, pytest.raises(HandlerError):
-        d.publish(np.concatenate([times([1, 2]), times([3])]))
-        d.publish(times([9]))
-    assert d.statistics().handled == 3
-    assert len(d.outputs["said"].array()) == 0
 
 
 def test_a_part_behind_one_whose_timer_failed_has_its_own_after_a_release(c_handlers: Path) -> None:
@@ -275,56 +266,3 @@ def test_timers_are_refused_where_they_cannot_be(c_handlers: Path) -> None:
         d.publish(times([1]))
     with CallerRun(1, object_handler(partial(Wakes))) as d:
         d.publish(times([1]))
-
-
-@pytest.mark.parametrize("kind", ["batch", "numba"])
-@pytest.mark.parametrize("second", [False, True])
-def test_a_plain_loop_that_fails_has_emitted_what_timers_due_by_then_emit(kind: str, second: bool) -> None:
-    """A full run's output begins with it."""
-    expected = [(1, 0), (2, 0), (3, 0), (104, 1)] if second else [(1, 0), (2, 0), (3, 0), (104, 1), (4, 0)]
-    loop = CallerRun(3, failing_on_a_tick(kind))
-    ticks = ticks_for([2, 1, 0, 1, 0, 1, 0])
-    ticks["sequence"] = np.arange(7)
-    ticks["ts_recv"] = [100, 101, 102, 103, 104, 105, 105]
-    if second:
-        ticks[4:][:1]["sequence"] = 5
-    with pytest.raises(HandlerError, match="sequence 5"), loop:
-        loop.publish(ticks)
-    said = loop.outputs["said"].array()
-    assert list(zip(said["what"].tolist(), said["by_timer"].tolist(), strict=True)) == expected
-
-
-def failing_on_a_tick(kind: str) -> Handler:
-    """Emits sequences, and fails on 5; key 2 has a timer 4 ns after its first tick, and emits nothing else."""
-    out = {"said": [("what", "u8"), ("by_timer", "u8")]}
-    if kind == "batch":
-
-        def wakes(symbol: str, time: int, row: Any, ctx: Any) -> None:
-            ctx.emit((time, 1))
-
-        @batch_handler(state=ROW, outputs=out, on_wake=wakes)
-        def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
-            for at, tick in enumerate(ticks):
-                if symbol == "#2":
-                    ctx.wake_at(int(ctx.times[0]) + 4, at=0)
-                    return
-                if tick["sequence"] == 5:
-                    raise ValueError
-                ctx.emit((tick["sequence"], 0), at=at)
-
-        return on_ticks
-    pytest.importorskip("numba")
-
-    def on_wake(row, time, emit):  # type: ignore[no-untyped-def]
-        emit.said(time, 1)
-
-    @handler(state=ROW, outputs=out, on_wake=on_wake)
-    def on_tick(row, tick, emit, ctx):  # type: ignore[no-untyped-def]
-        if tick.instrument_id == 2:
-            ctx.wake_at(ctx.time + 4)
-        elif tick.sequence == 5:
-            raise ValueError
-        else:
-            emit.said(tick.sequence, 0)
-
-    return on_tick

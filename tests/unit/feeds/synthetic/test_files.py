@@ -75,88 +75,34 @@ def story(ticks: Any) -> Iterator[Line]:
                 yield (*head, "state", chr(flags))
 
 
-def decoded_pitch(text: str) -> Iterator[Line]:
-    orders: dict[int, list[Any]] = {}
-
-    def locate(name: str) -> int:
-        assert name.rstrip().isupper()
-        index = 0
-        for letter in name.rstrip():
-            index = 26 * index + ord(letter) - ord("A")
-        return index + 1
-
-    def price(digits: str) -> int:
-        assert len(digits) == 10
-        return int(digits) * 100_000
-
-    for line in text.splitlines():
-        ms, kind, rest = int(line[:8]), line[8], line[9:]
-        match kind:
-            case "A" | "d":
-                width = 6 if kind == "A" else 8
-                assert len(line) == (45 if kind == "A" else 51)
-                order, side, shares = int(rest[:12], 36), rest[12], int(rest[13:19])
-                where, at = locate(rest[19 : 19 + width]), price(rest[19 + width : 29 + width])
-                assert rest[29 + width :] == ("Y" if kind == "A" else "YTEST")
-                orders[order] = [where, side, at, shares]
-                yield ms, where, "add", order, side, at, shares
-            case "E" | "X":
-                assert len(line) == (39 if kind == "E" else 27)
-                order, shares = int(rest[:12], 36), int(rest[12:18])
-                where, side, at, left = orders[order]
-                assert 0 < shares <= left, "more is taken than is there"
-                orders[order][3] -= shares
-                yield ms, where, "execute" if kind == "E" else "take", order, side, at, shares
-            case "P":
-                assert len(line) == 56
-                assert rest[:12] == "0" * 12
-                yield ms, locate(rest[19:25]), "trade", price(rest[25:35]), int(rest[13:19])
-            case "J":
-                assert len(line) == 38
-                yield ms, locate(rest[:8]), "cross", rest[8], price(rest[9:19]), int(rest[19:29])
-            case "I":
-                assert len(line) == 68
-                bids, asks = int(rest[19:29]), int(rest[29:39])
-                side = "B" if bids > asks else "S" if asks > bids else "N"
-                clearing, reference = price(rest[39:49]), price(rest[9:19])
-                assert clearing == price(rest[49:59])
-                assert clearing - reference == {"B": 10_000_000, "S": -10_000_000, "N": 0}[side]
-                yield (
-                    ms, locate(rest[:8]), "imbalance", rest[8], side, reference, min(bids, asks), abs(bids - asks)
-                )  # fmt: skip
-            case "H":
-                assert rest[9:] == "0  "
-                yield ms, locate(rest[:8]), "state", rest[8]
-            case _:
-                raise AssertionError(line)
-
-
-def test_pitch_tells_the_story_to_the_millisecond(tmp_path: Path, ticks: Any) -> None:
-    written = write_pitch(feed_of(), tmp_path / "day.pitch")
-    text = (tmp_path / "day.pitch").read_text("ascii")
-    expected = [(line[0] // 10**6, *line[1:]) for line in story(ticks)]
-    expected = [(*line[:3], "H") if line[2:] == ("state", "P") else line for line in expected]
-    assert list(decoded_pitch(text)) == expected
-    assert (written.messages, written.bytes) == (text.count("\n"), len(text))
-    assert {line[8] for line in text.splitlines()} == set("AdEXPJIH")
-
-
 def test_the_reader_of_pitch_takes_what_was_written(tmp_path: Path, ticks: Any) -> None:
     write_pitch(feed_of(), tmp_path / "day.pitch.gz")
     opened = feeds.open(tmp_path / "day.pitch.gz", date="2026-01-05")
     read = ticks_of(opened)
     names = list(opened.symbols)
     assert opened.info.format == "pitch"
-    what = {"add": b"A", "execute": b"F", "take": b"C", "trade": b"T"}
-    expected = [
-        (feed_of().symbols[line[1]], line[0] // 10**6, what[line[2]], line[-1])
-        for line in story(ticks)
-        if line[2] in what
-    ]
-    moves = read[np.isin(read["kind"], (1, 2))]
-    ms = (moves["ts_event"] - MIDNIGHT_NS) // 10**6
-    where = [names[i] for i in moves["instrument_id"]]
-    assert list(zip(where, ms.tolist(), moves["action"].tolist(), moves["size"].tolist(), strict=True)) == expected
+    what = {b"A": "add", b"F": "execute", b"C": "take", b"T": "trade"}
+    lines = [(line[1], line[0] // 10**6, *line[2:]) for line in story(ticks)]
+    expected = [line for line in lines if line[2] in what.values()]
+    halts = [(*line[:2], line[3].replace("P", "H")) for line in lines if line[2] == "state"]
+    ms, locate_of = (read["ts_event"] - MIDNIGHT_NS) // 10**6, feed_of().locate_of
+    orders: dict[int, list[Any]] = {}
+    found: list[Line] = []
+    told: list[Line] = []
+    for t, at in zip(read.tolist(), ms.tolist(), strict=True):
+        tick = dict(zip(TICK.names or (), t, strict=True))
+        locate, action = locate_of(names[tick["instrument_id"]]), tick["action"]
+        if tick["kind"] == KIND_STATUS:
+            told += [(locate, at, chr(tick["flags"]))] if chr(tick["flags"]) in "HQT" else []
+        elif action == b"A":
+            orders[tick["order_id"]] = [SIDES[tick["side"]], tick["price"]]
+            found.append((locate, at, "add", tick["order_id"], *orders[tick["order_id"]], tick["size"]))
+        elif action == b"T":
+            found.append((locate, at, "trade", tick["price"], tick["size"]))
+        else:
+            found.append((locate, at, what[action], tick["order_id"], *orders[tick["order_id"]], tick["size"]))
+    assert found == expected
+    assert told == halts
 
 
 def levels_after(depth: Any, levels: int) -> list[int]:
@@ -203,32 +149,6 @@ def test_lobster_tells_a_symbols_story_and_its_book_after_each_row(
         expected.append([time, *map(str, row)])
         assert list(map(int, after)) == levels_after(depth, levels)
     assert rows == expected
-
-
-def test_lobster_shows_every_type_of_row(tmp_path: Path) -> None:
-    feed = SyntheticFeed(3, 60_000, seed=2, halts=3, skew=1.0)
-    messages, _ = write_lobster(feed, tmp_path / "a_message.csv")
-    with Path(messages.path).open() as file:
-        assert {row[1] for row in csv.reader(file)} == set("1234567")
-    busiest = np.bincount(np.concatenate([batch["instrument_id"].copy() for batch in feed.batches()])).argmax()
-    write_lobster(feed, tmp_path / "b_message.csv", symbol=feed.symbols[busiest])
-    assert (tmp_path / "b_message.csv").read_bytes() == Path(messages.path).read_bytes()
-
-
-def test_the_reader_of_csv_takes_what_lobster_was_written(tmp_path: Path, ticks: Any) -> None:
-    pytest.importorskip("pyarrow")
-    feed = feed_of()
-    messages, _ = write_lobster(feed, tmp_path, symbol="AAAAQ")
-    opened = feeds.open(messages.path)
-    read = ticks_of(opened)
-    mine = [line for line in story(ticks[30:]) if line[1] == 17 and line[2] != "imbalance"]
-    assert opened.info.date == "2026-01-05"
-    assert "AAAAQ" in list(opened.symbols)
-    assert (read["ts_event"] - MIDNIGHT_NS).tolist() == [line[0] for line in mine]
-    moves = np.isin(read["kind"], (1, 2))
-    assert list(zip(read["price"][moves].tolist(), read["size"][moves].tolist(), strict=True)) == [
-        line[-2:] for line in mine if line[2] != "state"
-    ]
 
 
 def decoded_mbo(records: Any) -> Iterator[Line]:
@@ -290,11 +210,6 @@ def test_the_documented_layout_of_a_record_is_its_dtype() -> None:
     rows = re.findall(r"^\| (\d+) \| (\w+) \| (\w\d) \|", page, re.M)
     fields = MBO.fields or {}
     assert rows == [(str(fields[name][1]), name, fields[name][0].str[1:]) for name in MBO.names or ()]
-
-
-def test_arrays_of_ticks_are_the_feeds(tmp_path: Path, ticks: Any) -> None:
-    write_ticks(feed_of(), tmp_path / "day.npy")
-    assert np.load(tmp_path / "day.npy", allow_pickle=False).tobytes() == ticks.tobytes()
 
 
 WRITERS = [write_pitch, write_mbo, write_ticks, write_lobster]
@@ -361,16 +276,6 @@ def test_lobster_refuses_what_cannot_work(tmp_path: Path, arguments: dict[str, A
     path = tmp_path / arguments.pop("path", "a_message.csv")
     with pytest.raises(ConfigurationError, match=words):
         write_lobster(SyntheticFeed(20, 500), path, **arguments)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_lobster_writes_no_files_of_a_symbol_without_messages(tmp_path: Path) -> None:
-    ticks = ticks_of(SyntheticFeed(500, 100))
-    heard = set(ticks["instrument_id"][ticks["kind"] != KIND_STATUS].tolist())
-    feed = SyntheticFeed(500, 100)
-    silent = next(name for name in feed.symbols if name and feed.locate_of(name) not in heard)
-    with pytest.raises(ConfigurationError, match=f"symbol: {silent} has no messages on this day of 100"):
-        write_lobster(feed, tmp_path, symbol=silent)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -37,7 +37,7 @@ def as_lists(row: Any) -> dict[str, Any]:
 STREAMS = st.lists(
     st.tuples(
         st.sampled_from("MMMMMACCRN"),
-        st.sampled_from("ABABABNN"),
+        st.sampled_from("ABABABNNZ"),
         st.one_of(st.integers(1, 12), st.just(UNDEF_PRICE)),
         st.integers(0, 3),
         st.sampled_from([0, 0, 0, 5, 6, UNDEF_PRICE]),
@@ -61,14 +61,17 @@ def stream(changes: list[Any]) -> Ticks:
     return ticks
 
 
-@settings(max_examples=examples(150), deadline=None)
-@given(STREAMS, st.integers(1, 4), st.integers(1, 50), st.sampled_from([0, 1, 3]))
+@settings(max_examples=examples(200), deadline=None)
+@given(STREAMS, st.tuples(st.integers(1, 4), st.integers(1, 6)), st.integers(1, 50), st.integers(1, 3), st.booleans())
 def test_rows_and_books_are_those_of_the_last_end_wherever_one_looks(
-    changes: list[Any], top: int, batch: int, workers: int
+    changes: list[Any], sizes: tuple[int, int], batch: int, workers: int, ends: bool
 ) -> None:
+    """Where the feed says no ends, each tick is one."""
+    top, most = sizes
     ticks = stream(changes)
-    plain = [PlainDepth(top, last=LAST) for _ in range(2)]
-    with Dispatcher(2, depth(top=top), workers=max(workers, 1), cores=None, feed=INFO) as d:
+    plain = [PlainDepth(top, most, last=LAST if ends else 0) for _ in range(2)]
+    handler = depth(top=top, max_levels=most)
+    with Dispatcher(2, handler, workers=workers, cores=None, feed=INFO if ends else WITHOUT) as d:
         for at in range(0, len(ticks), batch):
             d.publish(ticks[at : at + batch])
             d.drain()
@@ -79,6 +82,7 @@ def test_rows_and_books_are_those_of_the_last_end_wherever_one_looks(
                     assert as_lists(d.rows[key]) == one.row()
                     assert d.books[key].bids().tolist() == one.levels("B")
                     assert d.books[key].asks().tolist() == one.levels("A")
+                    assert len(d.books[key]) == len(one.sides["A"]) + len(one.sides["B"])
     for key, one in enumerate(plain):
         one.finish()
         if one.count["ticks"]:

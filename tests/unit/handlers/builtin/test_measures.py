@@ -20,7 +20,6 @@ from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
 from strand.handlers import VWAP_ROW
 from strand.handlers.builtin.measure_rows import IMBALANCE, TRADE_STATS, TRADE_STATS_ROW, VWAP
-from strand.handlers.native_handlers import NativeHandler
 from strand.ticks import KIND_QUOTE, KIND_TRADE, clear_records, zeros
 
 SECOND = 1_000_000_000
@@ -70,37 +69,6 @@ def market(n: int, seed: int, seconds: int = 300) -> Any:
 
 
 # ---- spread
-
-
-@pytest.mark.parametrize("sessions", [None, SESSIONS])
-def test_spreads_equal_their_definitions(sessions: Any) -> None:
-    ticks = market(3_000, 1)
-    ran = plain_run(spread(sessions=Sessions(np.array(sessions)) if sessions else None), ticks, 1)
-    row = ran.rows[0]
-    changes = reference.quotes_of(ticks)
-    # Up to the last trade or top-of-book quote.
-    relevant = (ticks["kind"] == KIND_TRADE) | (ticks["depth"] == 0)
-    total, quoted, relative = reference.quoted(changes, int(ticks["ts_recv"][relevant].max()), sessions)
-    assert row["quoted_ns"] == total
-    assert row["quoted"] == pytest.approx(quoted, rel=1e-14)
-    assert row["relative"] == pytest.approx(relative, rel=1e-12)
-    pairs, unmatched, top = [], 0, Top()
-    for t in ticks:
-        if t["kind"] == KIND_TRADE:
-            if reference.overlap(int(t["ts_recv"]), int(t["ts_recv"]) + 1, sessions):
-                if top.sound:
-                    pairs.append((int(t["price"]), int(t["size"]), top))
-                else:
-                    unmatched += 1
-        else:
-            top = reference.quotes_of([quote(0, top.bid, top.bid_size, top.ask, top.ask_size), t])[-1][1]
-    assert (row["trades"], row["unmatched"]) == (len(pairs), unmatched)
-    weighted, plain = reference.effective(pairs)
-    assert row["effective"] == pytest.approx(weighted, rel=1e-14)
-    assert row["effective_mean"] == pytest.approx(plain, rel=1e-14)
-    assert row["volume"] == sum(size for _, size, _ in pairs)
-    assert row["locked"] > 0
-    assert row["one_sided"] > 0
 
 
 def test_a_relative_spread_counts_no_time_whose_mid_is_at_or_below_0() -> None:
@@ -263,12 +231,6 @@ def test_prices_without_a_logarithm_are_left_out() -> None:
 
 
 # ---- statistics of trades
-
-
-def test_one_trade_has_a_mean_and_no_variance() -> None:
-    row = plain_run(trade_stats(), stream(trade(5, 7, 10)), 2).rows
-    assert (row[0]["size_mean"], row[0]["size_variance"], row[0]["interarrival_ns"]) == (10, 0, 0)
-    assert not row[1:].view(np.uint8).any()
 
 
 def test_statistics_keep_to_sessions_and_count_what_has_no_price() -> None:
@@ -473,24 +435,6 @@ def test_a_late_trade_from_outside_of_sessions_counts_for_nothing(make: Any) -> 
     assert ran.records[["start", "trades", "volume"]].tolist() == [(100, 2, 10)]
 
 
-@pytest.mark.parametrize("given", [None, SESSIONS])
-def test_statistics_of_late_trades_equal_pythons(given: Any) -> None:
-    ticks = with_late_trades(1_500, 32)
-    ran = plain_run(trade_stats("5s", sessions=sessions_of(given)), ticks, 3)
-    for key, row in enumerate(ran.rows):
-        mine = ticks[ticks["instrument_id"] == key]
-        if given:
-            mine = mine[[any(start <= ts < end for start, end in given) for ts in mine["ts_recv"].tolist()]]
-        assert (row["trades"], row["volume"]) == (len(mine), mine["size"].sum())
-        assert row["first_time"] == mine["ts_recv"][0]
-        assert row["last_time"] == mine["ts_recv"].max()
-        signs = np.sign(np.diff(mine["price"].astype(np.int64)))
-        rule = [0]
-        for sign in signs.tolist():
-            rule.append(sign or rule[-1])
-        assert (row["buys"], row["sells"]) == (rule.count(1), rule.count(-1))
-
-
 def sampled(ticks: Any, symbols: int, step: int) -> list[list[int]]:
     """The samples of each symbol's prices on a grid. One of a price that changed is taken once the time of all ticks
     has passed its point, one of the same price once the symbol's own times have."""
@@ -535,22 +479,6 @@ def test_the_tick_rule_looks_back_beyond_an_interval_s_start() -> None:
     assert plain_run(trade_stats("100ns"), ticks, 1).records[["buys", "sells"]].tolist() == [(1, 0), (1, 1)]
 
 
-# ---- from books
-
-
-def orders() -> Any:
-    """Bid 100 x 50, ask 110 x 30; a buyer takes 10, a hidden trade at 105, a seller takes 20, the bid moves up."""
-    ticks = zeros(7)
-    ticks["action"] = [b"A", b"A", b"F", b"T", b"F", b"A", b"C"]
-    ticks["kind"] = [1, 1, 1, 2, 1, 1, 1]
-    ticks["side"] = [b"A", b"B", b"N", b"B", b"N", b"B", b"N"]
-    ticks["order_id"] = [1, 2, 1, 0, 2, 3, 1]
-    ticks["price"] = [110, 100, UNDEF_PRICE, 104, UNDEF_PRICE, 102, UNDEF_PRICE]
-    ticks["size"] = [30, 50, 10, 7, 20, 5, 0]
-    ticks["ts_recv"] = np.arange(7) * 10
-    return ticks
-
-
 # ---- what a feed says
 
 
@@ -558,54 +486,10 @@ def info(ticks: Any) -> FeedInfo:
     return FeedInfo("any", "somewhere", ticks=ticks)
 
 
-ITCH = info("orders")
-DBN_ORDERS, DBN_QUOTES = info("dbn-orders"), info("dbn")
-
-
-@pytest.mark.parametrize(
-    ("feed", "trades", "quotes"),
-    # Quotes of ticks may come from changes of levels, which need books too.
-    [(ITCH, True, True), (DBN_ORDERS, False, True), (DBN_QUOTES, False, True), (info("plain"), False, True)],
-)
-def test_books_are_kept_where_a_feed_has_trades_or_quotes_from_nowhere_else(
-    feed: FeedInfo, trades: bool, quotes: bool
-) -> None:
-    of_trades = (bars("1m"), trade_stats(), volatility("1m"), vwap(), vwap("1m"))
-    of_quotes = (volatility("1m", price="mid"), spread(), imbalance())
-    for like, books in [*((like, trades) for like in of_trades), *((like, quotes) for like in of_quotes)]:
-        assert like.for_feed is not None
-        known = like.for_feed(feed)
-        assert callable(known.function) == books
-        assert (known.state, known.outputs) == (like.state, like.outputs)
-
-
-def test_what_was_said_is_kept_whatever_the_feed() -> None:
-    told = bars("1m", book=False, fills="reduce").known(info(None))
-    assert isinstance(told, NativeHandler)
-    assert not callable(told.function)
-    like = bars("1m", book=False)
-    assert like.for_feed is not None
-    assert not callable(like.for_feed(ITCH).function)
-    assert not callable(trade_stats(sign="resting").for_feed(ITCH).function)
-    assert not callable(vwap(book=False).for_feed(ITCH).function)
-
-
-def test_fills_report_where_the_feed_says_so() -> None:
-    one = trade(0, 5, 1)
-    fill = one.copy()
-    fill["action"] = b"F"
-    for feed, volume in ((DBN_ORDERS, 1), (ITCH, 2)):
-        found = plain_run(bars("1m", book=False).for_feed(feed), stream(one, fill), 1)  # type: ignore[misc]
-        assert found.records["volume"].tolist() == [volume]
-
-
 def test_a_merge_of_orders_and_quotes_has_to_be_told() -> None:
     for like in (bars("1m"), vwap(), book()):
         with pytest.raises(ConfigurationError, match="give handlers by symbol"):
             like.known(info(None))
-
-
-# ---- what is refused
 
 
 # ---- no time, and times far off

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from strand import UNDEF_PRICE, Dispatcher, book, feeds, replay
+from strand import UNDEF_PRICE, Dispatcher, feeds, replay
 from strand.binding.books import BookMemory
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BOOK_ROW
@@ -61,13 +61,16 @@ def test_books_of_a_generated_day_equal_plain_ones(workers: int) -> None:
     assert result.books.live_orders == int(result.rows.array["orders"].sum())
 
 
+#: Around what 32 bits hold; with a lower half of 0; the largest sum of some that 63 bits hold.
+TOP = 2**32 - 1
+SIZES = [TOP - 1, TOP, 2**32, TOP + 2, 2**33, 2**40, 3 * 2**32, 10**14, 10**14 + 1, 2**52]
 #: Few ids and prices, so that everything meets everything.
 CHANGES = st.lists(
     st.tuples(
         st.sampled_from("AAAACCFFMMRTN"),
-        st.integers(1, 12),
+        st.integers(0, 12),
         st.one_of(st.integers(1, 6), st.just(UNDEF_PRICE)),
-        st.integers(0, 4),
+        st.one_of(st.integers(0, 4), st.sampled_from(SIZES)),
         st.sampled_from("ABABN"),
         st.sampled_from([0, 0, 1, 3, 7, 12]),
         st.sampled_from([0, 0, 0, 1, ord("H"), ord("T")]),
@@ -77,7 +80,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(CHANGES, st.integers(1, 50))
 def test_any_stream_leaves_the_books_of_a_plain_reading(changes: list[Any], batch: int) -> None:
     ticks = zeros(len(changes))
@@ -95,55 +98,6 @@ def test_any_stream_leaves_the_books_of_a_plain_reading(changes: list[Any], batc
             same(d.books[key], d.rows[key], plain)
         else:
             assert d.rows[key] == np.zeros(1, BOOK_ROW)[0]
-
-
-def test_many_levels_and_orders_grow_shrink_and_clear() -> None:
-    rng = np.random.default_rng(3)
-    n = 30_000
-    adds = ticks_for(np.zeros(n, np.int64), kind=1)
-    adds["order_id"] = rng.permutation(n) + 1
-    adds["price"] = rng.integers(1, 5_000, n)
-    adds["size"] = rng.integers(1, 100, n)
-    adds["action"], adds["side"] = b"A", rng.choice([b"A", b"B"], n)
-    gone = adds[rng.permutation(n)[: n - 500]].copy()
-    gone["action"], gone["size"] = b"C", 0
-    plain = PlainBook()
-    for t in np.concatenate([adds, gone]):
-        plain.count["ticks"] += 0
-        if t["action"] == b"A":
-            plain.orders[int(t["order_id"])] = [bytes(t["side"]), int(t["price"]), int(t["size"])]
-        else:
-            del plain.orders[int(t["order_id"])]
-    d = run(adds, gone)
-    found = d.books[0]
-    for side, letter in (("bid", b"B"), ("ask", b"A")):
-        assert as_tuples(found.levels(side), LEVEL_FIELDS) == plain.levels(letter)
-        assert as_tuples(found.orders(side), ORDER_FIELDS) == plain.queue(letter)
-    assert len(run(adds, tick("R")).books[0]) == 0
-
-
-@pytest.mark.parametrize("n", [100, 700, 5_000])
-def test_ids_that_all_fall_into_one_bucket_are_told_apart(n: int) -> None:
-    """More than it holds, round the end of the table; then half of them go."""
-    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
-    spread = np.random.default_rng(7).permutation(n)
-    ids = [((1 << 64) - 1 - k) * inverse % (1 << 64) for k in range(n)]
-    plain = PlainBook()
-    adds = ticks_for(np.zeros(n, np.int64), kind=1)
-    adds["order_id"], adds["price"], adds["size"] = ids, 1 + np.arange(n) % 3, 1
-    adds["action"], adds["side"] = b"A", b"B"
-    gone = adds[spread[: n // 2]].copy()
-    gone["action"], gone["size"] = b"C", 0
-    again = adds[spread[: n // 4]]
-    for t in np.concatenate([adds, gone, again]):
-        if t["action"] == b"A":
-            plain.orders[int(t["order_id"])] = [b"B", int(t["price"]), 1]
-        else:
-            del plain.orders[int(t["order_id"])]
-    d = run(adds, gone, again)
-    assert as_tuples(d.books[0].orders("bid"), ORDER_FIELDS) == plain.queue(b"B")
-    assert all(d.books[0].order(int(i)) is None for i in adds["order_id"][spread[n // 4 : n // 2]])
-    assert (d.rows[0]["unknown"], d.rows[0]["duplicates"]) == (0, 0)
 
 
 def test_an_order_keeps_its_place_only_at_its_price_and_with_no_more_size() -> None:
@@ -182,15 +136,6 @@ def test_what_a_cross_reports_again_does_not_count_twice() -> None:
     )
     row = d.rows[0]
     assert (row["volume"], row["trades"], row["last_price"], row["bid_size"]) == (4, 1, 99, 6)
-
-
-def test_two_dispatchers_with_one_handler_keep_books_of_their_own() -> None:
-    shared = book()
-    with Dispatcher(1, shared, workers=1, cores=None) as one, Dispatcher(1, shared, workers=1, cores=None) as two:
-        one.publish(tick("A", 1, 100, 10, side="B"))
-        one.drain()
-        two.drain()
-        assert (len(one.books[0]), len(two.books[0])) == (1, 0)
 
 
 class Unseen:
@@ -298,123 +243,63 @@ def bids(book: Book) -> list[tuple[int, int]]:
     return [(int(order["order_id"]), int(order["size"])) for order in book.orders("bid")]
 
 
-def test_an_execution_takes_shares_off_its_order_and_counts_at_the_orders_price(after: Any) -> None:
-    book, row = after(*QUEUE, ("E", 1, 40, 900))
-    assert bids(book) == [(1, 60), (2, 200), (3, 300)]
-    assert (row["volume"], row["trades"], row["last_price"]) == (40, 1, 1_000 * CENT)
-    book, row = after(*QUEUE, ("E", 1, 40, 900), ("E", 1, 60, 901))
-    assert bids(book) == [(2, 200), (3, 300)]
-    assert (row["bid_size"], row["bid_orders"], row["volume"]) == (500, 2, 100)
+ALL = [(1, 100), (2, 200), (3, 300)]
+STATES = [("H", NAME, bytes([letter]), b" ", b"T1  ") for letter in b"TPQTH"]
+#: What follows QUEUE, the bids that it leaves, and fields of the row.
+RULES: dict[str, tuple[list[tuple[Any, ...]], list[tuple[int, int]], dict[str, int]]] = {
+    "an execution counts at its order's price": (
+        [("E", 1, 40, 900)], [(1, 60), *ALL[1:]], {"volume": 40, "trades": 1, "last_price": 1_000 * CENT}),
+    "an execution of all of it": (
+        [("E", 1, 40, 900), ("E", 1, 60, 901)], ALL[1:], {"volume": 100, "bid_size": 500, "bid_orders": 2}),
+    "an execution at a price of its own": (
+        [("C", 2, 50, 900, b"Y", 99_900)], [(1, 100), (2, 150), (3, 300)],
+        {"volume": 50, "last_price": 999 * CENT, "bid_price": 1_000 * CENT}),
+    "what is not printable counts nowhere": (
+        [("C", 2, 200, 900, b"N", 99_900)], [(1, 100), (3, 300)], {"volume": 0, "trades": 0, "last_price": 0}),
+    "a partial cancel keeps the place": ([("X", 1, 90)], [(1, 10), *ALL[1:]], {}),
+    "a cancel of no shares": (
+        [("X", 2, 0), ("X", 99, 0)], ALL,
+        {"orders": 4, "ticks": 6, "unknown": 0, "duplicates": 0, "clipped": 0, "unusable": 0}),
+    "a delete takes what is left": ([("E", 2, 50, 900), ("D", 2)], [(1, 100), (3, 300)], {"orders": 3}),
+    "a replacement queues anew": ([("U", 1, 11, 50, 100_000)], [(2, 200), (3, 300), (11, 50)], {}),
+    "under its own number too": ([("U", 2, 2, 50, 100_000)], [(1, 100), (3, 300), (2, 50)], {}),
+    "at another price": ([("U", 1, 11, 50, 100_050), ("D", 11)], ALL[1:], {"unknown": 0}),
+    "a replacement without shares": (
+        [("U", 1, 11, 0, 100_000)], ALL[1:], {"unusable": 1, "duplicates": 0, "unknown": 0}),
+    "a replacement by a number that stands": (
+        [("U", 2, 3, 50, 100_000)], [(1, 100), (3, 300)], {"unusable": 0, "duplicates": 1}),
+    "a trade of a hidden order": (
+        [("P", 0, b"B", 70, NAME, 100_050, 900)], ALL,
+        {"volume": 70, "last_price": 10_005 * CENT // 10, "unknown": 0, "ask_size": 50}),
+    "a trade through the displayed book": (
+        [("P", 0, b"B", 70, NAME, 99_000, 900)], ALL,
+        {"last_price": 990 * CENT, "bid_price": 1_000 * CENT, "crossed": 0}),
+    "halts are the state": (STATES, ALL, {"state": ord("H")}),
+    "orders go in a halt": ([*STATES, ("D", 1)], ALL[1:], {"state": ord("H")}),
+    "a broken trade and an imbalance": (
+        [("E", 1, 40, 900), ("B", 900), ("I", 10, 20, b"S", NAME, 1, 2, 100_000, b"O", b"L")], [(1, 60), *ALL[1:]],
+        {"volume": 40, "trades": 1, "last_price": 1_000 * CENT, "ask_size": 50, "unknown": 0}),
+    "what does not fit": (
+        [("D", 99), add(1, b"S", 5, 2_000), ("E", 3, 400, 900), ("U", 2, 4, 10, 100_000)], [(1, 100)],
+        {"unknown": 1, "duplicates": 2, "clipped": 1}),
+    # Orders that took part go by executions that are not printable; the cross message has the volume of all.
+    **{
+        f"a cross reports what its executions did not print, {kind!r}": (
+            [add(5, b"S", 100, 999), ("C", 1, 100, 900, b"N", 100_000), ("C", 5, 100, 900, b"N", 100_000),
+             ("Q", 500, NAME, 100_000, 900, kind)], ALL[1:],
+            {"volume": 500, "trades": 1, "last_price": 1_000 * CENT, "crossed": 2, "ask_price": 1_001 * CENT,
+             "bid_price": 1_000 * CENT})
+        for kind in (b"O", b"C", b"H", b"I")
+    },
+}  # fmt: skip
 
 
-def test_an_execution_with_a_price_counts_at_that_price_and_leaves_the_order_at_its_own(after: Any) -> None:
-    book, row = after(*QUEUE, ("C", 2, 50, 900, b"Y", 99_900))
-    assert bids(book) == [(1, 100), (2, 150), (3, 300)]
-    assert (row["volume"], row["last_price"], row["bid_price"]) == (50, 999 * CENT, 1_000 * CENT)
-
-
-def test_what_is_not_printable_changes_the_book_and_counts_nowhere(after: Any) -> None:
-    book, row = after(*QUEUE, ("C", 2, 200, 900, b"N", 99_900))
-    assert bids(book) == [(1, 100), (3, 300)]
-    assert (row["volume"], row["trades"], row["last_price"]) == (0, 0, 0)
-
-
-def test_a_partial_cancel_keeps_the_orders_place(after: Any) -> None:
-    book, _ = after(*QUEUE, ("X", 1, 90))
-    assert bids(book) == [(1, 10), (2, 200), (3, 300)]
-
-
-def test_a_cancel_of_no_shares_takes_nothing(after: Any) -> None:
-    book, row = after(*QUEUE, ("X", 2, 0), ("X", 99, 0))
-    assert bids(book) == [(1, 100), (2, 200), (3, 300)]
-    assert (row["orders"], row["ticks"]) == (4, 6)
-    assert [row[name] for name in ("unknown", "duplicates", "clipped", "unusable")] == [0] * 4
-
-
-def test_a_replacement_always_takes_the_old_order_off(after: Any) -> None:
-    for new, shares, price in ((11, 0, 100_000), (3, 50, 100_000), (2, 0, 100_000)):
-        book, row = after(*QUEUE, ("U", 2, new, shares, price))
-        assert bids(book) == [(1, 100), (3, 300)]
-        assert (row["unusable"], row["duplicates"]) == (shares == 0, shares != 0)
-    # Under its own number it is a new order too, which queues anew.
-    book, _ = after(*QUEUE, ("U", 2, 2, 50, 100_000))
-    assert bids(book) == [(1, 100), (3, 300), (2, 50)]
-
-
-def test_a_delete_takes_all_that_is_left(after: Any) -> None:
-    book, row = after(*QUEUE, ("E", 2, 50, 900), ("D", 2))
-    assert bids(book) == [(1, 100), (3, 300)]
-    assert row["orders"] == 3
-
-
-def test_a_replacement_goes_to_the_end_of_the_queue_whatever_its_size(after: Any) -> None:
-    book, _ = after(*QUEUE, ("U", 1, 11, 50, 100_000))
-    assert bids(book) == [(2, 200), (3, 300), (11, 50)]
-    found = book.order(11)
-    assert (found["ahead_orders"], found["ahead_size"], found["side"]) == (2, 500, ord("B"))
-    book, _ = after(*QUEUE, ("U", 1, 11, 50, 100_050), ("D", 11))
-    assert bids(book) == [(2, 200), (3, 300)]
-    assert book.order(1) is None
-
-
-def test_a_replacement_without_shares_takes_the_old_order_off(after: Any) -> None:
-    book, row = after(*QUEUE, ("U", 1, 11, 0, 100_000))
-    assert bids(book) == [(2, 200), (3, 300)]
-    assert (row["unusable"], row["unknown"]) == (1, 0)
-
-
-def test_a_trade_of_a_hidden_order_counts_and_leaves_the_book_alone(after: Any) -> None:
-    before, _ = after(*QUEUE)
-    shown = before.levels("bid").tolist(), before.levels("ask").tolist()
-    book, row = after(*QUEUE, ("P", 0, b"B", 70, NAME, 100_050, 900))
-    assert (book.levels("bid").tolist(), book.levels("ask").tolist()) == shown
-    assert (row["volume"], row["last_price"], row["unknown"]) == (70, 10_005 * CENT // 10, 0)
-
-
-def test_a_trade_through_the_displayed_book_leaves_what_it_passed(after: Any) -> None:
-    """A hidden order behind the best bid trades at a worse price; the displayed orders are still there."""
-    book, row = after(*QUEUE, ("P", 0, b"B", 70, NAME, 99_000, 900))
-    assert bids(book) == [(1, 100), (2, 200), (3, 300)]
-    assert (row["last_price"], row["bid_price"], row["crossed"]) == (990 * CENT, 1_000 * CENT, 0)
-
-
-@pytest.mark.parametrize("letters", [b"T", b"TH", b"THQ", b"TPQT"])
-def test_halts_are_the_state_of_the_row_and_leave_orders_where_they_are(after: Any, letters: bytes) -> None:
-    states = [("H", NAME, bytes([letter]), b" ", b"T1  ") for letter in letters]
-    book, row = after(*QUEUE, *states)
-    assert chr(row["state"]) == chr(letters[-1])
-    assert bids(book) == [(1, 100), (2, 200), (3, 300)]
-    book, _ = after(*QUEUE, *states, ("D", 1))
-    assert bids(book) == [(2, 200), (3, 300)]
-
-
-@pytest.mark.parametrize("kind", [b"O", b"C", b"H", b"I"])
-def test_a_cross_reports_what_its_executions_did_not_print(after: Any, kind: bytes) -> None:
-    """Orders that took part go by executions that are not printable; the cross message has the volume of all."""
-    book, row = after(
-        *QUEUE,
-        add(5, b"S", 100, 999),
-        ("C", 1, 100, 900, b"N", 100_000),
-        ("C", 5, 100, 900, b"N", 100_000),
-        ("Q", 500, NAME, 100_000, 900, kind),
-    )
-    assert bids(book) == [(2, 200), (3, 300)]
-    assert (row["volume"], row["trades"], row["last_price"]) == (500, 1, 1_000 * CENT)
-    assert row["crossed"] == 2  # while the orders of the cross were in the book
-    assert (row["ask_price"], row["bid_price"]) == (1_001 * CENT, 1_000 * CENT)
-
-
-def test_a_broken_trade_and_an_imbalance_change_nothing(after: Any) -> None:
-    _, before = after(*QUEUE, ("E", 1, 40, 900))
-    _, row = after(*QUEUE, ("E", 1, 40, 900), ("B", 900), ("I", 10, 20, b"S", NAME, 1, 2, 100_000, b"O", b"L"))
-    kept = [name for name in row.dtype.names if name not in ("ticks", "last_ts_recv")]
-    assert [row[name] for name in kept] == [before[name] for name in kept]
-
-
-def test_what_does_not_fit_is_counted_and_left_out(after: Any) -> None:
-    book, row = after(*QUEUE, ("D", 99), add(1, b"S", 5, 2_000), ("E", 3, 400, 900), ("U", 2, 4, 10, 100_000))
-    assert (row["unknown"], row["duplicates"], row["clipped"]) == (1, 2, 1)
-    assert bids(book) == [(1, 100)]
+@pytest.mark.parametrize("rule", RULES)
+def test_messages_of_itch_change_the_book_and_the_row_by_the_exchanges_rules(rule: str, after: Any) -> None:
+    messages, left, fields = RULES[rule]
+    book, row = after(*QUEUE, *messages)
+    assert bids(book) == left
+    assert {name: int(row[name]) for name in fields} == fields
 
 
 # ---- The tree of levels far below the best price, against a sorted array; short chunks make it a high one

@@ -16,10 +16,7 @@ from array_feed import order_feed
 from book_reference import LEVEL_FIELDS, ORDER_FIELDS, PlainBook, as_tuples
 from book_runs import run
 from engine_support import ticks_for
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from examples import examples
 from strand import UNDEF_PRICE, Dispatcher, replay
 from strand.errors import HandlerError
 from strand.feeds.write.conversion import convert
@@ -53,33 +50,6 @@ def same(d: Dispatcher, key: int, plain: PlainBook) -> None:
 
 #: Around what 32 bits hold; with a lower half of 0; the largest sum of some that 63 bits hold.
 SIZES = [0, 1, 2, 5, TOP - 1, TOP, 2**32, TOP + 2, 2**33, 2**40, 3 * 2**32, 10**14, 10**14 + 1, 2**52]
-CHANGES = st.lists(
-    st.tuples(
-        st.sampled_from("AAAAACCFFMMMRT"),
-        st.integers(0, 12),
-        st.one_of(st.integers(1, 6), st.just(UNDEF_PRICE)),
-        st.one_of(st.sampled_from(SIZES[:4]), st.sampled_from(SIZES)),
-        st.sampled_from("ABABN"),
-        st.sampled_from([0, 0, 1, 3, 7, 12]),
-        st.integers(0, 1),
-        st.sampled_from([1, 1, 1, 4]),
-    ),
-    max_size=200,
-)
-
-
-@settings(max_examples=examples(200), deadline=None)
-@given(CHANGES, st.integers(1, 50))
-def test_any_stream_of_any_sizes_leaves_the_books_of_a_plain_reading(changes: list[Any], batch: int) -> None:
-    ticks = zeros(len(changes))
-    for t, (action, order_id, price, size, side, ref, key, kind) in zip(ticks, changes, strict=True):
-        t["action"], t["order_id"], t["price"], t["size"] = action.encode(), order_id, price, size
-        t["side"], t["ref_id"], t["instrument_id"], t["kind"] = side.encode(), ref, key, kind
-    d = run(*(ticks[i : i + batch] for i in range(0, len(ticks), batch)), symbols=2)
-    for key in range(2):
-        mine = ticks[ticks["instrument_id"] == key]
-        if len(mine):
-            same(d, key, plain_of(mine))
 
 
 def long_run(seed: int, n: int, wide_from: int) -> Ticks:

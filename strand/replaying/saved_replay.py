@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand.brief import in_full
+from strand.brief import in_full, several
 from strand.dispatch.saving import SavedState, check_name
 from strand.errors import ConfigurationError
 from strand.replaying.recorder import describe_source
@@ -99,16 +99,14 @@ class SavedReplay:
         dispatcher.save(path, _more=more)
 
 
-def _files(n: int) -> str:
-    return f"{n} file{'s' if n != 1 else ''}"
-
-
 def _check_same(
     state: SavedState, saved: Mapping[str, Any], source: list[dict[str, Any]], selection: Mapping[str, str]
 ) -> None:
     """Raises SavedStateError where these are not the ticks that were replayed before."""
     if len(saved["source"]) != len(source):
-        raise state.error(f"it was saved in a replay of {_files(len(saved['source']))}, and here are {len(source)}")
+        raise state.error(
+            f"it was saved in a replay of {several(len(saved['source']), 'file')}, and here are {len(source)}"
+        )
     for was, now in zip(saved["source"], source, strict=True):
         if was["head"] != now["head"] or (was["size"] is not None and now["size"] < was["size"]):
             raise state.error(f"it was saved in a replay of {was['path']}, and {now['path']} is another file")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from strand.brief import several
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder
@@ -100,7 +101,7 @@ def contents(result: RunResult, symbols: Sequence[str] | None, handler: str, err
 def _subtitle(result: RunResult, handler: str) -> str:
     where = result.info.path if PurePath(result.info.path).name != result.info.path else ""
     parts = [where, result.info.format, result.info.date or "", f"handler {handler}" if handler else ""]
-    parts += [f"{result.workers} worker{'s' if result.workers > 1 else ''}", f"{result.n_strands:,} strands"]
+    parts += [several(result.workers, "worker"), several(result.n_strands, "strand")]
     return " · ".join(part for part in parts if part)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import several
 from strand.errors import FeedError
 from strand.lazy import imported
 from strand.report.canvas import WIDTH, Palette, feed_time_axis, matplotlib
@@ -80,7 +81,7 @@ def draw_volume(axis: Any, x: npt.NDArray[Any], width: float, volumes: npt.NDArr
             fontsize=7, color=palette.two,
         )  # fmt: skip
     said = "labelled" if n == len(highest) else f"the highest {len(highest)} labelled"
-    said = f"{n} column{'s' if n > 1 else ''} above the scale, {said}"
+    said = f"{several(n, 'column')} above the scale, {said}"
     axis.set_title(said, loc="right", fontsize=7, fontweight="normal", color=palette.two, pad=4)
 
 
@@ -226,8 +227,7 @@ def draw_bars(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palet
         above, below = axes[2 * at], axes[2 * at + 1]
         bars, together = thinned(records)
         above.set_title(
-            f"{name}: {len(records):,} bar{'s' if len(records) > 1 else ''}"
-            + (f", {together} drawn as one" if together > 1 else "")
+            f"{name}: {several(len(records), 'bar')}" + (f", {together} drawn as one" if together > 1 else "")
         )
         above.set_ylabel("price")
         below.set_ylabel("volume")

@@ -60,7 +60,7 @@ class QueueDepth(NamedTuple):
     def __str__(self) -> str:
         return (
             f"queue depth: p50 {self.p50:,} ticks, p99 {self.p99:,}, max {self.maximum:,} "
-            f"(published and not yet handled, at {self.moments:,} moment{'s' if self.moments > 1 else ''})"
+            f"(published and not yet handled, at {several(self.moments, 'moment')})"
         )
 
 
@@ -210,9 +210,9 @@ def figures_line(result: RunResult) -> str:
     p50, p99 = (shown_latency(s.end_to_end, s.end_to_end.percentiles[p]) for p in (50.0, 99.0))
     symbols = np.count_nonzero(result.ticks_by_symbol)
     parts = [
-        f"{result.ticks:,} ticks of {symbols:,} symbol{'s' if symbols != 1 else ''} in {duration(result.wall_s * 1e9)}",
+        f"{several(result.ticks, 'tick')} of {several(symbols, 'symbol')} in {duration(result.wall_s * 1e9)}",
         " ".join(rate(result.ticks_per_s)),
-        f"{result.workers} worker{'s' if result.workers != 1 else ''}",
+        several(result.workers, "worker"),
         *([f"end to end p50 {p50} and p99 {p99}"] if timely else []),
         *(f"{n:,} {what}" for what, n in counts.items() if n),
         f"warnings: {len(result.warnings) or 'none'}",
@@ -243,12 +243,12 @@ def closing_lines(result: RunResult, rows_file: Path | None) -> Iterator[tuple[s
     for failure in result.failures:
         yield "quarantined:", f" {failure}"
     if result.intervals:
-        yield "", f"fingerprint: {result.fingerprint}, and at {len(result.intervals):,} earlier places"
+        yield "", f"fingerprint: {result.fingerprint}, and at {several(len(result.intervals), 'earlier place')}"
     if result.days:
-        yield "", f"rows of {len(result.days):,} days; the rows of the last day are shown"
+        yield "", f"rows of {several(len(result.days), 'day')}; the rows of the last day are shown"
     if rows_file is not None:
         yield "", f"rows written to {rows_file}"
     for name, (path, records) in result.written.items():
-        yield "", f"{name}: {records:,} records written to {path}"
+        yield "", f"{name}: {several(records, 'record')} written to {path}"
     for name, array in result.outputs.items():
-        yield "", f"{name}: {len(array):,} records, not written (--out {name}=FILE)"
+        yield "", f"{name}: {several(len(array), 'record')}, not written (--out {name}=FILE)"

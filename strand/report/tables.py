@@ -102,7 +102,7 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
         console.print("warnings: none")
     s = result.statistics
     console.print(
-        f"[bold]{escape(result.info.path)}[/] ({result.info.format}): [bold]{result.ticks:,}[/] ticks of "
+        f"[bold]{escape(result.info.path)}[/] ({result.info.format}): [bold]{several(result.ticks, 'tick')}[/] of "
         f"{several(int(np.count_nonzero(result.ticks_by_symbol)), 'symbol')} in {result.wall_s:.3f} s, "
         f"[bold]{' '.join(rate(result.ticks_per_s))}[/]"
     )
@@ -141,9 +141,9 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     if out is not None:
         console.print(f"rows written to {escape(str(out))}")
     for name, (path, records) in result.written.items():
-        console.print(f"{name}: {records:,} records written to {escape(str(path))}")
+        console.print(f"{name}: {several(records, 'record')} written to {escape(str(path))}")
     for name, array in result.outputs.items():
-        console.print(f"{name}: {len(array):,} records, not written (--out {name}=FILE)")
+        console.print(f"{name}: {several(len(array), 'record')}, not written (--out {name}=FILE)")
 
 
 def _print_tables(console: Console, result: RunResult) -> None:
@@ -177,13 +177,13 @@ def _print_parts(console: Console, result: RunResult) -> None:
     for number, day in enumerate(result.days, 1):
         begun = datetime.fromtimestamp(day.start_ns / 1e9, clock.zone)
         console.print(
-            f"day {number}, from {begun:%Y-%m-%d %H:%M:%S} {clock.name}: {day.ticks:,} ticks of "
-            f"{len(day.symbols):,} symbols, fingerprint {day.fingerprint}",
+            f"day {number}, from {begun:%Y-%m-%d %H:%M:%S} {clock.name}: {several(day.ticks, 'tick')} of "
+            f"{several(len(day.symbols), 'symbol')}, fingerprint {day.fingerprint}",
             highlight=False,
         )
     for at in result.intervals:
         console.print(
-            f"at {at.ticks:,} ticks: fingerprint {at.fingerprint}, fingerprint of the input {at.input}",
+            f"at {several(at.ticks, 'tick')}: fingerprint {at.fingerprint}, fingerprint of the input {at.input}",
             highlight=False,
             soft_wrap=True,
         )

@@ -300,6 +300,8 @@ def test_one_line_has_ticks_time_rate_workers_and_warnings() -> None:
     assert line.startswith(f"1,000 ticks of {symbols} symbols in ")
     assert line.endswith(" ticks/s, 1 worker, warnings: none")
     assert list(closing_lines(result, None)) == [("", line)]
+    one = strand.replay(sample_path(), strand.bars(ticks=1), workers=1, limit=1, feed_options=DAY)
+    assert figures_line(one).startswith("1 tick of 1 symbol in ")
 
 
 def test_the_latency_of_ticks_that_came_at_a_pace_is_in_the_line() -> None:

@@ -1,7 +1,8 @@
 """Work that a thread does beside its user, with a bound on how far the two may be apart.
 
-A ``Background`` is that thread. A ``BackgroundWriter`` hands batches to it, and waits while too many bytes wait there.
-A ``BackgroundReader`` hands it empty buffers, and takes what the thread makes in them.
+A ``Background`` is such a thread that works on items, and ``Rounds`` is one that does the same again and again. A
+``BackgroundWriter`` hands batches to a ``Background``, and waits while too many bytes wait there. A
+``BackgroundReader`` hands it empty buffers, and takes what the thread makes in them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 import queue
 import threading
 import weakref
+from _thread import allocate_lock
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -21,7 +24,7 @@ from strand.binding.gate import Thread
 from strand.errors import EngineError
 from strand.threads import Bell, Inside
 
-__all__ = ["Background", "BackgroundReader", "BackgroundWriter"]
+__all__ = ["Background", "BackgroundReader", "BackgroundWriter", "Rounds"]
 
 #: Bytes that may wait for a writer. Writing a row group of a file takes long, and more records are merged meanwhile.
 MAXIMUM_BYTES: Final = 1 << 24
@@ -54,47 +57,29 @@ class _LastFirst(Generic[T]):
         return self._count.empty()
 
 
-class Background(Generic[T]):
-    """Calls ``work`` with each item that is put, in their order, in a daemonic thread.
+class _Beside:
+    """A daemonic thread that works, and then calls ``ended`` with the exception that ended the work, or with None.
 
-    The thread ends when ``work`` returns False or raises, or with ``end``. Then it calls ``ended`` with the exception,
-    or with None. The thread holds this object, and so both functions. They must not hold a user whose garbage
-    collection ends the thread.
-
-    ``waiting``: the queue of its items, which several threads may share; None: one of its own.
-    ``allowed``: the cores that the thread runs on; None: those of the thread that makes it. ``inside``: marks it as
-    a thread that may not wait for a dispatcher.
+    The thread holds this object, and so all functions here. They must not hold a user whose garbage collection ends the
+    thread. Without ``ended`` the exception is logged. ``allowed``: the cores that the thread runs on; None: those of
+    the thread that makes it. ``inside``: marks it as a thread that may not wait for a dispatcher.
     """
 
     def __init__(
         self,
-        work: Callable[[T], bool],
-        ended: Callable[[BaseException | None], None],
+        ended: Callable[[BaseException | None], None] | None,
         name: str,
-        *,
-        waiting: queue.SimpleQueue[T | None] | _LastFirst[T] | None = None,
-        allowed: Sequence[int] | None = None,
-        inside: Inside | None = None,
+        allowed: Sequence[int] | None,
+        inside: Inside | None,
     ) -> None:
-        self._work = work
         self._ended = ended
         self._allowed = allowed
         self._inside = inside or Inside()
-        self._waiting = queue.SimpleQueue() if waiting is None else waiting
-        #: Hands an item over. It is a call of C, unless ``waiting`` has another ``put``.
-        self.put: Callable[[T], None] = self._waiting.put
-        #: True if the thread is to end before the items that wait.
-        self.stopping = False
         # Daemonic: an iteration that was not finished must not keep the interpreter from exiting.
         self.thread = Thread(self._run, name, once=True)
 
     def start(self) -> None:
         self.thread.start()
-
-    def end(self, *, now: bool) -> None:
-        """Ends the thread after all items that were put; ``now``: after the item under way."""
-        self.stopping = self.stopping or now
-        self._waiting.put(None)
 
     def join(self) -> None:
         """Waits for the thread's end, unless this is the thread."""
@@ -112,13 +97,50 @@ class Background(Generic[T]):
                     os.sched_setaffinity(0, self._allowed)
             self._work_on()
         except BaseException as raised:  # of any kind: without it the user would wait for ever
+            if self._ended is None:
+                raise
             error = raised
         finally:
             try:
-                self._ended(error)
+                if self._ended is not None:
+                    self._ended(error)
             finally:
                 error = None  # which holds this frame
                 self._inside.threads.remove(me)
+
+    @abstractmethod
+    def _work_on(self) -> None: ...
+
+
+class Background(_Beside, Generic[T]):
+    """Calls ``work`` with each item that is put, in their order, until ``work`` returns False or raises, or ``end``.
+
+    See ``_Beside`` for the thread and its end. ``waiting``: the queue of its items, which several threads may share;
+    None: one of its own.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[T], bool],
+        ended: Callable[[BaseException | None], None],
+        name: str,
+        *,
+        waiting: queue.SimpleQueue[T | None] | _LastFirst[T] | None = None,
+        allowed: Sequence[int] | None = None,
+        inside: Inside | None = None,
+    ) -> None:
+        super().__init__(ended, name, allowed, inside)
+        self._work = work
+        self._waiting = queue.SimpleQueue() if waiting is None else waiting
+        #: Hands an item over. It is a call of C, unless ``waiting`` has another ``put``.
+        self.put: Callable[[T], None] = self._waiting.put
+        #: True if the thread is to end before the items that wait.
+        self.stopping = False
+
+    def end(self, *, now: bool) -> None:
+        """Ends the thread after all items that were put; ``now``: after the item under way."""
+        self.stopping = self.stopping or now
+        self._waiting.put(None)
 
     def _work_on(self) -> None:
         while (item := self._waiting.get()) is not None and not self.stopping:
@@ -130,6 +152,55 @@ class Background(Generic[T]):
         """Removes the items that wait. The thread has ended, and nothing is put any more."""
         while not self._waiting.empty():
             self._waiting.get()
+
+
+class Rounds(_Beside):
+    """Calls ``look`` again and again, and pauses before each call: ``pause_s`` seconds, and from then on as many as
+    ``look`` returned. The thread ends when ``look`` returns None or raises, or with ``end``.
+
+    ``look`` is given whether ``wake`` has cut the pause short. See ``_Beside`` for the thread and its end.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[bool], float | None],
+        pause_s: float,
+        name: str,
+        *,
+        ended: Callable[[BaseException | None], None] | None = None,
+        allowed: Sequence[int] | None = None,
+        inside: Inside | None = None,
+    ) -> None:
+        super().__init__(ended, name, allowed, inside)
+        self._look = look
+        self._pause_s = pause_s
+        self._is_ending = False
+        # A pause is a wait for this lock, which is one call: an event's would be a dozen.
+        self._pause = allocate_lock()
+        self._pause.acquire()
+
+    def wake(self) -> None:
+        """Ends the pause, or the next one. It takes no lock: the garbage collector may call it anywhere."""
+        with suppress(RuntimeError):  # it has been woken, and has not begun the next pause
+            self._pause.release()
+
+    def tell_to_end(self) -> None:
+        """The thread ends after the call under way. Waits for nobody."""
+        self._is_ending = True
+        self.wake()
+
+    def end(self) -> None:
+        """Ends the thread, and waits for its end."""
+        self.tell_to_end()
+        self.join()
+
+    def _work_on(self) -> None:
+        pause_s: float | None = self._pause_s
+        while pause_s is not None:
+            is_woken = self._pause.acquire(timeout=pause_s)
+            if self._is_ending:
+                break
+            pause_s = self._look(is_woken)
 
 
 class BackgroundWriter:

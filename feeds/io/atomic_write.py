@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from strand.binding.gate import Thread
+from strand.background import Rounds
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
-from strand.threads import Bell
 
 __all__ = ["FLUSH_S", "atomic_write", "flushed", "partial_path"]
 
@@ -74,23 +73,22 @@ def flushed(flush: Callable[[], None]) -> Iterator[threading.Lock]:
     The lock that the block gets is held meanwhile, so the block holds it to write. An error of ``flush`` ends the
     thread: the next write to the same file, or its end, meets the error again.
     """
-    lock, bell, is_over = threading.Lock(), Bell(), False
+    lock, is_over = threading.Lock(), False
 
-    def run() -> None:
-        with contextlib.suppress(OSError, FeedError, ValueError):
-            while not bell.wait_for(lambda: is_over, FLUSH_S):
-                with lock:
-                    if not is_over:
-                        flush()
+    def look(_: bool) -> float | None:
+        with contextlib.suppress(OSError, FeedError, ValueError), lock:
+            if not is_over:
+                flush()
+                return FLUSH_S
+        return None
 
-    thread = Thread(run, "strand-flush", once=True)
+    rounds = Rounds(look, FLUSH_S, "strand-flush")
     try:
-        thread.start()
+        rounds.start()
         yield lock
     finally:
         is_over = True
-        bell.ring()
-        thread.join()
+        rounds.end()
 
 
 @contextlib.contextmanager

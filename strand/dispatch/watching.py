@@ -6,7 +6,6 @@ A look is at the start of a publish, without which queues do not grow for long. 
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
 import warnings
@@ -14,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from strand.background import Background
+from strand.background import Rounds
 from strand.binding.engine import Engine
 from strand.stats import ActiveStatistics, OverloadStatistics
 from strand.threads import Inside
@@ -30,35 +29,25 @@ class Regular:
 
     def __init__(self, engine: Engine, every_ns: int, name: str, *, allowed: Sequence[int], inside: Inside) -> None:
         self._engine = engine
-        self._every_ns = every_ns
-        # No event: the garbage collector may tell the thread to end while this holds the lock of one.
-        self._over: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._background: Background[int] = Background(self._work, self._ended, name, allowed=allowed, inside=inside)
+        self._every_s = every_ns / 1e9
+        self._rounds = Rounds(self._round, self._every_s, name, ended=self._ended, allowed=allowed, inside=inside)
 
     def start(self) -> None:
-        self._background.put(self._every_ns)  # the one item: all that the thread has to do
-        self._background.start()
+        self._rounds.start()
 
     def tell_to_end(self) -> None:
         """The thread ends after the look under way. Waits for nobody."""
-        self._over.put(None)
+        self._rounds.tell_to_end()
 
     def end(self) -> None:
         """Ends the thread, and waits for its end."""
-        self.tell_to_end()
-        self._background.join()
+        self._rounds.end()
 
-    def _work(self, every_ns: int) -> bool:
-        while not self._is_over_within(every_ns / 1e9) and not self._engine.stopping:
-            self._look(time.monotonic_ns())
-        return False
-
-    def _is_over_within(self, seconds: float) -> bool:
-        try:
-            self._over.get(timeout=seconds)
-        except queue.Empty:
-            return False
-        return True
+    def _round(self, _: bool) -> float | None:
+        if self._engine.stopping:
+            return None
+        self._look(time.monotonic_ns())
+        return self._every_s
 
     @abstractmethod
     def _look(self, now_ns: int) -> None: ...

@@ -7,8 +7,6 @@ after its time.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -19,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.background import Rounds
 from strand.binding.engine_words import Until
-from strand.binding.gate import Thread
 from strand.brief import brief, listed, several
 from strand.dicts import unknown_name
 from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
@@ -108,14 +106,17 @@ class Outputs(Mapping[str, Output]):
             if output._sink is not None:
                 self._sinks.own(output._sink)
         self._engine: Source | None = None
-        self._thread: Thread | None = None
-        self._is_started = self._is_ending = self._is_asleep = self._is_finished = False
-        self._bell, self._is_woken = Bell(), False
+        #: The merger's thread.
+        self._rounds: Rounds | None = None
+        self._is_started = self._is_asleep = self._is_finished = False
+        self._bell = Bell()
         #: Up to where the rest is merged at the end.
         self._until: Until | None = None
         #: Rounds of the merger's thread that have begun, and that are done; no more come when ``_is_over``.
         self._begun = self._done = 0
         self._is_over = False
+        #: Behind the last round: what was final, the records that were merged, and the pause.
+        self._merged, self._pause_s = (0, 0), IDLE_S
         self._digesting = False
         self._tick_feeds: TickFeeds | None = None
         self._narrow = np.empty(0, np.uint8)
@@ -199,9 +200,12 @@ class Outputs(Mapping[str, Output]):
             return
         for output in self._outputs.values():
             output._refresh = self._refresh
-        # A Background waits for items, and the merger waits for its next round.
-        self._thread = Thread(partial(self._run, engine, allowed), "strand-outputs", once=True)
-        self._thread.start()
+        # If the publisher is pinned, this thread would be so too.
+        self._rounds = Rounds(
+            partial(self._round, engine), IDLE_S, "strand-outputs", ended=partial(self._end_rounds, engine),
+            allowed=allowed, inside=self._inside,
+        )  # fmt: skip
+        self._rounds.start()
 
     def _connect(self, number: int, output: Output, allowed: Sequence[int]) -> None:
         """Opens the output's file, if it has one, and says where its records go.
@@ -265,16 +269,14 @@ class Outputs(Mapping[str, Output]):
             return
         if self._until is None:
             self._until = until
-        if self._thread is None:
+        if self._rounds is None:
             with interrupts_later():
                 self._merge(engine, self._until)
         else:
-            self._is_ending = True
-            self._end_pause()
-            self._thread.join()
+            self._rounds.end()
         self._sinks.end_threads()
         self.late = engine.late_outputs
-        self._engine = self._thread = None
+        self._engine = self._rounds = None
 
     def _abort(self) -> None:
         """Aborts the sinks that are still open. There is a failure, so no merging begins from here on."""
@@ -292,13 +294,8 @@ class Outputs(Mapping[str, Output]):
 
     def wake(self) -> None:
         """Ends the merger's long pause: there will be something to handle. It costs one look where there is none."""
-        if self._is_asleep:
-            self._end_pause()
-
-    def _end_pause(self) -> None:
-        """Wakes the merger. A signal handler that publishes may run in the middle of this, and call it too."""
-        self._is_woken = True
-        self._bell.ring()
+        if self._is_asleep and (rounds := self._rounds) is not None:
+            rounds.wake()
 
     def merge(self) -> None:
         """Merges everything that was emitted, in a thread that no interrupt reaches meanwhile. Raises what went wrong
@@ -319,48 +316,51 @@ class Outputs(Mapping[str, Output]):
 
     def _refresh(self) -> None:
         """Merges what is final by now. Users may ask for that while the run goes on."""
-        if self._engine is not None and (self._sinks.are_writing_here or (self._thread and self._thread.is_here)):
+        if self._engine is not None and (
+            self._sinks.are_writing_here or (self._rounds and self._rounds.thread.is_here)
+        ):
             raise WouldDeadlockError(f"outputs: {WAITS_FOR_ITSELF}: use take()")
         self._settle()
 
     def _settle(self) -> None:
         """Merges what is final by now. Where a thread merges, this one waits for a round that begins from here on."""
-        engine = self._engine
+        engine, rounds = self._engine, self._rounds
         if engine is None:
             return
-        if self._thread is None:
+        if rounds is None:
             with interrupts_later():
                 self._merge(engine, Until.WATERMARK)
             return
         me, number = threading.get_ident(), self._begun + 1
         try:
             self._inside.threads.append(me)
-            self._end_pause()
+            rounds.wake()
             self._bell.wait_for(lambda: self._done >= number or self._is_over)
         finally:
             self._inside.threads.remove(me)
 
-    def _run(self, engine: Source, allowed: Sequence[int]) -> None:
-        """The merger's thread."""
-        # If the publisher is pinned, this thread would be so too.
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, allowed)
-        pause_s, done, me = IDLE_S, (0, 0), threading.get_ident()
+    def _round(self, engine: Source, is_woken: bool) -> float | None:
+        """A round of the merger's thread. Returns the pause behind it; None: there is a failure."""
+        self._begun += 1
+        took_s = self._merge(engine, Until.WATERMARK)
+        self._done = self._begun
+        self._bell.ring()
+        if self.failure is not None:
+            return None
+        before, done = self._merged, (engine.outputs_below, sum(output.records for output in self._outputs.values()))
+        self._merged, self._is_asleep = done, done == before and not is_woken
+        if self._is_asleep:
+            self._pause_s = min(2 * self._pause_s, ASLEEP_S)
+        else:
+            least_s = MINIMUM_S if done[1] > before[1] else IDLE_S
+            self._pause_s = min(max(least_s, TIMES * took_s), MAXIMUM_S)
+        return self._pause_s
+
+    def _end_rounds(self, engine: Source, error: BaseException | None) -> None:
+        """Merges the rest, at the end of the merger's thread."""
         try:
-            self._inside.threads.append(me)
-            while not self._is_ending and self.failure is None:
-                woken = self._bell.wait_for(lambda: self._is_woken, pause_s)
-                self._is_woken = False  # before the round, so that what comes after it ends the next pause
-                self._begun += 1
-                took_s = self._merge(engine, Until.WATERMARK)
-                self._done = self._begun
-                self._bell.ring()
-                before, done = done, (engine.outputs_below, sum(output.records for output in self._outputs.values()))
-                least_s = MINIMUM_S if done[1] > before[1] else IDLE_S
-                self._is_asleep = done == before and not woken
-                pause_s = (
-                    min(2 * pause_s, ASLEEP_S) if self._is_asleep else min(max(least_s, TIMES * took_s), MAXIMUM_S)
-                )
+            if error is not None and self.failure is None:
+                self._fail(EngineError(f"the thread that merges outputs ended by {error!r}"))
             if self.failure is None:
                 self._merge(engine, Until.FIRST_PENDING if self._until is None else self._until)
             if self.failure is not None:
@@ -368,7 +368,6 @@ class Outputs(Mapping[str, Output]):
         finally:
             self._is_over = True
             self._bell.ring()
-            self._inside.threads.remove(me)
 
     def _merge(self, engine: Source, until: Until) -> float:
         """Merges what is final, and writes it. Returns the seconds that finding the frontier took. One thread does so,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.background import Rounds
 from strand.binding.engine_words import COUNTERS
-from strand.binding.gate import Thread
 from strand.dicts import ByName
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import engine_interior
@@ -52,12 +50,10 @@ class Sampler:
         self._dispatcher = dispatcher
         self._begun = begun
         self._interval_s = FIRST_INTERVAL_S
-        # A Background waits for items, and this thread waits for the next moment, until this lock is released. A
-        # lock is waited for in one call, and an event in a dozen.
-        self._going_on = threading.Lock()
-        self._thread = Thread(self._run, "strand-sampler", once=True)
+        # Not on the core that its maker, the publisher, will be pinned to.
+        cores = sorted(os.sched_getaffinity(0))
+        self._rounds = Rounds(self._look, FIRST_INTERVAL_S, "strand-sampler", allowed=cores)
         self._rows = rows
-        self._cores = os.sched_getaffinity(0)
         self._feed_ns = 0
         self._feed_now = feed_ns
         self._n = 0
@@ -68,18 +64,17 @@ class Sampler:
 
     def __enter__(self) -> Self:
         self._sample()
-        self._going_on.acquire()
-        mended(self._thread.start, self._end)
+        mended(self._rounds.start, self._rounds.end)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self._rounds.end()
 
     def drained(self) -> None:
         """Samples the last moment, when all has been handled."""
-        self._end()
+        self._rounds.end()
         self._sample()
         if self._rows is not None:
             self._rows.look_at_end(self._feed_ns)
@@ -112,18 +107,12 @@ class Sampler:
             symbols=ByName("watched symbol", {} if self._rows is None else self._rows.timelines(names)),
         )
 
-    def _end(self) -> None:
-        if self._going_on.locked():
-            self._going_on.release()
-        self._thread.join()
-
-    def _run(self) -> None:
-        # Not on the core that its maker, the publisher, is pinned to.
-        with suppress(OSError):  # where that is refused the publisher is not pinned either
-            os.sched_setaffinity(0, self._cores)
+    def _look(self, _: bool) -> float | None:
         # The dispatcher stops also where an interrupt has cut the end of this thread short.
-        while not self._going_on.acquire(timeout=self._interval_s) and not engine_interior(self._dispatcher).is_closing:
-            self._sample()
+        if engine_interior(self._dispatcher).is_closing:
+            return None
+        self._sample()
+        return self._interval_s
 
     def _sample(self) -> None:
         if self._n == CAPACITY:

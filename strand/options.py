@@ -186,10 +186,12 @@ class File(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Flag(Kind):
-    """Yes or no."""
+    """Yes or no. ``takes_none``: None is no."""
+
+    takes_none: bool = False
 
     def read(self, field: str, value: Any) -> bool:
-        return yes_or_no(field, value)
+        return False if value is None and self.takes_none else yes_or_no(field, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +315,9 @@ def option(default: Any, kind: Kind, text: str, *, unset: str = "", more: str = 
 def options_in(of: Callable[..., Any]) -> Mapping[str, Option]:
     """The options by name that a dataclass declares, or that a function or another class has of some kind."""
     if not is_dataclass(of):
-        return dict(_in_docstring(of))
+        function: Any = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
+        found_in = vars(function)[_KEY]
+        return options_in(found_in) if isinstance(found_in, type) else dict(_in_docstring(of, found_in))
     found = {}
     for one in fields(of):
         if declared := one.metadata.get(_KEY):
@@ -323,11 +327,10 @@ def options_in(of: Callable[..., Any]) -> Mapping[str, Option]:
     return found
 
 
-def _in_docstring(taker: Any) -> Iterator[tuple[str, Option]]:
+def _in_docstring(taker: Any, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, Option]]:
     """The options that ``named_options`` has the kinds of. An entry is ``text; None: unset. More``."""
-    function: Any = taker.__init__ if isinstance(taker, type) else taker  # type: ignore[misc]
     documented = inspect.getdoc(taker) or ""
-    for name, kind in vars(function)[_KEY].items():
+    for name, kind in kinds.items():
         entry = re.search(rf"^ {{4}}{name}: (.*(?:\n {{8}}.*)*)", documented, re.MULTILINE)
         text, _, unset = " ".join(entry[1].split() if entry else ()).partition("None: ")
         first, unset = re.split(r"\. |[;.]? ?$", text)[0], re.split(r"\.(?: |$)", unset)[0]
@@ -387,6 +390,7 @@ def named_options(
     like: Callable[..., Any] | None = None,
     groups: Mapping[str, type[Any]] | None = None,
     kinds: Mapping[str, Kind] | None = None,
+    declares: type[Any] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorates a function that users call as ``called``, ``"replay()"``: an option that it does not have is an
     UnknownOptionError with the nearest name. None: it refuses such options itself.
@@ -395,6 +399,7 @@ def named_options(
     what completion at a prompt goes by. ``groups``: options that are dataclasses, whose fields may be options of their
     own, too. A field that is none says where it is given, and one that is given twice is a ConfigurationError.
     ``kinds``: what options take. They are checked by it, and ``options_in`` has them, with texts of the docstring.
+    ``declares``: a dataclass of options that are among its ``**options``, which are added to its docstring.
     """
     fields_of = {group: {one.name for one in fields(kind)} for group, kind in (groups or {}).items()}
     of_kind = kinds or {}
@@ -402,6 +407,11 @@ def named_options(
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
         own = [one for one in signature.parameters.values() if more is None or one.kind is not one.VAR_KEYWORD]
+        if declares is not None:
+            made: Callable[..., Any] = declares
+            own += [one for one in _parameters(made).values() if one.name != "self"]
+            before, others, after = inspect.cleandoc(function.__doc__ or "").partition("    **options:")
+            function.__doc__ = f"{before}{''.join(_entries(declares))}{others}{after}"
         if more is not None:
             theirs = {} if like is None else _parameters(like)
             for name, kind in more.__annotations__.items():
@@ -423,7 +433,7 @@ def named_options(
                     kwargs[name] = kind.read(name, kwargs[name])
             return function(*args, **kwargs)
 
-        vars(checked)[_KEY] = of_kind
+        vars(checked)[_KEY] = of_kind if declares is None else declares
         shown = [one for one in own if not one.name.startswith("_")]
         vars(checked)["__signature__"] = signature.replace(parameters=shown)
         return checked

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from strand.caller.run import CallerRun
     from strand.dispatch.dispatcher import Dispatcher
     from strand.handlers import Handler
+    from strand.replaying.options import Asked
 
 __all__ = ["Before", "Rereading", "rereading", "telling_more"]
 
@@ -133,31 +134,23 @@ def telling_more(
 
 
 def rereading(
-    replay: Callable[..., ReplayResult],
-    source: Any,
-    position: int,
-    *,
-    symbols: Sequence[str],
-    start: Any,
-    end: Any,
-    options: Mapping[str, Any],
-    per_day: bool,
+    replay: Callable[..., ReplayResult], source: Any, asked: Asked, symbols: Sequence[str], options: Mapping[str, Any]
 ) -> Rereading | None:
-    """Returns a reader of the ticks of a ``replay`` for a second pass, with the replay's arguments; None where they do
-    not lie in files."""
+    """Returns a reader of the ticks of a ``replay`` for a second pass, as it was asked for; None where they do not lie
+    in files. ``options``: those of ``strand.feeds.open``."""
     paths = [source] if isinstance(source, str | os.PathLike) else source
     if isinstance(source, Feed) or not all(Path(path).is_file() or Path(path).is_dir() for path in paths):
         return None
 
     def batches() -> Iterator[TickBatch]:
-        feed = feeds.open(source, symbols=symbols, start=start, end=end, **options)
+        feed = feeds.open(source, symbols=symbols, start=asked.start, end=asked.end, **options)
         try:
-            yield from batches_from(feed, position)
+            yield from batches_from(feed, asked.position)
         finally:
             feed.close()
 
-    same = {"symbols": symbols or None, "start": start, "end": end, "position": position, "feed_options": options}
-    return Rereading(batches, partial(replay, source, **same, per_day=per_day, workers=0, timeline=False))
+    same = {**asked.selection, "symbols": symbols or None, "position": asked.position, "feed_options": options}
+    return Rereading(batches, partial(replay, source, **same, per_day=asked.per_day, workers=0, timeline=False))
 
 
 def _first(raised: HandlerError, dispatcher: Dispatcher | CallerRun, again: Rereading | None) -> HandlerError:

@@ -1,13 +1,15 @@
-"""The options of ``strand.replay`` by name and type, for what is called like it."""
+"""The options of ``strand.replay``: what each takes, and their types for what is called like it."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from strand.dispatch.options import RunOptions
+from strand.options import Flag, Kind, Whole, option, read_options
 
 if TYPE_CHECKING:
     from strand.feeds.reader_options import FeedOptions
@@ -15,7 +17,128 @@ if TYPE_CHECKING:
     from strand.replaying.pacing import Pacer
     from strand.replaying.snapshots import Snapshot
 
-__all__ = ["ReplayOptions"]
+__all__ = ["Asked", "ReplayOptions"]
+
+_ANY, _FLAG = Kind(), Flag(takes_none=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options that a replay has itself. Those of its run are beside them: ``RunOptions``.
+
+    Raises ConfigurationError of the field that cannot work. Those that may be anything are checked where they are
+    used."""
+
+    symbols: Sequence[str] | None = option(None, _ANY, 'Names, globs (``"AA*"``) and ``@FILE`` to keep.')
+    start: str | int | None = option(
+        None, _ANY, "The first receive time to keep, as for ``strand.feeds.open``.", more="Ticks before it are skipped."
+    )
+    end: str | int | None = option(None, _ANY, "The first receive time no longer kept, likewise.")
+    limit: int | None = option(
+        None, Whole(1), "How many ticks to replay at most, from ``position`` on.", unset="all of them"
+    )
+    position: int = option(0, Whole(0), "How many ticks of the selection to skip first.")
+    allow_empty: bool = option(
+        False, _FLAG, "Return a result where the source has no tick; without it that raises EmptyFeedError."
+    )
+    progress: bool | Callable[[int], None] = option(
+        False,
+        _ANY,
+        "True shows a bar, on standard error if it is a terminal, or in a notebook.",
+        more="It has the rate and the feed's time; where the end is known, also the share done and the time left. A "
+        "function is called with the number of ticks handled so far, dropped ones included. If it has a method "
+        "``opened``, that is called first, with the feed. If it has ``follow``, that is called with a function that "
+        "returns the feed's time, and ``given`` with one that returns the number of ticks published so far.",
+    )
+    date: dt.date | str | None = option(None, _ANY, "The trading day of files that do not say it.")
+    feed_options: FeedOptions | None = option(None, _ANY, "The other options of ``strand.feeds.open``, by name.")
+    pin_publisher: bool | None = option(
+        None,
+        Flag(),
+        "Pin the calling thread, for the length of the call, to a core that no worker has.",
+        unset="does so too, unless a thread inflates the file and only one such core is left",
+        more="That thread would have to share a worker's core.",
+    )
+    speed: float = option(0.0, _ANY, "0 is as fast as possible, 1 as recorded by ``ts_recv``, 10 ten times as fast.")
+    pacer: Pacer | None = option(
+        None, _ANY, "In place of ``speed``, a ``Pacer``, which can be paused and stepped during the replay."
+    )
+    fingerprint_every: int | None = option(
+        None,
+        Whole(1),
+        "After every so many ticks, bring the run to rest and take fingerprints of it and of its input: "
+        "``result.intervals``.",
+        unset="at the end alone",
+    )
+    fingerprints: str | os.PathLike[str] | None = option(
+        None,
+        _ANY,
+        "A file for these fingerprints and those of each symbol; ``strand diff`` compares such files.",
+    )
+    out: Mapping[str, Destination] | None = option(
+        None,
+        _ANY,
+        'Files for outputs of the handlers, by name: ``{"bars": "bars.parquet"}``; or sinks of your own '
+        "(``strand.Sink``).",
+        more='Other outputs are collected: ``result.outputs["bars"]``. If an error or an interrupt ends the run '
+        "early, files hold what was final by then.",
+    )
+    timeline: bool = option(True, _FLAG, "Sample counters during the run: ``result.timeline``.")
+    watch: int | Sequence[str] | None = option(
+        None, _ANY, "Symbols whose rows are sampled too: names, or how many of the busiest."
+    )
+    per_day: bool = option(
+        False,
+        _FLAG,
+        "At the end of each day (docs/feeds/days.md), bring the run to rest and move its symbols' rows to "
+        "``result.days``.",
+        more="They begin again as zeros, so ``result.rows`` has the last day's.",
+    )
+    snapshot: Snapshot | None = option(
+        None, _ANY, "A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``."
+    )
+    strict: bool = option(False, _FLAG, "Raise StrictError if the run has warnings (``result.warnings``).")
+    save: str | os.PathLike[str] | None = option(
+        None,
+        _ANY,
+        "A file for the state at the end.",
+        more="Ends of handlers do not run then. An interrupted run saves its state too.",
+    )
+    load: str | os.PathLike[str] | None = option(
+        None,
+        _ANY,
+        "A file of ``save`` to continue from, with the same source and arguments.",
+        more="Ticks that were replayed before are read and skipped. ``ticks``, outputs and times of the result are of "
+        "this call; rows and ``ticks_by_symbol`` are of all calls.",
+    )
+    until: tuple[str, int] | str | int | None = option(
+        None,
+        _ANY,
+        "Where to stop.",
+        more="All ticks up to there are handled, and rows are as they are then: ends of handlers do not run. "
+        '``("AAPL", 17)`` stops after the 17th tick of AAPL in this replay; of other symbols, it includes all ticks '
+        "that come before it in the feed, and none after. A time, in the forms of ``start``, stops before the first "
+        "tick with a later ``ts_recv``.",
+    )
+    pdb: bool = option(
+        False,
+        _FLAG,
+        "Start Python's debugger where the handler is called with the tick of ``until``; needs ``workers=0``.",
+        more="A compiled function is called in Python first, on copies, and then as machine code.",
+    )
+
+    def __post_init__(self) -> None:
+        read_options(self).end()
+
+    @property
+    def records(self) -> bool:
+        """True if fingerprints are taken as the run goes on."""
+        return self.fingerprint_every is not None or self.fingerprints is not None
+
+    @property
+    def selection(self) -> dict[str, Any]:
+        """The choice of the source's ticks."""
+        return {"symbols": list(self.symbols or ()) or None, "start": self.start, "end": self.end}
 
 
 class ReplayOptions(RunOptions, total=False):

@@ -30,14 +30,16 @@ from strand.replaying.stops import Stop
 if TYPE_CHECKING:
     from strand.caller.run import CallerRun
     from strand.dispatch.dispatcher import Dispatcher
+    from strand.replaying.options import Asked
 
 __all__ = ["Recorder", "describe_handlers", "describe_source", "run_header"]
 
 
 class Recorder(Stop):
-    """Records an interval every ``every`` ticks, and what is left at the end; into the file ``path``, if there is one.
+    """Records an interval every so many ticks, and what is left at the end; into a file, if one was asked for.
 
-    ``names`` gives the symbols' names so far, by index. ``counts``: of published ticks, by symbol.
+    ``names`` gives the symbols' names so far, by index. ``counts``: of published ticks, by symbol. ``header``: makes
+    the file's.
     """
 
     def __init__(
@@ -45,19 +47,17 @@ class Recorder(Stop):
         dispatcher: Dispatcher | CallerRun,
         names: Callable[[], Sequence[str]],
         counts: npt.NDArray[np.int64],
-        *,
-        every: int | None,
-        path: str | os.PathLike[str] | None,
+        asked: Asked,
         header: Callable[[], Mapping[str, Any]],
     ) -> None:
         self._dispatcher = dispatcher
         self._names = names
-        self._every = every
+        self._every = asked.fingerprint_every
         dispatcher.outputs.digest_all()
         self._file: BinaryIO | None = None
         self._creating: AbstractContextManager[BinaryIO] | None = None
-        if path is not None:
-            self._creating = create_fingerprints(path, header())
+        if asked.fingerprints is not None:
+            self._creating = create_fingerprints(asked.fingerprints, header())
         n = len(dispatcher.symbols)
         self._counts = counts
         self._has_ended = False
@@ -183,16 +183,18 @@ HEAD_BYTES: Final = 1 << 20
 def run_header(
     source: Any,
     handlers: Mapping[str, HandlerLike | None],
+    asked: Asked,
+    begins: Mapping[str, Any],
     *,
-    selection: Mapping[str, Any],
     feed_options: Mapping[str, Any],
-    every: int | None,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The header: everything in it is plain. ``settings`` are those that must not matter, such as ``workers``."""
+    """The header: everything in it is plain. ``begins``: names of symbols, and the first tick's position, in place of
+    those that were asked for. ``settings`` are those that must not matter, such as ``workers``."""
+    selection = {"symbols": None, "start": asked.start, "end": asked.end, "limit": asked.limit, **begins}
     return {
         "version": strand_version(),
-        "every": every,
+        "every": asked.fingerprint_every,
         "source": describe_source(source, feed_options),
         "handlers": describe_handlers(handlers),
         "selection": {name: value for name, value in selection.items() if value not in (None, 0, [])},

@@ -102,10 +102,10 @@ class Run:
         published: Facts of the ticks, before the first one is published.
         stops: Objects that have something to do between ticks.
         sampler: Looks at counters from a thread of its own.
-        position: How many ticks of the feed were passed over.
         wanted: The names and globs that were asked for.
         limit: The number of ticks to stop after.
         pacer: Says when ticks are due.
+        begins_inside: Whether ticks of the feed were passed over.
     """
 
     def __init__(
@@ -116,10 +116,10 @@ class Run:
         stops: Stops,
         *,
         sampler: Sampler | None,
-        position: int,
         wanted: Sequence[str],
         limit: int | None,
         pacer: Pacer | None,
+        begins_inside: bool,
     ) -> None:
         self.published = published
         self.ended_by: FeedError | KeyboardInterrupt | None = None
@@ -142,7 +142,7 @@ class Run:
         self._known = -1
         self._tick_feeds = add_feed_column(feed, self._outputs)
         #: True if the next batch's beginning may have been passed over.
-        self._cut = position > 0
+        self._cut = begins_inside
 
     def may_feed(self, source: Source) -> bool:
         """Tells whether the feed's decoder may publish as it decodes: both can, and nobody wants to see the ticks."""

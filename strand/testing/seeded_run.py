@@ -34,7 +34,7 @@ from strand.options import named_options, options_of, refuse_unknown
 from strand.output.sinks import Destination
 from strand.policies.every_policy import policy_config
 from strand.replaying.options import ReplayOptions
-from strand.replaying.replay import replay
+from strand.replaying.replay import replay, replay_by
 from strand.replaying.result import ReplayResult
 from strand.testing.tools import Clock, assert_same, reference
 from strand.validate import whole
@@ -282,7 +282,7 @@ def seeded(
     """
     make = partial(SeededDispatcher, seed=whole("seed", seed, 0))
     options["timeline"] = False  # its times are counts of steps
-    return replay(source, handler, handlers=handlers, _dispatcher=make, **options)
+    return replay_by(make, source, handler, handlers, options)
 
 
 @named_options("check_seeds()", more=ReplayOptions, like=replay, groups=GROUPS)

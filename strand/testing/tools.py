@@ -26,7 +26,7 @@ from strand.options import named_options, refuse_unknown
 from strand.output.basket_rows import BasketRows
 from strand.output.rows import Rows
 from strand.replaying.options import ReplayOptions
-from strand.replaying.replay import replay
+from strand.replaying.replay import replay, replay_by
 from strand.replaying.result import ReplayResult
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, limits, zeros
 from strand.validate import is_whole, seconds, several, whole
@@ -424,7 +424,7 @@ def reference(
         if name in options:
             raise ConfigurationError(name, "a reference is the plain loop, without workers: leave it out")
     options["workers"] = 0
-    return replay(source, handler, handlers=handlers, _dispatcher=partial(CallerRun, in_order=True), **options)
+    return replay_by(partial(CallerRun, in_order=True), source, handler, handlers, options)
 
 
 def assert_same(run: Ran, expected: Ran) -> None:

@@ -20,6 +20,7 @@ import pytest
 import strand
 from strand import errors, feeds, testing
 from strand.handlers.builtin import BUILTIN
+from strand.options import options_in
 
 pytestmark = pytest.mark.python
 
@@ -192,13 +193,18 @@ def entries(about: Any, section: str) -> list[str]:
 
 
 def parameters_of(called: Any) -> list[str]:
+    """Its parameters, and before other options those that a class declares for it."""
     function = inspect.unwrap(called.__init__ if inspect.isclass(called) else called)
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    return [
+    found = [
         stars.get(one.kind, "") + one.name
         for one in inspect.signature(function).parameters.values()
         if one.name not in ("self", "cls") and one.name[0] != "_"
     ]
+    if "**options" in found and function is not called:
+        at = found.index("**options")
+        found[at:at] = [one for one in options_in(called) if one not in found]
+    return found
 
 
 def layout() -> ModuleType:

@@ -105,11 +105,12 @@ static int quote(sd_imbalance_row *row, const sd_turn *turn, int64_t time, const
 /* The top is gone, and no order was cancelled for it: the next top says where flow starts from. A cleared book was in force until now. A
  * day's last top was in force until its last event, or, for an interval, until the end of the interval. Nonzero: no memory. */
 static int clear(sd_imbalance_row *row, const sd_turn *turn, int64_t time, uint64_t what) {
-  if (row->quotes == 0) return 0;
+  if (row->quotes == 0 && what == SD_CLEAR_DAY) return 0;
   if (what == SD_CLEAR_BOOK) {
-    if (sd_meet_clear(turn, time, both(&row->top))) return -1;
     /* That the top goes is a change. */
-    row->interval_events += row->interval.end && (row->top.bid != SD_UNDEF_PRICE || row->top.ask != SD_UNDEF_PRICE);
+    const int changes = row->quotes && sd_top_any(&row->top);
+    if (turn->p->every && sd_meet_clear(turn, time, changes)) return -1;
+    row->interval_events += changes && row->interval.end;
     pass_time(row, turn->p, time);
   } else {
     row->last_time = time;

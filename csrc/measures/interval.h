@@ -170,12 +170,12 @@ SD_INLINE int sd_meet(const sd_turn *t, int64_t time) {
   return 0;
 }
 
-/* What is in force goes, as a book is cleared. An interval may begin with this if it `stood`: then it counts for that. Nonzero: no
- * memory. */
-SD_INLINE int sd_meet_clear(const sd_turn *t, int64_t time, int stood) {
+/* What is in force goes, as a book is cleared. If that `changes` something, an interval may begin with it. The clear of a book that had no
+ * top yet is the latest time, too. Nonzero: no memory. */
+SD_INLINE int sd_meet_clear(const sd_turn *t, int64_t time, int changes) {
   const int64_t at = sd_interval_time(t, time);
   if (sd_advance(t, at)) return -1;
-  if (*t->now) sd_go_on(t, at, stood);
+  sd_go_on(t, at, changes && *t->now);
   return 0;
 }
 

@@ -129,9 +129,10 @@ static int clear(sd_spread_row *row, uint32_t key, sd_context *ctx, int64_t i, c
   if (turn->p->every && day) {
     if (sd_begin_day(turn, e->time)) return -1;
   } else if (turn->p->every) {
-    if (sd_meet_clear(turn, e->time, stands(row))) return -1;
     /* That the top goes is a change. */
-    row->events += row->accounted && row->quotes && (row->top.bid != SD_UNDEF_PRICE || row->top.ask != SD_UNDEF_PRICE);
+    const int changes = row->quotes && sd_top_any(&row->top);
+    if (sd_meet_clear(turn, e->time, changes)) return -1;
+    row->events += changes && row->interval.end;
   }
   if (row->last_time) {
     if (!day) pass_time(row, turn->p, e->time);

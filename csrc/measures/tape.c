@@ -36,6 +36,19 @@ void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n) {
   sd_ahead_book(tape->rows, ticks, n, &ctx);
 }
 
+static sd_top top_of(const sd_book_row *row) {
+  return (sd_top){row->bid_price, row->ask_price, row->bid_size, row->ask_size};
+}
+
+/* Says which sides have changed from a top. What takes the place of a cleared book has both. A tick that changes neither is no quote, be
+ * it a symbol's first one. */
+static inline void set_changed(sd_event *e, sd_top was) {
+  const int renewed = e->clear && sd_top_any(&e->top);
+  if (e->clear) was = SD_NO_TOP;
+  e->bid = renewed || e->top.bid != was.bid || e->top.bid_size != was.bid_size;
+  e->ask = renewed || e->top.ask != was.ask || e->top.ask_size != was.ask_size;
+}
+
 /* Databento's: at the end of a tick's event, reports what the event left. A cleared book is reported together with what took its place. */
 static void emit_event(sd_tape_row *row, const sd_tick *t, uint8_t last, const sd_top *before, sd_event *e) {
   const uint32_t publisher = t->publisher_id + UINT32_C(1);
@@ -46,24 +59,20 @@ static void emit_event(sd_tape_row *row, const sd_tick *t, uint8_t last, const s
   if (e->clear) row->cleared = publisher;
   e->clear = SD_CLEAR_NONE;
   if (!sd_ends_event(t, last)) return;
-  const int fresh = !row->emitted || row->cleared == publisher;
   if (row->cleared == publisher) {
     row->cleared = 0;
     e->clear = SD_CLEAR_BOOK;
   }
+  e->top = top_of(&row->book);
+  set_changed(e, row->emitted ? *before : SD_NO_TOP);
   row->emitted = 1;
-  e->bid = fresh || row->book.bid_price != before->bid || row->book.bid_size != before->bid_size;
-  e->ask = fresh || row->book.ask_price != before->ask || row->book.ask_size != before->ask_size;
-  e->top = (sd_top){row->book.bid_price, row->book.ask_price, row->book.bid_size, row->book.ask_size};
 }
 
 int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e) {
   sd_tape *tape = source->tape;
   sd_book_row *row = &tape->rows[t->instrument_id].book;
   /* All zero before the first tick: no top. */
-  const int fresh = row->ticks == 0;
-  const sd_top before = {fresh ? SD_UNDEF_PRICE : row->bid_price, fresh ? SD_UNDEF_PRICE : row->ask_price,
-                         row->bid_size, row->ask_size};
+  const sd_top before = row->ticks == 0 ? SD_NO_TOP : top_of(row);
   sd_resting met = {SD_UNDEF_PRICE, 'N'};
   const int by_event = source->rules.fills_report;
   if (t->action == 'F' && !by_event) met = sd_books_resting(books_of(tape), t->instrument_id, t->order_id);
@@ -86,9 +95,8 @@ int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd
     return 0;
   }
   if (e->clear) return 0; /* no order was cancelled to empty this top */
-  e->bid = fresh || row->bid_price != before.bid || row->bid_size != before.bid_size;
-  e->ask = fresh || row->ask_price != before.ask || row->ask_size != before.ask_size;
-  e->top = (sd_top){row->bid_price, row->ask_price, row->bid_size, row->ask_size};
+  e->top = top_of(row);
+  set_changed(e, before);
   return 0;
 }
 
@@ -212,8 +220,9 @@ static int level_event(const sd_source *source, sd_level_state *s, const sd_tick
   if (!ends) return 0;
   if (s->cleared) e->clear = SD_CLEAR_BOOK; /* reported with what took its place: no order was cancelled for it */
   e->top = (sd_top){row->bid_price, row->ask_price, row->bid_size, row->ask_size};
-  e->bid = s->cleared || !(s->sides & BID) || e->top.bid != s->top.bid || e->top.bid_size != s->top.bid_size;
-  e->ask = s->cleared || !(s->sides & ASK) || e->top.ask != s->top.ask || e->top.ask_size != s->top.ask_size;
+  sd_top was = SD_NO_TOP;
+  take_sides(&was, &s->top, s->sides);
+  set_changed(e, was);
   s->top = e->top;
   s->sides = BOTH;
   s->cleared = 0;

@@ -192,6 +192,9 @@ static inline int sd_top_take(sd_top *top, const sd_event *e) {
   return was.bid != top->bid || was.ask != top->ask || was.bid_size != top->bid_size || was.ask_size != top->ask_size;
 }
 
+/* A side exists. */
+static inline int sd_top_any(const sd_top *top) { return top->bid != SD_UNDEF_PRICE || top->ask != SD_UNDEF_PRICE; }
+
 /* Both sides exist, with the bid below the ask. */
 static inline int sd_top_sound(const sd_top *top) {
   return top->bid != SD_UNDEF_PRICE && top->ask != SD_UNDEF_PRICE && top->bid < top->ask;

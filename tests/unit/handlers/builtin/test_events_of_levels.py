@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,17 @@ import pytest
 from depth_reference import PlainDepth
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measure_reference import Top, overlap, queue
 
 import strand
 from examples import examples
 from strand import UNDEF_PRICE, Dispatcher, bbo, depth, imbalance, spread, volatility
 from strand.feeds import FeedInfo, Flags
 from strand.feeds.mapping.events import with_ends
-from strand.ticks import KIND_QUOTE, KIND_STATUS, KIND_TRADE, TICK, zeros
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, TICK, zeros
 
 LAST, SNAPSHOT, BEST = 128, 32, 4
+NANO = 10**9
 FLAGS = Flags(best=BEST, snapshot=SNAPSHOT, last=LAST)
 INFO = FeedInfo("made up", "memory", flags=FLAGS)
 WITHOUT = FeedInfo("made up", "memory", flags=Flags(best=BEST, snapshot=SNAPSHOT))
@@ -358,3 +362,126 @@ def test_a_recorded_stream_gives_the_same_rows_on_any_number_of_workers(recordin
         for workers, batch in ((0, 4_096), (1, 1_000), (4, 17))
     }  # fmt: skip
     assert len(prints) == 1
+
+
+# ---- one market as orders and as levels
+
+
+def as_orders_and_levels(seed: int, *, ends: bool) -> tuple[Ticks, Ticks, list[tuple[int, Top, bool]]]:
+    """A market of one symbol as single orders and as price levels; and of each message its last time, the top that it
+    left, and whether it clears the book. Times run back now and then. ``ends``: messages have several ticks, of which
+    the last one ends an event."""
+    rng = np.random.default_rng(seed)
+    live: dict[int, tuple[bytes, int, int]] = {}
+    rows: tuple[list[Any], list[Any]] = [], []
+    messages: list[tuple[int, Top, bool]] = []
+    now, number = 1000 * NANO, 0
+    for _ in range(60):
+        now += int(rng.choice([0, 1, 10**8, 10**8, 9 * 10**8, 3 * 10**9])) - 2 * 10**9 * int(rng.integers(0, 12) == 0)
+        orders: list[Any] = []
+        levels: list[Any] = []
+        what = rng.random()
+        if what < 0.15:
+            orders = levels = [(now, KIND_TRADE, b"T", b"B", int(rng.integers(95, 105)) * 10**9, 2, 0, 0)]
+        elif what < 0.2:
+            orders = [(now, KIND_ORDER, b"R", b"N", 0, 0, 0, 0)]
+            levels = [(now, KIND_QUOTE, b"R", b"N", UNDEF_PRICE, 0, UNDEF_PRICE, 0)]
+            live.clear()
+        while not orders or (ends and what > 0.2 and len(orders) < 3):
+            if live and rng.random() < 0.5:
+                key = int(rng.choice(list(live)))
+                side, price, size = live.pop(key)
+                action = b"C"
+            else:
+                number, action = number + 1, b"A"
+                key, side, size = number, rng.choice([b"A", b"B"]), int(rng.integers(1, 5))
+                price = (100 + (-1 if side == b"B" else 1) * int(rng.integers(0, 4))) * 10**9
+                live[key] = (side, price, size)
+            left = sum(size for its, at, size in live.values() if (its, at) == (side, price))
+            orders.append((now, KIND_ORDER, action, side, price, size, key, 0))
+            levels.append((now, KIND_QUOTE, b"M", side, price, left, 0, 0))
+            now += int(rng.choice([0, 0, 10**9])) * ends
+        now = orders[-1][0]
+        for made, more in zip(rows, (orders, levels), strict=True):
+            made.extend(more)
+            made[-1] = (*made[-1][:-1], LAST * ends)
+        best = []
+        for its, choose in ((b"B", max), (b"A", min)):
+            price = choose((at for side, at, _ in live.values() if side == its), default=None)
+            best += [price, sum(size for side, at, size in live.values() if (side, at) == (its, price))]
+        messages.append((now, Top(*best), orders[0][2] == b"R"))
+    made = [zeros(len(each)) for each in rows]
+    for ticks, each in zip(made, rows, strict=True):
+        for tick, (at, kind, action, side, price, size, order, flags) in zip(ticks, each, strict=True):
+            tick["ts_event"] = tick["ts_recv"] = at
+            tick["kind"], tick["action"], tick["side"], tick["flags"] = kind, action, side, flags
+            tick["price"], tick["size"], tick["order_id"] = price, size, order
+    return made[0], made[1], messages
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@settings(max_examples=examples(25), deadline=None)
+@given(seed=st.integers(0, 10**6), workers=st.sampled_from([0, 1]))
+def test_records_have_the_same_times_from_levels_as_from_orders(ends: bool, seed: int, workers: int) -> None:
+    orders, levels, messages = as_orders_and_levels(seed, ends=ends)
+    flags = FLAGS if ends else WITHOUT.flags
+    handlers = {
+        "imbalance": [imbalance("1s"), imbalance("1s", partial=False), imbalance("1s", sessions="00:16:45-00:17 UTC")],
+        "spread": [spread("1s"), spread("1s", fill=True), spread("1s", sessions="00:16:45-00:17 UTC")],
+    }
+    for name, several in handlers.items():
+        for at, handler in enumerate(several):
+            one, other = (
+                strand.replay(
+                    strand.testing.feed(ticks, symbols=["ABC"], flags=flags, ticks=what),
+                    handler, workers=workers, cores=None,
+                ).outputs[name]
+                for ticks, what in ((orders, "dbn-orders" if ends else "orders"), (levels, "plain"))
+            )  # fmt: skip
+            places = ["number"] if ends else []  # the message's tick, which both have
+            mine, theirs = (np.asarray(each)[[f for f in each.dtype.names if f not in places]] for each in (one, other))
+            for field in mine.dtype.names or ():
+                np.testing.assert_array_equal(mine[field], theirs[field], err_msg=f"{name} {at} {field}")
+            if name == "imbalance" and at == 0:
+                assert_plain(mine, messages)
+
+
+def assert_plain(found: Ticks, messages: list[tuple[int, Top, bool]]) -> None:
+    """Compares records of imbalance by the second, the unfinished one aside, with the changes of the top.
+
+    A change counts at the latest time of a change or clear so far, to which the timer of an interval counts too.
+    """
+    events: Counter[int] = Counter()
+    ended, tops = [], [(0, Top())]
+    latest = feed = end = alarm = 0
+    counts = False
+    for time, top, clears in messages:
+        feed = max(feed, time)
+        changes = clears or top != tops[-1][1]
+        if end and (alarm <= feed or (changes and end <= max(latest, time))):
+            ended.append(end // NANO - 1)
+            latest, end = max(latest, end if alarm <= feed else 0), 0
+        if not changes:
+            continue
+        latest = max(latest, time)
+        was = tops[-1][1]
+        if not end and top != was:
+            end = latest // NANO * NANO + NANO
+            alarm = max(end, feed + 1)
+        tops.append((latest, top))
+        events[latest // NANO] += (clears and was != Top()) or (counts and not clears)
+        counts = not clears
+    done = found[found["flags"] == 0]
+    assert done["end"].tolist() == (done["start"] + NANO).tolist()
+    assert (done["ts"] >= done["end"]).all()
+    ended = [second for second in ended if events[second]]
+    assert done["start"].tolist() == [second * NANO for second in ended]
+    assert done["events"].tolist() == [events[second] for second in ended]
+    stood = [
+        (top, time, until) for (time, top), (until, _) in pairwise([*tops, (feed, Top())]) if queue(top) is not None
+    ]
+    for record in done:
+        parts = [(queue(top), overlap(time, until, [(record["start"], record["end"])])) for top, time, until in stood]
+        total = sum(ns for _, ns in parts)
+        mean = float(sum(each * ns for each, ns in parts) / total) if total else np.nan
+        np.testing.assert_allclose(record["queue_mean"], mean, rtol=1e-9, atol=1e-9)

@@ -104,17 +104,19 @@ class LocalTimes:
     When clocks go back, an hour comes twice. ``ambiguous`` says which of the two a time in it is:
 
     - ``"infer"``: the order of the rows shows it. Rows that rise into the hour from before it are in its first pass,
-      and those from a step back by more than half of it on are in its second one. Anything else is a fault.
+      and those from a step back by more than half of it on are in its second one. Anything else is a fault. A row that
+      ``lasts`` (a bar of the one symbol that there is) has its own end behind it, from which the next row steps back.
     - ``"earliest"``, ``"latest"``: the first pass, or the second one.
     - ``"raise"``: each is a fault.
 
     When clocks go forward, they pass over an hour, and a time in it is a fault.
     """
 
-    def __init__(self, zone: str, ambiguous: Ambiguous = "infer") -> None:
+    def __init__(self, zone: str, ambiguous: Ambiguous = "infer", *, lasts: int = 0) -> None:
         self._name, self._zone = zone, zone_named(zone)
         self._is_utc = zone == "UTC"
         self._ambiguous = ambiguous
+        self._lasts = lasts
         self._spans: dict[int, tuple[int, int, int]] = {}
         # Of the pass through an hour that comes twice: where the hour begins (None: no row is in it now), the pass, the
         # latest local time in it. ``_before``: a local time of the row before.
@@ -196,11 +198,10 @@ class LocalTimes:
                 self._hour, self._pass, self._latest = begin, 0, time
                 if self._before is None or self._before >= begin:
                     bad[row] = FAULT_TWICE
+            elif 2 * (self._latest + self._lasts - time) > width and self._pass == 0:
+                self._pass = 1
             elif time < self._latest:
-                if 2 * (self._latest - time) > width and self._pass == 0:
-                    self._pass = 1
-                else:
-                    bad[row] = FAULT_TWICE
+                bad[row] = FAULT_TWICE
             self._latest = time
             second[row] = self._pass == 1
         if last is not None and not twice[last]:

@@ -147,6 +147,9 @@ class TimeReader:
         self._date = date
         self._place = place
         self._numbers = numbers
+        ends = [rule.plus.ns[0][1] for rule in rules if rule.plus and not rule.plus.columns and not rule.plus.months]
+        #: The length of all rows, where they are bars of one symbol.
+        self._lasts = 0 if found.profile.symbol.columns else next(iter(ends), 0)
         self._columns = [self._column(rule, sample) for rule in rules]
         days = found.profile.date_columns
         self._day_column = place(days) if days else None
@@ -190,7 +193,7 @@ class TimeReader:
                 numbers = zoned if says_zone else replace(numbers, zone=ZONE_NEVER)
             local = of_day or numbers.zone == ZONE_NEVER
             undefined = frozenset(text.encode() for text in rule.undefined)
-            clocks = LocalTimes(self._found.profile.zone, self._found.profile.ambiguous)
+            clocks = LocalTimes(self._found.profile.zone, self._found.profile.ambiguous, lasts=self._lasts)
             plus = rule.plus
             if plus is not None and plus.columns:
                 if self._found.column(plus.columns) is None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strand import feeds
+from strand import bars, feeds, replay
 from strand.binding.columns import DECIMAL, PATTERN, Numbers
 from strand.errors import ConfigurationError, FormatError, StrandError
 from strand.feeds.mapping.clocks import LocalTimes, pattern_of
@@ -265,6 +265,52 @@ def test_where_the_order_does_not_show_it_an_hour_that_comes_twice_is_refused(
     with pytest.raises(FormatError, match="comes twice"):
         csv(tmp_path, rows, keys.format('ambiguous = "raise"\n'))
     assert len(csv(tmp_path, rows, keys.format('ambiguous = "latest"\n'))) == len(clocks)
+
+
+LEAN_BARS = "{at},100000,110000,90000,105000,7"
+OWN_BARS = (
+    'header = false\nbars = "1h"\n[[layouts]]\ncolumns = ["at", "o", "h", "l", "p", "q"]\n[symbol]\n{symbol}\n'
+    '[time]\nzone = "America/New_York"\n[fields]\nts_event = {{ column = "at", unit = "stamp" }}\n'
+    'kind = {{ constant = "trade" }}\nprice = "p"\nsize = "q"\n'
+)
+
+
+@pytest.mark.parametrize("length", ["1h", "30m", "20m", "1m"])
+def test_bars_of_the_hour_that_comes_twice_are_right_by_their_order(tmp_path: Path, length: str) -> None:
+    """Two bars of an hour may have one start: the second one begins where the first ends."""
+    step = 3_600_000_000_000 if length == "1h" else int(length[:-1]) * 60_000_000_000
+    first = ns_of(dt.datetime(2026, 11, 1, 2))
+    utc = [first + at * step for at in range(12 * 3_600_000_000_000 // step)]
+    moments = [EPOCH.replace(tzinfo=dt.UTC) + dt.timedelta(microseconds=at // 1000) for at in utc]
+    local = [moment.astimezone(NEW_YORK) for moment in moments]
+    path = tmp_path / "equity" / "usa" / "hour" / "spy.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(LEAN_BARS.format(at=f"{at:%Y%m%d %H:%M}") + "\n" for at in local))
+    for batch in (1, 65_536):
+        with feeds.open(path, bars=length, batch_ticks=batch) as feed:
+            closes = feed.to_numpy()[3::4]
+        assert closes["ts_event"].tolist() == utc
+        assert closes["ts_recv"].tolist() == [at + step for at in utc]
+    found = replay(path, bars(length), feed_options={"bars": length}).outputs["bars"]
+    assert found["start"].tolist() == utc
+
+
+@pytest.mark.parametrize(
+    ("clocks", "symbol"),
+    [(["00:00", "01:00", "02:00", "03:00"], 'constant = "A"'), (["01:00", "01:00", "02:00"], 'constant = "A"'),
+     (["00:00", "01:00", "01:00", "02:00"], 'column = "l"')],
+    ids=["one start", "from within the hour", "symbols"],
+)  # fmt: skip
+def test_bars_of_the_hour_that_comes_twice_are_refused_where_the_order_does_not_show_it(
+    tmp_path: Path, clocks: list[str], symbol: str
+) -> None:
+    (tmp_path / "own.toml").write_text(OWN_BARS.format(symbol=symbol))
+    (tmp_path / "bars.csv").write_text("".join(f"2026-11-01 {at},1,1,A,1,5\n" for at in clocks))
+    with (
+        feeds.open(tmp_path / "bars.csv", profile=tmp_path / "own.toml") as feed,
+        pytest.raises(FormatError, match=r"(?s)comes twice.*ambiguous = \"earliest\""),
+    ):
+        feed.to_numpy()
 
 
 def test_a_local_time_that_clocks_pass_over_is_refused(tmp_path: Path) -> None:

@@ -69,6 +69,55 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("batch", [1, 16_384])
+def test_numbers_that_go_round_among_names_stand_for_the_name_of_their_day(
+    tmp_path: Path, schema: str, batch: int
+) -> None:
+    """As numbers of shares do, which a venue gives anew each day. The last record before midnight is received after it,
+    and databento's ``to_df(map_symbols=True)`` gives it the name of the new day, too."""
+    of_day = [{10: "AAPL", 20: "MSFT", 30: "IBM"}, {20: "AAPL", 30: "MSFT", 10: "IBM"}, {30: "AAPL", 10: "MSFT"}]
+    names: dict[str, list[Any]] = {}
+    for at, ids in enumerate(of_day):
+        for number, name in ids.items():
+            days = MONDAY + dt.timedelta(at), MONDAY + dt.timedelta(at + 1)
+            names.setdefault(name, []).append((*days, str(number)))
+    midnight, hour = ref.NOON // ref.DAY * ref.DAY, 3_600 * 10**9
+    times = [(day * ref.DAY + at, day) for day in range(3) for at in (hour, 12 * hour, 23 * hour)]
+    records = [(time + number, day, number) for time, day in times for number in sorted(of_day[day])]
+    records += [(ref.DAY - 1, 1 if schema != "ohlcv-1m" else 0, 10)]
+    records.sort()
+    made = [
+        mbo(instrument=number, event=midnight + at, received=midnight + at + 5, order=i, price=number * 10**9)
+        if schema == "mbo"
+        else SCHEMAS[schema](instrument=number, event=midnight + at, received=midnight + at + 5)
+        for i, (at, _, number) in enumerate(records)
+    ]
+    path = file_of(tmp_path, made, names)
+    wanted = [of_day[day][number] for _, day, number in records]
+    with strand.feeds.open(path, batch_ticks=batch, levels=10) as feed:
+        ticks = feed.to_numpy()
+        symbols = list(feed.symbols)
+        assert feed.statistics()["rolled_instruments"] == 5
+    found = [symbols[key] for key in ticks["instrument_id"]]
+    clears = is_clear(ticks)
+    per_record = (len(ticks) - 5) // len(records)
+    assert [name for name, clear in zip(found, clears, strict=True) if not clear][::per_record] == wanted
+    rolls = [i for i, name in enumerate(wanted) if name in wanted[:i] and records[i][2] != records[_last(wanted, i)][2]]
+    before = np.cumsum(~clears)[clears]
+    assert before.tolist() == [i * per_record for i in rolls]
+    if schema == "mbo":
+        result = strand.replay(path, "book", workers=1, cores=None)
+        prices = {"AAPL": 30, "MSFT": 10, "IBM": 10}
+        for name, price in prices.items():
+            assert result.books[name].bids()["price"].tolist() == [price * 10**9]
+
+
+def _last(names: list[str], place: int) -> int:
+    """The place of the latest record of the same name."""
+    return max(i for i in range(place) if names[i] == names[place])
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("batch", [1, 3, 16_384])
 def test_a_clear_record_comes_before_the_first_tick_of_another_instrument(
     tmp_path: Path, schema: str, batch: int

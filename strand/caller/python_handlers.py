@@ -214,7 +214,7 @@ class _Whole:
 class _Symbols:
     """Host and context of each symbol, from its first tick on.
 
-    Symbols whose handler has baskets have one of each for all that share a strand (``units``), by the first's key."""
+    Symbols that share rows have one of each for all on their strand (``units``), by the first's key."""
 
     def __init__(self, table: SymbolTable, rows: Rows, site: CallerSite, units: npt.NDArray[np.intp] | None) -> None:
         self._table = table
@@ -232,17 +232,14 @@ class _Symbols:
         return self.hosts.get(self._first(key))
 
     def rows_of(self, key: int) -> list[Any]:
-        """The rows that a call for a bound symbol may write to: its own row, or the rows of all symbols that share its
-        strand, and of their baskets."""
+        """The rows that a call for a bound symbol may write to: its own, or those of all symbols on its strand, and the
+        rows that they share."""
         context = self.contexts[self._first(key)]
-        memory = context.baskets
-        if memory is None or self._units is None:
+        if self._units is None:
             return [context.row]
         unit = int(self._units[key])
         if unit not in self._rows_of_unit:
-            symbols = np.flatnonzero(self._units == unit).tolist()
-            baskets = [at for at, keys in enumerate(memory.members.keys) if self._units[keys[0]] == unit]
-            self._rows_of_unit[unit] = [*map(context.row_of, symbols), *(memory.rows[at] for at in baskets)]
+            self._rows_of_unit[unit] = context.rows_of(np.flatnonzero(self._units == unit).tolist())
         return self._rows_of_unit[unit]
 
     def bind(self, bound: BoundPython, key: int) -> tuple[Context, Host]:

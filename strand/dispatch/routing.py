@@ -23,7 +23,7 @@ from strand.binding.native import NativeFunction
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import ConfigurationError, WouldDeadlockError
 from strand.handlers import Handler
-from strand.handlers.basket_handlers import BasketHandler, basket_parts
+from strand.handlers.base import SingleHandler
 from strand.handlers.baskets import units_of
 from strand.policies.fair import Groups, groups_of
 from strand.policies.policy import Policy
@@ -53,10 +53,11 @@ def basket_units(
     """See ``units_of``. Raises ConfigurationError where a basket has a symbol of another handler, and for two baskets
     of one name; and what baskets raise that do not fit the table."""
     found = []
-    owner: dict[str, BasketHandler] = {}
+    owner: dict[str, SingleHandler] = {}
     for number, handler in enumerate(handlers):
-        for part in basket_parts(handler):
-            members = part.members(table)
+        for _, part in handler.parts_as(""):
+            if (members := part.shape.members(part.name, table)) is None:
+                continue
             found.append(members)
             for name, keys in zip(members.names, members.keys, strict=True):
                 if owner.setdefault(name, part) is not part:
@@ -76,8 +77,8 @@ def basket_units(
 def check_learnt(handlers: Sequence[Handler], table: SymbolTable, known: int) -> None:
     """Symbols from the index ``known`` on have got their names. Raises ConfigurationError where one has a basket."""
     for handler in handlers:
-        for part in basket_parts(handler):
-            part.baskets.check_learnt(part.name, table, known)
+        for _, part in handler.parts_as(""):
+            part.shape.check_learnt(part.name, table, known)
 
 
 def kinds_of_units(

@@ -20,6 +20,7 @@ from strand.lazy import loading
 
 if TYPE_CHECKING:
     from strand.handlers.base import Handler, HandlerLike
+    from strand.handlers.basket_handlers import basket_handler
     from strand.handlers.builtin import BUILTIN
     from strand.handlers.builtin.bar_handlers import (
         BAR,
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from strand.handlers.compiled.handlers import CompiledHandler, handler
     from strand.handlers.context import Context, Tick, Trade
     from strand.handlers.host import Bar, Top
-    from strand.handlers.hosted_baskets import basket_handler
     from strand.handlers.loading import resolve
     from strand.handlers.native_handlers import NativeHandler, SymbolMemory, native
     from strand.handlers.python_handlers import ObjectHandler, PythonHandler, batch_handler, object_handler
@@ -122,6 +122,7 @@ __all__ = [
 #: The public names of each module.
 _NAMES: Final = {
     "base": "Handler HandlerLike",
+    "basket_handlers": "basket_handler",
     "builtin": "BUILTIN",
     "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_CUT BAR_EMPTY BAR_OUTSIDE BAR_PARTIAL bars",
     "builtin.counting": "COUNT_ROW SPIN_ROW spin",
@@ -135,7 +136,6 @@ _NAMES: Final = {
     "compiled.handlers": "CompiledHandler handler",
     "context": "Context Tick Trade",
     "host": "Bar Top",
-    "hosted_baskets": "basket_handler",
     "loading": "resolve",
     "native_handlers": "NativeHandler SymbolMemory native",
     "python_handlers": "PythonHandler batch_handler ObjectHandler object_handler",

@@ -1,7 +1,7 @@
 """Interface of all kinds of handlers to the rest of strand.
 
-``NativeHandler``, ``CompiledHandler``, ``PythonHandler``, ``ObjectHandler`` and the kinds of ``BasketHandler`` are
-single ones, and a ``ChainHandler`` is several of them in a row.
+A single handler is code of one kind (``NativeHandler``, ``CompiledHandler``, ``PythonHandler``, ``ObjectHandler``) in a
+shape: ``Shape`` itself, ``BasketShape`` or ``SetShape``. A ``ChainHandler`` is several single handlers in a row.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,13 @@ from strand.handlers.state import Parameters, padded
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
+    from strand.handlers.baskets import BasketMemory, Members
     from strand.handlers.compiled.called_again import FailedCall
+    from strand.handlers.context import Context, SymbolFunctions
     from strand.handlers.set_context import SetContext
+    from strand.symbols import SymbolTable
 
-__all__ = ["FailedSet", "Handler", "HandlerLike", "SingleHandler", "TradesHandler"]
+__all__ = ["FailedSet", "Handler", "HandlerLike", "Shape", "SingleHandler", "not_callable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ class Handler(ABC):
     def __repr__(self) -> str:
         outputs = listed(name for name, _ in self.emitted)
         row = f"row of {listed(self.state.names or ())}" if self.state.names else ""
-        return brief(self, self.described, row, f"emits {outputs}" if outputs else "")
+        shapes = [part.shape.brief for _, part in self.parts_as(self.name) if part.shape.brief]
+        return brief(self, self.described, row, f"emits {outputs}" if outputs else "", *shapes)
 
     # ---- what it does
 
@@ -173,10 +177,7 @@ class Handler(ABC):
     def call_again(self, call: FailedCall) -> None:  # noqa: ARG002 - as those have it that Python can call
         """Calls the handler in Python for a tick that it failed on. Raises the handler's exceptions, and
         ConfigurationError where Python cannot call it."""
-        raise ConfigurationError(
-            f"replay: handler {self.name!r} is not a single Python function or object: stop before the tick, with "
-            "strand.replay(until=...)"
-        )
+        raise not_callable(self.name)
 
     def failed_set(
         self,
@@ -197,16 +198,125 @@ class Handler(ABC):
 HandlerLike = Handler | str | type
 
 
+def not_callable(name: str) -> ConfigurationError:
+    """Error where Python cannot call a handler again."""
+    return ConfigurationError(
+        f"replay: handler {name!r} is not a single Python function or object: stop before the tick, with "
+        "strand.replay(until=...)"
+    )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Shape of the rows that a handler's code is called with. This one: each symbol's code has a row.
+
+    ``BasketShape`` (strand.handlers.basket_handlers) has rows that symbols share, and ``SetShape``
+    (strand.handlers.sets) a row per symbol and set of parameters.
+    """
+
+    #: True: some symbols share rows, and so a strand.
+    shares: ClassVar[bool] = False
+    #: True: objects may be called for symbols in turn, in the order of ticks.
+    in_turn: ClassVar[bool] = True
+    #: True: another call of the code, for one tick, can find the line that fails.
+    has_lines: ClassVar[bool] = True
+
+    @property
+    def brief(self) -> str:
+        """The shape in a few words; empty for the plain one."""
+        return ""
+
+    @property
+    def described(self) -> dict[str, str]:
+        """Text for each thing that the handler was given beside parameters."""
+        return {}
+
+    @property
+    def states(self) -> dict[str, np.dtype[Any]]:
+        """Rows that compiled code is called with beside its symbol's, by the names of its arguments."""
+        return {}
+
+    @property
+    def counts(self) -> str | None:
+        """Records, ``"tick"`` or ``"trade"``, that a symbol's row counts for the handler; None: it counts nothing."""
+        return None
+
+    # ---- symbols that share rows
+
+    def members(self, handler: str, table: SymbolTable) -> Members | None:  # noqa: ARG002 - as those that share
+        """Returns the symbols of a table that share rows; None: none do. ``handler``: its name. Raises
+        UnknownSymbolError and ConfigurationError."""
+        return None
+
+    def check_learnt(self, handler: str, table: SymbolTable, known: int) -> None:
+        """Checks symbols from the index ``known`` on, which have just got names. Raises ConfigurationError where one of
+        these symbols shares rows, since its strand is settled by then, and is another one."""
+
+    def memory_in(self, handler: SingleHandler, context: BindContext) -> BasketMemory | None:  # noqa: ARG002
+        """Returns the rows that symbols share, which begin as zeros; the run shows them."""
+        return None
+
+    # ---- code at work
+
+    @property
+    def shared_params(self) -> bool | None:
+        """True if all symbols have the same sets of parameters; None: there are no sets."""
+        return None
+
+    def records(self, handler: SingleHandler, table: SymbolTable) -> npt.NDArray[Any] | None:
+        """Returns the records of parameters that compiled code finds; None: the handler has none."""
+        return None if handler.params is None else handler.params.records(handler.name, table)
+
+    def functions_in(
+        self,
+        handler: Any,
+        context: BindContext,  # noqa: ARG002 - a plain one needs nothing of it
+    ) -> Callable[[Context], SymbolFunctions]:
+        """Returns the maker of the functions that Python calls for a symbol in a run."""
+        functions_of: Callable[[Context], SymbolFunctions] = handler.functions_of
+        return functions_of
+
+    # ---- failures
+
+    def check_again(self, handler: str) -> None:
+        """Raises ConfigurationError where the code cannot be called again for one tick."""
+
+    def failed_set(
+        self,
+        handler: SingleHandler,  # noqa: ARG002 - as those with sets
+        symbol: str,  # noqa: ARG002
+        row: npt.NDArray[Any],  # noqa: ARG002
+        cause: BaseException | None,  # noqa: ARG002
+    ) -> FailedSet | None:
+        """See ``Handler.failed_set``."""
+        return None
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SingleHandler(Handler):
-    """A handler that is not a chain.
+    """A handler that is not a chain: code, in a shape.
 
     ``outputs``: dtypes of the records it emits, by name, in the order of its numbers. ``params``: the parameters that
-    a symbol has, None where it has none.
+    a symbol has, None where it has none. ``trades``: the source of the trades that it is called with, instead of ticks
+    or beside them; None: it is called with ticks alone.
     """
 
     outputs: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
     params: Parameters | None = None
+    trades: TradeSource | None = None
+    shape: Shape = Shape()
+
+    @property
+    def needs_ticks(self) -> bool:
+        return self.trades is not None
+
+    @property
+    def asks_for_trades(self) -> bool:
+        return self.trades is not None
+
+    @property
+    def takes_ticks_as_plain(self) -> bool:
+        return self.trades is not None and self.trades.assumed
 
     @property
     def emitted(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
@@ -221,7 +331,7 @@ class SingleHandler(Handler):
 
     @property
     def described_params(self) -> dict[str, str]:
-        return {} if self.params is None else self.params.described
+        return {**({} if self.params is None else self.params.described), **self.shape.described}
 
     def with_params(self, values: Any) -> Self:
         if self.params is None:
@@ -233,6 +343,11 @@ class SingleHandler(Handler):
             return self
         given = self.params.values
         return self.with_params({**given, "*": {**given.get("*", {}), **values}})
+
+    def known(self, info: FeedInfo) -> Handler:
+        if self.trades is None:
+            return super().known(info)
+        return replace(self, trades=trades_of(info), size_unit=info.size_unit)
 
     @property
     def sees_chain(self) -> bool:
@@ -251,33 +366,11 @@ class SingleHandler(Handler):
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundHandler:
         """Binds as ``bind``, for rows of a dtype."""
 
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class TradesHandler(SingleHandler):
-    """Handler that may be called with trades. ``trades``: the source of the trades that it is called with, instead of
-    ticks or beside them; None: it is called with ticks alone."""
-
-    trades: TradeSource | None = None
-
-    @property
-    def needs_ticks(self) -> bool:
-        return self.trades is not None
-
-    @property
-    def asks_for_trades(self) -> bool:
-        return self.trades is not None
-
-    @property
-    def takes_ticks_as_plain(self) -> bool:
-        return self.trades is not None and self.trades.assumed
+    def failed_set(self, symbol: str, row: npt.NDArray[Any], cause: BaseException | None) -> FailedSet | None:
+        return self.shape.failed_set(self, symbol, row, cause)
 
     def _called_with(self, call: FailedCall) -> npt.NDArray[Any]:
         """The tick of a failed call, or the trade that it is, shape (1,). Raises ConfigurationError."""
         from strand.handlers.compiled.called_again import trade_of
 
         return call.tick if self.trades is None else trade_of(self.trades, call)
-
-    def known(self, info: FeedInfo) -> Handler:
-        if self.trades is None:
-            return super().known(info)
-        return replace(self, trades=trades_of(info), size_unit=info.size_unit)

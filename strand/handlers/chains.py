@@ -18,7 +18,6 @@ from strand.binding.engine_words import Failure
 from strand.binding.native import MAX_PARTS, Chained, Part, chained
 from strand.errors import ConfigurationError
 from strand.handlers.base import FailedSet, Handler, HandlerLike, SingleHandler
-from strand.handlers.basket_handlers import BasketHandler
 from strand.handlers.bound import BindContext, BoundHandler, BoundNative, BoundPython, Site
 from strand.handlers.context import Context, EarlierPartError, FailedOnTick, SymbolFunctions
 from strand.handlers.host import Timed, acting, check_states
@@ -418,7 +417,7 @@ class ChainHandler(Handler):
     ) -> BoundPython:
         """The last handler, which Python runs, with the earlier handlers as one native part that it runs."""
         native, memory, path = self._bind_natives(context, before)
-        if isinstance(last, BasketHandler) and any(part.timers or part.ends for _, part in before):
+        if last.shape.shares and any(part.timers or part.ends for _, part in before):
             raise ConfigurationError(
                 "chain",
                 f"{last.name!r} is run by Python for baskets, and a handler before it has timers or an end: compile it",

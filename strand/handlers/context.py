@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,6 @@ from strand.binding.engine_words import Failure
 from strand.brief import one_line
 from strand.errors import ConfigurationError, PlaceError, RecordTypeError
 from strand.ticks import TRADE, UNDEF_PRICE
-
-if TYPE_CHECKING:
-    from strand.handlers.baskets import BasketMemory
 
 __all__ = [
     "Call",
@@ -250,11 +247,11 @@ class Context:
         self.trades: npt.NDArray[Any] = _NO_TRADES
         #: Of a handler that is called with trades alone: the places of their ticks among those in hand.
         self.places: npt.NDArray[np.intp] | None = None
-        #: For handlers with baskets: the rows and the parameters of all symbols by key, the baskets' rows, and the
-        #: key's field of a tick.
+        #: Where symbols share rows: the row of a symbol by key, all rows that calls for some symbols write to, the
+        #: parameters of all symbols by key, and the key's field of a tick.
         self.row_of: Callable[[int], Any] = lambda _: row
+        self.rows_of: Callable[[Sequence[int]], list[Any]] = lambda _: [row]
         self.params_of: npt.NDArray[Any] | None = None
-        self.baskets: BasketMemory | None = None
         self.record_key = "instrument_id"
 
     @property

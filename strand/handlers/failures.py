@@ -12,7 +12,6 @@ import numpy.typing as npt
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.errors import ConfigurationError, HandlerError
-from strand.handlers.basket_handlers import basket_parts
 from strand.handlers.compiled.called_again import Before, FailedCall, line_of
 from strand.handlers.context import Context, EarlierPartError, FailedOnTick
 from strand.ticks import named
@@ -151,8 +150,8 @@ def failures_of(
         handler = handlers[failure.handler]
         error = error_of(failure._replace(cause=cause), handler, table, kept)
         found.append(error)
-        # Of what Python runs, only symbols of one basket share a strand.
-        may_share = handler.is_native or bool(basket_parts(handler))
+        # Of what Python runs, only symbols that share rows share a strand.
+        may_share = handler.is_native or any(part.shape.shares for _, part in handler.parts_as(""))
         if error._place is None or (may_share and engine.config.n_strands < engine.config.n_symbols):
             continue
         strand, place = error._place

@@ -70,12 +70,9 @@ def is_jit_disabled() -> bool:
 
 
 def _as_python(handler: Handler) -> Handler:
-    from strand.handlers.basket_handlers import CompiledBasketHandler
     from strand.handlers.compiled.handlers import CompiledHandler
-    from strand.handlers.compiled.plain import uncompiled, uncompiled_basket
+    from strand.handlers.compiled.plain import uncompiled
 
-    if isinstance(handler, CompiledBasketHandler):
-        return uncompiled_basket(handler)
     return uncompiled(handler) if isinstance(handler, CompiledHandler) else handler
 
 

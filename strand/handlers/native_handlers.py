@@ -22,7 +22,7 @@ from strand.binding.native import (
     wake_pointer,
 )
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, TradesHandler
+from strand.handlers.base import Handler, SingleHandler
 from strand.handlers.bound import BindContext, BoundNative
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import ContractMemory, Contracts, On, source_for
@@ -122,7 +122,7 @@ class SymbolMemory(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NativeHandler(TradesHandler):
+class NativeHandler(SingleHandler):
     """A handler of functions in C: a built-in one, or one of the user's own.
 
     ``function``: what is called, or what makes memory in a space, for so many symbols, that has it.

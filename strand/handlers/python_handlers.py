@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from strand.binding.books import TradeMaker
 from strand.errors import ConfigurationError
-from strand.handlers.base import TradesHandler
+from strand.handlers.base import SingleHandler
 from strand.handlers.bound import BindContext, BoundPython, TickByTick
 from strand.handlers.compiled.called_again import FailedCall, trade_of
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, Tick, Timer, as_ticks, trades_by_place
@@ -51,7 +51,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class HostedHandler(TradesHandler):
+class HostedHandler(SingleHandler):
     """A handler that Python runs: each symbol has functions of its own, from its first tick on."""
 
     @property
@@ -74,14 +74,14 @@ class HostedHandler(TradesHandler):
         return None
 
     @abstractmethod
-    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:
-        """Returns the maker of the functions to call for a symbol in a run."""
+    def functions_of(self, context: Context) -> SymbolFunctions:
+        """Functions to call for the symbol of a context."""
 
     def bind_functions(
         self, context: BindContext, maker: TradeMaker | None
     ) -> Callable[[Context, TradesSite], SymbolFunctions]:
         """Binds the functions to the place where they run, with trades of a maker if they ask for any."""
-        functions_of = self.functions_in(context)
+        functions_of = self.shape.functions_in(self, context)
         return lambda of_symbol, site: with_trades(functions_of(of_symbol), of_symbol, site, maker)
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
@@ -133,10 +133,8 @@ class PythonHandler(HostedHandler):
         """True if ``on_ticks`` takes no context."""
         return not _takes(self.on_ticks, 4)
 
-    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
-        return self.functions_of
-
     def call_again(self, call: FailedCall) -> None:
+        self.shape.check_again(self.name)
         timer = Timer(self.name) if self.timers else None
         context = Context(
             self.name,
@@ -159,7 +157,6 @@ class PythonHandler(HostedHandler):
             raise (failed.__cause__ or failed) from None
 
     def functions_of(self, context: Context) -> SymbolFunctions:
-        """Functions to call for the symbol of a context."""
         plain = self._is_plain
         call = _plain(self.on_ticks, context) if plain else _with_context(self.on_ticks, context)
         return SymbolFunctions(
@@ -345,11 +342,13 @@ OBJECT_ROW = np.dtype([("ticks", "<i8")])
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ObjectHandler(HostedHandler):
-    """A handler of objects, one per symbol. ``factory``: their class, or a function that makes them. ``counts``: the
-    row is ``OBJECT_ROW``, in which ticks are counted for them."""
+    """A handler of objects, one per symbol, or per basket. ``factory``: their class, or a function that makes them.
+    ``counts``: the row is ``OBJECT_ROW``, in which ticks are counted for them. ``calls``: functions of a user's that
+    the objects call, where their class is Strand's."""
 
     factory: Callable[..., Any]
     counts: bool = False
+    calls: tuple[Callable[..., Any], ...] = ()
 
     @property
     def needs_ticks(self) -> bool:
@@ -369,12 +368,14 @@ class ObjectHandler(HostedHandler):
 
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
-        return (self.factory,)
+        return self.calls or (self.factory,)
 
     def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:
-        return None if self.timers or self.needs_states else TickByTick(maker, self.counts)
+        takes_turns = self.shape.in_turn and not self.timers and not self.needs_states
+        return TickByTick(maker, self.counts) if takes_turns else None
 
     def call_again(self, call: FailedCall) -> None:
+        self.shape.check_again(self.name)
         context, thing = call.context, call.object
         if context is None or thing is None:
             raise ConfigurationError(
@@ -390,8 +391,8 @@ class ObjectHandler(HostedHandler):
             for method, value in context.told:
                 method(value)
 
-    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
-        return lambda of_symbol: functions_of(made_by(self), self.name, self.counts, of_symbol)
+    def functions_of(self, context: Context) -> SymbolFunctions:
+        return functions_of(made_by(self), self.name, self.counts, context)
 
 
 @overload

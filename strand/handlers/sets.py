@@ -10,15 +10,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.books import TradeMaker
+from strand.brief import several
 from strand.errors import ConfigurationError
-from strand.handlers.base import FailedSet, Handler, SingleHandler
-from strand.handlers.bound import BindContext, TickByTick
+from strand.handlers.base import FailedSet, Handler, Shape, SingleHandler, not_callable
+from strand.handlers.bound import BindContext
 from strand.handlers.chains import BatchTimes, ChainHandler, chain_dtype
 from strand.handlers.compiled.handlers import CompiledHandler
 from strand.handlers.context import Context, FailedOnTick, SymbolFunctions, Timer
 from strand.handlers.host import Timed
-from strand.handlers.python_handlers import METHODS, HostedHandler, ObjectHandler, PythonHandler, functions_of, made_by
+from strand.handlers.python_handlers import METHODS, ObjectHandler, PythonHandler, functions_of, made_by
 from strand.handlers.set_context import (
     Alarms,
     Each,
@@ -30,65 +30,61 @@ from strand.handlers.set_context import (
     numbered,
     set_of,
 )
-from strand.handlers.state import SET, SETS, TIMERS, TURN, Parameters, records_of_sets
+from strand.handlers.state import SET, SETS, TIMERS, TURN, Parameters, are_shared, records_of_sets
+from strand.symbols import SymbolTable
 
-__all__ = ["HostedSets", "part_with_sets", "with_sets"]
+__all__ = ["SetShape", "part_with_sets", "with_sets"]
+
+#: Handlers that may be called with many sets.
+Swept = CompiledHandler | ObjectHandler | PythonHandler
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class HostedSets(HostedHandler):
-    """``alone``: the handler with one set. ``sets``: the parameters of each, ``numbers``: what they are called."""
+@dataclass(frozen=True, kw_only=True)
+class SetShape(Shape):
+    """Shape of a handler with sets of parameters: each symbol has a row per set.
 
-    alone: ObjectHandler | PythonHandler
+    ``alone``: the handler with one set. ``sets``: the parameters of each, ``numbers``: what they are called.
+    """
+
+    has_lines = False  # a failure of one set is found as that of the handler with it alone
+
+    alone: Swept
     sets: tuple[Parameters, ...]
     numbers: tuple[int, ...]
 
     @property
-    def timers(self) -> bool:
-        return self.alone.timers
+    def brief(self) -> str:
+        return several(len(self.sets), "set") + " of parameters"
 
     @property
-    def ends(self) -> bool:
-        return self.alone.ends
+    def shared_params(self) -> bool:
+        return are_shared(self.sets)
 
-    @property
-    def needs_ticks(self) -> bool:
-        return self.alone.needs_ticks
+    def records(self, handler: SingleHandler, table: SymbolTable) -> npt.NDArray[Any]:
+        numbered_sets = [_numbered(each, number) for each, number in zip(self.sets, self.numbers, strict=True)]
+        return records_of_sets(numbered_sets, handler.name, table)
 
-    @property
-    def needs_states(self) -> tuple[str, ...]:
-        return self.alone.needs_states
-
-    @property
-    def fails_as_a_whole(self) -> bool:
-        return self.alone.fails_as_a_whole
-
-    @property
-    def written(self) -> tuple[Callable[..., Any], ...]:
-        return self.alone.written
-
-    def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:
-        return self.alone.by_tick(maker)
-
-    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:
-        records = records_of_sets(self.sets, self.name, context.table)
-        return partial(self._functions_of, records)
+    def functions_in(self, handler: Any, context: BindContext) -> Callable[[Context], SymbolFunctions]:
+        return partial(self._functions_of, records_of_sets(self.sets, handler.name, context.table))
 
     def _functions_of(self, records: npt.NDArray[Any], context: Context) -> SymbolFunctions:
-        params = records[context.key if len(records) > 1 else 0]
-        make = ObjectSetContext if isinstance(self.alone, ObjectHandler) else SetContext
+        alone, params = self.alone, records[context.key if len(records) > 1 else 0]
+        assert not isinstance(alone, CompiledHandler)
+        make = ObjectSetContext if isinstance(alone, ObjectHandler) else SetContext
         contexts: Any = [
-            make(context, one, row=row, params=given, outputs=self.alone.outputs)
+            make(context, one, row=row, params=given, outputs=alone.outputs)
             for one, row, given in zip(self._sets_of(context.symbol), self._rows_of(context.row), params, strict=True)
         ]
-        if isinstance(self.alone, ObjectHandler):
-            return _functions_of_objects(self.alone, contexts, context)
-        return _Batches(self.alone, contexts, context).functions
+        if isinstance(alone, ObjectHandler):
+            return _functions_of_objects(alone, contexts, context)
+        return _Batches(alone, contexts, context).functions
 
     def _sets_of(self, symbol: str) -> Iterator[OneSet]:
-        for place, (number, given) in enumerate(zip(self.numbers, self.sets, strict=True)):
-            shared, own = given.values.get("*", {}), given.values.get(symbol)
-            yield OneSet(place, number, {**shared, **own} if own else shared)
+        return (self._set_at(place, symbol) for place in range(len(self.sets)))
+
+    def _set_at(self, place: int, symbol: str) -> OneSet:
+        shared, own = (self.sets[place].values.get(name, {}) for name in ("*", symbol))
+        return OneSet(place, self.numbers[place], {**shared, **own} if own else shared)
 
     def _rows_of(self, row: Any) -> Sequence[Any]:
         """Rows of the sets. A handler without a state has one row for all sets, in which ticks are counted, and cannot
@@ -99,17 +95,22 @@ class HostedSets(HostedHandler):
         shared.flags.writeable = False
         return [shared[()]] * len(self.sets)
 
+    def check_again(self, handler: str) -> None:
+        raise not_callable(handler)
+
     def failed_set(
-        self,
-        symbol: str,  # noqa: ARG002 - the set's context knows it
-        row: npt.NDArray[Any],
-        cause: BaseException | None,
+        self, handler: SingleHandler, symbol: str, row: npt.NDArray[Any], cause: BaseException | None
     ) -> FailedSet | None:
-        if (context := set_of(cause)) is None:
+        fields, context = row.dtype.names or (), set_of(cause)
+        if TURN in fields:
+            one = self._set_at(place, symbol) if (place := int(row[TURN][0]) - 1) >= 0 else None
+        else:
+            one = None if context is None else context.of_set
+        if one is None:
             return None
-        one = context.of_set
-        alone = replace(self.alone, params=self.sets[one.place], trades=self.trades, size_unit=self.size_unit)
-        own = np.ascontiguousarray(row[SETS][:, one.place]) if SETS in (row.dtype.names or ()) else row
+        params = self.sets[one.place]
+        alone = _changed(self.alone, params=params, trades=handler.trades, size_unit=handler.size_unit)
+        own = np.ascontiguousarray(row[SETS][:, one.place]) if SETS in fields else row
         return FailedSet(one.number, one.values, alone, own, context)
 
 
@@ -272,15 +273,11 @@ class _Batches:
 MOST: Final = 4096
 
 
-#: Handlers that may be called with many sets.
-Swept = CompiledHandler | ObjectHandler | PythonHandler
-
-
 def part_with_sets(handler: Handler) -> tuple[str, Swept]:
     """The part of a handler that takes sets of parameters, and its name. Raises ConfigurationError where none can, and
     where it would leave nothing in a table."""
     called, part = handler.parts_as(handler.name)[-1]
-    if not isinstance(part, Swept) or part.params is None:
+    if not isinstance(part, Swept) or part.params is None or type(part.shape) is not Shape:
         raise ConfigurationError(
             "handler",
             f"{called!r} takes no sets of parameters: give strand.handler, strand.object_handler or "
@@ -308,45 +305,29 @@ def with_sets(handler: Handler, sets: Sequence[Mapping[str, Any]], numbers: Sequ
         raise ConfigurationError("params", f"give from 1 to {MOST} sets of them, not {len(sets)}")
     named = list(zip(range(len(sets)) if numbers is None else numbers, sets, strict=True))
     given = tuple(_given(part, number, values) for number, values in named)
-    if not isinstance(part, CompiledHandler):
-        return _in_place_of(handler, called, _hosted(part, given, [number for number, _ in named]))
-    given = tuple(_numbered(each, number) for each, (number, _) in zip(given, named, strict=True))
-    timers = [(TIMERS, "<i8", (len(sets),))] if part.timers else []
-    fields = [(SETS, part.state, (len(sets),)), *timers, (TURN, "<u4")]
-    made = replace(
-        part,
-        state=np.dtype(fields, align=part.timers or part.state.isalignedstruct),
-        outputs={name: _with_number(f"output {name!r}", dtype) for name, dtype in part.outputs.items()},
-        params=given[0],
-        sets=given,
-        origin=None,
-        _compiled={},
-    )
-    return _in_place_of(handler, called, made)
-
-
-def _hosted(part: ObjectHandler | PythonHandler, sets: tuple[Parameters, ...], numbers: Sequence[int]) -> HostedSets:
-    counts = isinstance(part, ObjectHandler) and part.counts
-    rows = np.dtype([(SETS, part.state, (len(sets),))], align=part.state.isalignedstruct)
-    return HostedSets(
-        name=part.name,
-        state=part.state if counts else rows,
-        size_unit=part.size_unit,
-        outputs={name: _with_number(f"output {name!r}", dtype) for name, dtype in part.outputs.items()},
-        params=sets[0],
-        trades=part.trades,
-        alone=part,
-        sets=sets,
-        numbers=tuple(numbers),
-    )
-
-
-def _in_place_of(handler: Handler, called: str, made: SingleHandler) -> Handler:
-    """The handler with another last part, or only part."""
+    shape = SetShape(alone=part, sets=given, numbers=tuple(number for number, _ in named))
+    params, outputs = given[0], {name: _with_number(f"output {name!r}", one) for name, one in part.outputs.items()}
+    if isinstance(part, CompiledHandler):
+        params = _numbered(params, shape.numbers[0])
+        timers = [(TIMERS, "<i8", (len(sets),))] if part.timers else []
+        fields = [(SETS, part.state, (len(sets),)), *timers, (TURN, "<u4")]
+        state = np.dtype(fields, align=part.timers or part.state.isalignedstruct)
+    elif isinstance(part, ObjectHandler) and part.counts:
+        state = part.state
+    else:
+        state = np.dtype([(SETS, part.state, (len(sets),))], align=part.state.isalignedstruct)
+    made = _changed(part, state=state, outputs=outputs, params=params, shape=shape, origin=None)
     if not isinstance(handler, ChainHandler):
         return made
     parts: tuple[tuple[str, SingleHandler], ...] = (*handler.parts[:-1], (called, made))
     return replace(handler, parts=parts, state=chain_dtype(parts), origin=None)
+
+
+def _changed(part: Swept, **fields: Any) -> Swept:
+    """The part with other fields. Its code is compiled again: it may name values that have changed since."""
+    if isinstance(part, CompiledHandler):
+        fields["_compiled"] = {}
+    return replace(part, **fields)
 
 
 def _given(part: Swept, number: int, values: Mapping[str, Any]) -> Parameters:

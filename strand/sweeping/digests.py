@@ -20,7 +20,7 @@ import numpy as np
 from strand.brief import in_full
 from strand.errors import ConfigurationError, FeedError
 from strand.handlers import Handler
-from strand.handlers.base import SingleHandler, TradesHandler
+from strand.handlers.base import SingleHandler
 from strand.handlers.compiled.code_references import add_code, imported_in, referred_to
 from strand.handlers.compiled.handlers import CompiledHandler, numba_module
 from strand.handlers.native_handlers import NativeFunctions, NativeHandler
@@ -277,7 +277,7 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
     words: list[object] = [strand_version(), [(name, _said(value)) for name, value in sorted(options.items())]]
     for called, part in handler.parts_as(handler.name):
         words += [called, type(part).__name__, part.state.descr, sorted(part.outputs.items()), part.timers, part.ends]
-        words += [isinstance(part, TradesHandler) and part.asks_for_trades]
+        words += [part.asks_for_trades]
         words += [_params(part, called == swept), None if part.origin is None else sorted(part.origin.options.items())]
         if isinstance(part, CompiledHandler):
             for function in part.written:

@@ -166,7 +166,7 @@ def test_all_public_classes_are_among_them() -> None:
     public = {name for name in strand.__all__ if isinstance(getattr(strand, name), type)}
     assert public - NO_LINE - {*LINES} <= shown
     assert shown >= {"NativeHandler", "CompiledHandler", "PythonHandler", "ObjectHandler", "ChainHandler", "Rows",
-                     "BasketObjectHandler", "BasketRows", "Snapshots", "SnapshotTable", "Snapshot",
+                     "BasketRows", "Snapshots", "SnapshotTable", "Snapshot",
                      "Outputs", "Output", "EmittedRecords", "Books", "Book", "DepthBook", "TaskFuture",
                      "ItchFeed", "MergedFeed", "ListFeed"}  # fmt: skip
 

@@ -8,34 +8,22 @@ import inspect
 import linecache
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.handlers.base import FailedSet, TradesHandler
+from strand.handlers.base import SingleHandler
 from strand.handlers.bound import BindContext, BoundNative
 from strand.handlers.compiled.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs
 from strand.handlers.context import as_ticks
 from strand.handlers.emitted import check_fields, output_dtypes
 from strand.handlers.feed_trades import On, source_for
-from strand.handlers.state import (
-    SET,
-    SETS,
-    TURN,
-    Parameters,
-    are_shared,
-    check_runs,
-    name_of,
-    records_of_sets,
-    row_dtype,
-    totals_in,
-)
+from strand.handlers.state import Parameters, check_runs, name_of, row_dtype, totals_in
 from strand.options import named_options
 from strand.ticks import TICK, TRADE
 
@@ -220,7 +208,7 @@ FURTHER = ("params", "emit", "ctx")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class CompiledHandler(TradesHandler):
+class CompiledHandler(SingleHandler):
     """A handler of functions in Python that numba compiles when a dispatcher is made: ``on_tick``, which is called with
     ticks or trades, and those for timers and the end of a run. ``cache``: their code is kept on disk."""
 
@@ -228,13 +216,11 @@ class CompiledHandler(TradesHandler):
     on_wake: Callable[..., None] | None = None
     on_finish: Callable[..., None] | None = None
     cache: bool = True
-    #: Of each set of parameters; then the row is one record of each (strand.handlers.sets). Empty: there is but one.
-    sets: tuple[Parameters, ...] = ()
     #: By record, key and row.
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check_fields(self, **{f"{name}_state": dtype for name, dtype in self.shape.states.items()})
 
     @property
     def is_native(self) -> bool:
@@ -265,10 +251,15 @@ class CompiledHandler(TradesHandler):
         return self._compiled[signature]
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:
-        params = self._records(context)
-        maker = context.maker_for(self.trades)
+        params = self.shape.records(self, context.table)
+        memory, maker = self.shape.memory_in(self, context), context.maker_for(self.trades)
         function = self.compile(context.record if maker is None else TRADE, context.key, row)
-        if params is not None:
+        if memory is not None:
+            from strand.handlers.compiled.loop import tables_of
+
+            tables = tables_of(memory.members.spans, memory.members.entries, memory.rows, params)
+            function = function._replace(params=tables, keep=(function.keep, memory, params))
+        elif params is not None:
             function = function._replace(params=params.tobytes())
         return BoundNative(function=function if maker is None else maker.around(function))
 
@@ -277,40 +268,11 @@ class CompiledHandler(TradesHandler):
         return {**self.__dict__, "_compiled": {}}
 
     @property
-    def shared(self) -> bool:
-        """True if the parameters of each set are those of all symbols."""
-        return are_shared(self.sets)
-
-    def _records(self, context: BindContext) -> npt.NDArray[Any] | None:
-        """A record of parameters a symbol, or one of each set a symbol; or where all symbols share them, a set."""
-        if self.sets:
-            return records_of_sets(self.sets, self.name, context.table)
-        return None if self.params is None else self.params.records(self.name, context.table)
-
-    def failed_set(
-        self,
-        symbol: str,
-        row: npt.NDArray[Any],
-        cause: BaseException | None,  # noqa: ARG002 - as those that Python runs
-    ) -> FailedSet | None:
-        place = int(row[TURN][0]) - 1 if self.sets else -1
-        if place < 0:
-            return None
-        given = self.sets[place]
-        values = {**given.values.get("*", {}), **given.values.get(symbol, {})}
-        number = values.pop(SET)
-        outputs = {name: _without_number(dtype) for name, dtype in self.outputs.items()}
-        state = self.state[SETS].base
-        alone = replace(self, state=state, params=given, sets=(), outputs=outputs, _compiled={})
-        return FailedSet(number, values, alone, np.ascontiguousarray(row[SETS][:, place]))
-
-    @property
     def has_lines(self) -> bool:
-        return not self.sets  # it failed with none of them
+        return self.shape.has_lines
 
     def call_again(self, call: FailedCall) -> None:
-        if not self.has_lines:
-            super().call_again(call)
+        self.shape.check_again(self.name)
         given, params = self._called_with(call), call.params_of(self.name, self.params)
         if self.trades is not None and given["size"][0] < 0:
             return  # a tick that is no trade
@@ -325,11 +287,6 @@ class CompiledHandler(TradesHandler):
 
     def reason_of(self, message: str) -> str:
         return reason_of_compiled(message)
-
-
-def _without_number(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """A record that has the number of its set, without that."""
-    return np.dtype([(name, dtype[name]) for name in dtype.names or () if name != SET])
 
 
 @named_options("handler()")
@@ -457,16 +414,17 @@ def _compile_all(handler: CompiledHandler, record: np.dtype[Any], key: str, row:
     numba_module()  # before what imports it
     from strand.handlers.compiled.loop import make_finish, make_loop, make_wake
 
-    shared = handler.shared if handler.sets else None
-
     def one(function: Callable[..., Any] | None, first: Sequence[np.dtype[Any] | None], make: Make) -> Any:
         if function is None:
             return None
         known = dict(zip(arguments_of(function), first, strict=False))
         at: At = "tick" if function is handler.on_tick else "timer" if len(first) == 2 else "end"
-        return compile_function(handler, function, known, key, make, at=at, cache=handler.cache, shared=shared)
+        return compile_function(handler, function, known, key, make, at=at, cache=handler.cache)
 
-    tick = one(handler.on_tick, (row, record), partial(make_loop, key=key))
+    if handler.shape.shares:
+        tick = _compile_for_baskets(handler, record, key, row)
+    else:
+        tick = one(handler.on_tick, (row, record), partial(make_loop, key=key))
     wake = one(handler.on_wake, (row, None), make_wake)
     finish = one(handler.on_finish, (row,), make_finish)
     return NativeFunction(
@@ -479,8 +437,18 @@ def _compile_all(handler: CompiledHandler, record: np.dtype[Any], key: str, row:
     )
 
 
+def _compile_for_baskets(handler: CompiledHandler, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> Any:
+    """The loop over a batch that calls ``handler.on_tick`` for each basket of a tick's symbol."""
+    from strand.handlers.compiled.loop import make_basket_loop
+
+    tick = "tick" if handler.trades is None else "trade"
+    known = {"row": row, tick: record, **handler.shape.states, "member": None, "index": None}
+    make = partial(make_basket_loop, key=key, tick_name=tick, counts=handler.shape.counts is not None)
+    return compile_function(handler, handler.on_tick, known, key, make, cache=handler.cache)
+
+
 def compile_function(
-    handler: TradesHandler,
+    handler: CompiledHandler,
     given: Callable[..., Any],
     known: Mapping[str, np.dtype[Any] | None],
     key: str,
@@ -488,16 +456,15 @@ def compile_function(
     *,
     at: At = "tick",
     cache: bool = True,
-    shared: bool | None = None,
 ) -> Any:
     """Compiles a handler's function, as C calls it. ``known``: the records that it may take, by its names for them,
-    None being a whole number. ``make``: makes the code around it that C calls. ``shared``: whether sets of parameters
-    are the same for all symbols, None where there are no sets."""
+    None being a whole number. ``make``: makes the code around it that C calls."""
     numba = numba_module()
     from strand.handlers.compiled.context import clock_type, emit_type, record_type
     from strand.handlers.compiled.loop import FunctionCache, check_comparisons, entry_of, set_row_type
 
-    names, has_sets = arguments_of(given), shared is not None
+    names, shared = arguments_of(given), handler.shape.shared_params
+    has_sets = shared is not None
     dtypes = {name: dtype for name, dtype in known.items() if dtype is not None}
     if handler.params is not None:
         dtypes["params"] = handler.params.dtype

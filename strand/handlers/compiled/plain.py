@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from strand.handlers.basket_handlers import CompiledBasketHandler
+from strand.handlers.basket_handlers import BasketContext
 from strand.handlers.compiled.called_again import PlainFields, PlainOutputs, PlainRow
 from strand.handlers.compiled.handlers import CompiledHandler, arguments_of
 from strand.handlers.context import Context
-from strand.handlers.hosted_baskets import BasketContext, BasketObjectHandler
 from strand.handlers.python_handlers import ObjectHandler
 
-__all__ = ["uncompiled", "uncompiled_basket"]
+__all__ = ["uncompiled"]
 
 
 def uncompiled(handler: CompiledHandler) -> ObjectHandler:
     """Same handler, but run by Python. A debugger can stop in its function."""
-    methods: dict[str, Any] = {"on_tick" if handler.trades is None else "on_trade": _Plain.run}
+    plain = _PlainBasket if handler.shape.shares else _Plain
+    methods: dict[str, Any] = {"on_tick" if handler.trades is None else "on_trade": plain.run}
     if handler.on_wake is not None:
         methods["on_wake"] = _Plain.wake
     if handler.on_finish is not None:
@@ -27,7 +25,9 @@ def uncompiled(handler: CompiledHandler) -> ObjectHandler:
     return ObjectHandler(
         name=handler.name,
         state=handler.state,
-        factory=partial(type(handler.name, (_Plain,), methods), handler),
+        factory=partial(type(handler.name, (plain,), methods), handler),
+        calls=handler.written,
+        shape=handler.shape,
         params=handler.params,
         outputs=handler.outputs,
         trades=handler.trades,
@@ -77,44 +77,10 @@ def _before(context: Context, name: str) -> Any:
     return context.after[name][0 if context.at is None or context.now is not None else context.at]
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _UncompiledBasketHandler(BasketObjectHandler):
-    """``function``: what is called. A symbol's row counts its calls, which may be with trades alone."""
-
-    function: Callable[..., None]
-
-    @property
-    def written(self) -> tuple[Callable[..., Any], ...]:
-        return (self.function,)
-
-    @property
-    def takes_trades(self) -> bool:
-        return self.trades is not None
-
-
-def uncompiled_basket(handler: CompiledBasketHandler) -> BasketObjectHandler:
-    """Same handler, but run by Python. A debugger can stop in its function."""
-    method = "on_tick" if handler.trades is None else "on_trade"
-    return _UncompiledBasketHandler(
-        name=handler.name,
-        state=handler.state,
-        counts=handler.counts,
-        basket_state=handler.basket_state,
-        baskets=handler.baskets,
-        function=handler.on_tick,
-        factory=partial(type(handler.name, (_PlainBasket,), {method: _PlainBasket.run}), handler),
-        params=handler.params,
-        outputs=handler.outputs,
-        trades=handler.trades,
-        size_unit=handler.size_unit,
-        origin=handler.origin,
-    )
-
-
 class _PlainBasket:
     """The function of a handler, at work for one basket."""
 
-    def __init__(self, handler: CompiledBasketHandler) -> None:
+    def __init__(self, handler: CompiledHandler) -> None:
         self._handler = handler
 
     def on_start(self, ctx: BasketContext) -> None:

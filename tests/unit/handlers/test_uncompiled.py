@@ -14,7 +14,7 @@ from written_for_numba import fingerprints
 import strand
 from strand.errors import HandlerError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.handlers.hosted_baskets import BasketObjectHandler
+from strand.handlers import ObjectHandler
 from strand.handlers.loading import is_jit_disabled, resolve
 from strand.testing import assert_same, feed, reference
 
@@ -40,6 +40,19 @@ def test_without_the_compiler_rows_and_outputs_are_the_same_bits() -> None:
     lines = done.stdout.splitlines()
     assert lines[0].split() == lines[1].split() == fingerprints(2)
     assert lines[2] == "False"
+
+
+@pytest.mark.python
+def test_a_failure_names_the_line_of_the_function_and_none_of_strand(monkeypatch: pytest.MonkeyPatch) -> None:
+    @strand.handler(state={"n": "u8"})
+    def fails(row: Any, tick: Any) -> None:
+        1 // (tick.size - 9)  # its line
+
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    with pytest.raises(HandlerError, match="division") as caught:
+        reference(feed([("A", 1, 1.5, 7), ("A", 2, 2.5, 9)]), fails)
+    assert caught.value.line is not None
+    assert caught.value.line.text.endswith("# its line")
 
 
 @pytest.mark.python
@@ -150,7 +163,7 @@ def test_python_runs_the_function_itself_uncompiled_baskets(monkeypatch: pytest.
     assert resolve(keeps) is keeps
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     handler = resolve(keeps)
-    assert isinstance(handler, BasketObjectHandler)
+    assert isinstance(handler, ObjectHandler)
     assert handler.written == keeps.written
     with pytest.raises(HandlerError, match="division") as caught:
         reference(feed([("A", 1, 1.5, 7), ("B", 2, 2.5, 9), ("A", 3, 1.5, 7)]), keeps)

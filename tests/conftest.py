@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Marks the tests that ``--exhaustive`` lengthens. All processes have the tests in one order, by file. Slow ones
     begin: the last ones to run are short, and no worker waits for another's at the end."""
     for item in items:
-        if item.get_closest_marker("cells") or not {"exhaustive", "one_in"}.isdisjoint(
+        if any(map(item.get_closest_marker, ("cells", "some"))) or not {"exhaustive", "one_in"}.isdisjoint(
             getattr(item, "fixturenames", ())
         ):
             item.add_marker("bad_input")
@@ -133,20 +133,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def cells_left_out(config: pytest.Config, items: list[pytest.Item]) -> set[pytest.Item]:
-    """Those cells of a test's matrix whose values other cells try together: by the mark ``cells`` or ``--cells``."""
+    """Those cells of a test's matrix whose values other cells try together: by the mark ``cells`` or ``--cells``.
+
+    By the mark ``some`` one cell in n is kept.
+    """
     if config.getoption("--exhaustive"):
         return set()
     from all_pairs import covering
 
     tests: dict[object, list[tuple[dict[str, object], pytest.Item]]] = {}
     for item in items:
-        if len(cell := cell_of(item)) > 1:
+        if len(cell := cell_of(item)) > 1 or item.get_closest_marker("some"):
             # Cells that make asan leaves out cover no others.
             test = item.parent, item.name.partition("[")[0], item.get_closest_marker("python") is None
             tests.setdefault(test, []).append((cell, item))
     left_out = set()
     for cells in tests.values():
         cells.sort(key=lambda pair: pair[1].nodeid)  # every second process has them from the end
+        if some := cells[0][1].get_closest_marker("some"):
+            left_out |= {item for at, (_, item) in enumerate(cells) if at % some.args[0]}
+            continue
         mark = cells[0][1].get_closest_marker("cells")
         size = min([*(mark.args if mark else ()), config.getoption("--cells")])
         if size < len(cells[0][0]):

@@ -5,7 +5,9 @@ refusals.json and damage.json have what today's code does: tests/support/bad_val
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -74,15 +76,18 @@ def better(now: str, before: str) -> bool:
 
 @pytest.mark.parametrize("name", REFUSALS)
 def test_each_option_takes_and_refuses_what_it_did_and_the_error_names_it(
-    name: str, calls: dict[str, bad_values.Call]
+    name: str, calls: dict[str, bad_values.Call], tmp_path: Path, one_in: Callable[[int], int]
 ) -> None:
-    differs = []
-    for option, endings in REFUSALS[name].items():
-        for ending, labels in endings.items():
-            for label in labels.split(", ") if ending != bad_values.DEFAULT else ():
-                now = bad_values.ended(calls[name], option, bad_values.VALUES[label])
-                if now != ending and not better(now, ending):
-                    differs.append(f"{option}={label}: {ending} -> {now}")
+    """Of the values that end alike one in six is tried, and each of them by ``make contract``."""
+    differs, draw = [], random.Random(name)
+    with contextlib.chdir(tmp_path):
+        for option, endings in REFUSALS[name].items():
+            for ending, told in endings.items():
+                labels = told.split(", ") if ending != bad_values.DEFAULT else []
+                for label in draw.sample(labels, -(-len(labels) // one_in(6))):
+                    now = bad_values.ended(calls[name], option, bad_values.VALUES[label])
+                    if now != ending and not better(now, ending):
+                        differs.append(f"{option}={label}: {ending} -> {now}")
     assert differs == []
 
 

@@ -228,7 +228,10 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def ended(call: Call, option: str, value: Any) -> str:
-    """End of a call: ``taken``, or the error's class, and ``names it`` if the error names the option."""
+    """End of a call: ``taken``, or the error's class, and ``names it`` if the error names the option.
+
+    Files that a call makes by the name of a value come into the current folder.
+    """
 
     def late(*_: object) -> None:
         raise TimeoutError(f"took longer than {LIMIT_S} s")
@@ -236,7 +239,7 @@ def ended(call: Call, option: str, value: Any) -> str:
     before = signal.signal(signal.SIGALRM, late)
     signal.alarm(LIMIT_S)
     try:
-        with tempfile.TemporaryDirectory() as folder, chdir(folder), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             call.call(**{**call.base, option: value})
     except StrandError as error:
@@ -254,8 +257,9 @@ def of_call(call: Call) -> dict[str, dict[str, str]]:
     found, defaults = {}, call.defaults()
     for option in call.options():
         ends: dict[str, list[str]] = {}
-        for label, value in VALUES.items():
-            ends.setdefault(ended(call, option, value), []).append(label)
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
+            for label, value in VALUES.items():
+                ends.setdefault(ended(call, option, value), []).append(label)
         found[option] = {end: ", ".join(labels) for end, labels in sorted(ends.items())}
         if option in defaults:
             found[option][DEFAULT] = defaults[option]

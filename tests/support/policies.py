@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import functools
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 SUPPORT = Path(__file__).resolve().parent
 CSRC = SUPPORT.parent.parent / "csrc"
+TRIAL = SUPPORT / "policy.c"
+STRICT = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
 NONE = 2**32 - 1
 FIFO, LEVELS, AGING, FAIR = 0, 1, 2, 3
 #: Why a strand is listed.
@@ -89,27 +94,39 @@ def fair(slice_ns: int, burst_ns: int = 1, cpu_share: float = 0.0) -> Config:
 
 def build(folder: Path, *, changed: tuple[str, str] | None = None, file: str = "*.c", csrc: Path = CSRC) -> ctypes.CDLL:
     """The policies as a library; ``changed``: with a text that one of their files, or ``file``, has once exchanged."""
-    compiler = shutil.which("cc")
-    assert compiler is not None, "a C compiler"
-    sources = sorted((csrc / "schedule").glob("*.c"))
+    sources, library = sorted((csrc / "schedule").glob("*.c")), folder / "policies.so"
     if changed is not None:
         found = [
             source for source in sources for _ in range(source.read_text().count(changed[0])) if source.match(file)
         ]
         assert len(found) == 1, changed[0]
         sources.remove(found[0])
-        sources.append(folder / found[0].name)
-        sources[-1].write_text(found[0].read_text().replace(*changed))
-    library = folder / "policies.so"
-    warnings = ["-w"] if changed else ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
-    options = ["-std=gnu11", "-O1", *warnings, "-shared", "-fPIC", f"-I{csrc}", "-o", library]
-    subprocess.run([compiler, *options, SUPPORT / "policy.c", *sources], check=True)
+        wrong = folder / found[0].name
+        wrong.write_text(found[0].read_text().replace(*changed))
+        _compile(csrc, "-w", "-o", library, wrong, *(_objects() / f"{source.stem}.o" for source in [*sources, TRIAL]))
+    else:
+        _compile(csrc, *STRICT, "-o", library, TRIAL, *sources)
     built = ctypes.CDLL(str(library))
     built.trial_new.restype = ctypes.c_void_p
     for name in ("next", "length", "peek", "hold"):
         getattr(built, f"trial_{name}").restype = ctypes.c_uint32
     built.trial_due.restype = ctypes.c_uint64
     return built
+
+
+def _compile(csrc: Path, *words: str | Path, cwd: Path | None = None) -> None:
+    compiler = shutil.which("cc")
+    assert compiler is not None, "a C compiler"
+    subprocess.run([compiler, "-std=gnu11", "-O1", "-shared", "-fPIC", f"-I{csrc}", *words], check=True, cwd=cwd)
+
+
+@functools.cache
+def _objects() -> Path:
+    """A folder with the policies as they are, compiled once: a variant changes one of them."""
+    folder = Path(tempfile.mkdtemp(prefix="policies-"))
+    atexit.register(shutil.rmtree, folder)
+    _compile(CSRC, "-w", "-c", TRIAL, *(CSRC / "schedule").glob("*.c"), cwd=folder)
+    return folder
 
 
 class Trial:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -185,19 +184,6 @@ def test_a_dispatcher_and_a_scheduler_say_whether_they_run() -> None:
         shown = r"<Scheduler: scheduler \d+, running, 0 tasks pending, 2 workers, Levels\(\)>"
         assert re.fullmatch(shown, repr(scheduler))
     assert ", stopped, " in repr(scheduler)
-
-
-def test_a_call_says_how_far_it_is() -> None:
-    with strand.Dispatcher(["A"], "count", workers=1) as dispatcher:
-        dispatcher.pause("A")
-        call = dispatcher.submit_call("A", lambda view: view.index)
-        assert repr(call) == "<TaskFuture 1 waiting>"
-        assert call.cancel()
-        assert repr(call) == "<TaskFuture 1 cancelled>"
-        dispatcher.resume("A")
-        done: Future[Any] = dispatcher.submit_call("A", lambda view: view.index)
-        assert done.result() == 0
-        assert repr(done) == "<TaskFuture 2 done>"
 
 
 def test_options_are_written_as_one_gives_them_without_defaults() -> None:

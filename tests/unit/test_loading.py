@@ -113,13 +113,6 @@ def test_no_module_of_the_package_has_the_name_of_a_public_function() -> None:
     assert not modules & set(strand.__all__)
 
 
-def test_a_star_imports_what_is_public() -> None:
-    names: dict[str, object] = {}
-    exec("from strand import *", names)
-    assert set(strand.__all__) == set(names) - {"__builtins__"}
-    assert set(strand.__all__) <= set(dir(strand))
-
-
 def test_modules_are_attributes_and_what_is_none_is_an_attribute_error() -> None:
     assert strand.ticks.zeros(2).shape == (2,)
     assert strand.output.AT_END

@@ -13,7 +13,6 @@ import pytest
 
 import strand
 from strand.errors import ConfigurationError, UnknownOptionError
-from strand.feeds import InflateLimits, Selection
 from strand.feeds.live.mold import MoldFeed
 from strand.feeds.live.websocket import WebSocketFeed
 from strand.feeds.merge.feeds import merge_feeds
@@ -54,44 +53,6 @@ def test_an_option_with_an_argument_of_its_own_is_refused_among_others(options: 
     check_apart("feed_options", {"profile": 1}, ["date"])
     with pytest.raises(ConfigurationError, match=said):
         check_apart("feed_options", options, ["date"])
-
-
-@pytest.mark.parametrize(
-    ("make", "given", "said"),
-    [
-        (strand.Pool, "worker", "Pool() has no option 'worker'; did you mean 'workers'?"),
-        (strand.Limits, "capacity_tick", "Limits() has no option 'capacity_tick'; did you mean 'capacity_ticks'?"),
-        (strand.Guard, "memori", "Guard() has no option 'memori'; did you mean 'memory'?"),
-        (strand.Fifo, "slice", "Fifo() has no option 'slice'; it has none"),
-        (strand.Levels, "timeout", "Levels() has no option 'timeout'; did you mean 'timeouts'?"),
-        (strand.Fair, "slice_us", "Fair() has no option 'slice_us'; did you mean 'slice_ms'?"),
-        (strand.Aging, "coeficient", "Aging() has no option 'coeficient'; did you mean 'coefficient'?"),
-        (strand.Config, "polici", "Config() has no option 'polici'; did you mean 'policy'?"),
-        (strand.RetryPolicy, "retries", "RetryPolicy() has no option 'retries'; did you mean 'max_retries'?"),
-        (strand.Sessions, "tabel", "Sessions() has no option 'tabel'; did you mean 'table'?"),
-        (InflateLimits, "max_byte", "InflateLimits() has no option 'max_byte'; did you mean 'max_bytes'?"),
-        (Selection, "symbol", "Selection() has no option 'symbol'; did you mean 'symbols'?"),
-        (strand.bars, "evry", "bars() has no option 'evry'; did you mean 'every'?"),
-        (strand.snapshot, "feilds", "snapshot() has no option 'feilds'; did you mean 'fields'?"),
-        (strand.handler, "stat", "handler() has no option 'stat'; did you mean 'state'?"),
-        (strand.batch_handler, "stat", "batch_handler() has no option 'stat'; did you mean 'state'?"),
-        (strand.object_handler, "stat", "object_handler() has no option 'stat'; did you mean 'state'?"),
-        (strand.basket_handler, "basket", "basket_handler() has no option 'basket'; did you mean 'baskets'?"),
-        (strand.task, "nam", "task() has no option 'nam'; did you mean 'name'?"),
-        (strand.attach, "pidd", "attach() has no option 'pidd'; did you mean 'pid'?"),
-        # as concurrent.futures calls it; min_workers has more letters of it
-        (strand.Scheduler, "max_workers", "Scheduler() has no option 'max_workers'; did you mean 'workers'?"),
-        (
-            strand.Scheduler,
-            "max_queue_by_levl",
-            "Scheduler() has no option 'max_queue_by_levl'; did you mean 'max_queue_by_level'?",
-        ),
-    ],
-)
-def test_what_takes_options_refuses_one_that_it_has_not(make: Any, given: str, said: str) -> None:
-    with pytest.raises(UnknownOptionError) as caught:
-        make(**{given: 1})
-    assert str(caught.value) == said
 
 
 @pytest.mark.parametrize("make", [strand.Scheduler, strand.Dispatcher])

@@ -24,7 +24,6 @@ from strand import feeds
 from strand.command.cli import COMMANDS, cli
 from strand.feeds import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats import registry
-from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BUILTIN, NativeHandler
 from strand.handlers.builtin.definition import Builtin, built_in
 from strand.output import files
@@ -221,21 +220,6 @@ def run_cli(*words: str) -> str:
     done = CliRunner().invoke(cli, [*words], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
-
-
-def test_a_handler_of_ones_own_is_named_by_its_module_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "recipe_handlers.py").write_text(
-        "import strand\n"
-        "@strand.batch_handler(state=[('ticks', '<i8')])\n"
-        "def mine(symbol, ticks, row):\n"
-        "    row['ticks'] += len(ticks)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    words = ("replay", str(sample_path()), "--date", str(SAMPLE_DATE), "--limit", "500", "--json")
-    found = json.loads(run_cli(*words, "--handler", "recipe_handlers:mine"))
-    assert found["ticks"] == found["statistics"]["handled"] == 500
 
 
 def test_a_built_in_handler_is_a_function_and_one_line_and_has_a_name_everywhere(

@@ -16,7 +16,6 @@ from engine_support import counting, ticks_for
 from hypothesis import given
 from hypothesis import strategies as st
 
-import strand
 from strand import Dispatcher
 from strand.errors import ConfigurationError
 from strand.spans import span_ns, span_text
@@ -65,24 +64,6 @@ def test_a_number_without_a_unit_is_refused_with_both_readings(value: Any) -> No
         span_ns("every", value)
     assert span_ns("every", "60s") == span_ns("every", 60.0) == 60 * 10**9  # the cures that it names
     assert span_ns("every", "60ns") == 60
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        strand.bars, strand.vwap, strand.spread, strand.volatility, strand.imbalance, strand.trade_stats,
-        lambda span: strand.volatility("1s", every=span),
-        lambda span: strand.snapshot(every=span, fields=["n"]),
-        lambda span: strand.Levels({"low": span}), lambda span: strand.Levels(hold={"low": span}),
-        lambda span: strand.Aging(max_wait=span), lambda span: strand.Guard(max_hold=span),
-        lambda span: strand.RetryPolicy(base_delay=span),
-    ],
-)  # fmt: skip
-def test_every_option_that_takes_a_span_refuses_a_number_without_a_unit(make: Any) -> None:
-    make("60s")
-    make(60.0)
-    with pytest.raises(ConfigurationError, match="60 has no unit"):
-        make(60)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ import pytest
 
 from strand.machine import HEADERS
 
+pytestmark = pytest.mark.python
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -208,7 +210,6 @@ def test_who_needs_the_laboratory_is_told_that_it_is_missing() -> None:
     assert "install tickstrand again" in done.stderr
 
 
-@pytest.mark.python
 def test_the_examples_of_its_page_run() -> None:
     names: dict[str, Any] = {}
     exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.S)), names)

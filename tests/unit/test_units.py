@@ -83,17 +83,6 @@ def test_sizes_of_a_crypto_feed_are_in_units_of_the_instrument(crypto: Path) -> 
     assert shown["interarrival_ns"] == 1e6
 
 
-def test_polars_over_the_file_itself_finds_the_same(crypto: Path) -> None:
-    frame = polars.read_csv(crypto)
-    by_hand = frame.select(
-        volume=polars.col("amount").sum(), notional=(polars.col("price") * polars.col("amount")).sum()
-    ).row(0)
-    shown = replay(crypto, "vwap").rows.to_polars().row(0, named=True)
-    assert math.isclose(shown["volume"], by_hand[0], rel_tol=1e-12)
-    assert math.isclose(shown["notional"], by_hand[1], rel_tol=1e-12)
-    assert math.isclose(shown["vwap"], by_hand[1] / by_hand[0], rel_tol=1e-12)
-
-
 def test_emitted_bars_name_their_units_and_become_tables(crypto: Path) -> None:
     bars = replay(crypto, strand.bars(ticks=2)).outputs["bars"]
     assert bars["volume"].tolist() == [115_000_000_000_000, 200_050_000_001, 12_025_000_000]

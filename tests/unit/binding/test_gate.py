@@ -30,6 +30,8 @@ from strand.errors import (
 )
 from strand.ticks import zeros
 
+pytestmark = pytest.mark.python
+
 
 def test_a_null_pointer_is_no_memory_and_another_is_itself() -> None:
     pointer = ffi.new("int *")

@@ -17,51 +17,6 @@ from strand.errors import HandlerError
 pytestmark = pytest.mark.python
 
 
-class Notes:
-    """Asks for a timer 3 ns after each tick, and notes what it is called with."""
-
-    notes: list[tuple[str, str, int]] = []  # noqa: RUF012 - one list for all symbols
-
-    def on_start(self, ctx: Any) -> None:
-        self.ctx = ctx
-
-    def on_tick(self, tick: Any) -> None:
-        self.notes.append((self.ctx.symbol, "tick", tick.ts_recv))
-        self.ctx.wake_at(tick.ts_recv + 3)
-
-    def on_wake(self, time: int) -> None:
-        self.notes.append((self.ctx.symbol, "wake", time))
-        if time == 103:
-            raise ValueError("no")
-
-
-def run(times: list[int], keys: list[int]) -> list[tuple[str, str, int]]:
-    Notes.notes.clear()
-    ticks = ticks_for(keys)
-    ticks["ts_recv"] = times
-    loop = CallerRun(["A", "B"], object_handler(Notes, state=[("n", "i8")]))
-    loop.publish(ticks)
-    loop.drain()
-    return list(Notes.notes)
-
-
-def test_a_timer_comes_before_the_first_tick_at_or_after_its_time() -> None:
-    notes = run([10, 12, 13, 16], [0, 0, 0, 0])
-    assert notes == [("A", "tick", 10), ("A", "tick", 12), ("A", "tick", 13), ("A", "wake", 16), ("A", "tick", 16)]
-
-
-def test_a_timer_of_a_symbol_without_more_ticks_comes_when_the_feeds_time_passes_it() -> None:
-    assert run([10, 20], [0, 1]).count(("A", "wake", 13)) == 1
-    assert ("A", "wake", 13) not in run([10, 12], [0, 1])
-
-
-def test_a_timer_that_fails_is_named_with_its_symbol() -> None:
-    with pytest.raises(HandlerError, match="ValueError: no") as caught:
-        run([100, 200], [1, 1])
-    assert caught.value.symbol == "B"
-    assert ("B", "wake", 103) in Notes.notes
-
-
 @pytest.mark.parametrize("kind", ["object", "batch"])
 def test_what_an_interrupt_comes_upon_after_others_in_a_chain_can_be_published_again(kind: str) -> None:
     interrupted = True

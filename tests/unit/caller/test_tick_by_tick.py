@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from engine_support import ticks_for
 
-from strand import Dispatcher, object_handler
 from strand.caller.run import CallerRun
 from strand.caller.tick_by_tick import TicksInTurn
-from strand.errors import HandlerError
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
 pytestmark = pytest.mark.python
@@ -27,20 +25,6 @@ def ticks_in_turn() -> Any:
     ticks["kind"] = [KIND_TRADE if i % 2 else KIND_QUOTE for i in range(8)]
     ticks["action"] = [b"T" if i % 2 else b"A" for i in range(8)]
     return ticks
-
-
-@object_handler(outputs={"seen": [("size", "i8"), ("time", "i8"), ("trade", "?")]})
-class Seen:
-    """Emits what it is called with."""
-
-    def on_start(self, ctx: Any) -> None:
-        self.ctx = ctx
-
-    def on_quote(self, tick: Any) -> None:
-        self.ctx.emit((tick.size, self.ctx.time, False))
-
-    def on_trade(self, trade: Any) -> None:
-        self.ctx.emit((trade.size, self.ctx.time, True))
 
 
 def test_ticks_of_symbols_that_take_turns_go_to_their_objects_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,37 +48,6 @@ def test_ticks_of_symbols_that_take_turns_go_to_their_objects_in_one_call(monkey
     assert loop.rows.array["ticks"].tolist() == [3, 2, 3]
 
 
-def test_rows_and_what_is_emitted_are_those_of_a_dispatcher() -> None:
-    found = []
-    for make in (CallerRun, lambda *a: Dispatcher(*a, workers=2, cores=None)):
-        with make(["A", "B", "C"], Seen) as d:
-            d.publish(ticks_in_turn())
-            d.drain()
-        found.append((d.rows.array.tolist(), d.outputs["seen"].array().tolist()))
-    assert found[0] == found[1]
-    assert len(found[0][1]) == 8
-    assert [record[-1] for record in found[0][1]] == [False, True] * 4
-
-
-def test_the_tick_that_fails_and_none_after_it_is_left_out() -> None:
-    handled: list[int] = []
-
-    class Fails:
-        def on_tick(self, tick: Any) -> None:
-            if tick.size == 5:
-                raise ValueError("five")
-            handled.append(tick.size)
-
-    ticks = ticks_in_turn()
-    ticks["sequence"] = np.arange(100, 108)
-    loop = CallerRun(["A", "B", "C"], Fails)
-    with pytest.raises(HandlerError, match="failed on B at sequence 104: ValueError: five"), loop:
-        loop.publish(ticks)
-    assert handled == [1, 2, 3, 4]
-    assert loop.rows.array["ticks"].tolist() == [2, 1, 1]
-    assert (loop.statistics().handled, loop.statistics().dropped["failed"]) == (4, 1)
-
-
 def test_what_an_interrupt_comes_upon_can_be_published_again() -> None:
     interrupted = True
     sizes: list[int] = []
@@ -114,13 +67,3 @@ def test_what_an_interrupt_comes_upon_can_be_published_again() -> None:
         interrupted = False
         loop.publish(ticks[done:])
     assert sizes == [2, 4, 6, 8]
-
-
-def test_each_of_several_handlers_gets_its_own_symbols() -> None:
-    class Counts:
-        def on_tick(self, tick: Any) -> None:
-            pass
-
-    with CallerRun(["A", "B", "C"], handlers={"B": Counts, "*": "count"}) as loop:
-        loop.publish(ticks_in_turn())
-    assert loop.rows["B"]["ticks"] == 2

@@ -44,6 +44,14 @@ COMMANDS = {"strand": [str(Path(sys.executable).parent / "strand")], "module": [
         (["replay"], "Missing argument 'FILES...' (strand replay --help)"),
         (["convert", SAMPLE, "x.npz", "--to", "pdf"], "--to: 'pdf' is not one of "),
         (["listen"], "give --line, once or twice, or --websocket (strand listen --help)"),
+        (["gen", "itch", "--symbols", "5", "--messages", "10", "--out", "."], "it is a folder"),
+        (["gen", "itch", "--symbols", "70000", "--out", "x"], "65,535"),
+        (["convert", SAMPLE, "--to", "npz", "."], "it is a folder"),
+        ([*REPLAY, "--out", "rows.txt"], "must end in one of"),
+        ([*REPLAY, "--out", "/no/such/folder/rows.npy"], "no folder"),
+        (["replay", SAMPLE, "--handler", "no_such_module:f"], "cannot import"),
+        ([*REPLAY, "--symbols", ","], "symbols: ',' names none"),
+        ([*REPLAY, "--cores", "3-1"], "'3-1' is not a list of cores"),
         (["nonsense"], "No such command 'nonsense'"),
         (["bench", "nonsense"], "No such command 'nonsense'"),
         (["replay", LONG], "File name too long"),
@@ -74,12 +82,6 @@ def test_without_a_command_and_when_asked_there_is_help() -> None:
         done = run_here(*args)
         assert done.returncode == status
         assert (done.stderr if status else done.stdout).startswith("Usage: strand ")
-
-
-def test_completion_of_a_shell_goes_on_working() -> None:
-    asked = os.environ | {"_STRAND_COMPLETE": "bash_complete", "COMP_WORDS": "strand replay --wor", "COMP_CWORD": "2"}
-    done = subprocess.run(COMMANDS["strand"], env=asked, text=True, capture_output=True, timeout=100, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "plain,--workers\n", "")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import strand
 from strand import get_include
 from strand.command import demo
 from strand.command.cli import COMMANDS, cli, main
-from strand.command.parameters import CoreList, StrandCount, progress, show
+from strand.command.parameters import CoreList, progress
 from strand.feeds.sample import sample_path
 from strand.handlers import BUILTIN
 
@@ -29,50 +29,6 @@ pytestmark = pytest.mark.python
 
 
 SAMPLE = str(sample_path())
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["replay", "no-such-file"], "there is no such file"),
-        (["replay", __file__], "what can be read"),
-        (["replay", SAMPLE, "--cores", "9999"], "cannot be used"),
-        (["replay", SAMPLE, "--cores", "x"], "not a list of cores"),
-        (["replay", SAMPLE, "--cores", "3-1"], "'3-1' is not a list of cores"),
-        (["gen", "itch", "--symbols", "5", "--messages", "10", "--out", "."], "it is a folder"),
-        (["gen", "itch", "--symbols", "5", "--messages", "10", "--out", "/"], "it is a folder"),
-        (["convert", SAMPLE, "--to", "npz", "."], "it is a folder"),
-        (["replay", SAMPLE, "--strands", "many"], "not auto, per-symbol or a number"),
-        (["replay", SAMPLE, "--handler", "nothing"], "not one of bars, bbo, book, count, depth, imbalance, spin, "),
-        (["replay", SAMPLE, "--handler", "no_such_module:f"], "cannot import"),
-        (["replay", SAMPLE, "--symbols", "NOSUCH"], "NOSUCH"),
-        (["replay", SAMPLE, "--symbols", ","], "symbols: ',' names none"),
-        (["info", SAMPLE, "--symbols", ""], "symbols: '' names none"),
-        (["replay", SAMPLE, "--date", "yesterday"], "yesterday"),
-        (["replay", SAMPLE, "--workers", "-1"], "--workers"),
-        (["replay", SAMPLE, "--out", "rows.txt"], "must end in one of"),
-        (["replay", SAMPLE, "--out", "/no/such/folder/rows.npy"], "no folder"),
-        (["info", "/"], "directory"),
-        (["gen", "itch", "--skew", "wild", "--out", "x"], "skew"),
-        (["gen", "itch", "--symbols", "70000", "--out", "x"], "65,535"),
-        (["nonsense"], "nonsense"),
-    ],
-)
-def test_bad_input_is_one_clear_error_and_status_2(
-    args: list[str],
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    # In this process: one of its own would be most of the time. What is not caught would come through.
-    monkeypatch.setattr(sys, "argv", ["strand", *args])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert words in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 def test_every_command_has_json() -> None:
@@ -217,23 +173,6 @@ def test_cores_are_numbers_and_spans(six_cores: None, text: str, cores: list[int
 def test_what_is_no_list_of_cores_is_refused(six_cores: None, text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"is not a list of cores|cannot be used"):
         CoreList().convert(text, None, None)
-
-
-@pytest.mark.parametrize(("text", "count"), [("auto", "auto"), ("per-symbol", "per-symbol"), ("7", 7)])
-def test_strands_are_a_word_or_a_number(text: str, count: Any) -> None:
-    assert StrandCount().convert(text, None, None) == count
-
-
-@pytest.mark.parametrize("text", ["", "seven", "-1", "1.5"])
-def test_other_words_are_no_count_of_strands(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is not auto, per-symbol or a number"):
-        StrandCount().convert(text, None, None)
-
-
-def test_json_is_one_object_and_people_have_words(capsys: pytest.CaptureFixture[str]) -> None:
-    show(True, {"ticks": 3}, lambda console: console.print("three"))
-    show(False, {"ticks": 3}, lambda console: console.print("three"))
-    assert capsys.readouterr().out == '{"ticks": 3}\nthree\n'
 
 
 def test_where_nobody_watches_progress_is_silent_and_its_check_is_called(capsys: pytest.CaptureFixture[str]) -> None:

@@ -270,13 +270,6 @@ def test_of_results_in_files_the_figures_are_shown_and_rows_where_asked_for(tmp_
     assert len(rows_of(run_here(*RUN, *out, "--top", "2").stdout)) == 2
 
 
-def test_v_reports_the_run_in_full() -> None:
-    text = run_here(*RUN, "-v").stdout
-    assert rows_of(text)
-    for words in ("warnings: none", "limited by", "fingerprint: ", "p99.9"):
-        assert words in text
-
-
 def test_json_has_all_and_takes_none_of_these() -> None:
     for option in (("--top", "2"), ("--sort", "ticks"), ("-v",)):
         done = run_here(*RUN, "--json", *option)

@@ -23,6 +23,8 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import resolve
 from strand.stats import Latency
 
+pytestmark = pytest.mark.python
+
 
 def test_another_process_looks_and_the_command_too() -> None:
     with Dispatcher(SYMBOLS, "count", workers=1, cores=None, attachable=True) as dispatcher:

@@ -79,31 +79,14 @@ def test_every_bad_value_is_a_problem_of_its_own_at_its_own_path(policy: str) ->
     [
         ({"polcy": {}}, {"polcy": "did you mean policy? It is no table; there are policy, priorities, groups, marks,"}),
         ({"x.y": {}}, {'"x.y"': "it is no table"}),
-        ({"policy": "fifo"}, {"policy": "'fifo' is not a table of keys"}),
         ({"policy": {True: "fifo"}}, {"policy.True": "YAML reads this key as bool: put it in quotes"}),
         ({"policy": {"name": None}}, {"policy.name": "has no value: give one, or leave the key out"}),
         ({"priorities": {"symbols": "low"}}, {"priorities.symbols": "'low' is not a table of keys"}),
         ({"priorities": {"symbols": {False: "low"}}}, {"priorities.symbols.False": "YAML reads this key as bool"}),
         ({"groups": {"BRK": {"B": "x"}}}, {"groups.BRK": "is a table: put a name that has a dot in quotes"}),
         (
-            {"worker_pool": {"level_capacity_ticks": {"lo": 5}}, "policy": {"name": "levels"}},
-            {"worker_pool.level_capacity_ticks.lo": "'lo' is not a level: did you mean 'low'?"},
-        ),
-        (
             {"worker_pool": {"level_capacity_ticks": {"low": 5}}},
             {"worker_pool.level_capacity_ticks": "the policy 'fifo' has no levels; give policy=Levels(), in a file "},
-        ),
-        (
-            {"worker_pool": {"on_full": "shed", "total_capacity_ticks": 5}},
-            {"worker_pool.on_full": "'shed' drops the lowest level first, and the policy 'fifo' has no levels"},
-        ),
-        (
-            {"worker_pool": {"on_full": "shed"}, "policy": {"name": "levels"}},
-            {"worker_pool.on_full": "'shed' makes room at a bound over all strands; give total_capacity_ticks"},
-        ),
-        (
-            {"worker_pool": {"on_full": "conflate", "total_capacity_ticks": 5}},
-            {"worker_pool.on_full": "'conflate' makes room on one strand only, and total_capacity_ticks is a bound"},
         ),
         (
             {"worker_pool": {"min_workers": 3, "python_workers": 4, "max_workers": 2}},
@@ -112,18 +95,14 @@ def test_every_bad_value_is_a_problem_of_its_own_at_its_own_path(policy: str) ->
                 "worker_pool.python_workers": "4 is not a whole number from 1 to 2",
             },
         ),
-        ({"retry_policy": {"initial_backoff": 30}}, {"retry_policy.initial_backoff": "30 is not text with a unit"}),
         ({"retry_policy": {"max_backoff": "1ms"}}, {"retry_policy.max_backoff": "1,000,000 ns is less than base_dela"}),
         ({"retry_policy": {"initial_backoff": "1h", "max_backoff": "2 x"}}, {"retry_policy.max_backoff": "'2 x' is n"}),
-        ({"policy": {"name": "level"}}, {"policy.name": "'level': did you mean levels? It is no policy; there are fi"}),
         ({"policy": {"since": "created"}}, {"policy.since": "it is not an option of the policy fifo, but of levels"}),
-        ({"policy": {"name": "levels", "sinse": "x"}}, {"policy.sinse": "did you mean since? It is no option of "}),
         ({"policy": {"name": "levels", "timeouts": {}}}, {"policy.timeouts": "give priorities.low_timeout and the li"}),
         (
             {"policy": {"name": "fifo"}, "priorities": {"low_timeout": "1s"}},
             {"priorities.low_timeout": "the policy fifo has no timeouts: give policy.name = "},
         ),
-        ({"priorities": {"lwo_timeout": "1s"}}, {"priorities.lwo_timeout": "did you mean low_timeout? It is no key o"}),
         (
             {"priorities": {"immediate_timeout": "1s", "high_timeout": 30}},
             {
@@ -161,22 +140,8 @@ def test_every_bad_value_is_a_problem_of_its_own_at_its_own_path(policy: str) ->
             {"priorities.symbols": ""},
         ),
         (
-            {"priorities": {"symbols": {"A": "high", "B": "low"}}},
-            {"priorities.symbols": 'Fifo has no priorities; give policy=Levels() or Aging(), in a file policy.name = '},
-        ),
-        (
-            {"policy": {"name": "fair"}, "priorities": {"symbols": {"A": "low"}}},
-            {"priorities.symbols": "Fair has groups, and no priorities: give groups"},
-        ),
-        (
             {"policy": {"name": "aging", "classes": CLASSES}, "priorities": {"symbols": {"A": ["urgent"]}}},
             {"priorities.symbols.A": "('urgent',) is not a priority: give a whole number, one of urgent"},
-        ),
-        ({"groups": {"A": "x", "B": "y"}}, {"groups": "Fifo has no groups; give policy=Fair(), in a file policy.name"}),
-        ({"marks": {"A": "io"}}, {"marks": "they are for a guard; give guard=strand.Guard(), in a file resource_limi"}),
-        (
-            {"marks": {"A": "ioo", "C": ["io", ["io"]], "D": "io"}, "resource_limits": {"cpu_threshold": 0.5}},
-            {"marks.A": "'ioo' is not a mark: did you mean 'io'? give io or frees_memory", "marks.C": "['io'] is not"},
         ),
         (
             {"policy": {"name": "aging"}, "marks": {"A": "io"}, "resource_limits": {"io_queue_threshold": 5}},

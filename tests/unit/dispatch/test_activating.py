@@ -17,7 +17,6 @@ from strand import Dispatcher, Levels, batch_handler, testing
 from strand.dispatch.configuration import Pool
 from strand.dispatch.options import grouped
 from strand.dispatch.watching import Load, decide
-from strand.errors import ConfigurationError
 from strand.handlers import spin
 from strand.testing.seeded_run import SeededDispatcher
 from strand.ticks import TICK
@@ -89,6 +88,7 @@ def test_all_ticks_are_handled_and_workers_come_and_go() -> None:
     assert d.statistics().active.now == 4  # nobody decides any more
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("policy", [strand.Fifo(), Levels(), strand.Aging(), strand.Fair()])
 @pytest.mark.parametrize("idle", ["spin", "backoff", "park"])
 def test_rows_are_the_same_however_many_are_active(policy: Any, idle: str) -> None:
@@ -102,12 +102,6 @@ def test_rows_are_the_same_however_many_are_active(policy: Any, idle: str) -> No
         all_of_them.publish(ticks)
     assert adaptive.rows.array.tobytes() == all_of_them.rows.array.tobytes()
     assert all_of_them.statistics().active is None
-
-
-@pytest.mark.parametrize("least", [0, 3, -1, 1.0, True, "1"])
-def test_what_is_no_number_of_workers_is_refused(least: Any) -> None:
-    with pytest.raises(ConfigurationError, match="min_workers"):
-        Dispatcher(1, "count", pool=Pool(workers=2, min_workers=least, cores=None))
 
 
 def test_while_the_cap_holds_the_pool_no_strand_counts_as_waiting() -> None:

@@ -387,15 +387,6 @@ def test_a_handler_s_failure_that_stops_the_run_is_the_answer_of_all_that_waits(
         d.drain()
 
 
-def test_an_answer_can_be_awaited() -> None:
-    async def ask(d: Dispatcher) -> list[int]:
-        return await asyncio.gather(*(asyncio.wrap_future(d.submit_call(i, ticks_seen)) for i in range(3)))
-
-    with Dispatcher(3, "count", workers=2, cores=None) as d:
-        d.publish(ticks_for([0, 1, 1, 2, 2, 2]))
-        assert asyncio.run(ask(d)) == [1, 2, 3]
-
-
 def test_publishers_that_handle_ticks_inline_go_on_beside_calls() -> None:
     """A handler so cheap that the publisher runs it itself, and a call that comes in between its runs."""
     ticks = ticks_for(np.arange(200_000) % 50)
@@ -477,22 +468,6 @@ def test_a_stop_without_a_drain_cancels_tasks_of_symbols_and_tells_calls_why() -
         d.stop(drain=False)
         assert task.cancelled()
         assert isinstance(call.exception(30), StoppedError)
-
-
-def test_cancelled_tasks_of_a_symbol_give_their_places_back() -> None:
-    with Dispatcher(2, "count", workers=1, cores=None, strands="per-symbol") as d:
-        d.pause(0)
-        executor = d.tasks.options(symbol=0)
-        for _ in range(3000):
-            assert executor.submit(int).cancel()
-        assert d.inspect(0).calls == 1
-
-
-def test_the_example_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).resolve().parents[3] / "docs" / "handlers" / "call.md"
-    code = page.read_text().split("```python\n")[1].split("```")[0]
-    exec(compile(code, str(page), "exec"), {})
-    assert "with 0 orders before it" in capsys.readouterr().out
 
 
 def test_the_error_of_a_call_keeps_neither_its_future_nor_its_function() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,11 @@ from engine_support import counting, ticks_for
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand import Dispatcher, Fair, Levels
+from strand import Dispatcher
 from strand.binding.engine_words import COUNTERS
 from strand.dispatch.configuration import merging_cores
 from strand.dispatch.routing import strand_count, strands_for
-from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.errors import ConfigurationError
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
@@ -61,39 +60,6 @@ def test_merging_keeps_off_the_publisher_s_only_core(
 
 
 # ---- The Dispatcher's methods about single strands
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda d: d.pause("C"),
-        lambda d: d.resume("C"),
-        lambda d: d.release("C"),
-        lambda d: d.strand_of("C"),
-        lambda d: d.inspect("C"),
-        lambda d: d.prioritise("C", "high"),
-        lambda d: d.call("C", lambda view: view.index),
-        lambda d: d.submit_call("C", lambda view: view.index),
-    ],
-    ids=["pause", "resume", "release", "strand_of", "inspect", "prioritise", "call", "submit_call"],
-)
-def test_methods_about_a_strand_refuse_a_symbol_that_the_dispatcher_does_not_have(
-    ask: Callable[[Dispatcher], Any],
-) -> None:
-    with Dispatcher(["A", "B"], counting, workers=1, cores=None, policy=Levels()) as d:
-        with pytest.raises(UnknownSymbolError, match="C"):
-            ask(d)
-        d.publish(ticks_for([0, 1]))
-        assert d.drain()
-
-
-def test_regrouping_takes_a_symbol_and_a_group_of_the_policy() -> None:
-    with Dispatcher(["A", "B"], counting, workers=1, cores=None, policy=Fair(), groups={"A": "x"}) as d:
-        d.regroup("B", "x")
-        with pytest.raises(UnknownSymbolError, match="C"):
-            d.regroup("C", "x")
-        with pytest.raises(ConfigurationError, match="'y' is not a group"):
-            d.regroup("A", "y")
 
 
 def test_times_of_handlers_are_known_of_symbols_with_a_strand_of_their_own() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from strand import Fifo, Guard, Levels, testing
 from strand.dispatch.guard import Hold, Reading, decide, marks_of
 from strand.errors import ConfigurationError
@@ -19,7 +20,7 @@ STEADY = Guard(release=0.8, max_hold="100ns", every="1ns")
 NAMES = ["A", "B", "C"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -219,13 +218,6 @@ def test_a_dispatcher_that_nobody_holds_takes_its_guard_with_it(machine: Machine
     wait_until(lambda: not guard_threads())
 
 
-def test_a_dispatcher_that_was_not_started_has_no_thread(machine: Machine) -> None:
-    d = dispatcher()
-    d.publish(ticks(1))
-    d.stop(drain=False)
-    assert not guard_threads()
-
-
 def test_a_saved_state_goes_on_without_what_was_held_back(machine: Machine, tmp_path: Any) -> None:
     with dispatcher(guard=Guard(every="1ms", max_hold="20ms")) as d:
         machine.reading = Reading(1.0, 0.0, 0.0)
@@ -258,12 +250,6 @@ def test_a_replay_has_a_guard(machine: Machine) -> None:
     result = strand.replay(testing.feed(ticks(), NAMES), "vwap", workers=1, cores=None, guard=guard, **options)
     assert result.ticks == 250
     assert set(result.statistics.guard) == {"cpu", "memory", "io"}
-
-
-def test_the_guards_thread_measures_as_often_as_it_is_told(machine: Machine) -> None:
-    with dispatcher(guard=Guard(every="1h", max_hold="1h")):
-        time.sleep(0.02)
-        assert machine.looks == 0
 
 
 def test_a_hold_that_begins_as_statistics_are_read_has_not_lasted_for_less_than_nothing(

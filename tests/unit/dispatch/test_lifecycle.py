@@ -84,17 +84,6 @@ def test_stopping_without_draining_ends_at_the_visit_under_way() -> None:
     balanced(d)
 
 
-def test_stop_tells_whether_everything_was_handled() -> None:
-    d = Dispatcher(1, counting, workers=1, cores=None).start()
-    d.publish(ticks_for([0] * 10))
-    assert d.stop() is True
-    d = Dispatcher(1, counting, workers=1, cores=None).start()
-    d.pause(0)
-    d.publish(ticks_for([0] * 10))
-    assert d.stop() is False
-    assert d.statistics().dropped["abandoned"] == 10
-
-
 def test_a_drain_with_a_time_limit_gives_up_and_a_later_one_finishes(c_handlers: Path) -> None:
     gate = np.zeros(1, np.uint64)
     params = int(gate.ctypes.data).to_bytes(8, "little")
@@ -288,6 +277,7 @@ def program(body: str) -> str:
     return textwrap.dedent(PROGRAM) + textwrap.dedent(body)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("idle", ["spin", "backoff", "park"])
 @pytest.mark.parametrize("handler", ["counting", "'count'", "slow"])
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from policies import CSRC, SUPPORT
 
+from examples import examples
+
 #: The C under test is built here, without the checks of make asan.
 pytestmark = pytest.mark.python
 
@@ -78,7 +80,7 @@ def charged_as_promised(built: ctypes.CDLL, stretches: Stretches) -> None:
     assert on_cpu <= charged <= on_cpu + losses * CORRECTED
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stretches=STRETCHES)
 def test_a_thread_that_loses_its_core_is_charged_for_little_of_that(built: ctypes.CDLL, stretches: Stretches) -> None:
     charged_as_promised(built, stretches)

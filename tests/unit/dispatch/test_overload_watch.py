@@ -96,13 +96,6 @@ def test_what_does_not_last_is_none(counted: Counted, seconds: list[tuple[int, i
     assert counted.watch.found is None
 
 
-def test_what_was_dropped_does_not_wait(counted: Counted) -> None:
-    """The counts of what waits have no dropped ticks."""
-    for _ in range(20):
-        counted.second(1000, 1000)
-    assert counted.watch.found is None
-
-
 def test_looks_are_a_second_apart_however_often_somebody_publishes(counted: Counted) -> None:
     before = counted.looks
     for _ in range(500):

@@ -17,6 +17,8 @@ from strand import testing
 from strand.dispatch.options import grouped
 from strand.policies.policy import LEVELS
 
+pytestmark = pytest.mark.python
+
 #: Symbols by level; two of each.
 SYMBOLS = {f"{level}{i}": level for level in LEVELS for i in range(2)}
 #: The time of a visit after which a strand on another list comes first (``budget_us``).
@@ -279,7 +281,6 @@ def ns_per_pick(n: int, **options: Any) -> float:
         return (clock.now_ns() - ended[0]) / n
 
 
-@pytest.mark.python
 @pytest.mark.parametrize(
     "options",
     [

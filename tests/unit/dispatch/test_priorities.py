@@ -166,11 +166,6 @@ def test_there_may_be_as_many_kinds_as_symbols() -> None:
     assert (handler_of[kinds] == handlers).all()
 
 
-def test_no_priorities_are_none() -> None:
-    with Dispatcher(NAMES, "count", priorities={}, workers=1, cores=None) as dispatcher:
-        assert dispatcher.publish(ticks("A")) == 1
-
-
 def test_a_worker_that_slept_knows_how_late_it_is() -> None:
     policy = Levels({"low": "1ns"})
     with Dispatcher(NAMES, "count", policy=policy, workers=1, cores=None, idle="park", publisher_drains=False) as d:
@@ -270,16 +265,6 @@ def test_a_process_that_attaches_sees_what_was_picked() -> None:
         assert attached.configuration["policy"]["name"] == "aging"
         assert attached.statistics().picked == dispatcher.statistics().picked
         assert sum(dispatcher.statistics().picked.values()) >= 1
-
-
-def test_strands_of_aging_share_no_priority_and_refusals_change_nothing() -> None:
-    with held(policy=Aging(), priorities=dict.fromkeys("A", 5)) as run:
-        for wrong in ("high", True, 2.0, ("normal", 1), 10**10):
-            with pytest.raises(ConfigurationError):
-                run.dispatcher.prioritise("B", wrong)
-        for symbol in "CB":
-            run.dispatcher.publish(ticks(symbol))
-        assert run.go() == "CB"
 
 
 @pytest.mark.parametrize("low_every", [None, 2, "load"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,23 +106,6 @@ def test_conflate_keeps_the_latest_of_each_symbol_in_order(batches: int) -> None
         balanced(d)
 
 
-@pytest.mark.parametrize("batches", [1, 7])
-def test_conflate_on_a_shared_strand_keeps_each_symbol_s_latest(batches: int) -> None:
-    keys = np.random.default_rng(5).integers(0, 8, 400)
-    ticks = ticks_for(keys)
-    with Dispatcher(8, "spin", strands=1, workers=1, cores=None, on_full="conflate", capacity_ticks=16) as d:
-        d.pause(0)
-        for part in np.array_split(ticks, batches):
-            d.publish(part)
-        assert d.inspect(0).pending <= 16
-        d.resume(0)
-        d.drain()
-        assert d.rows.array["last_sequence"].tolist() == np.bincount(keys, minlength=8).tolist()
-        s = d.statistics()
-        assert s.handled + s.dropped["conflated"] == 400
-        balanced(d)
-
-
 def test_raise_tells_exactly_which_ticks_did_not_go_in() -> None:
     saw = Saw(3)
     with Dispatcher(3, saw.handler, workers=1, cores=None, on_full="raise", capacity_ticks=10) as d:
@@ -183,21 +165,6 @@ def test_publishing_the_rejected_again_gives_everything_once_and_in_order(on_ful
         balanced(d)
     for symbol in range(5):
         assert saw.sequences[symbol] == list(range(1, int((keys == symbol).sum()) + 1))
-
-
-def test_block_waits_until_there_is_room() -> None:
-    saw = Saw(1)
-    with Dispatcher(1, saw.handler, workers=1, cores=None, capacity_ticks=10) as d:
-        d.pause(0)
-        publisher = threading.Thread(target=d.publish, args=(ticks_for([0] * 1_000),))
-        publisher.start()
-        wait_until(lambda: d.inspect(0).pending == 10)
-        assert publisher.is_alive()
-        d.resume(0)
-        publisher.join()
-        d.drain()
-        assert saw.sequences[0] == list(range(1, 1_001))
-        assert dropped(d) == {}
 
 
 def test_block_with_a_time_limit_tells_which_ticks_did_not_go_in() -> None:
@@ -313,15 +280,6 @@ def test_a_bound_is_kept_where_few_strands_have_all_of_a_chunk(on_full: Any) -> 
         balanced(d)
 
 
-@pytest.mark.parametrize("key", [2**31, 2**32 - 1])
-def test_the_largest_keys_are_refused_too(key: int) -> None:
-    with Dispatcher(4, "count", workers=1, cores=None) as d:
-        ticks = ticks_for([0])
-        ticks["instrument_id"] = key
-        with pytest.raises(UnknownSymbolError, match=str(key)):
-            d.publish(ticks)
-
-
 def test_memory_that_cannot_hold_one_strand_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="memory_bytes: 1000000 is too little for") as caught:
         Dispatcher(4, "count", workers=1, limits=Limits(memory_bytes=1_000_000))
@@ -334,17 +292,6 @@ def test_memory_that_cannot_hold_one_strand_is_refused() -> None:
 def test_a_conflating_strand_must_be_able_to_hold_a_tick_of_each_of_its_symbols() -> None:
     with pytest.raises(ConfigurationError, match="capacity_ticks: 10 cannot keep the latest"):
         Dispatcher(1_000, "count", strands=10, on_full="conflate", capacity_ticks=10)
-
-
-def test_conflating_twenty_symbols_of_one_strand_while_it_runs_ends_with_each_one_s_latest(c_handlers: Path) -> None:
-    keys = np.random.default_rng(8).integers(0, 20, 100_000)
-    ticks = ticks_for(keys)
-    with Dispatcher(20, "spin", strands=2, workers=2, cores=None, on_full="conflate", capacity_ticks=64) as d:
-        for part in np.array_split(ticks, 300):
-            d.publish(part)
-        d.drain()
-        balanced(d)
-        assert d.rows.array["last_sequence"].tolist() == np.bincount(keys, minlength=20).tolist()
 
 
 # ---- Bounds over several strands: what they let in, what they drop, and that it is all counted

@@ -27,6 +27,7 @@ SHAPES = [(8, 0), (8, 4), (9, 1), (13, 5), (64, 60), (65, 61), (100, 33), (640, 
           (1984, 1980)]  # fmt: skip
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize(("size", "offset"), SHAPES)
 @pytest.mark.parametrize("on_full", ["block", "drop_oldest"])
 def test_a_record_may_have_any_size_and_its_key_may_be_anywhere(

@@ -87,15 +87,6 @@ def stop_with_one_that_runs(d: Dispatcher, gate: threading.Event, first: TaskFut
             future.result(60)
 
 
-def test_a_stop_without_drain_cancels_what_has_not_begun() -> None:
-    begun, gate = threading.Event(), threading.Event()
-    with Dispatcher(1, "count", workers=1, cores=None) as d:
-        first = d.tasks.submit(lambda: (begun.set(), gate.wait(60)))
-        assert begun.wait(60)
-        others = d.tasks.submit_many(int, "12345")
-        stop_with_one_that_runs(d, gate, first, others)
-
-
 def test_before_the_start_and_after_a_handlers_failure_nothing_is_left_waiting() -> None:
     class Fails:
         def on_tick(self, tick: Any) -> None:
@@ -181,6 +172,7 @@ def until_handled(d: Dispatcher, n: int) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("spins", [False, True], ids=["sleeps", "spins"])
 @pytest.mark.parametrize("idle", ["park", "backoff"])
 @pytest.mark.parametrize("policy", [Fifo(), Levels(), Aging(), Fair()], ids=lambda policy: type(policy).__name__)
@@ -283,12 +275,6 @@ def test_a_stop_ends_what_waits_for_a_worker() -> None:
         call.result(60)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 3, True, 1.0, "1"])
-def test_a_bad_number_of_python_workers_is_refused_by_name(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"python_workers: .* (is not a whole number from 1 to|is more than)"):
-        Dispatcher(1, "count", pool=Pool(workers=2, python_workers=wrong, cores=None))
-
-
 def fails_twice() -> Any:
     calls: list[int] = []
 
@@ -315,17 +301,6 @@ def test_the_usual_retries_are_those_of_the_dispatcher(tmp_path: Path) -> None:
         assert isinstance(d.tasks.submit(fails_twice()).exception(60), ConnectionError)
     with pytest.raises(ConfigurationError, match="retry: 3 is not a strand"):
         Dispatcher(1, "count", retry=3)  # type: ignore[arg-type]
-
-
-def test_a_coroutine_cannot_wait_for_the_stop_of_its_dispatcher() -> None:
-    with Dispatcher(1, "count", workers=1, cores=None) as d:
-
-        async def stops() -> None:
-            d.stop()
-
-        with pytest.raises(WouldDeadlockError):
-            d.tasks.submit(stops).result(60)
-        assert d.tasks.submit(int).result(60) == 0
 
 
 @pytest.mark.parametrize("of", ["a free task", "a task of a symbol"])

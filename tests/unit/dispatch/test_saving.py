@@ -17,7 +17,7 @@ import pytest
 import strand
 from strand.dispatch.options import grouped
 from strand.errors import FeedError, SavedStateError, StoppedError
-from tests.support.saved_handlers import HANDLERS, RECORD, Counted, Forgetful, counted, dispatcher_of, made_ticks
+from tests.support.saved_handlers import HANDLERS, RECORD, Counted, Forgetful, dispatcher_of, made_ticks
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "strand/data/sample.itch50.gz"
@@ -420,14 +420,3 @@ def test_a_save_that_returns_no_bytes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SavedStateError, match="save returned str"):
         one.save(tmp_path / "state")
     assert not (tmp_path / "state").exists()
-
-
-def test_objects_know_what_they_knew(tmp_path: Path) -> None:
-    ticks, symbols = made_ticks("plain")
-    first = dispatcher_of("counted objects", symbols).start()
-    first.publish(ticks[:1500])
-    first.save(tmp_path / "state")
-    with dispatcher_of("counted objects", symbols, load=tmp_path / "state") as second:
-        assert {name: thing.seen for name, thing in second.objects.items()} == counted(ticks[:1500])
-        second.publish(ticks[1500:])
-    assert {name: thing.seen for name, thing in second.objects.items()} == counted(ticks)

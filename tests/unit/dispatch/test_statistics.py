@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import COUNT_ROW, PAIR_ROW, balanced, counting, native_gate, ticks_for, wait_until
+from engine_support import PAIR_ROW, balanced, counting, native_gate, ticks_for, wait_until
 
 from strand import Dispatcher, native
 from strand.errors import BackpressureError, EngineError, StoppedError
@@ -245,13 +245,3 @@ def test_visits_end_at_the_budget_and_are_counted_as_cut() -> None:
         d.drain()
         s = d.statistics()
         assert (s.visits, s.cut) == (10, 9)
-
-
-def test_rows_of_symbols_without_a_tick_are_noughts() -> None:
-    with Dispatcher(100, "count", workers=1, cores=None) as d:
-        d.publish(ticks_for([7]))
-        d.drain()
-        assert d.rows.array["ticks"].sum() == 1
-        assert len(d.rows.array) == 100
-        assert COUNT_ROW.names is not None
-    assert np.asarray(d.rows)["ticks"][7] == 1

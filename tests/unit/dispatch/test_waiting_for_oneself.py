@@ -23,6 +23,8 @@ from strand.binding.gate import Thread
 from strand.dispatch.configuration import Pool
 from strand.errors import WouldDeadlockError
 
+pytestmark = pytest.mark.python
+
 #: For programs that hang without what is tested: their limit is there for that alone.
 PROGRAM = """
 import concurrent.futures, random, signal, sys, threading, time
@@ -178,7 +180,7 @@ def test_an_interrupted_start_leaves_its_thread_free_to_wait(name: str, monkeypa
 
 
 def test_a_signal_handler_may_ask_for_the_stop_wherever_it_comes() -> None:
-    """150 rounds: it interrupts publish, drain, call, a result, an output's array, start or stop."""
+    """80 rounds: it interrupts publish, drain, call, a result, an output's array, start or stop."""
     out = runs("""
 def stop(*_):
     d.stop(drain=False)
@@ -186,7 +188,7 @@ def stop(*_):
 random.seed(1)
 signal.signal(signal.SIGALRM, stop)
 ticks = ticks_for(np.arange(4000) % 4)
-for _ in range(150):
+for _ in range(80):
     d = Dispatcher(4, random.choice(["count", counting, strand.bars("1s")]), workers=2, cores=None, capacity_ticks=256)
     signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.02))
     try:
@@ -229,7 +231,7 @@ def acts(*_):
 random.seed(2)
 signal.signal(signal.SIGALRM, acts)
 ticks = ticks_for(np.arange(4000) % 4)
-for i in range(40):
+for i in range(20):
     handler = random.choice(["count", counting, strand.bars("1s")])
     participants = random.choice([1, 8])
     pool = strand.Pool(workers=2, cores=None, max_publishers=participants)

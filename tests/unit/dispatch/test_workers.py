@@ -20,6 +20,8 @@ from strand.dispatch.workers import pin_here
 from strand.errors import ConfigurationError, StoppedError
 from strand.tasks.places import seat_here
 
+pytestmark = pytest.mark.python
+
 
 def affinity_of(thread: Thread) -> set[int]:
     assert thread.native_id is not None

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from policies import NOT_VISITED, VISITED, WAS_EMPTY, Config, Trial, build
 
+from examples import examples
+
 #: The C under test is built here, without the checks of make asan.
 pytestmark = pytest.mark.python
 
@@ -110,7 +112,7 @@ def agree(built: ctypes.CDLL, steps: Sequence[Step], options: dict[str, int], n_
         trial.close()
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(600), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, options=OPTIONS, n_classes=st.sampled_from([1, 3, 3]))
 def test_every_step_is_the_models(
     built: ctypes.CDLL, steps: list[Step], options: dict[str, int], n_classes: int
@@ -209,6 +211,7 @@ def test_every_step_of_a_long_run_is_the_models(built: ctypes.CDLL, seed: int) -
     agree(built, *long_run(seed))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
     file, old, new = WRONG[name]
@@ -222,7 +225,7 @@ def picks(trial: Trial, own: int, now: int, n: int) -> list[int | None]:
     return [trial.next(own, now) for _ in range(n)]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     waits=st.lists(
         st.tuples(st.integers(0, 2), st.integers(-20, 20), st.integers(0, 100_000), st.integers(0, 3)),

@@ -26,6 +26,9 @@ from policies import (
     levels,
 )
 
+#: The C under test is built here, without the checks of make asan.
+pytestmark = pytest.mark.python
+
 N = 40
 #: The list behind that of the one worker.
 BEHIND = 1

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from policies import NOT_VISITED, VISITED, WAS_EMPTY, Trial, build, fair
 
+from examples import examples
+
 #: The C under test is built here, without the checks of make asan.
 pytestmark = pytest.mark.python
 
@@ -100,7 +102,7 @@ def agree(built: ctypes.CDLL, steps: Steps, weights: Sequence[int], cap: tuple[i
         trial.close()
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, weights=WEIGHTS, cap=CAPS)
 def test_every_step_is_the_models(built: ctypes.CDLL, steps: Steps, weights: list[int], cap: tuple[int, float]) -> None:
     agree(built, steps, weights, cap)
@@ -135,6 +137,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
     wrong = build(tmp_path, changed=WRONG[name])

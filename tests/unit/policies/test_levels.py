@@ -23,6 +23,8 @@ from policies import (
     levels,
 )
 
+from examples import examples
+
 #: The C under test is built here, without the checks of make asan.
 pytestmark = pytest.mark.python
 
@@ -106,7 +108,7 @@ def agree(
         trial.close()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, since_listed=st.booleans(), marks=MARKS)
 def test_every_step_is_the_models(
     built: ctypes.CDLL,
@@ -191,6 +193,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
     wrong = build(tmp_path, changed=WRONG[name])

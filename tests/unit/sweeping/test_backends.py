@@ -165,9 +165,7 @@ if __name__ == "__main__":
 
     first = said(text)
     assert first[0] == 2
-    assert said(text.replace("BY = 1", "# one\nBY = 1")) == [0, first[1]]
-    assert said(text.replace("BY = 1", "BY = 2")) == [2, 2 * first[1]]
-    assert said(text.replace(">= self", "> self"))[0] == 2
+    assert said(text.replace("BY = 1", "# one\nBY = 2")) == [2, 2 * first[1]]
     assert said(text) == [0, first[1]]
     failed = run_warm("-c", text.replace("10**6", "100").replace('{"least": 1}', '{"least": 1}, {"least": 2}'))
     assert failed.returncode == 1

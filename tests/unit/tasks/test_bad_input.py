@@ -23,7 +23,7 @@ import pytest
 from engine_support import wait_until
 
 import strand
-from strand import Dispatcher, Fair, Fifo, Levels, NativeTask, RetryPolicy, Scheduler, TaskGroup
+from strand import Dispatcher, Fair, Levels, NativeTask, RetryPolicy, Scheduler, TaskGroup
 from strand.errors import ConfigurationError, StoppedError, TaskExpired, WouldDeadlockError
 from strand.tasks.engine_pool import EngineTasks
 
@@ -127,49 +127,6 @@ def test_a_change_that_cannot_work_is_refused_and_changes_nothing(tasks: EngineT
     gate.set()
     assert [future.result(inf) for future in held] == [True] * WORKERS  # which is no limit
     assert waits.cancel()
-
-
-SCHEDULERS: dict[str, list[Any]] = {
-    "workers": [-1, 1025, 1.0, nan, inf, True, "2"],
-    "max_queue": [-1, 2**63, 1.0, nan, inf, True, "2"],
-    "max_queue_by_level": [3, {"lowest": 1}, {"low": 0}, {"low": 1.0}, {1: 1}],
-    "max_held": [-1, 2**63, 1.0, nan, inf, True, "2"],
-    "max_threads": [0, -1, 1.0, nan, True, "2"],
-    "max_dead_letters": [-1, 1.0, nan, inf, True],
-    "seed": [-1, 1.0, nan, True, "x"],
-    "retry": [3, True, RetryPolicy],
-    "guard": [3, True, strand.Guard],
-    "policy": ["levels", 3, True, Levels, object()],
-    "config": [3, True, nan, b"a.toml", "none.toml"],
-}
-
-
-@pytest.mark.parametrize("make", [Scheduler, strand.napoleon])
-@pytest.mark.parametrize("name", SCHEDULERS)
-def test_a_scheduler_that_cannot_work_is_refused_by_name_and_leaves_no_thread(
-    name: str, make: Callable[..., Any]
-) -> None:
-    threads = threading.active_count()
-    for wrong in SCHEDULERS[name]:
-        with pytest.raises(ConfigurationError, match=f"^{name}: "):
-            make(**{name: wrong})
-    assert threading.active_count() == threads
-
-
-@pytest.mark.parametrize("policy", [Fifo(), strand.Aging(), Fair(), 3, "levels"])
-def test_a_preset_blames_the_policy_for_having_no_levels(policy: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"^policy: \w+ has no levels to hold"):
-        strand.napoleon(policy=policy)
-    with pytest.raises(ConfigurationError, match=r"^policy: "):
-        strand.napoleon(policy=policy, guard=None)
-
-
-@pytest.mark.parametrize("policy", [3, "levels"])
-def test_no_policy_is_blamed_before_the_guard(policy: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"^policy: "):
-        Scheduler(1, policy=policy, guard=strand.Guard())
-    with pytest.raises(ConfigurationError, match=r"^policy: "):
-        Dispatcher(1, "count", policy=policy, guard=strand.Guard())
 
 
 # ---- deadlines

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from task_pools import Stepped, Threaded, raises
+from task_pools import Stepped, Threaded
 
 import strand
-from strand import Aging, Dispatcher, Fair, Fifo, Levels, RetryPolicy, Scheduler, TaskGroup
+from strand import Aging, Dispatcher, Fair, Levels, Scheduler, TaskGroup
 from strand.binding.engine_words import histogram_floors_ns
 from strand.dicts import FrozenDict
 from strand.errors import QueueFull, StoppedError
 from strand.policies.policy import LEVELS
 from strand.stats import Latency
-from strand.tasks.ends import MOST_WAITS, Count
+from strand.tasks.ends import MOST_WAITS
 from strand.tasks.future import ENDS
 from strand.ticks import TICK
 
@@ -40,13 +40,6 @@ def burn(ns: int, pause: bool = False) -> int:
     return used
 
 
-def test_a_count_says_how_often_it_was_counted_up_however_often_it_is_read() -> None:
-    count = Count()
-    assert [count.read(), count.read()] == [0, 0]
-    assert [next(count.numbers) for _ in range(3)] == [3, 4, 5]
-    assert [count.read(), count.read()] == [3, 3]
-
-
 def test_the_waits_of_a_group_are_taken_without_a_look_at_those_of_others() -> None:
     counts = Stepped().tasks._core.counts
     counts.waits.update({1: [5, 7], 2: [9]})
@@ -65,29 +58,6 @@ def test_of_no_tasks_all_is_0_and_percentiles_are_none() -> None:
         "count": 0
     }
     assert (found.fair, found.promoted, found.picked) == (None, {}, {})
-
-
-def test_each_end_is_counted_where_it_is() -> None:
-    here = Stepped(hold={"low": "5s"})
-    tasks, retry = here.tasks, RetryPolicy(max_retries=2, base_delay="1s", max_delay="1s")
-    tasks.submit(int)
-    tasks.submit(divmod, 1, 0)
-    tasks.options(retry=retry).submit(divmod, 1, 0)
-    tasks.submit(int).cancel()
-    tasks.options(deadline="1s", key="k").submit(int)
-    tasks.drop(tasks.submit(int).id, "made room")
-    tasks.options(priority="low").submit(int)
-    assert (tasks.statistics().submitted, tasks.statistics().pending) == (7, 5)
-    here.clock.advance(1)
-    here.pool.run_all()
-    found = tasks.statistics()
-    assert found.ended == ended(done=1, failed=1, cancelled=1, expired=1, dropped=1)
-    assert (found.pending, found.retries) == (2, 1)
-    here.advance(10)
-    found = tasks.statistics()
-    assert found.ended == dict.fromkeys(ENDS, 1) | {"done": 2}
-    assert (found.submitted, found.pending, found.retries) == (7, 0, 2)
-    assert found.as_dict()["ended"] == found.ended
 
 
 def test_waits_are_those_of_the_futures_by_the_level_in_which_the_task_began() -> None:
@@ -120,16 +90,6 @@ def assert_are(found: Latency, waits_ns: list[int]) -> None:
         exact = sorted(waits_ns)[int(np.ceil(len(waits_ns) * p / 100)) - 1]
         assert exact <= found.percentiles[p] <= exact * 17 / 16 + 16
     assert max(waits_ns) <= found.maximum_ns <= max(waits_ns) * 17 / 16 + 16
-
-
-def test_a_task_that_is_tried_again_waited_once() -> None:
-    here = Stepped()
-    retry = RetryPolicy(max_retries=3, base_delay="1s", max_delay="1s")
-    future = here.tasks.options(priority="high", retry=retry).submit(raises(ArithmeticError()))
-    here.advance(10)
-    found = here.tasks.statistics()
-    assert future.attempts == 4
-    assert (found.retries, found.wait.count, found.wait_by_priority["high"].count) == (3, 1, 1)
 
 
 def test_what_submit_refuses_is_not_counted() -> None:
@@ -259,26 +219,6 @@ def test_counts_are_exact_while_many_threads_submit_cancel_and_read() -> None:
     assert found.wait.count == 2 * n - sum(f.attempts == 0 for f in (*futures[0], *futures[1])) > MOST_WAITS
 
 
-def test_statistics_may_be_asked_for_while_waits_are_put_away() -> None:
-    here = Stepped()
-    counts = here.tasks._core.counts
-    inner: list[Any] = []
-
-    class Asks(list[int]):
-        def __len__(self) -> int:
-            if not inner:
-                inner.append(None)  # once
-                inner[0] = here.tasks.statistics()
-            return super().__len__()
-
-    counts.waits[LEVELS.index("normal")] = Asks()
-    here.tasks.submit_many(int, ["1"] * 5)
-    counts.waits[LEVELS.index("normal")].extend([10, 20])
-    assert here.tasks.statistics().wait.count == 2
-    assert inner[0].wait.count == 0
-    assert here.tasks.statistics().wait.count == 2
-
-
 def test_a_wait_that_comes_while_others_are_put_away_is_kept() -> None:
     counts = Stepped().tasks._core.counts
 
@@ -317,15 +257,6 @@ def test_under_aging_waits_are_counted_by_class_and_picks_are_shown() -> None:
         scheduler.submit(int).result()
         found = scheduler.statistics()
     assert ({name: waits.count for name, waits in found.wait_by_priority.items()}, found.picked) == ({"normal": 1},) * 2
-
-
-def test_under_fifo_there_is_one_count_of_waits() -> None:
-    with Scheduler(2, policy=Fifo()) as scheduler:
-        scheduler.submit_many(int, ["1"] * 9)
-        scheduler.shutdown()
-        found = scheduler.statistics()
-    assert (found.wait.count, found.wait_by_priority, found.ended["done"]) == (9, {}, 9)
-    assert found.fair is None
 
 
 def test_promotions_are_counted_by_the_level_out_of_which_a_task_rose() -> None:

@@ -97,17 +97,6 @@ def test_a_delayed_task_that_the_pool_refuses_is_dropped() -> None:
     assert future.state == "dropped"
 
 
-def test_submit_after_a_shutdown_is_a_runtime_error() -> None:
-    here = Stepped()
-    with here.tasks:
-        pass
-    for refused in (lambda: here.tasks.submit(int), lambda: here.tasks.submit_many(int, ["1"])):
-        with pytest.raises(RuntimeError, match="shut down") as caught:
-            refused()
-        assert isinstance(caught.value, StoppedError)
-    here.tasks.shutdown()
-
-
 def test_shutdown_waits_for_delayed_tasks_and_retries() -> None:
     ran: list[Any] = []
     with Threaded() as tasks:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import sys
 import threading
 import time
-from concurrent.futures import CancelledError, Future, _base, as_completed, wait
+from concurrent.futures import CancelledError, _base, as_completed, wait
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import Any
 
@@ -18,9 +17,9 @@ from engine_support import wait_until
 from task_pools import Stepped, Threaded, raises
 
 import strand
-from strand.errors import ConfigurationError, StoppedError, WouldDeadlockError
-from strand.tasks import TaskFuture, TaskGroup, current_task, register_joblib
-from strand.tasks.future import CANCELLED_AND_NOTIFIED, ENDS, FINISHED, NOBODY, PENDING, RUNNING
+from strand.errors import ConfigurationError, WouldDeadlockError
+from strand.tasks import TaskFuture, current_task, register_joblib
+from strand.tasks.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
 from strand.threads import Bell
 
 pytestmark = pytest.mark.python
@@ -136,26 +135,6 @@ def test_wait_for_the_first_exception_returns_before_the_rest() -> None:
         gate.set()
 
 
-def test_asyncio_awaits_a_task() -> None:
-    async def main() -> list[Any]:
-        with Threaded() as tasks:
-            loop = asyncio.get_running_loop()
-            futures = [asyncio.wrap_future(tasks.submit(pow, 2, n)) for n in range(20)]
-            futures.append(loop.run_in_executor(tasks, pow, 3, 3))
-            failing = asyncio.wrap_future(tasks.submit(raises(KeyError("k"))))
-            found = await asyncio.gather(*futures)
-            with pytest.raises(KeyError):
-                await failing
-            later = tasks.options(delay="1h").submit(int)
-            wrapped = asyncio.wrap_future(later)
-            wrapped.cancel()
-            await asyncio.sleep(0)
-            assert later.cancelled()
-            return found
-
-    assert asyncio.run(main()) == [2**n for n in range(20)] + [27]
-
-
 def test_a_task_that_ended_holds_neither_its_function_nor_a_circle_with_its_error() -> None:
     import gc
     import weakref
@@ -180,24 +159,6 @@ def test_a_task_that_ended_holds_neither_its_function_nor_a_circle_with_its_erro
         assert kept[1]() is None
     finally:
         gc.enable()
-
-
-def test_what_waits_can_be_changed_until_it_starts() -> None:
-    here = Stepped()
-    future = here.tasks.submit(int)
-    group = TaskGroup("g")
-    assert future.reprioritise("high")
-    assert here.pool.priority_of(future.id) == 1
-    assert future.set_deadline("5s")
-    assert future.set_group(group)
-    assert (future.priority, future.deadline_ns, future.group, len(group)) == ("high", 5 * 10**9, group, 1)
-    for bad in (lambda: future.reprioritise("hgih"), lambda: future.set_deadline("soon"), lambda: future.set_group(1)):  # type: ignore[arg-type]
-        with pytest.raises(ConfigurationError):
-            bad()
-    here.pool.run_all()
-    assert len(group) == 0
-    assert not any((future.reprioritise("low"), future.set_deadline(None), future.set_group(None)))
-    assert future.priority == "high"
 
 
 def test_a_task_that_waits_for_itself_is_refused() -> None:
@@ -227,28 +188,6 @@ def test_waits_in_a_circle_are_refused_for_one_and_the_others_go_on() -> None:
         ready_to_wait.set()
         errors = [future.exception(60) for future in futures]
         assert all(isinstance(error, WouldDeadlockError) for error in errors)  # one refused, which the others get
-
-
-def test_a_child_of_a_fork_refuses_to_wait() -> None:
-    here = Stepped()
-    done = here.tasks.submit(int)
-    here.pool.run_all()
-    pending = here.tasks.submit(int)
-    pid = os.fork()
-    if not pid:
-        told = 0
-        for refused in (pending.result, lambda: here.tasks.submit(int), here.tasks.shutdown, pending.exception):
-            try:
-                refused()
-            except StoppedError:
-                told += 1
-        os._exit(told if done.result() == 0 and not pending.cancel() else 99)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
-    assert here.tasks.submit(int).state == "waiting"
-
-
-def test_there_are_six_ends() -> None:
-    assert len(set(ENDS)) == 6
 
 
 def test_a_callback_that_would_wait_for_its_own_scheduler_or_key_is_refused() -> None:
@@ -314,33 +253,6 @@ def test_callbacks_are_called_once_in_their_order_before_or_after_the_end(caplog
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ValueError, SystemExit]
     future.add_done_callback(lambda f: called.append("after"))
     assert called[-1] == "after"
-
-
-def test_a_cancelled_task_calls_back_too() -> None:
-    here = Stepped()
-    called: list[Future[Any]] = []
-    future = here.tasks.submit(int)
-    future.add_done_callback(called.append)
-    future.cancel()
-    assert called == [future]
-
-
-def test_a_waiter_that_comes_between_the_two_writes_of_the_end_writes_the_state_itself() -> None:
-    """The worker has noted that no thread waits, and is about to write the state."""
-    here = Stepped()
-    for end, over in (("done", "FINISHED"), ("cancelled", "CANCELLED_AND_NOTIFIED")):
-        future = here.tasks.submit(int)
-        future._result, future._end = 7, end
-        future.__dict__["_meeting"] = NOBODY
-        assert future._state == "PENDING"
-        assert wait([future], timeout=1).done == {future}
-        assert future._state == over
-        future._state = "PENDING"
-        called: list[Any] = []
-        future.add_done_callback(called.append)
-        assert called == [future]
-        future._state = "PENDING"
-        future.wait_for_end(1)
 
 
 @pytest.mark.parametrize("how", ["result", "callback", "wait"])

@@ -122,21 +122,6 @@ def test_a_block_in_a_block_is_a_group_of_its_own() -> None:
     assert future.group is inner
 
 
-def test_a_task_moves_from_group_to_group_while_it_waits() -> None:
-    here = Stepped()
-    first, second = TaskGroup("one"), TaskGroup("two")
-    future = here.tasks.options(group=first).submit(int)
-    assert future.set_group(second)
-    assert (len(first), len(second), future.group) == (0, 1, second)
-    first.cancel()
-    assert future.state == "waiting"
-    with pytest.raises(StoppedError):
-        future.set_group(first)
-    assert future.set_group(None)
-    here.pool.run_all()
-    assert len(second) == 0
-
-
 def test_a_task_that_two_threads_move_at_once_is_in_one_group() -> None:
     here = Stepped()
     groups = [TaskGroup(), TaskGroup(), TaskGroup()]

@@ -17,39 +17,6 @@ from strand.tasks.timers import Deadlines
 pytestmark = pytest.mark.python
 
 
-def test_tasks_of_a_key_run_one_after_the_other_whatever_their_priority() -> None:
-    here = Stepped(seed=3)
-    ran: list[Any] = []
-    for n, level in enumerate(("low", "normal", "immediate", "high")):
-        here.tasks.options(key="k", priority=level).submit(ran.append, n)
-    assert len(here.pool.listed) == 1
-    here.pool.run_all()
-    assert ran == [0, 1, 2, 3]
-    assert len(here.tasks._core.states.keys) == 0
-
-
-def test_the_head_has_the_highest_priority_of_its_order_as_long_as_that_waits() -> None:
-    here = Stepped()
-    keyed = [here.tasks.options(key="k", priority=level).submit(int) for level in ("low", "normal", "high")]
-    assert here.pool.priority_of(keyed[0].id) == 1
-    keyed[2].reprioritise("immediate")
-    assert here.pool.priority_of(keyed[0].id) == 0
-    keyed[2].cancel()
-    assert here.pool.priority_of(keyed[0].id) == 3
-    here.pool.step()
-    assert here.pool.priority_of(keyed[1].id) == 3
-    assert keyed[0].priority == "low"
-
-
-def test_many_tasks_behind_a_key_are_cancelled_in_any_order() -> None:
-    here = Stepped()
-    keyed = [here.tasks.options(key="k").submit(int) for _ in range(100)]
-    for future in [*keyed[50:], *keyed[:20]]:
-        assert future.cancel()
-    here.pool.run_all()
-    assert [future.state for future in keyed] == ["cancelled"] * 20 + ["done"] * 30 + ["cancelled"] * 50
-
-
 def test_a_key_waits_for_the_retry_of_its_head() -> None:
     here = Stepped()
     ran: list[str] = []
@@ -67,29 +34,6 @@ def test_a_key_waits_for_the_retry_of_its_head() -> None:
     assert (sorted(ran), first.state) == (["first", "other"], "retrying")
     here.advance(3)
     assert ran[2:] == ["first", "second"]
-
-
-def test_a_head_that_is_tried_again_has_the_priority_of_those_that_came_meanwhile() -> None:
-    here = Stepped()
-    head = here.tasks.options(key="k", retry=RetryPolicy(max_retries=1)).submit(raises(ArithmeticError()))
-    here.pool.run_all()
-    behind = here.tasks.options(key="k", priority="immediate").submit(int)
-    here.clock.advance(1)
-    here.tasks.fire()
-    assert (head.state, head.priority) == ("waiting", "retry")
-    assert here.pool.priority_of(head.id) == 0
-    here.pool.run_all()
-    assert (head.state, behind.state) == ("dead", "done")
-
-
-def test_a_delayed_task_joins_its_key_when_its_delay_ends() -> None:
-    here = Stepped()
-    ran: list[int] = []
-    here.tasks.options(key="k", delay="1s").submit(ran.append, 1)
-    here.tasks.options(key="k").submit(ran.append, 2)
-    here.pool.run_all()
-    here.advance(1)
-    assert ran == [2, 1]
 
 
 def test_when_the_pool_stops_the_tasks_behind_are_dropped_however_many() -> None:
@@ -140,13 +84,6 @@ def test_a_circle_over_keys_and_results_is_found() -> None:
         assert any(isinstance(error, WouldDeadlockError) for error in errors)
         assert found["b2"].result(60) == 0
         waits.set()
-
-
-def test_an_error_lets_the_next_one_go_on() -> None:
-    here = Stepped()
-    futures = [here.tasks.options(key=("k", 1)).submit(raises(SystemExit(1))) for _ in range(3)]
-    here.pool.run_all()
-    assert [future.state for future in futures] == ["failed"] * 3
 
 
 def test_a_visit_goes_on_to_the_next_task_of_the_key_as_long_as_all_have_one_priority() -> None:

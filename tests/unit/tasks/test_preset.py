@@ -13,6 +13,8 @@ from strand.dispatch.guard import Reading
 from strand.errors import ConfigurationError, TaskExpired
 from strand.policies.policy import Policy
 
+pytestmark = pytest.mark.python
+
 S = 10**9
 
 

@@ -60,16 +60,6 @@ def test_an_alert_without_a_function_is_logged_and_one_that_raises_too(caplog: p
     assert "on_alert failed" in caplog.text
 
 
-@pytest.mark.parametrize("error", [KeyError("business"), SystemExit(1), KeyboardInterrupt()])
-def test_a_business_error_and_an_exit_are_not_tried_again(error: BaseException) -> None:
-    here = Stepped()
-    future = here.tasks.options(retry=RetryPolicy(business=LookupError)).submit(raises(error))
-    here.pool.run_all()
-    assert (future.state, future.attempts) == ("failed", 1)
-    assert future.exception() is error
-    assert len(here.tasks.dead_letters) == 0
-
-
 def test_a_classify_that_raises_fails_the_task() -> None:
     here = Stepped()
     policy = RetryPolicy(classify=lambda error: "sometimes")
@@ -90,38 +80,6 @@ def test_a_retry_past_the_deadline_expires_at_once_with_its_last_error() -> None
     with pytest.raises(TaskExpired) as caught:
         future.result()
     assert (caught.value.reason, caught.value.__cause__) == ("deadline", error)
-
-
-def test_the_start_checks_come_before_each_retry() -> None:
-    here = Stepped()
-    answers = [False, True]
-    future = here.tasks.options(retry=RetryPolicy(jitter=0), expire_if=lambda: answers.pop(0)).submit(
-        raises(ArithmeticError())
-    )
-    here.advance(2)
-    assert (future.state, future.attempts, answers) == ("expired", 1, [])
-
-
-def test_a_task_that_waits_for_its_retry_can_be_cancelled() -> None:
-    here = Stepped()
-    future = here.tasks.options(retry=RetryPolicy()).submit(raises(ArithmeticError()))
-    here.pool.run_all()
-    assert future.cancel()
-    here.advance(5)
-    assert (future.state, future.attempts) == ("cancelled", 1)
-    assert len(here.tasks._core.timers) == 0
-
-
-def test_a_task_that_was_asked_to_end_is_not_tried_again() -> None:
-    here = Stepped()
-
-    def work() -> None:
-        future.cancel(running=True)
-        raise ArithmeticError
-
-    future = here.tasks.options(retry=RetryPolicy()).submit(work)
-    here.advance(5)
-    assert (future.state, future.attempts) == ("failed", 1)
 
 
 def test_one_seed_gives_the_same_backoffs() -> None:
@@ -243,14 +201,6 @@ def test_a_function_may_say_the_kind() -> None:
     assert policy.kind_of(ValueError("system")) == "system"
     with pytest.raises(ConfigurationError, match="it returned 'soon'"):
         policy.kind_of(ValueError("soon"))
-
-
-def test_spans_may_be_timedeltas_and_a_policy_does_not_change() -> None:
-    policy = RetryPolicy(base_delay=dt.timedelta(milliseconds=5))
-    assert policy.base_delay_ns == 5_000_000
-    with pytest.raises(AttributeError):
-        policy.jitter = 1.0  # type: ignore[misc]
-    assert hash(policy) == hash(RetryPolicy(base_delay="5ms"))
 
 
 # ---- Dead letters are bounded, listed, and put back as new tasks

@@ -21,7 +21,8 @@ from strand import Aging, Dispatcher, Fair, Fifo, Levels, Scheduler, TaskGroup
 from strand.errors import ConfigurationError, StoppedError, WouldDeadlockError
 from strand.tasks import TaskFuture
 
-pytestmark = pytest.mark.usefixtures("threads_come_back")
+#: The C of it is that of test_tasks_that_wait.py.
+pytestmark = [pytest.mark.python, pytest.mark.usefixtures("threads_come_back")]
 
 
 def passes(n: int = 50) -> None:

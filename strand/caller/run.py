@@ -21,22 +21,20 @@ from strand.binding.gate import key_error
 from strand.caller.python_handlers import CallerPython
 from strand.dicts import FrozenDict
 from strand.dispatch.base import HistoryOf, Interior, RunBase
-from strand.dispatch.configuration import check_timed, memory_there
-from strand.dispatch.guard import Guard, marks_of
-from strand.dispatch.options import GROUPS, QueueOptions
+from strand.dispatch.configuration import GROUPS, QueueOptions, check_timed
+from strand.dispatch.guard import Guard
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import priorities_of
+from strand.dispatch.routing import order_of
 from strand.errors import ConfigurationError, HandlerError, StoppedError
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundNative, BoundPython
 from strand.handlers.failures import error_of
 from strand.handlers.host import warn_of_unpriced
+from strand.machine import memory_there
 from strand.options import named_options
 from strand.output.records import HEAD_BYTES
 from strand.output.sinks import Destination
-from strand.policies.every_policy import policy_config
-from strand.policies.fair import groups_of
 from strand.policies.policy import Fifo, Policy
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.threads import interrupts_later, mended
@@ -111,10 +109,7 @@ class CallerRun(RunBase):
             escape_formulas=escape_formulas,
             history=_history,
         )
-        policy_config(policy)
-        priorities_of(policy, self._table, priorities)
-        marks_of(guard, policy, self._table, marks)
-        groups_of(policy, self._table, groups)
+        order_of(self._table, policy, priorities=priorities, groups=groups, guard=guard, marks=marks)
         self._timed = check_timed(self._handlers, self._reader)
         self._engine = engine = self._made_engine()
         self._open(engine, engine.row_stride, engine.space)

@@ -10,8 +10,7 @@ import click
 
 from strand.command.parameters import CoreList, StrandCount, complete_handlers, complete_settings, declared
 from strand.config.file import TABLES
-from strand.dispatch.configuration import Limits, Pool
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import Limits, Pool, grouped
 from strand.handlers.loading import load_handler
 from strand.options import ByName, Option, Whole, options_in
 from strand.policies.every_policy import POLICIES

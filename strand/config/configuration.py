@@ -10,9 +10,8 @@ from typing import Any, Final
 from strand.brief import written
 from strand.config.file import MONITORING, SYMBOLS, TABLES, TIMEOUTS, Checked, FileKey, Key, checked, keys_of, read_file
 from strand.dicts import FrozenDict
-from strand.dispatch.configuration import Limits, Pool, worker_cores
+from strand.dispatch.configuration import Limits, Pool, grouped, worker_cores
 from strand.dispatch.guard import Guard
-from strand.dispatch.options import grouped
 from strand.errors import ConfigurationError
 from strand.options import named_fields, options_in
 from strand.policies.every_policy import POLICIES

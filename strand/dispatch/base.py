@@ -14,9 +14,8 @@ from strand.binding.columns import Seen
 from strand.binding.feeder import Feeder
 from strand.binding.memory import Space
 from strand.dispatch.configuration import assign_handlers, check_memory
-from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import KeepsObjects, objects_of
-from strand.dispatch.records import RecordReader
+from strand.dispatch.records import OrderWatch, RecordReader
 from strand.dispatch.routing import basket_units, check_learnt
 from strand.errors import HandlerError
 from strand.handlers import Handler, HandlerLike

@@ -1,11 +1,11 @@
-"""Checks of a dispatcher's arguments: a bad one is refused by name."""
+"""The options of a dispatcher by name and type, and their checks: a bad one is refused by name."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,30 +17,40 @@ from strand.binding.engine_words import (
     ON_ERROR,
     ON_FULL,
     EngineConfig,
-    PolicyConfig,
     segment_bytes,
     segment_records,
 )
 from strand.brief import written
 from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import StrandsLike, kinds_of, kinds_of_units, strand_count, strands_for
+from strand.dispatch.routing import Order, StrandsLike, kinds_of, kinds_of_units, strand_count, strands_for
 from strand.errors import ConfigurationError
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.options import ByName, Choice, Kind, Number, Whole, named_fields, option, read_options
+from strand.machine import memory_there
+from strand.options import ByName, Choice, Flag, Kind, Number, Whole, named_fields, option, read_options
 from strand.policies.policy import LEVELS, give_policy, level_name
 from strand.symbols import SymbolTable
 from strand.threads import has_gil
 from strand.ticks import TICK
-from strand.validate import Faults, is_whole, one_of, whole, yes_or_no
+from strand.validate import Faults, is_whole, whole
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from strand.dispatch.guard import Guard
+    from strand.dispatch.routing import StrandsLike
     from strand.feeds import FeedInfo
     from strand.feeds.base import TicksAre
+    from strand.policies.policy import Policy
+    from strand.tasks.retry import RetryPolicy
 
 __all__ = [
+    "GROUPS",
+    "KINDS",
     "MAX_CAPACITY",
     "Limits",
     "Pool",
+    "QueueOptions",
+    "RunOptions",
     "WorkerCores",
     "assign_handlers",
     "capacities",
@@ -48,10 +58,11 @@ __all__ = [
     "check_timed",
     "chosen",
     "engine_config",
-    "memory_there",
+    "grouped",
     "merging_cores",
     "symbol_counts",
     "worker_cores",
+    "workers_of",
 ]
 
 K = TypeVar("K")
@@ -218,7 +229,6 @@ def capacities(limits: Limits, policy: str) -> tuple[int, tuple[int, ...]]:
 
 #: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
 AHEAD_TICKS = 1 << 15
-_MAX_BATCH: Final = 65_536
 #: Bytes written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand).
 _SYMBOL_BYTES, _STRAND_BYTES = 16, 128
 #: Strands that may stand at their bound, paused or slow, before the default pool of segments is used up.
@@ -235,11 +245,6 @@ def check_timed(handlers: Sequence[Handler], reader: RecordReader) -> bool:
             "handler", f"the timers of {timed[0]!r} need the feed's time, and these records have no u64 field ts_recv"
         )
     return bool(timed)
-
-
-def memory_there() -> int:
-    """Bytes of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def check_memory(n_symbols: int, n_strands: int) -> None:
@@ -435,13 +440,12 @@ def engine_config(
     reader: RecordReader,
     handlers: Sequence[Handler],
     handler_of_symbol: npt.NDArray[np.uint16],
-    priorities: npt.NDArray[np.uint32],
+    order: Order,
     cores: WorkerCores,
     *,
     units: npt.NDArray[np.intp] | None,
     pool: Pool,
     limits: Limits,
-    marks: npt.NDArray[np.uint8],
     strands: StrandsLike,
     publisher_drains: bool,
     emits: bool,
@@ -449,14 +453,11 @@ def engine_config(
     batch_ticks: int,
     attachable: bool,
     counters_start: int,
-    policy: PolicyConfig,
 ) -> EngineConfig:
     """The engine's sizes and choices, from a dispatcher's arguments. ``emits``: there are outputs, or a history of
     rows; both need records' positions. ``units``: what has to share a strand, by symbol."""
-    one_of("on_error", on_error, ON_ERROR)
-    whole("batch_ticks", batch_ticks, 1, _MAX_BATCH)
-    total, of_levels = capacities(limits, policy.name)
-    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities, marks)
+    total, of_levels = capacities(limits, order.config.name)
+    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, order.ranks, order.marks)
     alone = [not handlers[handler].is_native for handler in handler_of]
     n_symbols, kind_of_symbol = len(kind_of_symbol), kinds_of_units(kind_of_symbol, units)
     n_strands = strand_count(strands, kind_of_symbol, alone, cores.workers)
@@ -496,13 +497,74 @@ def engine_config(
         capacity_ticks=limits.capacity_ticks,
         ahead_ticks=ahead,
         has_positions=has_positions,
-        publisher_drains=yes_or_no("publisher_drains", publisher_drains),
+        publisher_drains=publisher_drains,
         python_workers=_python_workers(pool.python_workers, cores.workers, handlers),
         one_core=len(cores.allowed) == 1,
         output_memory=limits.output_memory,
-        attachable=yes_or_no("attachable", attachable),
+        attachable=attachable,
         counters_start=counters_start,
-        policy=policy,
+        policy=order.config,
         total_capacity_ticks=total,
         level_capacity_ticks=of_levels,
     )
+
+
+#: Options that are objects of several, by name.
+GROUPS: Final[Mapping[str, type[Any]]] = {"pool": Pool, "limits": Limits}
+#: Options of a dispatcher beside these that are checked by themselves, and what they take.
+KINDS: Final[Mapping[str, Kind]] = {
+    "on_error": Choice(tuple(ON_ERROR)),
+    "batch_ticks": Whole(1, 65_536),
+    "publisher_drains": Flag(),
+    "attachable": Flag(),
+}
+
+
+class QueueOptions(TypedDict, total=False):
+    """About workers and queues: a plain loop has none, and nothing to choose."""
+
+    workers: int | None
+    cores: Sequence[int] | Literal["auto"] | None
+    idle: str
+    budget_ticks: int
+    pool: Pool | None
+    retry: RetryPolicy | None
+    strands: StrandsLike
+    counts: npt.ArrayLike | None
+    capacity_ticks: int
+    on_full: str
+    limits: Limits | None
+    batch_ticks: int
+    publisher_drains: bool
+    name: str
+
+
+class RunOptions(QueueOptions, total=False):
+    """All options of ``strand.Dispatcher``, without those that a feed decides and those that its callers have
+    themselves."""
+
+    policy: Policy
+    priorities: Mapping[str, Any] | None
+    guard: Guard | None
+    marks: Mapping[str, str | Iterable[str]] | None
+    groups: Mapping[str, str] | None
+    on_error: str
+    escape_formulas: bool
+    attachable: bool
+
+
+def workers_of(options: RunOptions) -> int | None:
+    """Number of workers that the options ask for; None: the default."""
+    return chosen("pool", options.get("pool"), Pool(workers=options.get("workers"))).workers
+
+
+def grouped(**given: Any) -> dict[str, Any]:
+    """A dispatcher's options, with the fields of ``Pool`` and ``Limits`` among them. A field that is an option itself
+    stays so, unless others of its group, or the group itself, are given too. Raises ConfigurationError."""
+    found = dict(given)
+    for group, kind in GROUPS.items():
+        names = {one.name for one in fields(kind)} & given.keys()
+        if found.get(group) is not None or not names <= QueueOptions.__annotations__.keys():
+            parts = {name: found.pop(name) for name in names}
+            found[group] = kind(**parts) if found.get(group) is None else replace(found[group], **parts)
+    return found

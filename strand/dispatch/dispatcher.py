@@ -23,6 +23,8 @@ from strand.clock import Deadline
 from strand.dispatch.base import HistoryOf
 from strand.dispatch.calls import Calls, SymbolView
 from strand.dispatch.configuration import (
+    GROUPS,
+    KINDS,
     Limits,
     Pool,
     WorkerCores,
@@ -33,11 +35,10 @@ from strand.dispatch.configuration import (
     worker_cores,
 )
 from strand.dispatch.engine_run import EngineRun, RunEnd
-from strand.dispatch.guard import Guard, marks_of
-from strand.dispatch.options import GROUPS
+from strand.dispatch.guard import Guard
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import Priorities, StrandsLike, ranks_of
+from strand.dispatch.routing import Priorities, StrandsLike, order_of
 from strand.dispatch.saving import check_name
 from strand.dispatch.state import RunState
 from strand.dispatch.watching import least_of
@@ -47,7 +48,6 @@ from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
 from strand.options import named_options
 from strand.output.sinks import Destination
-from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
 from strand.threads import WAITS_FOR_ITSELF, mended
 from strand.ticks import TICK
@@ -508,7 +508,7 @@ class Dispatcher(ControlledRun):
         MissingExtraError: If ``guard`` needs psutil.
     """
 
-    @named_options("Dispatcher()", groups=GROUPS)
+    @named_options("Dispatcher()", groups=GROUPS, kinds=KINDS)
     def __init__(
         self,
         symbols: int | Sequence[str],
@@ -558,8 +558,8 @@ class Dispatcher(ControlledRun):
             escape_formulas=escape_formulas,
             history=_history,
         )
-        order, (ranks, grouped) = policy_config(policy), ranks_of(policy, self._table, priorities, groups)
-        marked, name = marks_of(guard, policy, self._table, marks), text("name", name)
+        order = order_of(self._table, policy, priorities=priorities, groups=groups, guard=guard, marks=marks)
+        name = text("name", name)
         pool = chosen("pool", pool, Pool(workers=workers, cores=cores, idle=idle, budget_ticks=budget_ticks))
         limits = chosen("limits", limits, Limits(capacity_ticks=capacity_ticks, on_full=on_full))
         placed = worker_cores(pool.cores, pool.workers)
@@ -567,12 +567,11 @@ class Dispatcher(ControlledRun):
             self._reader,
             self._handlers,
             self._handler_of_symbol,
-            ranks,
+            order,
             placed,
             units=self._units,
             pool=pool,
             limits=limits,
-            marks=marked,
             strands=strands,
             publisher_drains=publisher_drains,
             emits=len(self._outputs) > 0 or self._history_of is not None,
@@ -580,7 +579,6 @@ class Dispatcher(ControlledRun):
             batch_ticks=batch_ticks,
             attachable=attachable,
             counters_start=_counters_start,
-            policy=order,
         )
         expected = symbol_counts(counts, config.n_symbols)
         engine = Engine(config)
@@ -588,7 +586,7 @@ class Dispatcher(ControlledRun):
             engine,
             engine.space,
             expected=expected,
-            priorities=Priorities(engine, policy, ranks, marked, grouped),
+            priorities=Priorities(engine, order),
             cores=placed.pinned,
             load=load,
             retry=retry,

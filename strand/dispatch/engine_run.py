@@ -18,8 +18,7 @@ from strand.binding.feeder import Feeder
 from strand.binding.memory import Space
 from strand.brief import brief, listed, several
 from strand.dispatch.base import Interior, RunBase
-from strand.dispatch.calls import Calls, RunTasks
-from strand.dispatch.control import Control
+from strand.dispatch.calls import Calls, Control, RunTasks
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.python_handlers import PythonHandlers, stop_objects
 from strand.dispatch.routing import Priorities, Routing

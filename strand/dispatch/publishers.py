@@ -15,9 +15,8 @@ from strand.binding.feeder import Feeder
 from strand.binding.gate import NOT_STARTED, Code, publish_error
 from strand.clock import Deadline
 from strand.dispatch.calls import RunTasks
-from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import PythonHandlers
-from strand.dispatch.records import RecordReader
+from strand.dispatch.records import OrderWatch, RecordReader
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 from strand.errors import StoppedError, WouldDeadlockError

@@ -1,22 +1,26 @@
-"""Records as the engine takes them: contiguous records of one dtype, or an error that names the field."""
+"""Records as the engine takes them: contiguous records of one dtype, or an error that names the field; and a look at
+what comes, for orders that handlers take as plain ticks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, RecordTypeError
+from strand.handlers import Handler
 from strand.output.records import NO_SEQUENCE
-from strand.ticks import FIELDS, TICK, named
+from strand.ticks import FIELDS, KIND_ORDER, TICK, named
 from strand.validate import mapping
 
 if TYPE_CHECKING:
     from strand.feeds.mapping.records import ArrayColumns
 
-__all__ = ["LARGEST_RECORD", "RecordReader"]
+__all__ = ["LARGEST_RECORD", "OrderWatch", "RecordReader"]
 
 #: Bytes of the largest record: a block of the engine without its header.
 LARGEST_RECORD = 1984
@@ -162,3 +166,32 @@ def _difference(given: np.dtype[Any], wanted: np.dtype[Any]) -> str:
         if here[name][1] != about[1]:
             return f"records: field {name!r} is at byte {here[name][1]}, not {about[1]}; {hint}"
     return f"records: a record has {given.itemsize} bytes, not {wanted.itemsize}; {hint}"
+
+
+class OrderWatch:
+    """``count``: how many so far. The first ones are a RuntimeWarning."""
+
+    def __init__(self, handlers: Sequence[Handler], handler_of_symbol: npt.NDArray[np.uint16]) -> None:
+        taken = [handler.takes_ticks_as_plain for handler in handlers]
+        self._names: Final = ", ".join(h.name for h, plain in zip(handlers, taken, strict=True) if plain)
+        self._of_symbol = np.array(taken)[handler_of_symbol]
+        self._lock = threading.Lock()
+        self.is_needed: Final = any(taken)
+        self.count = 0
+
+    def look(self, ticks: npt.NDArray[Any], *, stacklevel: int) -> None:
+        """Counts those among ticks that are about to be handled. ``stacklevel``: as warnings.warn has it, from the
+        caller on."""
+        keys = ticks["instrument_id"][ticks["kind"] == KIND_ORDER]
+        found = int(np.count_nonzero(self._of_symbol[keys[keys < len(self._of_symbol)]]))
+        if not found:
+            return
+        with self._lock:
+            first, self.count = self.count == 0, self.count + found
+        if first:
+            warnings.warn(
+                f"feed: single orders reach {self._names}, and without feed= their fills have no price: give "
+                "feed='orders', or what the feed's info.ticks says; give feed='plain' if this is right",
+                RuntimeWarning,
+                stacklevel=stacklevel + 1,
+            )

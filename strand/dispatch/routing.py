@@ -12,19 +12,22 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
-from strand.binding.engine_words import RunByPython
+from strand.binding.engine_words import PolicyConfig, RunByPython
 from strand.binding.native import NativeFunction
+from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import ConfigurationError, WouldDeadlockError
 from strand.handlers import Handler
 from strand.handlers.base import SingleHandler
 from strand.handlers.baskets import units_of
+from strand.policies.every_policy import policy_config
 from strand.policies.fair import Groups, groups_of
 from strand.policies.policy import Policy
 from strand.symbols import SymbolTable
@@ -33,6 +36,7 @@ from strand.validate import is_whole, path, yes_or_no
 
 __all__ = [
     "Grouping",
+    "Order",
     "Priorities",
     "Routing",
     "StrandsLike",
@@ -40,8 +44,8 @@ __all__ = [
     "check_learnt",
     "kinds_of",
     "kinds_of_units",
+    "order_of",
     "priorities_of",
-    "ranks_of",
     "strand_count",
     "strands_for",
 ]
@@ -205,19 +209,43 @@ def priorities_of(policy: Policy, table: SymbolTable, given: Mapping[str, Any] |
     return found
 
 
-def ranks_of(
-    policy: Policy, table: SymbolTable, priorities: Mapping[str, Any] | None, groups: Mapping[str, str] | None
-) -> tuple[npt.NDArray[np.uint32], Groups | None]:
-    """The priority of each symbol, shape (n_symbols,), which under Fair is the number of its group, and the groups.
-    Warns of weights that seem to be misspelt. Raises what ``priorities_of`` and ``groups_of`` raise."""
-    found, grouped = priorities_of(policy, table, priorities), groups_of(policy, table, groups)
-    if grouped is None:
-        return found, None
-    for name, near in grouped.misspelt.items():
-        warnings.warn(
-            f"weights: no symbol is in the group {name!r}: did you mean {near!r}?", RuntimeWarning, stacklevel=4
-        )
-    return grouped.of_symbol, grouped
+@dataclass(frozen=True)
+class Order:
+    """The order of ready strands: a policy, and what it goes by.
+
+    Attributes:
+        policy: The policy; ``config``: as the engine takes it.
+        ranks: The priority of each symbol, shape (n_symbols,), which under Fair is the number of its group.
+        marks: The marks of each symbol, a set of bits, likewise.
+        groups: The groups under Fair.
+    """
+
+    policy: Policy
+    config: PolicyConfig
+    ranks: npt.NDArray[np.uint32]
+    marks: npt.NDArray[np.uint8]
+    groups: Groups | None
+
+
+def order_of(
+    table: SymbolTable,
+    policy: Policy,
+    *,
+    priorities: Mapping[str, Any] | None,
+    groups: Mapping[str, str] | None,
+    guard: Guard | None = None,
+    marks: Mapping[str, Any] | None = None,
+) -> Order:
+    """Reads a run's options of this name. Warns of weights that seem to be misspelt. Raises what ``policy_config``,
+    ``priorities_of``, ``groups_of`` and ``marks_of`` raise."""
+    config, ranks = policy_config(policy), priorities_of(policy, table, priorities)
+    if (grouped := groups_of(policy, table, groups)) is not None:
+        ranks = grouped.of_symbol
+        for name, near in grouped.misspelt.items():
+            warnings.warn(
+                f"weights: no symbol is in the group {name!r}: did you mean {near!r}?", RuntimeWarning, stacklevel=4
+            )
+    return Order(policy, config, ranks, marks_of(guard, policy, table, marks), grouped)
 
 
 class Priorities:
@@ -227,16 +255,13 @@ class Priorities:
     def __init__(
         self,
         engine: Engine,
-        policy: Policy,
-        priorities: npt.NDArray[np.uint32],
-        marks: npt.NDArray[np.uint8],
-        groups: Groups | None = None,
+        order: Order,
     ) -> None:
-        self.groups = groups
-        self.policy = policy
+        self.groups = order.groups
+        self.policy = order.policy
         self._engine = engine
-        self._priorities = priorities
-        self._marks = marks
+        self._priorities = order.ranks
+        self._marks = order.marks
         self._lock = threading.Lock()
 
     def kinds(self, handler_of_symbol: npt.NDArray[np.uint16]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:

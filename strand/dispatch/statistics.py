@@ -17,7 +17,7 @@ from strand.binding.engine import Engine
 from strand.binding.outside import GroupCounts
 from strand.brief import brief, listed
 from strand.dicts import FrozenDict
-from strand.dispatch.order_watch import OrderWatch
+from strand.dispatch.records import OrderWatch
 from strand.dispatch.routing import Priorities, Routing
 from strand.dispatch.state import RunState
 from strand.errors import AttachError

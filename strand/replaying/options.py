@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strand.dispatch.options import RunOptions
+from strand.dispatch.configuration import RunOptions
 from strand.options import Flag, Kind, Whole, option, read_options
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from strand import feeds
 from strand.brief import in_full, several
+from strand.dispatch.configuration import GROUPS, RunOptions, workers_of
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.options import GROUPS, RunOptions, workers_of
 from strand.dispatch.saving import SavedState, check_name
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo

@@ -1,12 +1,14 @@
-"""Result of a run: its rows, outputs, counts and times."""
+"""Result of a run: its rows, outputs, counts and times, and its warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +24,9 @@ from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest, fingerprint_of_rows
 from strand.output.rows import Rows
 from strand.replaying.days import Day
-from strand.replaying.run_warnings import RunWarning, warnings_of
 from strand.stats import Statistics
 from strand.symbols import SymbolTable
+from strand.units import NO_SIZE_UNIT
 
 if TYPE_CHECKING:
     from strand.handlers.feed_trades import ContractsUsed
@@ -33,7 +35,516 @@ if TYPE_CHECKING:
     from strand.replaying.snapshot_tables import Snapshots
     from strand.replaying.timeline import Timeline
 
-__all__ = ["RunResult", "inflates"]
+__all__ = ["RunResult", "RunWarning", "inflates", "warnings_of"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunWarning:
+    """Warning about one kind of thing that happened to the data.
+
+    ``kind``: a short name (``"unknown orders"``). ``count``: how often it happened. ``example``: one place where, as
+    exactly as is known. ``cure``: what to do about it.
+    """
+
+    kind: str
+    count: int
+    example: str
+    cure: str
+
+    def __repr__(self) -> str:
+        return brief(self, self.kind, f"{self.count:,}", self.example)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.count:,} ({self.example}); {self.cure}"
+
+
+class RunFacts(Protocol):
+    """A run's result, as far as warnings are found in it."""
+
+    @property
+    def info(self) -> FeedInfo: ...
+    @property
+    def symbols(self) -> SymbolTable: ...
+    @property
+    def rows(self) -> Rows: ...
+    @property
+    def days(self) -> tuple[Day, ...]: ...
+    @property
+    def ticks(self) -> int: ...
+    @property
+    def ticks_by_symbol(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def seen(self) -> TickCounts: ...
+    @property
+    def busiest_basket(self) -> BusiestBasket | None: ...
+    @property
+    def workers(self) -> int: ...
+    @property
+    def unpriced(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def unended(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def straddling(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def contracts(self) -> ContractsUsed: ...
+    @property
+    def feed_statistics(self) -> Mapping[str, int]: ...
+    @property
+    def pacing(self) -> Pacing | None: ...
+    @property
+    def statistics(self) -> Statistics: ...
+
+
+class _Counter(NamedTuple):
+    """A field of a row, or of a feed's statistics, that counts what does not fit."""
+
+    field: str
+    kind: str
+    cure: str
+
+
+_WHOLE: Final = "replay all files of the day from its start, and skip no record"
+_CORRECT: Final = "correct the source"
+_NAMES: Final = "begin where the source names its symbols, or open a numpy file with NpyFeed(path, symbols=names)"
+_UNPRICED_TRADES: Final = _Counter(
+    "unpriced",
+    "unpriced trades",
+    "replay from the start of the day, and give book=True for a feed of single orders: no volume includes these trades",
+)
+_OUTSIDE_TRADES: Final = _Counter(
+    "outside",
+    "trades outside of sessions",
+    "closing auctions are printed at a session's end or later: take crosses in by auctions='5m' (bars, vwap, "
+    "trade_stats), or let the sessions end later; none of these trades counts",
+)
+_STRADDLING: Final = _Counter(
+    "straddling",
+    "straddling bars",
+    "let sessions and intervals begin where a bar begins, as 09:00 for bars of hours, or read shorter bars: each of "
+    "these counts whole where it ends, also what was traded before",
+)
+_OUTSIDE_TICKS: Final = _Counter(
+    "outside",
+    "ticks outside of sessions",
+    "let the sessions begin earlier or end later if these should count: none of them does",
+)
+_UNENDED: Final = _Counter(
+    "unended",
+    "unended events",
+    "read the feed to the end of a message, or say by event= where its events end: these ended without their last "
+    "tick, and may be halves",
+)
+_CROSSED_QUOTES: Final = _Counter(
+    "locked",
+    "crossed quotes",
+    "use the quotes of one venue: these have a bid at or above the ask, and no spread includes them",
+)
+
+#: Symbols of COIN-margined futures: perpetual, and of a date.
+_OF_USD: Final = re.compile(r"USD_(PERP|\d{6})$")
+#: Names of Binance's files of aggregated trades and of klines, whose sizes of such futures count contracts.
+_SAYS_CONTRACTS: Final = re.compile(r"-(aggTrades|\d+([smhdw]|mo))-")
+_COINS: Final = (
+    "give contracts={'BTCUSD_*': strand.Inverse(100)}, or read the venue's files of trades, whose base_qty is in "
+    "coins: here a size counts inverse contracts (100 USD of BTC, 10 USD of other coins), so notional and vwap mean "
+    "nothing"
+)
+_UNFIT: Final = "correct the name or pattern in contracts: a symbol has its own name's, else the first that fits"
+_ABSENT: Final = _Counter(
+    "absent", "unknown levels", "begin with a full snapshot: levels to remove did not exist, and no snapshot came"
+)
+
+_SAY_TICKS: Final = (
+    "say by ticks=, or the key ticks of a profile, what they mean: 'orders' if fills reduce their orders, "
+    "'dbn-orders' for Databento, 'plain' if trades are complete; 'plain' was assumed"
+)
+
+_SAY_PRICES: Final = (
+    "say by price_unit= what 1 in the column is worth: '1' for currency, which was assumed, '0.01' for cents, or '1e-9'"
+)
+
+#: Counters of a feed's statistics.
+_OF_FEEDS: Final = (
+    _Counter("rows_rounded", "rounded rows", "leave out inexact='round' to get an error at the first one"),
+    _Counter(
+        "gap_messages",
+        "missing messages",
+        "receive two lines, or name a retransmission server (rerequest); after a gap of a WebSocket, take a snapshot",
+    ),
+    _Counter("missing", "missing messages", "use a capture of both lines, or of the other line"),
+    _Counter(
+        "sequence_jumps",
+        "sequence jumps",
+        "find out who else sends to the group; if an outage was that long, give a larger jump_window",
+    ),
+    _Counter(
+        "unended_lines",
+        "unended last line",
+        "check that the file is complete: its last number has no line end and may be cut off",
+    ),
+    _Counter(
+        "not_rising",
+        "repeated sequences",
+        "find out why the venue's numbers repeat or run back: trades among them may count twice; levels that were sent "
+        "twice are left out",
+    ),
+    _Counter(
+        "stale_books",
+        "stale books",
+        "request a snapshot after each break of a connection and each gap: until one comes, levels that went meanwhile "
+        "stay in the books",
+    ),
+    _Counter(
+        "sequences_left_out",
+        "left out sequences",
+        "leave the field sequence out of the profile: ticks hold numbers up to 2^40 - 1, and these have their position",
+    ),
+    _Counter(
+        "rolled_instruments",
+        "rolled instruments",
+        "read each contract by its own name; books, bars and returns begin anew where another instrument takes over a "
+        "name, unless carry_over=True says that nothing ends",
+    ),
+    _Counter(
+        "doubtful_books",
+        "doubtful books",
+        "begin at a snapshot after the source's gap: Databento marks these records F_MAYBE_BAD_BOOK",
+    ),
+    _Counter(
+        "doubtful_times",
+        "doubtful times",
+        "use ts_event as their time: Databento marks these records F_BAD_TS_RECV",
+    ),
+    _Counter(
+        "bars_as_trades",
+        "bars as trades",
+        "say by bars='ohlcv-1m' which schema the file's bars have, and read bars of several lengths from a file each: "
+        "these count in the interval that begins where they end",
+    ),
+    _Counter(
+        "repeated_ids",
+        "repeated ids",
+        "get the file again, or remove rows that come twice: the ids of its trades rise, and these do not",
+    ),
+    _Counter(
+        "unnamed_instruments",
+        "unnamed instruments",
+        "get the file again with its symbols for all of its days (UTC): records of a day without one are those of id:N",
+    ),
+    _Counter(
+        "times_raised", "raised times", "sort the archive: times that ran backwards became the latest time so far"
+    ),
+)
+
+# Rows of built-in handlers are known by these fields: a row of a user's own may have some of them.
+_BOOK: Final = frozenset({"unknown", "duplicates", "clipped", "unusable", "crossed"})
+_DEPTH: Final = frozenset({"absent", "beyond", "unusable", "crossed", "passed_over"})
+_SPREAD: Final = frozenset({"quotes", "locked", "one_sided", "quoted"})
+_IMBALANCE: Final = frozenset({"quotes", "ofi", "queue_mean"})
+_VWAP: Final = frozenset({"trades", "notional", "vwap", "unpriced"})
+_TRADE_STATS: Final = frozenset({"signed_volume", "interarrival_ns", "unpriced"})
+_BBO: Final = frozenset({"changes", "one_sided", "locked"})
+_TRADES: Final = frozenset({"volume", "last_size", "unpriced"})
+_BARS: Final = frozenset({"bars", "outside", "late", "unpriced"})
+_VOLATILITY: Final = frozenset({"rv", "bv", "left_out"})
+
+#: Counters of these rows.
+_OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
+    _BOOK: (
+        _Counter("unknown", "unknown orders", f"{_WHOLE}: changes of these orders are missing from the books"),
+        _Counter("duplicates", "duplicate orders", f"{_WHOLE}: books keep the first order of each id"),
+        _Counter("clipped", "clipped orders", f"{_WHOLE}: these orders were reduced by more than was left"),
+        _Counter("unusable", "unusable orders", f"{_CORRECT}: those without a price, a side or a size are left out"),
+        _Counter("crossed", "crossed books", f"{_WHOLE}: after each of these ticks the bid was at or above the ask"),
+    ),
+    _DEPTH: (
+        _ABSENT,
+        _Counter(
+            "beyond",
+            "clipped levels",
+            "give depth a larger max_levels: a side was full, and its worst level was removed",
+        ),
+        _UNPRICED_TRADES,
+        _Counter("unusable", "unusable levels", f"{_CORRECT}: those without a price, a side or a size are left out"),
+        _Counter("crossed", "crossed books", "begin with a full snapshot: the bid was at or above the ask"),
+        _UNENDED,
+    ),
+    _IMBALANCE: (_OUTSIDE_TICKS,),
+    _SPREAD: (
+        _CROSSED_QUOTES,
+        _OUTSIDE_TICKS,
+        _Counter(
+            "unusable",
+            "unusable mids",
+            "use quoted, the spread in currency: a mid at or below 0 has no relative spread, and its time is left out",
+        ),
+    ),
+    _BBO: (_CROSSED_QUOTES,),
+    _VWAP: (_UNPRICED_TRADES, _OUTSIDE_TRADES),
+    _TRADE_STATS: (_UNPRICED_TRADES, _OUTSIDE_TRADES),
+    _TRADES: (_UNPRICED_TRADES,),
+    _BARS: (
+        _UNPRICED_TRADES,
+        _OUTSIDE_TRADES,
+        _Counter(
+            "late", "late trades", "give the feed a larger reorder_ns: these trades are in a later bar than their time"
+        ),
+    ),
+    _VOLATILITY: (
+        _OUTSIDE_TICKS,
+        _Counter(
+            "left_out", "unusable prices", f"{_CORRECT}: prices at or below 0 have no logarithm, and are left out"
+        ),
+    ),
+}
+
+
+class _Need(NamedTuple):
+    """Kind of tick that a handler needs. ``used``: fields of its row that are above 0 where it got any such tick. The
+    handler lacks the kind only where all these fields are 0."""
+
+    row: frozenset[str]
+    kind: str
+    used: tuple[str, ...]
+    cure: str
+
+
+_SAY_TRADES: Final = ", or constants.kind=trade if its ticks are trades"
+_ZERO_SIZES: Final = (
+    "correct the source: these are no trades; if they are prices without sizes, read no column for size, or give bars "
+    "zero_sizes=price"
+)
+_TOPS: Final = "a feed of quotes or single orders; changes of price levels are for depth"
+_NEEDS: Final = (
+    _Need(_BOOK, "single order", (), "give book a feed of single orders, or use depth or spread for this feed"),
+    _Need(_DEPTH, "quote", (), "give depth a feed of quotes or price levels, or use book for this feed"),
+    _Need(_SPREAD, "quote of the top or order", ("quotes",), f"give spread {_TOPS}"),
+    _Need(_IMBALANCE, "quote of the top or order", ("quotes",), f"give imbalance {_TOPS}"),
+    _Need(_BBO, "quote of the top or order", ("changes",), f"give bbo {_TOPS}"),
+    _Need(_VWAP, "trade or order", ("trades", "unpriced", "outside"), f"give vwap a feed that has trades{_SAY_TRADES}"),
+    _Need(
+        _TRADE_STATS,
+        "trade or order",
+        ("trades", "unpriced", "outside"),
+        f"give trade_stats a feed that has trades{_SAY_TRADES}",
+    ),
+    _Need(_TRADES, "trade or order", ("trades", "unpriced"), f"give trades a feed that has trades{_SAY_TRADES}"),
+    _Need(
+        _BARS,
+        "trade or order",
+        ("trades", "bars", "outside", "unpriced"),
+        f"give bars a feed that has trades{_SAY_TRADES}",
+    ),
+    _Need(
+        _VOLATILITY,
+        "trade or order",
+        ("prices", "left_out", "outside"),
+        f"give volatility a feed of trades{_SAY_TRADES}, or price='mid'",
+    ),
+    _Need(
+        _VOLATILITY,
+        "quote or order",
+        ("prices", "left_out", "outside"),
+        "give volatility a feed of quotes, or price='trade'",
+    ),
+)
+
+
+def warnings_of(result: RunFacts) -> tuple[RunWarning, ...]:
+    """The warnings of a run: about ticks without use for its handlers, and about its rows, days, feed, times, symbols,
+    baskets and pace."""
+    parts = [*_of_meaning(result), *_of_unused(result), *_of_trades(result), *_of_rows(result), *_of_feed(result)]
+    parts += [*_of_units(result), *_of_contracts(result), *_of_times(result), *_of_symbols(result)]
+    return (*parts, *_of_baskets(result), *_of_pace(result))
+
+
+def _parts(table: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """A handler's rows, and those of each part of a chain."""
+    yield table
+    for name in table.dtype.names or ():
+        yield from _parts(table[name])
+
+
+def _is(part: npt.NDArray[Any], row: frozenset[str]) -> bool:
+    return row <= set(part.dtype.names or ())
+
+
+def _all_rows(result: RunFacts) -> Sequence[Rows]:
+    """A run per day has its last day's rows among those of the others."""
+    return [day.rows for day in result.days] or [result.rows]
+
+
+def _lacks(result: RunFacts, kind: str) -> bool:
+    """Tells whether the feed had ticks, but none of the kind that a handler needs."""
+    seen = result.seen
+    if kind == "single order":
+        return not seen.orders and (bool(seen.quotes) or 0 < seen.trades == result.ticks)
+    if kind == "quote":
+        return not seen.quotes and bool(seen.orders or seen.trades)
+    if kind == "quote or order":
+        return not seen.quotes and not seen.orders and bool(seen.trades)
+    if kind == "quote of the top or order":  # ticks of kind quote may be changes of price levels
+        return not seen.orders and bool(seen.quotes or seen.trades)
+    return not seen.trades and not seen.orders and bool(result.ticks)
+
+
+def _of_unused(result: RunFacts) -> Iterator[RunWarning]:
+    for need in _NEEDS:
+        if not _lacks(result, need.kind):
+            continue
+        tables = [(symbols, part) for symbols, table in result.rows.by_handler() for part in _parts(table)]
+        ours = [symbols for symbols, part in tables if _is(part, need.row)]
+        days = (table for rows in _all_rows(result) for _, table in rows.by_handler())
+        parts = (part for table in days for part in _parts(table) if _is(part, need.row))
+        if any(part[name].any() for part in parts for name in need.used if name in (part.dtype.names or ())):
+            continue
+        counts = np.zeros_like(result.ticks_by_symbol)
+        for symbols in ours:
+            counts[symbols] = result.ticks_by_symbol[symbols]
+        if total := int(counts.sum()):
+            most = int(counts.argmax())
+            example = f"none of the {int(counts[most]):,} of {result.symbols[most]} is a {need.kind}"
+            yield RunWarning("unusable ticks", total, example, need.cure)
+
+
+def _of_trades(result: RunFacts) -> Iterator[RunWarning]:
+    """Warnings about ticks without use for handlers of trades, and about the user's handlers that were called with no
+    trade."""
+    kind = "trade or order"
+    if result.rows.asks_for_trades and _lacks(result, kind):
+        counts = np.where(result.rows.asking, result.ticks_by_symbol, 0)
+        if total := int(counts.sum()):
+            most = int(counts.argmax())
+            example = f"none of the {int(counts[most]):,} of {result.symbols[most]} is a {kind}"
+            yield RunWarning("unusable ticks", total, example, f"give the handler a feed that has trades{_SAY_TRADES}")
+    info = result.info
+    plain = info.ticks in ("plain", "dbn") and info.has_sizes and info.bars is None
+    if result.seen.zero_sizes and plain and _counts_trades(result) and not result.rows.takes_zero_sizes:
+        yield RunWarning("trades of size 0", result.seen.zero_sizes, f"in {info.path}", _ZERO_SIZES)
+
+
+def _counts_trades(result: RunFacts) -> bool:
+    parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
+    ours = [_DEPTH, *(need.row for need in _NEEDS if need.kind == "trade or order")]
+    return result.rows.asks_for_trades or any(_is(part, row) for part in parts for row in ours)
+
+
+def _of_rows(result: RunFacts) -> Iterator[RunWarning]:
+    found: dict[_Counter, Counter[str]] = {}
+    for rows in _all_rows(result):
+        for symbols, table in rows.by_handler():
+            for counter, values in _counted(result, table).items():
+                at = np.flatnonzero(values)
+                counts = zip(symbols[at].tolist(), values[at].tolist(), strict=True)
+                found.setdefault(counter, Counter()).update({rows.symbols[i]: count for i, count in counts})
+    # Trades that the user's own handlers were not called with, and quotes; another handler beside them counts the same.
+    unfit = (_UNPRICED_TRADES, result.unpriced), (_UNENDED, result.unended), (_STRADDLING, result.straddling)
+    for counter, numbers in unfit:
+        for i in np.flatnonzero(numbers).tolist():
+            name, mine = result.symbols[i], found.setdefault(counter, Counter())
+            mine[name] = max(mine[name], int(numbers[i]))
+    for counter, by_symbol in found.items():
+        if by_symbol:
+            ((symbol, most),) = by_symbol.most_common(1)
+            yield RunWarning(counter.kind, by_symbol.total(), f"{most:,} of {symbol}", counter.cure)
+
+
+def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.NDArray[Any]]:
+    """Counters of a handler's rows, shape (n,). Parts of a chain that have the same counter have met the same ticks."""
+    found: dict[_Counter, npt.NDArray[Any]] = {}
+    for part in _parts(table):
+        for row, counters in _OF_ROWS.items():
+            # A book took quotes for orders that it does not know.
+            if _is(part, row) and not (row is _BOOK and result.seen.quotes and not result.seen.orders):
+                # Rows of handlers without sessions leave nothing out.
+                for counter in (one for one in counters if one.field in (part.dtype.names or ())):
+                    values = part[counter.field]
+                    if counter is _ABSENT:
+                        # A snapshot has a limited depth, and a venue's changes reach below it.
+                        values = np.where(part["snapshots"] > 0, 0, values)
+                    found[counter] = np.maximum(found.get(counter, values), values)
+    return found
+
+
+def _of_feed(result: RunFacts) -> Iterator[RunWarning]:
+    examples: Mapping[str, str] = result.info.details.get("examples", {})
+    for counter in _OF_FEEDS:
+        if count := result.feed_statistics.get(counter.field, 0):
+            example = examples.get(counter.field, f"in {result.info.path}")
+            yield RunWarning(counter.kind, count, example, counter.cure)
+
+
+def _of_meaning(result: RunFacts) -> Iterator[RunWarning]:
+    parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
+    built_in = any(_is(part, need.row) for part in parts for need in _NEEDS if need.row is not _DEPTH)
+    if not built_in and not result.rows.asks_for_trades:
+        return
+    if result.info.ticks_assumed and result.seen.orders:
+        yield RunWarning("orders of an unsaid kind", result.seen.orders, f"in {result.info.path}", _SAY_TICKS)
+
+
+def _of_units(result: RunFacts) -> Iterator[RunWarning]:
+    if result.info.prices_assumed and result.ticks:
+        yield RunWarning("whole-number prices", result.ticks, f"in {result.info.path}", _SAY_PRICES)
+    if result.info.size_unit is None and result.ticks:
+        yield RunWarning("mixed size units", result.ticks, f"in {result.info.path}", NO_SIZE_UNIT)
+
+
+def _of_contracts(result: RunFacts) -> Iterator[RunWarning]:
+    """Contracts that fit no symbol; and Binance's COIN-margined futures in files that say contracts alone."""
+    unused = result.contracts.unused
+    if unused:
+        yield RunWarning("unused contracts", len(unused), f"{unused[0]!r} fits no symbol", _UNFIT)
+    details = result.info.details
+    in_contracts = details.get("profile") in ("binance-trades", "binance-aggtrades", "binance-klines")
+    if not in_contracts and not any(_SAYS_CONTRACTS.search(str(part["path"])) for part in details.get("feeds", ())):
+        return
+    ticks = {result.symbols[i]: int(result.ticks_by_symbol[i]) for i in np.flatnonzero(result.ticks_by_symbol).tolist()}
+    declared = result.contracts.symbols
+    found = {name: n for name, n in ticks.items() if _OF_USD.search(name) and name not in declared}
+    if found:
+        symbol = max(found, key=lambda name: found[name])
+        yield RunWarning("contracts of USD", sum(found.values()), f"{found[symbol]:,} of {symbol}", _COINS)
+
+
+def _of_times(result: RunFacts) -> Iterator[RunWarning]:
+    seen = result.seen
+    if seen.behind:
+        place = f"tick {seen.furthest_at + 1:,}, of {result.symbols[seen.furthest_symbol]}"
+        if result.info.format == "moldudp64":
+            cure = "nothing is out of order: messages are in the venue's sequence, and retransmitted ones came later"
+        else:
+            cure = f"give reorder_ns={seen.furthest_ns} if the times are in the right order and the source is not"
+        yield RunWarning("backward times", seen.behind, f"{place}, is {seen.furthest_ns:,} ns behind", cure)
+
+
+def _of_symbols(result: RunFacts) -> Iterator[RunWarning]:
+    unnamed = [i for i in np.flatnonzero(result.ticks_by_symbol).tolist() if not result.symbols.has_name(i)]
+    if unnamed:
+        most = max(unnamed, key=lambda i: int(result.ticks_by_symbol[i]))
+        example = f"{result.symbols[most]} with {int(result.ticks_by_symbol[most]):,} ticks"
+        yield RunWarning("unnamed symbols", len(unnamed), example, _NAMES)
+
+
+def _of_baskets(result: RunFacts) -> Iterator[RunWarning]:
+    busiest = result.busiest_basket
+    if busiest is not None and result.workers and busiest.share > 1 / result.workers:
+        cure = f"use smaller baskets, or fewer than {result.workers} workers: one worker at a time handles a basket"
+        yield RunWarning("busy basket", busiest.ticks, str(busiest), cure)
+
+
+def _of_pace(result: RunFacts) -> Iterator[RunWarning]:
+    pacing = result.pacing
+    if pacing is not None and pacing.late:
+        example = f"one was {pacing.lateness.maximum_ns / 1e6:,.3f} ms late"
+        yield RunWarning("late ticks", pacing.late, example, "replay at a lower speed, or with more workers")
+    overload = result.statistics.overload
+    if overload is not None:
+        yield RunWarning("lasting overload", overload.pending, overload.said, overload.cure)
 
 
 def inflates(info: FeedInfo) -> bool:

@@ -19,12 +19,21 @@ from strand.binding.memory import Space
 from strand.binding.scheduled import MAX_WORKERS, ScheduledEngine
 from strand.clock import installed
 from strand.dispatch.base import HistoryOf
-from strand.dispatch.configuration import Limits, Pool, WorkerCores, chosen, engine_config, symbol_counts
+from strand.dispatch.configuration import (
+    GROUPS,
+    KINDS,
+    Limits,
+    Pool,
+    RunOptions,
+    WorkerCores,
+    chosen,
+    engine_config,
+    symbol_counts,
+)
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import EngineRun
-from strand.dispatch.options import GROUPS, RunOptions
 from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import Priorities, ranks_of
+from strand.dispatch.routing import Priorities, order_of
 from strand.dispatch.workers import work
 from strand.errors import ConfigurationError, DifferenceError, StoppedError
 from strand.feeds import Feed
@@ -32,7 +41,6 @@ from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
 from strand.options import named_options, options_of, refuse_unknown
 from strand.output.sinks import Destination
-from strand.policies.every_policy import policy_config
 from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay, replay_by
 from strand.replaying.result import ReplayResult
@@ -69,6 +77,7 @@ class SeededDispatcher(EngineRun):
         parameters = inspect.signature(Dispatcher).parameters
         given: dict[str, Any] = {name: parameters[name].default for name in options_of(Dispatcher)}
         given |= options
+        given |= {name: kind.read(name, given[name]) for name, kind in KINDS.items()}
         of_pool = ("workers", "idle", "budget_ticks")
         pool = chosen("pool", given["pool"], Pool(**{name: given[name] for name in of_pool}))
         if pool != (same := replace(pool, cores="auto", min_workers=None, max_publishers=_PUBLISHERS)):
@@ -88,23 +97,19 @@ class SeededDispatcher(EngineRun):
         )
         # Not of this machine: the same seed is the same run on all.
         cores = WorkerCores(workers, None, list(range(workers + 1)), are_given=False)
-        policy = given["policy"]
-        ranks, grouped = ranks_of(policy, self._table, given["priorities"], given["groups"])
-        marks = np.zeros(len(self._table), np.uint8)
+        order = order_of(self._table, given["policy"], priorities=given["priorities"], groups=given["groups"])
         config = engine_config(
             self._reader,
             self._handlers,
             self._handler_of_symbol,
-            ranks,
+            order,
             cores,
             units=self._units,
             pool=replace(pool, max_publishers=1),
             limits=limits,
-            marks=marks,
             emits=len(self._outputs) > 0 or self._history_of is not None,
             attachable=False,
             counters_start=0,
-            policy=policy_config(policy),
             **{name: given[name] for name in ("strands", "publisher_drains", "on_error", "batch_ticks")},
         )
         expected = symbol_counts(given["counts"], config.n_symbols)
@@ -113,7 +118,7 @@ class SeededDispatcher(EngineRun):
         self._clock: Clock | None = None
         engine = ScheduledEngine(config)
         # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
-        priorities = Priorities(engine, policy, ranks, marks, grouped)
+        priorities = Priorities(engine, order)
         self._put_together(engine, Space(), expected=expected, priorities=priorities, cores=None)
         self._fibers = engine
 

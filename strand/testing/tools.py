@@ -17,7 +17,7 @@ from strand.brief import brief
 from strand.caller.run import CallerRun
 from strand.clock import install, installed
 from strand.diff.runs import to_json
-from strand.dispatch.options import GROUPS
+from strand.dispatch.configuration import GROUPS
 from strand.errors import ConfigurationError, DifferenceError
 from strand.feeds import Feed
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch

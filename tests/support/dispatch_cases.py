@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from strand import batch_handler
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import grouped
 from strand.handlers import SPIN_ROW
 
 __all__ = ["Case", "cases", "spin_in_python"]

@@ -17,7 +17,7 @@ from outside_ticks import SYMBOLS, some_ticks
 import strand
 from strand import Dispatcher
 from strand.binding.outside import OutsideView
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import grouped
 from strand.errors import AttachError
 
 #: Enough for what is published here. All of the memory is copied.
@@ -80,7 +80,7 @@ from test_outside import MEMORY_BYTES, _copy_of
 from strand import Dispatcher
 from strand.binding.outside import OutsideView
 from strand.dispatch.statistics import Description
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import grouped
 from strand.errors import AttachError, UnknownSymbolError
 from strand.outside.attached import Attached
 options = grouped(workers=1, cores=None, attachable=True, memory_bytes=MEMORY_BYTES, max_publishers=1)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from engine_support import ticks_for
 
+from strand.caller.python_handlers import TicksInTurn
 from strand.caller.run import CallerRun
-from strand.caller.tick_by_tick import TicksInTurn
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
 pytestmark = pytest.mark.python

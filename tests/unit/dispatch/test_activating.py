@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import strand
 from strand import Dispatcher, Levels, batch_handler, testing
-from strand.dispatch.configuration import Pool
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import Pool, grouped
 from strand.dispatch.watching import Load, decide
 from strand.handlers import spin
 from strand.testing.seeded_run import SeededDispatcher

@@ -7,7 +7,7 @@ from typed_calls import kinds, named
 
 import strand
 from strand.caller.run import CallerRun
-from strand.dispatch.options import QueueOptions, RunOptions
+from strand.dispatch.configuration import QueueOptions, RunOptions
 
 pytestmark = pytest.mark.python
 

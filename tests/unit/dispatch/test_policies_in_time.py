@@ -14,7 +14,7 @@ from timed_runs import MS, STEPS_NS, Arrival, TimedRun, timed_run
 import strand
 from examples import examples
 from strand import testing
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import grouped
 from strand.policies.policy import LEVELS
 
 pytestmark = pytest.mark.python

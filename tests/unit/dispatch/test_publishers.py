@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import strand
 from examples import examples
 from strand import Dispatcher, batch_handler, testing
-from strand.dispatch.configuration import Limits, Pool
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import Limits, Pool, grouped
 from strand.errors import BackpressureError, ConfigurationError, SavedStateError, UnknownSymbolError
 from strand.policies.policy import LEVELS, Levels
 from strand.testing.seeded_run import SeededDispatcher

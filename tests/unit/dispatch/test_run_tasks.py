@@ -27,8 +27,7 @@ from strand import (
     blocking,
     object_handler,
 )
-from strand.dispatch.configuration import Pool
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import Pool, grouped
 from strand.errors import ConfigurationError, SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
 from strand.tasks import TaskFuture
 

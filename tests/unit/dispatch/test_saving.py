@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 import strand
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import grouped
 from strand.errors import FeedError, SavedStateError, StoppedError
 from tests.support.saved_handlers import HANDLERS, RECORD, Counted, Forgetful, dispatcher_of, made_ticks
 

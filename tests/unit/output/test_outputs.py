@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, batch_handler, native
 from strand.caller.run import CallerRun
-from strand.dispatch.configuration import Limits, Pool
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import Limits, Pool, grouped
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
 from strand.output.fingerprint import OutputDigest
 from strand.output.memory import PIECE_BYTES, Memory

@@ -13,7 +13,7 @@ import pytest
 
 from strand import batch_handler, feeds, object_handler, replay
 from strand.diff import diff_runs, narrow
-from strand.dispatch.options import grouped
+from strand.dispatch.configuration import grouped
 from strand.errors import ConfigurationError, RecordTypeError
 from strand.feeds import FeedInfo
 from strand.feeds.base import BaseFeed

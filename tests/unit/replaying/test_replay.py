@@ -19,7 +19,7 @@ from typed_calls import kinds, named, parameters
 
 import strand
 from strand import replay, testing
-from strand.dispatch.options import RunOptions
+from strand.dispatch.configuration import RunOptions
 from strand.errors import (
     ConfigurationError,
     FormatError,

@@ -25,7 +25,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.npy import write_npy
 from strand.replaying.pacing import Pacer
 from strand.replaying.replay import ReplayResult
-from strand.replaying.run_warnings import RunWarning
+from strand.replaying.run_result import RunWarning
 from strand.report import html
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
 

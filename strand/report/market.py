@@ -81,7 +81,7 @@ def draw_volume(axis: Any, x: npt.NDArray[Any], width: float, volumes: npt.NDArr
             fontsize=7, color=palette.two,
         )  # fmt: skip
     said = "labelled" if n == len(highest) else f"the highest {len(highest)} labelled"
-    said = f"{several(n, 'column')} above the scale, {said}"
+    said = f"{several(int(n), 'column')} above the scale, {said}"
     axis.set_title(said, loc="right", fontsize=7, fontweight="normal", color=palette.two, pad=4)
 
 

@@ -208,7 +208,7 @@ def figures_line(result: RunResult) -> str:
     s = result.statistics
     timely = s.paced and s.end_to_end.count > 0
     p50, p99 = (shown_latency(s.end_to_end, s.end_to_end.percentiles[p]) for p in (50.0, 99.0))
-    symbols = np.count_nonzero(result.ticks_by_symbol)
+    symbols = int(np.count_nonzero(result.ticks_by_symbol))
     parts = [
         f"{several(result.ticks, 'tick')} of {several(symbols, 'symbol')} in {duration(result.wall_s * 1e9)}",
         " ".join(rate(result.ticks_per_s)),

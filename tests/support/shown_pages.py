@@ -4,8 +4,8 @@
 |---|---|
 | ``python`` | runs; the blocks of a page share their names. ``print(...)  # said``: a line that is printed |
 | ``text`` right behind ``python`` | what that block prints; a line ``...`` stands for any lines |
-| ``sh`` | runs in bash |
-| ``console`` | each line after ``$`` runs in bash, and prints the lines behind it, if there are any; ``...`` as above |
+| ``sh`` | runs in bash; a plain call of the command needs none |
+| ``console`` | each line after ``$`` runs so, and prints the lines behind it, if there are any; ``...`` as above |
 | ``c`` | is written to the file that its first line names |
 | ``toml`` whose first line is ``# NAME.toml`` | is written to that file |
 | lines of four spaces that begin with ``strand`` | run, in one process |
@@ -28,6 +28,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 from shown_commands import check_command, words_of
+from warm_python import run_warm
 
 from strand.command.cli import cli
 
@@ -149,9 +150,18 @@ def _session(text: str) -> Iterator[tuple[str, str]]:
         yield command, shown
 
 
+def _is_plain(line: str) -> bool:
+    """Tells whether a line calls the command, and has nothing that a shell would act on."""
+    return line.startswith("strand ") and not re.search(r"[|<>&;$`*?~\n\\\"]", re.sub(r"'[^']*'", "", line))
+
+
 def _run_line(line: str) -> str:
     """Runs a line of bash and returns its standard output. Its standard error is shown where the line fails."""
-    done = subprocess.run(["bash", "-eu", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
+    if _is_plain(line):
+        done = run_warm("-m", *shlex.split(line, comments=True))
+    else:
+        words = ["bash", "-eu", "-o", "pipefail", "-c", line]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1) if "diff" in line else done.returncode == 0, (line, done.stdout, done.stderr)
     return done.stdout
 
@@ -163,7 +173,8 @@ def _run_shell(text: str) -> None:
             check_command(line)
         else:
             runs.append(line)
-    _run_line("\n".join(runs))
+    for part in runs if all(map(_is_plain, runs)) else ["\n".join(runs)]:
+        _run_line(part)
 
 
 def _run_command(line: str) -> None:

@@ -139,24 +139,30 @@ def test_what_on_book_and_on_bar_are_called_with_has_the_fields_that_are_declare
 
 @pytest.fixture(scope="session")
 def checked(once: Callable[[str, Callable[[Path], object]], Path]) -> Callable[[Path, str], tuple[int, str]]:
-    """Runs mypy --strict over a text of Python, and returns its exit status and what it prints."""
+    """Runs mypy --strict over a text of Python, and returns its exit status and what it prints.
+
+    The tree of links and the cache are those of ``make types``: whichever comes first does the work of both.
+    """
     pytest.importorskip("mypy")
 
-    def links(folder: Path) -> None:
-        ignore = shutil.ignore_patterns("*.so", "__pycache__")
-        shutil.copytree(ROOT / "strand", folder / "strand", copy_function=os.symlink, ignore=ignore)
-        shutil.copytree(ROOT / "feeds", folder / "strand" / "feeds", copy_function=os.symlink, ignore=ignore)
-        check(folder, "import strand\n", folder / "first.py")  # fills the cache, before others look at it
+    tree = ROOT / "build" / "types"
 
-    def check(tree: Path, text: str, path: Path) -> tuple[int, str]:
+    def links(made: Path) -> None:
+        ignore = shutil.ignore_patterns("*.so", "__pycache__")
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(ROOT / "strand", tree / "strand", copy_function=os.symlink, ignore=ignore)
+        shutil.copytree(ROOT / "feeds", tree / "strand" / "feeds", copy_function=os.symlink, ignore=ignore)
+        check("import strand\n", made)  # fills the cache, before others look at it
+
+    def check(text: str, path: Path) -> tuple[int, str]:
         path.write_text(text)
         command = [sys.executable, "-m", "mypy", "--strict", "--config-file", ROOT / "pyproject.toml",
-                   "--cache-dir", tree / "cache", path]  # fmt: skip
+                   "--cache-dir", ROOT / ".mypy_cache", path]  # fmt: skip
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=600, check=False)
         return done.returncode, done.stdout + done.stderr
 
-    tree = once("types", links)
-    return lambda folder, text: check(tree, text, folder / "script.py")
+    once("first_typed.py", links)
+    return lambda folder, text: check(text, folder / "script.py")
 
 
 def test_mypy_passes_calls_and_fails_those_that_are_misspelt(checked: Any, tmp_path: Path) -> None:

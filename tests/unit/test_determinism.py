@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strand
+from examples import examples
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BAR_PARTIAL, Handler, object_handler
 from strand.policies.policy import Policy
@@ -252,7 +254,7 @@ def plain(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", handlers())
-@settings(max_examples=8)
+@settings(max_examples=examples(8) // 2)
 @given(way=ways())
 def test_any_way_leaves_what_the_plain_loop_leaves(name: str, way: Way) -> None:
     ticks, names = day()
@@ -341,10 +343,9 @@ def test_the_sample_day_is_the_same_on_any_number_of_workers(handler: str) -> No
 
 def test_the_plain_loop_is_the_same_at_any_batch_size() -> None:
     ticks, names = day()
-    for name in handlers():
-        for batch in (1, 77):
-            feed = order_feed(ticks, names, batches=batch)
-            assert left(strand.replay(feed, workers=0, fingerprint_every=EVERY, **handlers()[name]())) == plain(name)
+    for name, batch in zip(handlers(), cycle((1, 77))):
+        feed = order_feed(ticks, names, batches=batch)
+        assert left(strand.replay(feed, workers=0, fingerprint_every=EVERY, **handlers()[name]())) == plain(name)
 
 
 RECORDED = [
@@ -358,15 +359,15 @@ RECORDED = [
 
 @pytest.mark.parametrize(("pattern", "handler", "package"), RECORDED)
 def test_recorded_files_are_the_same_on_any_number_of_workers(
-    shared_data: Path, pattern: str, handler: str, package: str | None
+    shared_data: Path, pattern: str, handler: str, package: str | None, one_in: Callable[[int], int]
 ) -> None:
     if package is not None:
         pytest.importorskip(package)
     paths = sorted(shared_data.glob(pattern))
     if not paths:
         pytest.skip(f"no {pattern} in {shared_data}")
-    for path in paths[:4]:
-        settings: Any = {"limit": 100_000, "fingerprint_every": 7_000}
+    for path in paths[: 4 // one_in(2)]:
+        settings: Any = {"limit": 100_000 // one_in(3), "fingerprint_every": 7_000}
         expected = strand.replay(path, handler, workers=0, **settings)
         assert expected.ticks > 0
         for workers, strands in ((1, "auto"), (2, "per-symbol"), (3, 3), (4, "auto")):

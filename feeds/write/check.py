@@ -1,20 +1,21 @@
-"""Ticks that a format cannot hold: those that do not read back as they were."""
+"""Files that are made of ticks, and ticks that a format cannot hold: those that do not read back as they were."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.feeds.base import TickBatch
+from strand.feeds.base import Feed, TickBatch
 from strand.ticks import FIELDS
 from strand.validate import one_of
 
-__all__ = ["Misfits", "fields_that_differ", "misfits"]
+__all__ = ["Found", "Misfits", "Target", "fields_that_differ", "misfits"]
 
 _FIRST: Final = ("kind", "action", "side", "price", "size", "order_id", "ref_id", "ts_recv", "ts_event")
 #: Fields in the order in which an error names them.
@@ -114,3 +115,26 @@ class Misfits:
             f"{self._target} cannot hold {value!r} in tick {before + 1} ({what}); on_unwritable='skip' "
             "(--on-unwritable skip) leaves such ticks out and counts them",
         )
+
+
+class Target(ABC):
+    """A file being made of ticks: batches, then ``finish``."""
+
+    def __init__(self, file: BinaryIO, misfits: Misfits) -> None:
+        self._file, self._misfits = file, misfits
+        self._ticks = 0
+
+    @abstractmethod
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
+        """Takes a batch, and returns the ticks of it that fit. ``symbols``: the names known by now."""
+
+    def finish(self, feed: Feed) -> None:  # noqa: B027 - nothing follows the last message of some
+        """Writes what is left, and the file's end."""
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to let go of
+        """Called at the end, whole or not, while the file is still open."""
+
+    def _fitting(self, ticks: TickBatch, found: Found, symbols: Sequence[str]) -> TickBatch:
+        """The ticks that fit. ``found``: the field of each that does not, as ``misfits`` has them."""
+        before, self._ticks = self._ticks, self._ticks + len(ticks)
+        return self._misfits.take_out(ticks, found, before, symbols)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from strand.binding.itch import (
     ItchDecoder,
 )
 from strand.feeds.base import TickBatch
-from strand.feeds.write.check import Found, Misfits, fields_that_differ, misfits
+from strand.feeds.write.check import Found, Misfits, Target, fields_that_differ, misfits
 from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, TICK, UNDEF_PRICE, zeros
 
 __all__ = ["ItchTicks"]
@@ -86,38 +86,31 @@ _IGNORED: Final = ("sequence",)
 _CROSSES: Final = {CROSS_OPENING: b"O", CROSS_CLOSING: b"C", CROSS_HALT: b"H", CROSS_INTRADAY: b"I"}
 
 
-class ItchTicks:
-    """Writes batches of ticks through ``write``, a function that takes bytes.
+class ItchTicks(Target):
+    """A file of ITCH 5.0 messages.
 
     A symbol is announced by a directory message right before its first tick. Values that a message cannot hold do not
     fit: each batch is read back, and ``misfits`` takes a tick that comes out different, or refuses it. ``sequence`` is
     not looked at: in an ITCH file it is the message's position.
     """
 
-    #: The target, for errors.
-    TARGET: Final = "ITCH 5.0"
-
-    def __init__(self, write: Callable[[bytes], Any], midnight_ns: int, misfits: Misfits) -> None:
-        self._write = write
-        self._misfits = misfits
+    def __init__(self, file: BinaryIO, misfits: Misfits, midnight_ns: int) -> None:
+        super().__init__(file, misfits)
         self._midnight_ns = midnight_ns
         self._announced = np.zeros(LOCATES, np.bool_)
         self._decoder = self._new_decoder()
         self._shift: int | None = None
-        self._ticks = 0
         self._known: list[str] | None = None
         self._stocks = np.zeros(0, "S8")
         self._is_stock = np.zeros(0, np.bool_)
 
     def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
-        """Writes a batch, and returns the ticks of it that fit; ``symbols`` are the names known by now."""
         parts = [self._write_some(ticks[at : at + _SLICE], symbols) for at in range(0, len(ticks), _SLICE)]
         if sum(map(len, parts)) == len(ticks):
             return ticks
         return np.concatenate(parts)
 
     def _write_some(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
-        before, self._ticks = self._ticks, self._ticks + len(ticks)
         if self._shift is None:  # a locate of 0 is none
             self._shift = 1 if len(symbols) and symbols[0] else 0
         if list(symbols) != self._known:
@@ -133,9 +126,9 @@ class ItchTicks:
             data, first = self._encode(ticks[fits], types[fits])
             if not self._reads_back(ticks[fits], data):
                 raise RuntimeError("ticks that ITCH holds one by one do not read back together")
-        ticks = self._misfits.take_out(ticks, found, before, symbols)
+        ticks = self._fitting(ticks, found, symbols)
         self._announced[first] = True
-        self._write(data)
+        self._file.write(data)
         return ticks
 
     def _impossible(self, ticks: TickBatch, types: npt.NDArray[Any]) -> Found:

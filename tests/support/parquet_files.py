@@ -11,7 +11,7 @@ import pytest
 
 from strand.feeds.base import FeedInfo
 from strand.feeds.write.check import Misfits
-from strand.feeds.write.parquet import ParquetTicks
+from strand.feeds.write.conversion import ParquetTicks
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -48,4 +48,4 @@ def write_own(path: Path, ticks: np.ndarray, names: list[str]) -> None:
         for first in range(0, len(ticks), 100):
             writer.write(ticks[first : first + 100], names)
         source = SimpleNamespace(info=FeedInfo("x", "y", date="2020-01-02", venue="V"), symbols=names)
-        writer.close(source)  # type: ignore[arg-type]
+        writer.finish(source)  # type: ignore[arg-type]

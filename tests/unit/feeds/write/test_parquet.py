@@ -15,7 +15,7 @@ from strand.errors import ConfigurationError
 from strand.feeds import Selection
 from strand.feeds.formats.parquet.reader import ParquetFeed
 from strand.feeds.write.check import Misfits
-from strand.feeds.write.parquet import ParquetTicks
+from strand.feeds.write.conversion import ParquetTicks
 from strand.ticks import Ticks
 
 pytestmark = pytest.mark.python

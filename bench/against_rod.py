@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from strand.bench.route import RouteOptions, route
-from strand.feeds.synthetic.calibration import symbol_counts
+from strand.feeds.synthetic import symbol_counts
 
 WAYS = ("serial", "static", "static_lpt", "strand")
 

@@ -38,7 +38,7 @@ SIDES = ("strand", WAYS[2], WAYS[3])
 
 def made_ticks(trades: int, symbols: int) -> npt.NDArray[Any]:
     """A day of trades, symbols as on a real one, prices that walk, bursts and lulls."""
-    from strand.feeds.synthetic.market import route_stream
+    from strand.feeds.synthetic import route_stream
     from strand.ticks import KIND_TRADE
 
     rng = np.random.default_rng(7)

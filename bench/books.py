@@ -26,7 +26,7 @@ import click
 
 from strand import replay
 from strand.feeds.io.streams import open_stream
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 DATE = "2026-01-05"
 

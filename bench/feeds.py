@@ -32,7 +32,7 @@ import numpy as np
 from strand import TICK, feeds
 from strand.errors import StrandError
 from strand.feeds.io.streams import open_stream
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 from strand.feeds.write.npy import write_npy
 
 DATE = "2026-01-05"
@@ -236,8 +236,8 @@ def csv(work: Work) -> Iterator[Found]:
 
 def dbn(work: Work) -> Iterator[Found]:
     """MBO, uncompressed, against the library's own arrays."""
-    if importlib.util.find_spec("strand.feeds.formats.dbn.reader") is None:
-        raise NotThereError("no reader strand.feeds.formats.dbn.reader")
+    if importlib.util.find_spec("strand.feeds.formats.dbn") is None:
+        raise NotThereError("no reader strand.feeds.formats.dbn")
     library, client = tool("databento_dbn"), tool("databento")
     path = work.folder / "day.mbo.dbn"
     count = max(work.messages // 5, 1000)

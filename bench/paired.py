@@ -31,7 +31,7 @@ from typing import Any
 
 import click
 
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 ROUTES = [(skew, symbols, work) for skew, symbols in (("calibrated", 8172), ("1.2", 50)) for work in (1, 5, 30, 100)]
 PARTS = ("books", "bars", "csv", "parquet", "python", "tasks", "route", "latency")

@@ -12,7 +12,7 @@ from numba.typed import Dict
 from peer_sides.protocol import EVENT
 
 from strand import TICK, feeds
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 from strand.feeds.write.npy import write_npy
 from strand.ticks import KIND_TRADE
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import strand
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 N_TASKS = 50_000
 

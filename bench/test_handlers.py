@@ -18,7 +18,7 @@ import pytest
 
 from strand import TICK, Dispatcher, Handler, batch_handler, handler, object_handler
 from strand.binding.memory import Space
-from strand.feeds.synthetic.market import route_stream
+from strand.feeds.synthetic import route_stream
 from strand.handlers import COUNT_ROW, VWAP_ROW, resolve
 from strand.handlers.bound import BindContext, BoundNative
 from strand.symbols import SymbolTable

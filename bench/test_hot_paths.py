@@ -15,8 +15,7 @@ import pytest
 from strand import Dispatcher
 from strand.binding.native import NativeFunction
 from strand.dispatch.routing import strands_for
-from strand.feeds.synthetic.calibration import route_weights
-from strand.feeds.synthetic.market import route_stream
+from strand.feeds.synthetic import route_stream, route_weights
 from strand.handlers import spin
 
 SYMBOLS: Final = 8172

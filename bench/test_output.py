@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from strand import Dispatcher, Handler, native
-from strand.feeds.synthetic.market import route_stream
+from strand.feeds.synthetic import route_stream
 
 HERE: Final = Path(__file__).resolve().parent
 SYMBOLS: Final = 1000

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from strand import errors
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 __all__ = ["SAMPLE_DATE", "sample_feed", "sample_path"]
 

@@ -5,8 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from strand.feeds.synthetic.files import write_lobster
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed, write_lobster
 from strand.feeds.write.conversion import convert
 
 DATES = ("2026-01-05", "2026-01-06", "2026-01-07")

@@ -13,7 +13,7 @@ from job_data import DATES, JobData
 from peer_dbn import write_orders, write_quotes, write_trades
 
 import strand
-from strand.feeds.formats.itch.reader import CROSS, NON_PRINTABLE
+from strand.feeds.formats.itch import CROSS, NON_PRINTABLE
 from strand.ticks import KIND_ORDER, KIND_TRADE
 
 #: Columns of the Parquet files; times in ns, prices in 1e-9.

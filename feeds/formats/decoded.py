@@ -173,8 +173,7 @@ class DecodedFeed(BaseFeed):
         """Begins to read the file from its start. The caller closes the reading."""
         self._check_open()
         decoder = self._begin()
-        self.skipped.counts.clear()
-        self.skipped.samples.clear()
+        self.skipped.clear()
         self._stream = self._open_stream()
         chunks = self._chunks_of(self._stream)
         self._chunks.append(chunks)

@@ -1,8 +1,8 @@
 """Packet captures (pcap, pcapng) of MoldUDP64 that carries NASDAQ TotalView-ITCH 5.0.
 
 Layout of the packets: Nasdaq, "MoldUDP64 Protocol Specification"; of the files: the pcap and pcapng drafts of the
-IETF's opsawg. The ticks of each message: strand.feeds.formats.itch.reader; strand.feeds.formats.itch.reader; how lines
-are arbitrated: csrc/codec/pcap/pcap.h and docs/feeds/pcap.md.
+IETF's opsawg. The ticks of each message: strand.feeds.formats.itch; how lines are arbitrated: csrc/codec/pcap/pcap.h
+and docs/feeds/pcap.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strand.binding import itch as _pcap
 from strand.binding.itch import FLAGS, ItchDecoder, PcapDecoder
 from strand.errors import ConfigurationError
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
-from strand.feeds.formats.itch.reader import ItchNames, ItchSymbols
+from strand.feeds.formats.itch import ItchNames, ItchSymbols
 from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
 from strand.ticks import aligned_ticks

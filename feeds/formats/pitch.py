@@ -1,7 +1,7 @@
 """Cboe PITCH in text: historical files and logs of TCP sessions, as they are or compressed.
 
 Layout of the messages: Cboe, "US Equities TCP Depth of Book (PITCH) Specification". The ticks of each message:
-csrc/codec/pitch/pitch.h and docs/feeds/pitch.md. csrc/codec/pitch/pitch.h and docs/feeds/pitch.md. ``flags`` of orders,
+csrc/codec/pitch/pitch.h and docs/feeds/pitch.md. ``flags`` of orders,
 auctions and other status ticks are constants of this module.
 """
 
@@ -29,15 +29,9 @@ from strand.feeds.selection import Selection
 from strand.ticks import Flags
 
 __all__ = [
-    "ATTRIBUTED",
-    "AUCTION",
-    "AUCTION_SUMMARY",
-    "BROKEN_TRADE",
-    "NON_DISPLAYED",
-    "RETAIL_INTEREST",
-    "PitchFeed",
+    "ATTRIBUTED", "AUCTION", "AUCTION_SUMMARY", "BROKEN_TRADE", "NON_DISPLAYED", "RETAIL_INTEREST", "PitchFeed",
     "recognise",
-]
+]  # fmt: skip
 
 _HEAD_BYTES: Final = 4096
 #: No bit of an order or a trade says that it does not count.

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from strand.binding.live import RUN, stamp
 from strand.errors import FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.formats.itch import ItchFeed
 from strand.feeds.io.atomic_write import atomic_write, flushed, partial_path
 from strand.feeds.io.streams import InflateLimits
 

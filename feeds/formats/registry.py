@@ -77,13 +77,13 @@ def _is_numpy(found: Input) -> bool:
 
 def _is_lean(found: Input) -> bool:
     tables = [name for name in found.members if name.lower().endswith(".csv")]
-    archive = importlib.import_module("strand.feeds.formats.lean.reader") if tables else None
+    archive = importlib.import_module("strand.feeds.formats.lean") if tables else None
     return archive is not None and bool(archive.named_as_lean(Path(found.path), tables))
 
 
 def _is_recording(found: Input) -> bool:
     # A look at the file beside it costs a system call, so only files that a recorder may have written get one.
-    itch = importlib.import_module("strand.feeds.formats.itch.reader")
+    itch = importlib.import_module("strand.feeds.formats.itch")
     if not itch.recognise(found.head) or is_pipe(found.path):
         return False
     return bool(importlib.import_module("strand.feeds.formats.recording").has_times(found.path))
@@ -97,17 +97,17 @@ def _never(found: Input) -> bool:
 
 # Formats known by a magic come before those known by the look of their first records.
 _FORMATS: Final = (
-    Format("npy", "numpy arrays (.npy, .npz)", "npy.reader", "NpyFeed", (".npy", ".npz"), _is_numpy),
-    Format("dbn", "Databento DBN", "dbn.reader", "DbnFeed", (".dbn",), begins=(b"DBN",)),
+    Format("npy", "numpy arrays (.npy, .npz)", "npy", "NpyFeed", (".npy", ".npz"), _is_numpy),
+    Format("dbn", "Databento DBN", "dbn", "DbnFeed", (".dbn",), begins=(b"DBN",)),
     Format("parquet", "Parquet and Arrow", "parquet.reader", "ParquetFeed", (".parquet", ".arrow", ".feather"),
            begins=(b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")),
     Format("pcap", "pcap of MoldUDP64", "pcap", "PcapFeed", (".pcap", ".pcapng"),
            begins=(b"\xa1\xb2", b"\xd4\xc3", b"\x4d\x3c", b"\x0a\x0d\x0d\x0a")),
-    Format("websocket", "recordings of WebSocket feeds", "websocket.recording", "RecordedMessages",
+    Format("websocket", "recordings of WebSocket feeds", "websocket", "RecordedMessages",
            begins=(b"strand-websocket ",)),
-    Format("lean", "LEAN equity tick archives", "lean.reader", "LeanFeed", (), _is_lean, takes_list=True),
+    Format("lean", "LEAN equity tick archives", "lean", "LeanFeed", (), _is_lean, takes_list=True),
     Format("recording", "recordings of live feeds", "recording", "RecordedFeed", (".itch", ".itch50"), _is_recording),
-    Format("itch", "NASDAQ TotalView-ITCH 5.0", "itch.reader", "ItchFeed", (".itch", ".itch50")),
+    Format("itch", "NASDAQ TotalView-ITCH 5.0", "itch", "ItchFeed", (".itch", ".itch50")),
     Format("pitch", "Cboe PITCH", "pitch", "PitchFeed", (".pitch",)),
     Format("jsonl", "JSON lines (by a profile)", "json.reader", "JsonLinesFeed", (), _never),
     Format("csv", "CSV (of other columns: by a profile)", "csv.reader", "CsvFeed", (".csv", ".tsv")),

@@ -15,6 +15,7 @@ __all__ = ["HEAD_BYTES", "ByteStream", "InflateLimits", "InputStream"]
 
 #: A format is recognised by this many decompressed bytes from the start.
 HEAD_BYTES: Final = 4096
+_PIECE_BYTES: Final = 1 << 20
 
 
 @named_fields
@@ -153,6 +154,17 @@ class InputStream(ABC):
                     raise
         self.bytes_out += got
         return got
+
+    def read(self, size: int) -> bytes:
+        """Reads ``size`` bytes; fewer before a fault, or at the end: a checksum has been verified then."""
+        found = bytearray()
+        while len(found) < size:  # in pieces: the size may be a bound far above what there is
+            buffer = bytearray(min(size - len(found), _PIECE_BYTES))
+            got = self.readinto(memoryview(buffer))
+            found += memoryview(buffer)[:got]
+            if got < len(buffer):
+                break
+        return bytes(found)
 
     def interrupt(self) -> None:  # noqa: B027
         """Makes a ``readinto`` that waits in another thread raise FeedError. Files never wait for long."""

@@ -17,23 +17,10 @@ if TYPE_CHECKING:
     import zipfile
 
 __all__ = [
-    "GZIP_WBITS",
-    "RAW_WBITS",
-    "ZIP_MAGICS",
-    "Bz2Stream",
-    "GzipStream",
-    "Inflating",
-    "MemberStream",
-    "XzStream",
-    "ZipMemberStream",
-    "data_members",
-    "find_member",
-    "inflater_name",
-    "new_inflater",
-    "open_archive",
-    "split_member",
-    "zlib_like",
-]
+    "GZIP_WBITS", "RAW_WBITS", "ZIP_MAGICS", "Bz2Stream", "GzipStream", "Inflating", "MemberStream", "XzStream",
+    "ZipMemberStream", "data_members", "data_start", "find_member", "inflater_name", "new_inflater",
+    "open_archive", "split_member", "zlib_like",
+]  # fmt: skip
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 # A bz2 file: its level, then a block or, where it is empty, its end. Three letters alone may begin a text.
@@ -426,7 +413,7 @@ class ZipMemberStream(MemberStream):
                 "members can be read",
                 path=path,
             )
-        start = _data_start(path, member)
+        start = data_start(path, member)
         super().__init__(RawStream(path, start=start, length=member.compress_size), limits)
 
     def _new_member(self) -> Any:
@@ -451,7 +438,7 @@ class ZipMemberStream(MemberStream):
         return False
 
 
-def _data_start(path: Path, member: zipfile.ZipInfo) -> int:
+def data_start(path: Path, member: zipfile.ZipInfo) -> int:
     """Offset of a member's data: the local header before the data has lengths of its own."""
     with RawStream(path, start=member.header_offset) as stream:
         header = stream.head(_LOCAL_HEADER_BYTES)

@@ -7,30 +7,17 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
-from strand.feeds.io.bytestream import InflateLimits, InputStream
-from strand.feeds.io.compression import ZipMemberStream
 from strand.feeds.io.sources import STANDARD_INPUT
 
-if TYPE_CHECKING:
-    import zipfile
-
 __all__ = [
-    "MemberReader",
-    "Paths",
-    "PieceReader",
-    "check_folder",
-    "files_in",
-    "named_paths",
-    "read_head",
-    "regular_file",
+    "Paths", "check_folder", "files_in", "named_paths", "read_head", "regular_file",
     "small_text",
-]
+]  # fmt: skip
 
 _MAX_TEXT: Final = 64 << 20
-_PIECE_BYTES: Final = 1 << 20
 
 
 def regular_file(path: str | Path) -> Path:
@@ -73,47 +60,6 @@ def small_text(path: str | Path, what: str) -> str:
         return data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise ConfigurationError(what, f"{path} cannot be read: {error}") from error
-
-
-class PieceReader:
-    """Reads a stream by the piece. ``offset`` in errors counts inflated bytes. The bytes before a fault are given
-    first."""
-
-    def __init__(self, stream: InputStream) -> None:
-        self._stream = stream
-
-    @property
-    def bytes_out(self) -> int:
-        """Inflated bytes given so far."""
-        return self._stream.bytes_out
-
-    @property
-    def bytes_in(self) -> int:
-        """Bytes of the file read so far."""
-        return self._stream.bytes_in
-
-    def read(self, size: int) -> bytes:
-        """Reads up to ``size`` bytes; fewer before a fault, or at the end: the checksum has been verified then."""
-        found = bytearray()
-        while len(found) < size:  # in pieces: the size may be a bound far above what there is
-            buffer = bytearray(min(size - len(found), _PIECE_BYTES))
-            got = self._stream.readinto(memoryview(buffer))
-            found += memoryview(buffer)[:got]
-            if got < len(buffer):
-                break
-        return bytes(found)
-
-    def close(self) -> None:
-        """Give the stream back."""
-        self._stream.close()
-
-
-class MemberReader(PieceReader):
-    """Reads one member of a zip archive, within bounds on what may come out."""
-
-    def __init__(self, member: zipfile.ZipInfo, path: Path, limits: InflateLimits) -> None:
-        super().__init__(ZipMemberStream(path, member, limits))
-        self.name = member.filename
 
 
 _WILD: Final = "*?["

@@ -33,22 +33,9 @@ from strand.feeds.io.compression import (
 from strand.feeds.io.sources import STANDARD_INPUT, RawStream, Source, open_source
 
 __all__ = [
-    "HEAD_BYTES",
-    "MAX_WINDOW_BYTES",
-    "STANDARD_INPUT",
-    "ZSTD_MAGIC",
-    "ByteStream",
-    "GzipStream",
-    "InflateLimits",
-    "InputStream",
-    "RawStream",
-    "ZstdStream",
-    "inflater_name",
-    "is_gzip",
-    "is_zstd",
-    "names_of",
-    "open_stream",
-]
+    "HEAD_BYTES", "MAX_WINDOW_BYTES", "STANDARD_INPUT", "ZSTD_MAGIC", "ByteStream", "GzipStream", "InflateLimits",
+    "InputStream", "RawStream", "ZstdStream", "inflater_name", "is_gzip", "is_zstd", "names_of", "open_stream",
+]  # fmt: skip
 
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 #: Bound on the memory that a frame may ask for.

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import ipaddress
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -22,16 +24,15 @@ from strand.binding.itch import FLAGS, ItchDecoder
 from strand.binding.live import LINES, OUT_BYTES, Receiver, stamp
 from strand.errors import ConfigurationError, FeedError, GapError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.formats.itch.reader import ItchSymbols
+from strand.feeds.formats.itch import ItchSymbols
 from strand.feeds.formats.recording import Recorder, times_path
-from strand.feeds.io.address import Address, ipv4, parse_address
 from strand.feeds.trading_day import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
 from strand.options import Choice, File, Kind, Number, Text, Whole, named_options
 from strand.ticks import MAX_SEQUENCE, empty
 from strand.zones import zone_named
 
-__all__ = ["OF_ALL", "MoldFeed", "receiving_socket", "replies_socket"]
+__all__ = ["OF_ALL", "Address", "MoldFeed", "ipv4", "parse_address", "receiving_socket", "replies_socket"]
 
 
 @contextlib.contextmanager
@@ -431,3 +432,44 @@ def _between(runs: Any, first: int, last: int | None) -> Any:
         cut["sequence"][0] += np.uint64(first - int(cut["position"][0]))
         cut["position"][0] = first
     return cut
+
+
+def ipv4(text: str, field: str) -> str:
+    """A dotted IPv4 address, or ``localhost``. Raises ConfigurationError."""
+    try:
+        return str(ipaddress.IPv4Address("127.0.0.1" if text == "localhost" else text))
+    except ValueError:
+        raise ConfigurationError(field, f"{text!r} is not an IPv4 address such as 127.0.0.1") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An IPv4 address and a UDP port; port 0 lets the system choose where a socket is bound."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        return ipaddress.IPv4Address(self.host).is_loopback
+
+    @property
+    def is_multicast(self) -> bool:
+        return ipaddress.IPv4Address(self.host).is_multicast
+
+    @property
+    def packed(self) -> bytes:
+        return socket.inet_aton(self.host)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def parse_address(text: str | Address, field: str) -> Address:
+    """``HOST:PORT``; ``:PORT`` and ``PORT`` are on 127.0.0.1. Raises ConfigurationError naming the field."""
+    if isinstance(text, Address):
+        return text
+    host, _, port = str(text).rpartition(":")
+    if not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
+        raise ConfigurationError(field, f"{text!r} is not HOST:PORT with a port from 0 to 65535")
+    return Address(ipv4(host or "127.0.0.1", field), int(port))

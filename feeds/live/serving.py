@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from strand.binding.live import LineOptions, Sender
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
-from strand.feeds.formats.itch.reader import recognise
-from strand.feeds.io.address import Address, ipv4, parse_address
+from strand.feeds.formats.itch import recognise
 from strand.feeds.io.streams import open_stream
+from strand.feeds.live.mold import Address, ipv4, parse_address
 from strand.options import Flag, Number, Text, Whole, named_fields, option, read_options
 
 __all__ = ["Faults", "ServeOptions", "serve"]

@@ -22,8 +22,7 @@ from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
-from strand.feeds.formats.websocket.lines import Header
-from strand.feeds.formats.websocket.recording import MessageRecorder
+from strand.feeds.formats.websocket import Header, MessageRecorder
 from strand.feeds.live.mold import OF_ALL
 from strand.feeds.write.destinations import check_outputs
 from strand.options import Kind, Number, Text, Whole, named_options
@@ -88,7 +87,7 @@ class WebSocketFeed(BaseFeed):
             way.
         symbols: Names that have their index from the start; others follow as they come.
         max_symbols: The greatest number of symbols in all.
-        record: A file to write every message to, as it came (strand.feeds.formats.websocket.recording).
+        record: A file to write every message to, as it came (strand.feeds.formats.websocket).
         max_messages: The feed ends after so many messages; None: no bound.
         max_seconds: The feed ends after so many seconds; None: no bound.
         idle_timeout_s: The feed ends after so many seconds without a message; None: no bound.

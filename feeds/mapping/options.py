@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ from strand.feeds.mapping.events import event_fields, with_last
 from strand.feeds.mapping.rules import checked, names_of
 from strand.validate import unit_power
 
-__all__ = ["MEND", "Options", "check_options"]
+__all__ = ["MEND", "Options", "check_options", "options_among"]
 
 #: End of an error about a row.
 MEND: Final = (
@@ -75,6 +76,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def skips(self) -> bool:
         return self.on_bad_record == "skip"
+
+
+def options_among(given: Mapping[str, Any]) -> Options:
+    """The options of all readers of columns among the arguments of one, by name. Raises as ``check_options`` does."""
+    return check_options(**{name: value for name, value in given.items() if name in Options.__struct_fields__})
 
 
 def check_options(**given: Any) -> Options:

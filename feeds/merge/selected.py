@@ -18,20 +18,9 @@ from strand.symbols import near_symbol
 from strand.ticks import TICK, is_clear, named
 
 __all__ = [
-    "CarriedFeed",
-    "SelectedFeed",
-    "ZonedFeed",
-    "are_wanted",
-    "batches_from",
-    "empty_feed",
-    "feeds_of_batch",
-    "files_read",
-    "files_written",
-    "is_live",
-    "skipped_of",
-    "tick_feeds_of",
-    "unknown_symbol",
-]
+    "CarriedFeed", "SelectedFeed", "ZonedFeed", "are_wanted", "batches_from", "empty_feed", "feeds_of_batch",
+    "files_read", "files_written", "is_live", "skipped_of", "tick_feeds_of", "unknown_symbol",
+]  # fmt: skip
 
 
 def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:

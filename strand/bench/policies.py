@@ -31,7 +31,7 @@ from strand.dispatch.configuration import Limits
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import engine_interior
 from strand.errors import ConfigurationError, EngineError
-from strand.feeds.synthetic.market import route_stream
+from strand.feeds.synthetic import route_stream
 from strand.handlers import spin
 from strand.machine import Cores, choose_cores, pinned
 from strand.options import ByName, Choice, Number, Whole, named_fields, option, read_options

@@ -15,8 +15,7 @@ from strand.binding.engine_words import IDLE
 from strand.binding.lab import MAX_WORKERS
 from strand.dispatch.routing import StrandsLike, strand_count
 from strand.errors import ConfigurationError
-from strand.feeds.synthetic.calibration import Skew, check_skew
-from strand.feeds.synthetic.market import route_stream
+from strand.feeds.synthetic import Skew, check_skew, route_stream
 from strand.handlers import spin
 from strand.machine import choose_cores, describe
 from strand.options import Choice, Text, Whole, named_fields, option, read_options

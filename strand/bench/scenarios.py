@@ -23,7 +23,7 @@ from strand.bench.ways import Job, Outcome, WayName, rounds
 from strand.binding.lab import Neighbour
 from strand.dispatch.routing import StrandsLike
 from strand.errors import ConfigurationError
-from strand.feeds.synthetic.market import route_stream
+from strand.feeds.synthetic import route_stream
 from strand.handlers import NativeHandler, spin
 from strand.machine import Cores, choose_cores
 from strand.options import Text, Whole, named_fields, option, read_options

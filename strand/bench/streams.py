@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from strand import feeds
 from strand.errors import FeedError
-from strand.feeds.synthetic.market import route_stream, stream
+from strand.feeds.synthetic import route_stream, stream
 from strand.ticks import named
 
 __all__ = ["all_at_once", "market_day", "numbered", "paced", "recorded", "squeezed", "with_hot_symbol"]

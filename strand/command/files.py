@@ -22,11 +22,8 @@ from strand.command.parameters import SectionedCommand, complete_files, complete
 from strand.command.reading import Reads, reading
 from strand.command.run_options import NAME, given_options
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
-from strand.feeds import FeedInfo
+from strand.feeds import FeedInfo, synthetic
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
-from strand.feeds.synthetic.calibration_check import check_calibration
-from strand.feeds.synthetic.files import write_lobster, write_mbo, write_pitch, write_ticks
-from strand.feeds.synthetic.market import SyntheticFeed, WrittenFile
 from strand.feeds.write.conversion import TARGETS
 from strand.feeds.write.conversion import convert as run_convert
 from strand.handlers import BUILTIN, CompiledHandler
@@ -266,7 +263,7 @@ def convert(files: tuple[str, ...], out: Path, to: str | None, on_unwritable: An
 
 
 #: Writes a day to a path, telling how far it is.
-Writer = Callable[[SyntheticFeed, Path, Callable[[int, int], None]], tuple[WrittenFile, ...]]
+Writer = Callable[[synthetic.SyntheticFeed, Path, Callable[[int, int], None]], tuple[synthetic.WrittenFile, ...]]
 
 
 @click.group("gen")
@@ -335,7 +332,7 @@ def gen_itch(out: Path, as_json: bool, **day: Any) -> None:
 @_out()
 def gen_pitch(out: Path, as_json: bool, **day: Any) -> None:
     """Write a synthetic trading day as Cboe PITCH text."""
-    _write(out, as_json, day, lambda feed, path, advance: (write_pitch(feed, path, progress=advance),))
+    _write(out, as_json, day, lambda feed, path, advance: (synthetic.write_pitch(feed, path, progress=advance),))
 
 
 @gen.command("lobster")
@@ -352,7 +349,7 @@ def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, **day
         out,
         as_json,
         day,
-        lambda feed, path, advance: write_lobster(feed, path, symbol=symbol, levels=levels, progress=advance),
+        lambda feed, path, advance: synthetic.write_lobster(feed, path, symbol=symbol, levels=levels, progress=advance),
     )
 
 
@@ -367,7 +364,7 @@ def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, **day
 @_out()
 def gen_npy(out: Path, as_json: bool, records: str, **day: Any) -> None:
     """Write a synthetic trading day as a numpy array of records."""
-    write = write_mbo if records == "mbo" else write_ticks
+    write = synthetic.write_mbo if records == "mbo" else synthetic.write_ticks
     _write(out, as_json, day, lambda feed, path, advance: (write(feed, path, progress=advance),))
 
 
@@ -380,7 +377,7 @@ def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
     options: dict[str, Any] = {} if date is None else {"date": date}
     feed = feeds.open(files if len(files) > 1 else files[0], **options)
     try:
-        measures = check_calibration(feed)
+        measures = synthetic.check_calibration(feed)
     finally:
         feed.close()
     plain = {m.name: {"target": m.target, "found": m.found, "ratio": m.ratio, "close": m.close} for m in measures}
@@ -399,7 +396,7 @@ def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
 
 
 def _write(out: Path, as_json: bool, day: dict[str, Any], write: Writer) -> None:
-    feed = SyntheticFeed(day.pop("symbols"), day.pop("messages"), skew=_skew(day.pop("skew")), **day)
+    feed = synthetic.SyntheticFeed(day.pop("symbols"), day.pop("messages"), skew=_skew(day.pop("skew")), **day)
     with progress("writing", feed.messages, as_json) as advance:
         written = write(feed, out, advance)
     sizes = [Path(file.path).stat().st_size for file in written]

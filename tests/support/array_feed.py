@@ -8,7 +8,7 @@ from typing import Any
 from reading import ticks_of
 
 from strand import testing
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 __all__ = ["order_feed", "synthetic_day"]
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from reading import ticks_of
 
 from strand import feeds, replay
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 Array = npt.NDArray[Any]
 DATE = "2026-01-05"

@@ -8,7 +8,7 @@ from typing import Any
 from reading import ticks_of
 
 from strand.feeds.formats.csv.reader import CsvFeed
-from strand.feeds.formats.dbn.reader import DbnFeed
+from strand.feeds.formats.dbn import DbnFeed
 from strand.ticks import FIELDS
 
 PROFILE = """

@@ -20,7 +20,7 @@ import pcap_reference as capture
 
 from strand.feeds.formats.json.profile import read_profile
 from strand.feeds.formats.registry import formats
-from strand.feeds.formats.websocket.lines import Header, entry_line, message_line
+from strand.feeds.formats.websocket import Header, entry_line, message_line
 from strand.ticks import zeros
 
 Pack = Callable[[Path, bytes], object]

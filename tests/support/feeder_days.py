@@ -15,8 +15,7 @@ import itch_reference
 import pcap_reference
 
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.feeds.synthetic.files import write_pitch
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed, write_pitch
 
 __all__ = ["FORMATS", "OPTIONS", "STRANGE", "write_day"]
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import strand
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 DATE = "2026-01-05"
 HERE = Path(__file__).resolve().parent

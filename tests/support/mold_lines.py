@@ -9,8 +9,7 @@ from typing import Any
 
 import itch_reference as ref
 
-from strand.feeds.io.address import Address
-from strand.feeds.live.mold import MoldFeed
+from strand.feeds.live.mold import Address, MoldFeed
 
 DATE = "2026-01-05"
 HERE = "127.0.0.1:0"

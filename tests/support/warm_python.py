@@ -37,9 +37,9 @@ IMPORTS = (
     "strand.command.replay",
     "strand.dispatch.dispatcher",
     "strand.feeds.formats.csv.reader",
-    "strand.feeds.formats.dbn.reader",
+    "strand.feeds.formats.dbn",
     "strand.feeds.formats.parquet.reader",
-    "strand.feeds.formats.websocket.recording",
+    "strand.feeds.formats.websocket",
     "strand.feeds.sample",
     "strand.handlers.builtin",
 )

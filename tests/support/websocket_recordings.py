@@ -12,8 +12,7 @@ from websocket_server import TRADES
 import strand
 from strand.errors import FeedError
 from strand.feeds.formats.json.profile import read_profile
-from strand.feeds.formats.websocket.lines import Header
-from strand.feeds.formats.websocket.recording import MessageRecorder, RecordedMessages
+from strand.feeds.formats.websocket import Header, MessageRecorder, RecordedMessages
 
 HEADER = Header(read_profile(TRADES), "ws://127.0.0.1:1/", "raise", (), 16, 1 << 16)
 

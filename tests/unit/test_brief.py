@@ -17,7 +17,7 @@ from strand.brief import MAX_LENGTH, brief, in_full, listed, one_line, several, 
 from strand.feeds import BaseFeed, FeedInfo, Selection, TickBatch
 from strand.feeds.merge.feeds import MergedFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 from strand.policies.policy import LEVELS
 from strand.replaying.pacing import Pacer
 from strand.tasks.engine_pool import NativeTask

@@ -16,8 +16,7 @@ import pytest
 
 import strand
 from strand.feeds.sample import SAMPLE_DATE
-from strand.feeds.synthetic.files import write_mbo
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed, write_mbo
 from strand.feeds.trading_day import as_date, midnight_ns
 from strand.feeds.write.conversion import convert
 from strand.handlers import BUILTIN

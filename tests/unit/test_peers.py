@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 pytest.importorskip("numba")
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))

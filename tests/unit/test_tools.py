@@ -203,7 +203,7 @@ def test_importing_strand_does_not_import_it() -> None:
 
 
 def test_who_needs_the_laboratory_is_told_that_it_is_missing() -> None:
-    program = "import sys; sys.modules['strand._lab'] = None; import strand.feeds.synthetic.market"
+    program = "import sys; sys.modules['strand._lab'] = None; import strand.feeds.synthetic"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 1
     assert "the generated market and the benchmarks need the module strand._lab" in done.stderr

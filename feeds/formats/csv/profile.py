@@ -37,23 +37,9 @@ from strand.validate import unit_power
 from strand.zones import checked_zone
 
 __all__ = [
-    "BOM",
-    "FieldRule",
-    "Layout",
-    "Match",
-    "Part",
-    "Profile",
-    "SymbolRule",
-    "bar_span",
-    "built_in",
-    "choose",
-    "match",
-    "matches",
-    "named_profile",
-    "normal",
-    "place_of",
-    "read_profile",
-]
+    "BOM", "FieldRule", "Layout", "Match", "Part", "Profile", "SymbolRule", "bar_span", "built_in", "choose", "match",
+    "matches", "named_profile", "normal", "place_of", "read_profile",
+]  # fmt: skip
 
 Names = str | list[str]
 Encoding = Literal["utf-8", "gb18030", "latin-1"]

@@ -1,4 +1,5 @@
-"""Columns of text as ticks, by the rules of a profile."""
+"""Columns of text as ticks, by the rules of a profile: a tick for each row, or several (the levels of a book, a quote
+and a trade, the corners of a bar)."""
 
 from __future__ import annotations
 
@@ -22,19 +23,20 @@ from strand.binding.columns import (
     Letters,
     Numbers,
     blank_ticks,
+    holds,
 )
 from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
-from strand.feeds.formats.csv.columns import Chosen, NumberReader, SymbolReader, TimeReader
-from strand.feeds.formats.csv.lines import Block
-from strand.feeds.formats.csv.profile import Match, Profile
+from strand.feeds.formats.csv.columns import Block, Chosen, NumberReader, SymbolReader, TimeReader
+from strand.feeds.formats.csv.profile import Match, Part, Profile, SymbolRule
+from strand.feeds.mapping.events import end_views
 from strand.feeds.mapping.rules import FieldRule
 from strand.feeds.mapping.scalars import IDS, PRICES, SIZES, blank_tick
 from strand.feeds.mapping.values import Target, nearest
 from strand.feeds.selection import Selection
-from strand.ticks import MAX_SEQUENCE, UNDEF_PRICE, limits, zeros
+from strand.ticks import KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, empty, limits, zeros
 
-__all__ = ["Made", "TickMaker"]
+__all__ = ["Made", "TickMaker", "tick_maker"]
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
@@ -71,6 +73,7 @@ class TickMaker:
         size_power: int,
         max_symbols: int,
         rounds: bool = False,
+        columns: dict[int, str] | None = None,
     ) -> None:
         self.found = found
         profile = found.profile
@@ -78,7 +81,7 @@ class TickMaker:
         self._number_reader = NumberReader(rounds=rounds)
         self._totals = _RunningTotals()
         self._size_power = size_power
-        self.columns: dict[int, str] = {}  # by position: what it is called in errors
+        self.columns: dict[int, str] = {} if columns is None else columns  # by position: what it is called in errors
         self._rules = [self._settled(rule, sample) for rule in profile.fields if self._present(rule)]
         timed = [rule for rule in self._rules if rule.unit]
         self._times = TimeReader(found, timed, sample, date=date, place=self._place, numbers=self._number_reader)
@@ -99,9 +102,10 @@ class TickMaker:
         self._readers = sorted(plain, key=lambda rule: rule.field == self._last)
         #: The rule of sizes that are differences of a running total, which are read apart.
         self._running = next((rule for rule in self._readers if rule.running), None)
+        #: The rules of all columns that are read, but for those of times and symbols.
+        self.rules = list(self._readers)
         self._readers = [rule for rule in self._readers if not rule.running]
-        numbers = [*self._readers, *([] if self._running is None else [self._running])]
-        self._numbers = {rule.field: self._number_rule(rule) for rule in numbers if not (rule.map or rule.pair)}
+        self._numbers = {rule.field: self._number_rule(rule) for rule in self.rules if not (rule.map or rule.pair)}
         self._steps = [(rules, self._tables(rules)) for rules in self._together()]
 
     def _present(self, rule: FieldRule) -> bool:
@@ -120,7 +124,7 @@ class TickMaker:
     @property
     def price_power(self) -> int | None:
         """The power of ten that 1 in the file's prices is worth; None where it has no prices."""
-        return next((rule.power for rule in self._rules if "price" in rule.field and rule.columns), None)
+        return next((rule.power for rule in self.rules if "price" in rule.field), None)
 
     def _place(self, names: tuple[str, ...]) -> int:
         at = self.found.read_column(names)
@@ -311,23 +315,21 @@ class TickMaker:
 
     def target(self, column: int) -> Target | None:
         """The prices or sizes that a column holds; None: it holds others."""
-        running = [] if self._running is None else [self._running]
-        rules = (rule for rule in [*self._readers, *running] if rule.field in PRICES or rule.field in SIZES)
-        found = (rule.target(self._size_power) for rule in rules if self.found.column(rule.columns) == column)
-        return next(found, None)
+        rules = (rule for rule in self._rules_of(column) if rule.field in PRICES or rule.field in SIZES)
+        return next((rule.target(self._size_power) for rule in rules), None)
 
     def is_mapped(self, column: int) -> bool:
         """True if a column holds texts that a map lists."""
-        return any(rule.map and self.found.column(rule.columns) == column for rule in self._readers)
+        return any(rule.map for rule in self._rules_of(column))
 
     def can_round(self, column: int) -> bool:
         """True if a column holds decimals, which may be rounded on request; times of other forms may not."""
         return self._times.is_decimal(column) or any(
-            rule.field in self._numbers
-            and self._numbers[rule.field].form == DECIMAL
-            and self.found.column(rule.columns) == column
-            for rule in [*self._readers, *([] if self._running is None else [self._running])]
+            rule.field not in IDS and not rule.map for rule in self._rules_of(column)
         )
+
+    def _rules_of(self, column: int) -> list[FieldRule]:
+        return [rule for rule in self.rules if self.found.column(rule.columns) == column]
 
     def cure(self, column: int, fault: int) -> str:
         """Advice for a fault in a column of times; empty for any other column."""
@@ -364,7 +366,7 @@ class TickMaker:
 
     def wanted(self) -> list[int]:
         """Positions of the columns that are read."""
-        for rule in [*self._readers, *([] if self._running is None else [self._running])]:
+        for rule in self.rules:
             for names in rule.pair or (rule.columns,):
                 self._place(names)
         return sorted(self.columns)
@@ -442,3 +444,108 @@ def _settle_sides(ticks: TickBatch) -> None:
 def _code(value: Any) -> Any:
     """A value as the number that a tick holds: a letter's code, any other value as it is."""
     return value[0] if isinstance(value, bytes) else value
+
+
+def tick_maker(found: Match, sample: dict[int, str], levels: int | None, **options: Any) -> TickMaker:
+    """Returns the maker of ticks for one file's blocks. ``levels``: the most levels of a book, None for all that the
+    file has."""
+    parts = present_parts(found, levels)
+    return PartsMaker(found, sample, parts, options) if parts else TickMaker(found, sample, **options)
+
+
+def present_parts(found: Match, levels: int | None) -> list[Part]:
+    """The profile's parts as the file has them: levels up to the first one whose columns are missing."""
+    parts: list[Part] = []
+    ended = False
+    for part in found.profile.parts:
+        if part.level is not None:
+            ended = part.level > 0 and (ended or any(found.column(names) is None for names in part.columns()))
+            if ended or (levels is not None and part.level >= levels):
+                continue
+        parts.append(part)
+    return parts
+
+
+class PartsMaker(TickMaker):
+    """Makes ticks of blocks as TickMaker does: for each row its parts, one after the other.
+
+    Times, symbol and sequence are read once. A row with a fault gives one tick, which carries the fault.
+    """
+
+    def __init__(self, found: Match, sample: dict[int, str], parts: list[Part], options: dict[str, Any]) -> None:
+        profile = found.profile
+        first = replace(profile, fields=(*profile.fields, *parts[0].fields), parts=())
+        super().__init__(replace(found, profile=first), sample, **options)
+        self._parts = parts
+        self._tests = [found.read_column(part.where) if part.where else None for part in parts]
+        self._event_end = profile.flags.last if profile.event == ("row",) else 0
+        self._others = [
+            TickMaker(replace(found, profile=_only_fields(profile, part)), sample, **options, columns=self.columns)
+            for part in parts[1:]
+        ]
+        self.rules += [rule for maker in self._others for rule in maker.rules]
+
+    def wanted(self) -> list[int]:
+        return sorted({*super().wanted(), *(at for at in self._tests if at is not None)})
+
+    def make(self, block: Block, first: int, select: Selection | None, keeps: Any) -> Made:
+        head = super().make(block, first, select, keeps)
+        count, width = len(head.ticks), len(self._parts)
+        if count == 0:
+            return head
+        rows = np.arange(block.rows, dtype=np.uint32) if head.rows is None else head.rows
+        kept = np.ones((count, width), np.bool_)
+        ticks = empty(count * width).reshape(count, width)
+        faults = head.faults.copy()
+        rounded = [self.rounded_rows()]
+        row = replace(head, ticks=_without(head.ticks, self._parts[0]))
+        for place, (maker, part, test) in enumerate(zip((self, *self._others), self._parts, self._tests, strict=True)):
+            made = maker.again(block, row) if place else head
+            if test is not None:
+                kept[:, place] &= holds(block.columns[test], part.text.encode(self.found.encoding), rows)
+            if part.filled:
+                kept[:, place] &= _is_filled(made)
+            if place:
+                of_part = np.where(kept[:, place], made.faults, 0)
+                faults = np.where(faults == 0, of_part, faults).astype(np.uint16)
+                rounded.append(np.intersect1d(maker.rounded_rows(), rows[kept[:, place]]))
+            ticks[:, place] = made.ticks
+        kept[faults != 0] = np.arange(width) == 0
+        out = ticks[kept]
+        # The row of each tick. A row with a fault has only its first tick.
+        of_tick = np.repeat(np.arange(count), kept.sum(axis=1))
+        if self._event_end:
+            _end_rows(out, of_tick, self._event_end, sets=bool(self._profile.sets_last))
+        inexact = np.intersect1d(np.unique(np.concatenate(rounded)), rows)
+        ids = None if head.instruments is None else head.instruments[of_tick]
+        return Made(out, out["ts_recv"], faults[of_tick], rows[of_tick], len(inexact), count, head.left_out, ids)
+
+
+def _only_fields(profile: Profile, part: Part) -> Profile:
+    """A profile of a part's own fields. Its ticks take all other fields from the first part's."""
+    return replace(profile, fields=part.fields, parts=(), symbol=SymbolRule(constant=""), date_columns=(), end=None)
+
+
+def _without(ticks: TickBatch, part: Part) -> TickBatch:
+    """The ticks, with the part's own fields set to no value."""
+    rest, blank = ticks.copy(), blank_tick()
+    for rule in part.fields:
+        rest[rule.place] = blank[rule.place]
+    return rest
+
+
+def _end_rows(ticks: TickBatch, row: Any, last: int, *, sets: bool) -> None:
+    """Makes each row an event, whose last tick gets the flag ``last``. Where the file has the flag, not ``sets``, its
+    rows are views of books. ``row``: of each tick."""
+    if not sets:
+        end_views(ticks, row, last)
+        return
+    ends = np.append(row[1:] != row[:-1], True) & (ticks["kind"] != KIND_STATUS)
+    ticks["flags"][ends] |= np.uint8(last)
+
+
+def _is_filled(made: Made) -> Any:
+    """Mask of the ticks that hold a value: a price, of either side for a quote, or a size."""
+    ticks = made.ticks
+    quote = (ticks["kind"] == KIND_QUOTE) & (ticks["order_id"] != UNDEF_PRICE)
+    return (ticks["price"] != UNDEF_PRICE) | quote | ((ticks["kind"] != KIND_QUOTE) & (ticks["size"] != 0))

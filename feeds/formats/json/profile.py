@@ -87,20 +87,9 @@ from strand.validate import unit_power, whole
 from strand.zones import checked_zone
 
 __all__ = [
-    "BadRecord",
-    "Chain",
-    "JsonProfile",
-    "MessageRule",
-    "Numbering",
-    "Numbers",
-    "Record",
-    "SnapshotOf",
-    "Step",
-    "at_path",
-    "is_message_profile",
-    "read_profile",
-    "whole_number",
-]
+    "BadRecord", "Chain", "JsonProfile", "MessageRule", "Numbering", "Numbers", "Record", "SnapshotOf", "Step",
+    "at_path", "is_message_profile", "read_profile", "whole_number",
+]  # fmt: skip
 
 #: Source of a snapshot: the stream itself, or an answer to a request, which may be older than the stream.
 SnapshotOf = Literal["stream", "rest"]

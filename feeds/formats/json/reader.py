@@ -11,16 +11,16 @@ import abc
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from strand.binding.columns import DECIMAL, Numbers
-from strand.errors import ConfigurationError, FeedError, FormatError
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, at_path, read_profile
 from strand.feeds.formats.json.ticks import JsonTicks, parsed
-from strand.feeds.formats.websocket.lines import Line, whole_lines
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.mapping.clocks import TextTimes
@@ -28,9 +28,49 @@ from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.values import ONLY_NS, TIME_POWERS, said_unit
 from strand.validate import whole
 
-__all__ = ["JsonFileFeed", "JsonLinesFeed"]
+__all__ = ["JsonFileFeed", "JsonLinesFeed", "Line"]
 
 _CHUNK_BYTES: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line: where it begins, where the next one does, its number from 1, and its text without the line end. The text
+    is None for a line that is too long."""
+
+    offset: int
+    after: int
+    number: int
+    text: bytes | None
+
+
+def whole_lines(
+    chunks: Chunks, first: int, longest: int, path: str | Path, *, open_end: bool = False
+) -> Iterator[Line]:
+    """The lines behind the first one, which has so many bytes (0: all of them).
+
+    Raises TruncatedFeedError for a last line without an end, unless it may have none (``open_end``), and what reading
+    raises, after every whole line.
+    """
+    at, begin, number, endless = 0, first, 2 if first else 1, False
+    rest = memoryview(b"")
+    while (data := chunks.next(rest)) is not None:
+        text, start = bytes(data), max(begin - at, 0)
+        while (end := text.find(b"\n", start)) >= 0:
+            line = None if endless or end - start > longest else text[start:end]
+            after = at + end + 1
+            yield Line(begin, after, number, line)
+            begin, start, number, endless = after, end + 1, number + 1, False
+        # The start of a line is carried over, except of the first line, which is skipped, and of a line that is too
+        # long.
+        endless = endless or len(text) - start > longest
+        kept = 0 if endless else max(len(text) - start, 0)
+        rest = data[len(text) - kept :]
+        at += len(text) - kept
+    if at + len(rest) > begin and open_end:
+        yield Line(begin, at + len(rest), number, None if endless else bytes(rest))
+    elif at + len(rest) > begin:
+        raise TruncatedFeedError("ends inside a line", path=path, offset=at + len(rest), line=number)
 
 
 class JsonFileFeed(BaseFeed):
@@ -113,7 +153,6 @@ _DOCUMENT: Final = (
     "a file that is one JSON value, as a list of messages, is read by document = true in its profile, or has to have "
     "one message on each line"
 )
-_PIECE: Final = 1 << 20
 _BEGIN: Final = re.compile(rb"[{\[]")
 _LATEST_NS: Final = (1 << 63) - 1
 
@@ -205,19 +244,17 @@ class JsonLinesFeed(JsonFileFeed):
             yield self._ticks.batch()
 
     def _whole(self) -> Any:
-        data = bytearray()
         with open_stream(self._path, limits=self._limits) as stream:
-            piece = memoryview(bytearray(_PIECE))
-            while (got := stream.readinto(piece)) > 0:
-                data += piece[:got]
-                if len(data) > _LONGEST_DOCUMENT:
-                    raise FormatError(
-                        f"is more than {_LONGEST_DOCUMENT:,} bytes in one JSON value: make a line of each message, as "
-                        "jq -c '.[]' does, and leave document out",
-                        path=self._path,
-                    )
+            data = stream.read(_LONGEST_DOCUMENT + 1)
+            if len(data) > _LONGEST_DOCUMENT:
+                raise FormatError(
+                    f"is more than {_LONGEST_DOCUMENT:,} bytes in one JSON value: make a line of each message, as "
+                    "jq -c '.[]' does, and leave document out",
+                    path=self._path,
+                )
+            stream.read(1)  # the fault that ended it
         try:
-            return parsed(bytes(data).removeprefix(b"\xef\xbb\xbf"))
+            return parsed(data.removeprefix(b"\xef\xbb\xbf"))
         except (InvalidOperation, ValueError, RecursionError) as error:
             raise FormatError(f"is not one JSON value, as document says: {error}", path=self._path) from None
 

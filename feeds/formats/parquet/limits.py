@@ -18,16 +18,9 @@ from strand.errors import FormatError
 from strand.feeds.io.bytestream import InflateLimits
 
 __all__ = [
-    "CONTINUATION",
-    "VALUE_BYTES",
-    "Chunk",
-    "Expansion",
-    "FramedReader",
-    "blocks_of",
-    "check_blocks",
-    "check_row_group",
-    "chunks_of",
-]
+    "CONTINUATION", "VALUE_BYTES", "Chunk", "Expansion", "FramedReader", "blocks_of", "check_blocks",
+    "check_row_group", "chunks_of",
+]  # fmt: skip
 
 #: Bytes that a row takes at least, whatever its pages or buffers hold.
 VALUE_BYTES: Final = 8

@@ -28,20 +28,9 @@ from strand.feeds.mapping.values import NS_IN
 from strand.feeds.selection import Selection
 
 __all__ = [
-    "ARROW_MAGIC",
-    "PARQUET_MAGIC",
-    "ArrowSource",
-    "Dialect",
-    "IpcSource",
-    "KeepsGroup",
-    "ParquetSource",
-    "first_line",
-    "group_filter",
-    "is_arrow_stream",
-    "names_of",
-    "needs_its_end",
-    "open_arrow",
-]
+    "ARROW_MAGIC", "PARQUET_MAGIC", "ArrowSource", "Dialect", "IpcSource", "KeepsGroup", "ParquetSource", "first_line",
+    "group_filter", "is_arrow_stream", "names_of", "needs_its_end", "open_arrow",
+]  # fmt: skip
 
 KeepsGroup = Callable[[Any, Any], bool]
 

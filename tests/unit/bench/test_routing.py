@@ -16,7 +16,7 @@ from strand.bench.streams import all_at_once, market_day, numbered, paced, squee
 from strand.bench.ways import THROUGHPUT_WAYS, WayName, run, static_homes
 from strand.binding import lab as routes
 from strand.errors import EngineError
-from strand.feeds.synthetic.market import route_stream
+from strand.feeds.synthetic import route_stream
 from strand.handlers import spin
 from strand.ticks import zeros
 

@@ -20,9 +20,9 @@ import strand
 from strand.binding.feeder import CAPACITY
 from strand.dispatch.publishers import Publishers
 from strand.errors import BackpressureError, FeedError, FormatError, HandlerError, TruncatedFeedError
-from strand.feeds.formats.dbn.reader import DbnFeed
+from strand.feeds.formats.dbn import DbnFeed
 from strand.feeds.formats.decoded import DecodedFeed
-from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.formats.itch import ItchFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replaying.run import Run
 

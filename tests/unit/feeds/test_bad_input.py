@@ -33,8 +33,8 @@ from strand import feeds
 from strand.binding.decoders import DbnDecoder, PitchDecoder
 from strand.binding.itch import ItchDecoder
 from strand.errors import FeedError, FormatError, TruncatedFeedError, UnknownFormatError
-from strand.feeds.formats.lean.reader import LeanFeed
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.lean import LeanFeed
+from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.formats.registry import formats
 from strand.feeds.io import sources
 from strand.feeds.io.streams import InflateLimits, open_stream

@@ -29,7 +29,7 @@ from strand.errors import (
     TruncatedFeedError,
     UnknownFormatError,
 )
-from strand.feeds.formats.lean.reader import LeanFeed
+from strand.feeds.formats.lean import LeanFeed
 from strand.feeds.merge.selected import batches_from
 from strand.feeds.write.npy import write_npy
 
@@ -65,7 +65,7 @@ def test_lean_archives_are_known_and_several_are_one_feed(tmp_path: Path) -> Non
     ],
 )
 def test_other_content_is_refused_with_what_can_be_read(tmp_path: Path, data: bytes, words: str) -> None:
-    pytest.importorskip("strand.feeds.formats.itch.reader")
+    pytest.importorskip("strand.feeds.formats.itch")
     (tmp_path / "a.npy").write_bytes(data)
     with pytest.raises(UnknownFormatError, match=f"{words}.*numpy.*LEAN.*ITCH"):
         feeds.open(tmp_path / "a.npy")

@@ -21,7 +21,7 @@ from reading import ticks_of
 import strand
 from strand.command.cli import cli
 from strand.errors import FeedError
-from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.formats.itch import ItchFeed
 from strand.feeds.formats.registry import formats
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 

@@ -13,7 +13,7 @@ import pytest
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, StrandError
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.write.npy import write_npy
 from strand.symbols import NAME_BYTES, SymbolTable, name_problem
 

@@ -22,7 +22,7 @@ from strand.errors import (
 from strand.feeds import BaseFeed, FeedInfo
 from strand.feeds.io.prefetch import Prefetch
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 pytestmark = pytest.mark.python
 

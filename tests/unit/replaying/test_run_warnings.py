@@ -19,7 +19,7 @@ from merge_support import ArrayFeed
 import strand
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError, StrictError
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.npy import write_npy

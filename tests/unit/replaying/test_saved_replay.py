@@ -10,7 +10,7 @@ import pytest
 
 import strand
 from strand.errors import ConfigurationError, SavedStateError, UnknownFormatError
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "strand/data/sample.itch50.gz"

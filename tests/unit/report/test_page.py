@@ -19,7 +19,7 @@ import strand
 from strand import replay
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError, MissingExtraError, install_command
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.report import figures, html
 from strand.report.canvas import PLACEHOLDERS, inline_svg

@@ -16,7 +16,7 @@ from strand.errors import (
     UnknownFormatError,
 )
 from strand.feeds.formats import decoded
-from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.formats.itch import ItchFeed
 
 
 @pytest.fixture

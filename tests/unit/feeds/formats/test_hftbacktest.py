@@ -12,8 +12,7 @@ from reading import ticks_of
 from strand import UNDEF_PRICE
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds import open as open_feed
-from strand.feeds.formats.hftbacktest import EXCHANGE, LOCAL
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.npy import EXCHANGE, LOCAL, NpyFeed
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python

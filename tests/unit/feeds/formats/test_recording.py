@@ -71,7 +71,7 @@ from strand.feeds.formats.recording import Recorder
 from itch_reference import frame
 from mold_lines import order
 from websocket_recordings import HEADER
-from strand.feeds.formats.websocket.recording import MessageRecorder
+from strand.feeds.formats.websocket import MessageRecorder
 
 def rest():
     sizes = None

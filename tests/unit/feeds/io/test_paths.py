@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds.io.address import Address, parse_address
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder, files_in, named_paths
+from strand.feeds.live.mold import Address, parse_address
 
 pytestmark = pytest.mark.python
 

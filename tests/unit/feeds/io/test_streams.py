@@ -23,8 +23,8 @@ from packing import PACKERS, pack_zip, pack_zstd
 
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds.io import compression, sources
-from strand.feeds.io.compression import inflater_name
-from strand.feeds.io.files import MemberReader, PieceReader, read_head, regular_file, small_text
+from strand.feeds.io.compression import ZipMemberStream, inflater_name
+from strand.feeds.io.files import read_head, regular_file, small_text
 from strand.feeds.io.prefetch import read_chunks
 from strand.feeds.io.streams import InflateLimits, open_stream
 
@@ -331,7 +331,7 @@ PACKED = gzip.compress(LONG, 1)
 
 @given(sizes=st.lists(st.integers(0, 2 << 20), max_size=5))
 def test_pieces_of_any_size_are_the_stream_in_order(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
-    reader = PieceReader(open_stream(write(tmp_path_factory.getbasetemp(), PACKED, "pieces.gz")))
+    reader = open_stream(write(tmp_path_factory.getbasetemp(), PACKED, "pieces.gz"))
     at = 0
     for size in sizes:
         assert reader.read(size) == LONG[at : at + size]
@@ -347,8 +347,8 @@ def test_a_member_gives_what_comes_before_its_fault_first(tmp_path: Path) -> Non
         (member,) = archive.infolist()
     path = tmp_path / "a.zip"
     path.write_bytes(path.read_bytes().replace(TEXT[-20:], b"x" * 20, 1))
-    reader = MemberReader(member, path, InflateLimits())
-    assert reader.name == "day.csv"
+    reader = ZipMemberStream(path, member, InflateLimits())
+    assert reader.member == "day.csv"
     assert reader.read(len(TEXT) - 20) == TEXT[:-20]
     with pytest.raises(FormatError, match="checksum"):
         while reader.read(1000):

@@ -25,12 +25,11 @@ from strand.errors import (
     TruncatedFeedError,
     UnknownFormatError,
 )
-from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.formats.itch import ItchFeed
 from strand.feeds.formats.recording import RecordedFeed
-from strand.feeds.io.address import Address
-from strand.feeds.live.mold import MoldFeed
+from strand.feeds.live.mold import Address, MoldFeed
 from strand.feeds.live.serving import Faults, ServeOptions, serve
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 pytestmark = pytest.mark.python
 

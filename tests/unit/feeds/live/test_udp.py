@@ -12,9 +12,8 @@ from mold_lines import listen
 from strand.errors import (
     FeedError,
 )
-from strand.feeds.io.address import Address
 from strand.feeds.live import mold
-from strand.feeds.live.mold import MoldFeed
+from strand.feeds.live.mold import Address, MoldFeed
 
 pytestmark = pytest.mark.python
 

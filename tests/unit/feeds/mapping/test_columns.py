@@ -21,7 +21,7 @@ import strand
 from strand import Dispatcher, feeds
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds.formats.csv.reader import CsvFeed
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.formats.parquet.reader import ParquetFeed
 from strand.feeds.mapping.records import ArrayColumns
 from strand.feeds.reader_options import option_values

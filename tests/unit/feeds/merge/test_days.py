@@ -22,8 +22,7 @@ from strand import UNDEF_PRICE, Sessions, bars, book, imbalance, spread, trade_s
 from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds.merge.feeds import merge_feeds
-from strand.feeds.synthetic.files import write_lobster, write_pitch
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed, write_lobster, write_pitch
 from strand.feeds.trading_day import midnight_ns
 from strand.feeds.write.npy import write_npy
 from strand.output.fingerprint import fingerprint_of_rows

@@ -22,7 +22,7 @@ from strand.command.cli import cli
 from strand.errors import ConfigurationError, DisorderError, FeedError, FormatError, RecordTypeError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.base import FeedInfo
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.merge.feeds import MergedFeed, merge_feeds
 from strand.feeds.merge.streams import merge_streams
 from strand.feeds.write.npy import write_npy

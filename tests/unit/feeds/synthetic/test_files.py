@@ -19,9 +19,15 @@ from reading import ticks_of
 
 from strand import TICK, UNDEF_PRICE, feeds
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds.synthetic.calibration_check import check_calibration
-from strand.feeds.synthetic.files import MBO, write_lobster, write_mbo, write_pitch, write_ticks
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import (
+    MBO,
+    SyntheticFeed,
+    check_calibration,
+    write_lobster,
+    write_mbo,
+    write_pitch,
+    write_ticks,
+)
 from strand.ticks import KIND_STATUS
 
 pytestmark = pytest.mark.python

@@ -19,12 +19,11 @@ from reading import ticks_of
 
 from strand.binding.lab import Market
 from strand.errors import ConfigurationError, FeedError
+from strand.feeds import synthetic
 from strand.feeds.base import Feed, FeedInfo
-from strand.feeds.formats.itch.reader import ItchFeed
-from strand.feeds.formats.npy.reader import NpyFeed
-from strand.feeds.synthetic import calibration
-from strand.feeds.synthetic.calibration_check import check_calibration
-from strand.feeds.synthetic.market import SyntheticFeed, route_stream, stream
+from strand.feeds.formats.itch import ItchFeed
+from strand.feeds.formats.npy import NpyFeed
+from strand.feeds.synthetic import SyntheticFeed, check_calibration, route_stream, stream
 from strand.ticks import empty, zeros
 
 pytestmark = pytest.mark.python
@@ -294,11 +293,11 @@ def test_the_targets_are_those_of_the_calibrated_day(shared_data: Path) -> None:
         pytest.skip("no calibration table")
     table = json.loads(path.read_text())
     burst, mean = table["burst"], table["burst"]["mean_per_second_over_6.5h"]
-    assert {f"top_{n}": share for n, share in calibration.TOP_SHARES.items()} == table["share_of_messages"]
-    assert pytest.approx(burst["aggregate_max_per_second"] / mean) == calibration.PEAK_SECOND
-    assert pytest.approx(1000 * burst["aggregate_max_per_millisecond"] / mean) == calibration.PEAK_MILLISECOND
-    assert pytest.approx(1000 * burst["aggregate_p999_per_millisecond"] / mean) == calibration.P999_MILLISECOND
-    for part, over_mean in calibration.GAP_QUANTILES.items():
+    assert {f"top_{n}": share for n, share in synthetic.TOP_SHARES.items()} == table["share_of_messages"]
+    assert pytest.approx(burst["aggregate_max_per_second"] / mean) == synthetic.PEAK_SECOND
+    assert pytest.approx(1000 * burst["aggregate_max_per_millisecond"] / mean) == synthetic.PEAK_MILLISECOND
+    assert pytest.approx(1000 * burst["aggregate_p999_per_millisecond"] / mean) == synthetic.P999_MILLISECOND
+    for part, over_mean in synthetic.GAP_QUANTILES.items():
         gap = burst["interarrival_ns"][f"p{round(100 * part):02}Arrival"]
         assert over_mean == pytest.approx(gap / (23_400e9 / table["messages"]))
 

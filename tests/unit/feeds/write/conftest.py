@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from converted import DAY, ITCH_NAME
 
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 
 
 @pytest.fixture

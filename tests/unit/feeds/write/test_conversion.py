@@ -16,7 +16,7 @@ import strand
 from strand import TICK, UNDEF_PRICE
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.opening import open as open_feed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert, target_of

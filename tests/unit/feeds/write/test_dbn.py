@@ -14,7 +14,7 @@ from converted import assert_same, read
 import strand
 from strand import UNDEF_PRICE
 from strand.errors import ConfigurationError
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed
 from strand.feeds.write.conversion import convert
 from strand.ticks import KIND_STATUS, zeros
 

@@ -12,12 +12,11 @@ from warm_python import run_warm
 
 import strand
 from strand.errors import ConfigurationError
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.live.mold import MoldFeed
 from strand.feeds.live.websocket import WebSocketFeed
 from strand.feeds.merge.feeds import merge_feeds
-from strand.feeds.synthetic.files import write_lobster
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed, write_lobster
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 

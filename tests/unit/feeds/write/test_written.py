@@ -16,7 +16,7 @@ import strand
 from strand import TICK
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds import Feed
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros

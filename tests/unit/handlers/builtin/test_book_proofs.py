@@ -17,8 +17,7 @@ from book_reference import LEVEL_FIELDS, ORDER_FIELDS, PlainBook, as_tuples
 
 from strand import book, chain, replay
 from strand.errors import ConfigurationError
-from strand.feeds.synthetic.files import write_mbo, write_pitch
-from strand.feeds.synthetic.market import SyntheticFeed
+from strand.feeds.synthetic import SyntheticFeed, write_mbo, write_pitch
 from strand.output.books import Book
 
 pytestmark = pytest.mark.python

@@ -21,7 +21,7 @@ import strand
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
 from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
-from strand.feeds.formats.dbn.reader import DbnFeed
+from strand.feeds.formats.dbn import DbnFeed
 
 pytestmark = pytest.mark.python
 

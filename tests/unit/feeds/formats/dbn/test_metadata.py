@@ -15,7 +15,7 @@ from reading import names_of, read
 
 import strand
 from strand.errors import FeedError, FormatError, TruncatedFeedError
-from strand.feeds.formats.dbn.reader import DbnFeed
+from strand.feeds.formats.dbn import DbnFeed
 from strand.ticks import is_clear
 
 TODAY = dt.date(1970, 1, 1) + dt.timedelta(20_000)

@@ -18,7 +18,7 @@ import strand
 from strand.errors import FormatError, MissingExtraError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
-from strand.feeds.formats.dbn.reader import DbnFeed, recognise
+from strand.feeds.formats.dbn import DbnFeed, recognise
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, is_clear
 
 pytest.importorskip("databento_dbn")

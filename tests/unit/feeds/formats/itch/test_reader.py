@@ -17,7 +17,7 @@ from strand.errors import (
     TruncatedFeedError,
     UnknownFormatError,
 )
-from strand.feeds.formats.itch.reader import ItchFeed, recognise
+from strand.feeds.formats.itch import ItchFeed, recognise
 from strand.feeds.trading_day import midnight_ns
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from reading import read, threads_that_read
 
 from strand.errors import FeedError, TruncatedFeedError
-from strand.feeds.formats.itch import reader
-from strand.feeds.formats.itch.reader import ItchFeed
+from strand.feeds.formats import itch as reader
+from strand.feeds.formats.itch import ItchFeed
 from strand.feeds.selection import Selection
 
 STRIPE = 3_000

@@ -14,7 +14,7 @@ from reading import ticks_of
 from strand import UNDEF_PRICE
 from strand.errors import FormatError
 from strand.feeds import Feed
-from strand.feeds.formats.lean.reader import _CHUNK_BYTES, FLAG_SUSPICIOUS, LeanFeed
+from strand.feeds.formats.lean import _CHUNK_BYTES, FLAG_SUSPICIOUS, LeanFeed
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
 pytestmark = pytest.mark.python

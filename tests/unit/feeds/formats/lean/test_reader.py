@@ -15,7 +15,7 @@ from lean_files import TRADES, archive
 from reading import ticks_of
 
 from strand.errors import ConfigurationError, FormatError, MissingExtraError
-from strand.feeds.formats.lean.reader import _CHUNK_BYTES, LeanFeed
+from strand.feeds.formats.lean import _CHUNK_BYTES, LeanFeed
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
 pytestmark = pytest.mark.python

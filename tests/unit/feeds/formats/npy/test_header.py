@@ -13,7 +13,7 @@ from reading import ticks_of
 
 from strand import TICK
 from strand.errors import FeedError, FormatError
-from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.formats.npy import NpyFeed
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python

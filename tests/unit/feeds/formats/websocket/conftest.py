@@ -9,7 +9,7 @@ import pytest
 from websocket_recordings import HEADER, recorded
 
 from strand.feeds.formats.json.profile import read_profile
-from strand.feeds.formats.websocket.lines import Header
+from strand.feeds.formats.websocket import Header
 
 
 @pytest.fixture

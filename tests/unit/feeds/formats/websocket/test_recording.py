@@ -21,8 +21,14 @@ from websocket_server import TRADES, listen, message, serving, stay, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
-from strand.feeds.formats.websocket.lines import Header, read_entry
-from strand.feeds.formats.websocket.recording import LONGEST_MESSAGE, MAX_SYMBOLS, MessageRecorder, RecordedMessages
+from strand.feeds.formats.websocket import (
+    LONGEST_MESSAGE,
+    MAX_SYMBOLS,
+    Header,
+    MessageRecorder,
+    RecordedMessages,
+    read_entry,
+)
 from strand.feeds.live.websocket import WebSocketFeed
 
 pytestmark = pytest.mark.python

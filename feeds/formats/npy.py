@@ -1,4 +1,7 @@
-"""numpy arrays of ticks: .npy and .npz, never pickled."""
+"""numpy arrays of ticks: .npy and .npz, never pickled, and hftbacktest's event arrays (version 2).
+
+Layout of the events: hftbacktest's documentation, "Data".
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,28 +22,29 @@ from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch, TicksAre, usual_flags
-from strand.feeds.formats.hftbacktest import HftEvents, is_hft_events, symbol_of
 from strand.feeds.formats.own_metadata import OWN_MEMBER, Own, own_from
 from strand.feeds.io.bytestream import InflateLimits, InputStream
-from strand.feeds.io.compression import open_archive
-from strand.feeds.io.files import MemberReader, PieceReader, read_head, regular_file
+from strand.feeds.io.compression import ZipMemberStream, data_start, open_archive
+from strand.feeds.io.files import read_head, regular_file
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import open_stream
+from strand.feeds.mapping.columns import Columns, Reading
 from strand.feeds.mapping.events import with_ends
-from strand.feeds.mapping.options import MEND, check_options
-from strand.feeds.mapping.records import BadRecordError, RecordColumns
+from strand.feeds.mapping.options import MEND, options_among
+from strand.feeds.mapping.records import BadRecordError, RecordColumns, numpy_column
 from strand.symbols import check_name, name_problem
-from strand.ticks import TICK, named
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, TICK, named
 from strand.validate import unit_power, whole
 
-__all__ = ["ArrayPlace", "NpyFeed", "locate", "read_names", "read_own"]
+__all__ = [
+    "EXCHANGE", "LAST", "LOCAL", "ArrayPlace", "HftEvents", "NpyFeed", "is_hft_events", "locate", "read_names",
+    "read_own", "symbol_of",
+]  # fmt: skip
 
 # Far above what numpy writes for a record of a hundred fields, and little enough to hold.
 _HEADER_BYTES: Final = 1 << 16
-_LOCAL_HEADER_BYTES: Final = 30
 # Names of ten million symbols, and still little enough to hold.
 _NAMES_BYTES: Final = 1 << 30
-_PIECE_BYTES: Final = 1 << 20
 # Of one record: far above any table's, and little enough to hold.
 _RECORD_BYTES: Final = 1 << 20
 
@@ -122,24 +126,15 @@ def _choose(path: Path, names: list[str], array: str | None) -> str:
 
 
 def _member_place(member: zipfile.ZipInfo, path: Path) -> ArrayPlace:
-    reader = MemberReader(member, path, InflateLimits(max_bytes=_HEADER_BYTES))
-    try:
-        head = io.BytesIO(reader.read(_HEADER_BYTES))
-    finally:
-        reader.close()
-    place = _place(head, path, member.file_size)
+    with ZipMemberStream(path, member, InflateLimits(max_bytes=_HEADER_BYTES)) as stream:
+        place = _place(io.BytesIO(stream.read(_HEADER_BYTES)), path, member.file_size)
     name = member.filename
     if member.compress_type != zipfile.ZIP_STORED:
-        return ArrayPlace(place.dtype, place.length, place.offset, name, "zip")
-    # A stored member lies in the file as it is, after a local header whose length only that header tells.
-    with path.open("rb") as file:
-        file.seek(member.header_offset)
-        local = file.read(_LOCAL_HEADER_BYTES)
-    start = member.header_offset + _LOCAL_HEADER_BYTES + int.from_bytes(local[26:28], "little")
-    start += int.from_bytes(local[28:30], "little")
+        return replace(place, member=name, compression="zip")
+    start = data_start(path, member)
     if start + member.file_size > path.stat().st_size:
         raise TruncatedFeedError(f"the archive ends inside {name!r}", path=path, offset=path.stat().st_size)
-    return ArrayPlace(place.dtype, place.length, start + place.offset, name)
+    return replace(place, offset=start + place.offset, member=name)
 
 
 def _place(file: BinaryIO | io.BytesIO, path: Path, size: int | None) -> ArrayPlace:
@@ -184,30 +179,22 @@ def read_own(path: Path) -> Own | None:
         if OWN_MEMBER not in archive.namelist():
             return None
         member = archive.getinfo(OWN_MEMBER)
-    reader = MemberReader(member, path, InflateLimits(max_ratio=1000, max_bytes=_NAMES_BYTES))
-    try:
-        return own_from(reader.read(_NAMES_BYTES), path)
-    finally:
-        reader.close()
+    with ZipMemberStream(path, member, InflateLimits(max_ratio=1000, max_bytes=_NAMES_BYTES)) as stream:
+        return own_from(stream.read(_NAMES_BYTES), path)
 
 
 def read_names(path: Path) -> tuple[str, ...]:
     """The names an archive keeps beside its ticks: the array ``symbols``, of text or bytes."""
     with open_archive(path) as archive:
         member = archive.getinfo("symbols.npy")
-    reader = MemberReader(member, path, InflateLimits(max_ratio=1000, max_bytes=_NAMES_BYTES))
-    try:
-        head = reader.read(_HEADER_BYTES)
-        place = _place(io.BytesIO(head), path, member.file_size)
+    with ZipMemberStream(path, member, InflateLimits(max_ratio=1000, max_bytes=_NAMES_BYTES)) as stream:
+        data = stream.read(_HEADER_BYTES)
+        place = _place(io.BytesIO(data), path, member.file_size)
         whole = place.offset + place.length * place.dtype.itemsize
-        data = bytearray(head)
-        while len(data) < whole and (piece := reader.read(min(whole - len(data), _PIECE_BYTES))):
-            data += piece
+        data += stream.read(max(0, whole - len(data)))
         # The checksum is looked at behind the last byte.
-        if len(data) < whole or reader.read(1):
+        if len(data) < whole or stream.read(1):
             raise FormatError(f"the array 'symbols' holds {len(data)} bytes and promises {whole}", path=path)
-    finally:
-        reader.close()
     if place.dtype.kind not in "US":
         raise FormatError(f"the array 'symbols' is {place.dtype}, not one of text", path=path)
     names = np.frombuffer(data, place.dtype, place.length, place.offset)
@@ -298,18 +285,7 @@ class NpyFeed(BaseFeed):
         super().__init__()
         self._path = regular_file(path)
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
-        said = check_options(
-            columns=columns,
-            constants=constants,
-            inexact=inexact,
-            time_unit=time_unit,
-            zone=zone,
-            ticks=ticks,
-            flags=flags,
-            event=event,
-            nulls=nulls,
-            on_bad_record=on_bad_record,
-        )
+        said = options_among(locals())
         self._said = said
         self._skip = said.skips
         self._size_power = 0 if size_unit is None else unit_power("size_unit", size_unit)
@@ -464,31 +440,29 @@ class NpyFeed(BaseFeed):
                     self._require_more(stream.readinto(memoryview(bytearray(1))), first, got)
 
     def _inflated(self) -> Iterator[tuple[npt.NDArray[Any], int]]:
-        place, reader, step = self._place, self._packed(), self._at_one_go()
-        try:
-            reader.read(place.offset)
+        place, step = self._place, self._at_one_go()
+        with self._packed() as stream:
+            stream.read(place.offset)
             for first in range(0, place.length, step):
                 size = min(step, place.length - first) * place.dtype.itemsize
-                data = reader.read(size)
+                data = stream.read(size)
                 records = np.frombuffer(data, place.dtype, len(data) // place.dtype.itemsize)
                 if len(records):
                     yield records, first
                 if len(data) < size:
-                    self._require_more(len(reader.read(1)), first, len(data))
+                    self._require_more(len(stream.read(1)), first, len(data))
             # The checksum is looked at behind the last byte.
-            while reader.read(_INPUT_PIECE):
+            while stream.read(_INPUT_PIECE):
                 pass
-        finally:
-            reader.close()
 
     def _at_one_go(self) -> int:
         return max(1, min(self._batch_ticks, _BATCH_BYTES // self._place.dtype.itemsize))
 
-    def _packed(self) -> PieceReader:
+    def _packed(self) -> InputStream:
         if self._place.member is None:
-            return PieceReader(open_stream(self._path, limits=self._limits))
+            return open_stream(self._path, limits=self._limits)
         with open_archive(self._path) as archive:
-            return MemberReader(archive.getinfo(self._place.member), self._path, self._limits)
+            return ZipMemberStream(self._path, archive.getinfo(self._place.member), self._limits)
 
     def _require_more(self, got: int, first: int, size: int) -> None:
         """Raises the error of a stream that ended early. It has no fault of its own: the caller has asked for one."""
@@ -586,3 +560,132 @@ def _difference(dtype: np.dtype[Any]) -> str:
     return (
         f"its records are {dtype.itemsize} bytes with {len(dtype.names)} fields, a tick {TICK.itemsize} with {fields}"
     )
+
+
+#: In ``flags``, beside the event's number: what the event is valid for.
+EXCHANGE: Final = 0x40
+LOCAL: Final = 0x80
+#: The last event of a ``local_ts``.
+LAST: Final = 0x20
+
+_EXCHANGE_EVENT: Final = 1 << 31
+_LOCAL_EVENT: Final = 1 << 30
+_BUY_EVENT: Final = 1 << 29
+_SELL_EVENT: Final = 1 << 28
+_NUMBER: Final = 0xFF
+_DEPTH: Final = 1
+_TRADE: Final = 2
+_FIRST_ORDER: Final = 10
+# By the event's number: action and kind.
+_EVENTS: Final = {
+    1: (b"M", KIND_QUOTE),  # depth: the quantity at a price; 0 takes the price away, action C
+    2: (b"T", KIND_TRADE),
+    3: (b"R", KIND_QUOTE),  # depth cleared up to the price
+    4: (b"A", KIND_QUOTE),  # depth of a snapshot
+    5: (b"M", KIND_QUOTE),  # best bid or offer; in `flags`, the 4 of its number says so
+    10: (b"A", KIND_ORDER),
+    11: (b"C", KIND_ORDER),
+    12: (b"M", KIND_ORDER),
+    13: (b"F", KIND_ORDER),
+}
+_KINDS: Final = {"ev": "u8", "exch_ts": "i8", "local_ts": "i8", "px": "f8", "qty": "f8", "order_id": "u8",
+                 "ival": "i8", "fval": "f8"}  # fmt: skip
+#: The columns that ticks are made of, by field; the first ones as they lie in the events.
+_AS_THEY_ARE: Final = ("exch_ts", "local_ts", "px", "qty")
+_COLUMNS: Final = dict(
+    zip(("ts_event", "ts_recv", "price", "size"), _AS_THEY_ARE, strict=True), order_id="order_id", ref_id="ival",
+    action="action", side="side", kind="kind", flags="flags",
+)  # fmt: skip
+
+Array = npt.NDArray[Any]
+
+
+def is_hft_events(dtype: np.dtype[Any]) -> bool:
+    """True if records have the fields of hftbacktest's events."""
+    return dtype.names == tuple(_KINDS) and all(dtype[name].str[1:] == kind for name, kind in _KINDS.items())
+
+
+def symbol_of(path: Path) -> str:
+    """Symbol of a file that names none: the file's name up to the first dot."""
+    return path.name.split(".", 1)[0]
+
+
+class HftEvents:
+    """Conversion of hftbacktest's events to ticks of key 0, by the rules of columns.
+
+    ``ts_event`` is exch_ts, ``ts_recv`` local_ts, ``ref_id`` ival in two's complement, ``sequence`` the record's
+    position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``, and the reader adds 32
+    at the last event of a local_ts; fval is left out, and order_id of quotes. A price stands for its shortest decimal,
+    none is ``UNDEF_PRICE``; a price has to be a whole number of 1e-9, and a qty of ten to the ``size_power``. Others
+    are refused, or with ``rounds`` rounded to the nearest; ``rounded``: in how many of the latest records. Events that
+    are valid at the exchange only make no tick: the same event comes again in the order it was received.
+    """
+
+    #: The number of a best bid or offer has 4, which no other event of action M and kind quote has. Events of one
+    #: local_ts are what a strategy sees at once: the last one has 32.
+    flags: ClassVar = Flags(best=4, last=LAST, other=0xDB)
+
+    def __init__(self, size_power: int, *, rounds: bool) -> None:
+        reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, time_unit="ns", own=True)
+        self._columns = Columns(list(_COLUMNS.values()), _COLUMNS, {}, reading)
+        self.rounded = 0
+        self._actions = np.zeros(256, np.uint8)
+        self._kinds = np.zeros(256, np.uint16)
+        for number, (action, kind) in _EVENTS.items():
+            self._actions[number], self._kinds[number] = ord(action), kind
+
+    @staticmethod
+    def meaning(pieces: Iterable[Array]) -> TicksAre:
+        """Meaning of a file's ticks, from as few of its records as show it.
+
+        Fills of single orders count where no trade reports them: in files with both, as those made of Databento's
+        orders, a fill repeats what a trade said, and a cancel or a modify follows it.
+        """
+        orders = False
+        for records in pieces:
+            numbers = records["ev"] & _NUMBER
+            orders = orders or bool((numbers >= _FIRST_ORDER).any())
+            if not orders:
+                return "plain"
+            if (numbers == _TRADE).any():
+                return "dbn-orders"
+        return "plain"
+
+    def ticks(self, records: Array, position: int) -> Array:
+        """Ticks of ``records``, whose first one is number ``position`` of the file, from 0.
+
+        Raises BadRecordError for the first one that cannot be a tick.
+        """
+        events = records["ev"].astype(np.uint64)
+        rows = np.flatnonzero((events & _LOCAL_EVENT != 0) | (events & _EXCHANGE_EVENT == 0))
+        records, events = records[rows], events[rows]
+        numbers = (events & _NUMBER).astype(np.uint8)
+        of = {name: records[name] for name in _AS_THEY_ARE}
+        of["order_id"] = np.where(self._kinds[numbers] == KIND_QUOTE, 0, records["order_id"])
+        of["ival"] = records["ival"].astype(np.int64).view(np.uint64)
+        of["action"] = self._actions[numbers]
+        ask = np.where(events & _SELL_EVENT != 0, ord("A"), ord("N"))
+        of["side"] = np.where(events & _BUY_EVENT != 0, ord("B"), ask)
+        of["kind"] = self._kinds[numbers]
+        of["flags"] = (
+            numbers
+            | np.where(events & _EXCHANGE_EVENT != 0, EXCHANGE, 0).astype(np.uint8)
+            | np.where(events & _LOCAL_EVENT != 0, LOCAL, 0).astype(np.uint8)
+        )
+        places = (rows + (position + 1)).astype(np.uint64)
+        keys = np.zeros(len(records), np.uint32)
+        made = self._columns.convert(lambda name: numpy_column(of[name]), places, keys)
+        bad = [] if made.first is None else [(made.first.index, made.first.column, made.first.problem)]
+        for wrong, column, why in (
+            (self._kinds[numbers] == 0, "ev", "is not an event of hftbacktest"),
+            (np.isnan(records["qty"]), "qty", "is not a number"),
+        ):
+            if wrong.any():
+                index = int(np.argmax(wrong))
+                bad.append((index, column, f"{records[column][index]} {why}"))
+        if bad:
+            index, column, problem = min(bad)
+            raise BadRecordError(int(rows[index]), f"column {column!r}: {problem}")
+        self.rounded = 0 if made.inexact is None else int(np.count_nonzero(made.inexact))
+        made.ticks["action"][(numbers == _DEPTH) & (made.ticks["size"] == 0)] = b"C"
+        return made.ticks

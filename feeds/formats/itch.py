@@ -5,7 +5,7 @@ reads and skims its stripes, in pieces that stay in its core's cache. Where a st
 the stripe is taken if the one before it ends exactly there, else decoded in turn (csrc/codec/itch/stripe.h).
 
 Layout of the messages: Nasdaq, "TotalView-ITCH 5.0". The ticks of each message: csrc/codec/itch/itch.h.
-csrc/codec/itch/itch.h. In short: ``instrument_id`` is the stock locate, and ``sequence`` the message's position in the
+In short: ``instrument_id`` is the stock locate, and ``sequence`` the message's position in the
 file from 1; ``ref_id`` is the new order of a replace (action M) or the match number of an execution; a delete is action
 C of size 0, which stands for all that is left; executions without a price of their own carry ``UNDEF_PRICE``. ``flags``
 of orders and trades are the constants of this module.
@@ -62,34 +62,11 @@ from strand.feeds.selection import Selection
 from strand.feeds.stock_attributes import StockAttributes
 
 __all__ = [
-    "ATTRIBUTED",
-    "BROKEN_TRADE",
-    "CROSS",
-    "CROSS_CLOSING",
-    "CROSS_HALT",
-    "CROSS_INTRADAY",
-    "CROSS_MASK",
-    "CROSS_OPENING",
-    "DIRECT_LISTING",
-    "DIRECT_LISTING_OPEN",
-    "IMBALANCE",
-    "IPO_CANCELED",
-    "IPO_QUOTING",
-    "LULD_COLLAR",
-    "NON_PRINTABLE",
-    "OPERATIONAL_HALT",
-    "OPERATIONAL_RESUME",
-    "REG_SHO",
-    "RETAIL_INTEREST",
-    "ItchFeed",
-    "ItchNames",
-    "ItchSymbols",
-    "MarketEvent",
-    "StripedItch",
-    "market_event",
-    "recognise",
-    "worth_striping",
-]
+    "ATTRIBUTED", "BROKEN_TRADE", "CROSS", "CROSS_CLOSING", "CROSS_HALT", "CROSS_INTRADAY", "CROSS_MASK",
+    "CROSS_OPENING", "DIRECT_LISTING", "DIRECT_LISTING_OPEN", "IMBALANCE", "IPO_CANCELED", "IPO_QUOTING",
+    "LULD_COLLAR", "NON_PRINTABLE", "OPERATIONAL_HALT", "OPERATIONAL_RESUME", "REG_SHO", "RETAIL_INTEREST", "ItchFeed",
+    "ItchNames", "ItchSymbols", "MarketEvent", "StripedItch", "market_event", "recognise", "worth_striping",
+]  # fmt: skip
 
 
 class MarketEvent(NamedTuple):

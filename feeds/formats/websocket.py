@@ -20,37 +20,31 @@ the rest:
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 import json
 import os
+import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Self
+from typing import Any, BinaryIO, Final, Literal, Self, cast
 
-from strand.errors import FormatError, TruncatedFeedError
+from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds.base import FeedInfo
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
-from strand.feeds.formats.json.reader import JsonFileFeed
+from strand.feeds.formats.json.reader import JsonFileFeed, Line
 from strand.feeds.formats.json.ticks import FeedEvent, JsonTicks
-from strand.feeds.formats.websocket.lines import (
-    LONGEST_MESSAGE,
-    MAGIC,
-    MAX_SYMBOLS,
-    Entry,
-    Header,
-    Line,
-    entry_line,
-    longest_line,
-    message_line,
-    read_entry,
-    read_header,
-)
 from strand.feeds.io.atomic_write import atomic_write, flushed
-from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
+from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, InputStream, open_stream
 from strand.feeds.mapping.options import check_options
-from strand.validate import whole
+from strand.validate import is_whole, whole
 
-__all__ = ["LONGEST_MESSAGE", "MAX_SYMBOLS", "MessageRecorder", "RecordedMessages", "recognise"]
+__all__ = [
+    "LONGEST_MESSAGE", "MAGIC", "MAX_SYMBOLS", "Entry", "Header", "Line", "MessageRecorder", "RecordedMessages",
+    "entry_line", "longest_line", "message_line", "read_entry", "read_header", "recognise",
+]  # fmt: skip
 
 _MAX_EVENT_TEXT: Final = 256
 
@@ -217,3 +211,168 @@ class RecordedMessages(JsonFileFeed):
         if self._on_bad_record == "raise":
             raise FormatError(f"the line {why}", path=self._path, offset=line.offset, line=line.number)
         self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)
+
+
+#: Bytes of a message, and symbols, of a feed that can be recorded: the most that a file can make its reader reserve.
+LONGEST_MESSAGE: Final = 16 << 20
+MAX_SYMBOLS: Final = 1 << 20
+MAGIC: Final = b"strand-websocket "
+_VERSION: Final = b"1"
+_LONGEST_HEADER: Final = 16 << 20
+_LATEST_NS: Final = (1 << 63) - 1
+
+Word = Literal["text", "binary", "connected", "disconnected", "end"]
+
+
+def _summed(body: bytes) -> bytes:
+    return b"%08x %s" % (zlib.crc32(body), body)
+
+
+def longest_line(max_message_bytes: int) -> int:
+    """Bytes of a line, at most: of a message in base64, and all else that is in one."""
+    return 4096 + (max_message_bytes + 2) // 3 * 4
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Content of the first line: the options by which the live feed made ticks of messages, and the URL of its
+    connection."""
+
+    profile: JsonProfile
+    url: str
+    on_bad_record: Literal["raise", "skip"]
+    symbols: Sequence[str]
+    max_symbols: int
+    max_message_bytes: int
+
+    def line(self) -> bytes:
+        """Raises ConfigurationError for what no reader would take again."""
+        for name, value, maximum in (
+            ("max_message_bytes", self.max_message_bytes, LONGEST_MESSAGE),
+            ("max_symbols", self.max_symbols, MAX_SYMBOLS),
+        ):
+            if value > maximum:
+                raise ConfigurationError(name, f"{value:,} is above {maximum:,}, the most that can be recorded")
+        told = {
+            "profile": self.profile.source, "url": self.url, "on_bad_record": self.on_bad_record,
+            "symbols": list(self.symbols), "max_symbols": self.max_symbols, "max_message_bytes": self.max_message_bytes,
+        }  # fmt: skip
+        line = MAGIC + _VERSION + b" " + _summed(json.dumps(told, allow_nan=False).encode()) + b"\n"
+        if len(line) > _LONGEST_HEADER:
+            raise ConfigurationError(
+                "record", f"profile and symbols take {len(line):,} bytes; at most {_LONGEST_HEADER:,} are allowed"
+            )
+        return line
+
+
+def read_header(stream: InputStream, path: str | Path) -> tuple[Header, int]:
+    """The first line, and how many bytes it has. Raises FormatError, TruncatedFeedError."""
+    line, buffer = bytearray(), memoryview(bytearray(1 << 16))
+    while (end := line.find(b"\n", max(len(line) - len(buffer), 0))) < 0:
+        if len(line) > _LONGEST_HEADER:
+            raise FormatError(f"the first line is longer than {_LONGEST_HEADER:,} bytes", path=path, offset=0, line=1)
+        got = stream.readinto(buffer)
+        if not got:
+            raise TruncatedFeedError("ends inside its first line", path=path, offset=len(line), line=1)
+        line += buffer[:got]
+    words = bytes(line[:end]).removeprefix(MAGIC).split(b" ", 2)
+    if not line.startswith(MAGIC) or len(words) != 3:
+        raise FormatError("is not a recording of a WebSocket feed", path=path, offset=0, line=1)
+    version, _, body = words
+    if version != _VERSION:
+        shown = version[:20].decode("ascii", "replace")
+        raise FormatError(
+            f"is of version {shown!r} of the format, and this reader knows version {_VERSION.decode()}",
+            path=path, offset=len(MAGIC), line=1,
+        )  # fmt: skip
+    try:
+        if _summed(body) != b" ".join(words[1:]):
+            raise ValueError("its checksum is wrong")
+        return _checked(json.loads(body)), end + 1
+    except (ValueError, RecursionError) as error:  # ConfigurationError, of the profile, is a ValueError too
+        raise FormatError(f"the first line cannot be used: {error}", path=path, offset=0, line=1) from error
+
+
+def _checked(told: Any) -> Header:
+    """Raises ValueError for a value that the format does not allow."""
+    if not isinstance(told, Mapping):
+        raise ValueError("it is not an object")
+    url, on_bad_record, symbols = told.get("url"), told.get("on_bad_record"), told.get("symbols")
+    if not isinstance(url, str):
+        raise ValueError(f"url: {url!r} is not text")
+    if on_bad_record not in ("raise", "skip"):
+        raise ValueError(f"on_bad_record: {on_bad_record!r} is neither 'raise' nor 'skip'")
+    if not isinstance(symbols, list) or not all(isinstance(name, str) for name in symbols):
+        raise ValueError("symbols: is not a list of names")
+    for key, maximum in (("max_symbols", MAX_SYMBOLS), ("max_message_bytes", LONGEST_MESSAGE)):
+        value = told.get(key)
+        if not is_whole(value) or not 1 <= value <= maximum:
+            raise ValueError(f"{key}: {value!r} is not from 1 to {maximum:,}")
+    if len(symbols) > told["max_symbols"]:
+        raise ValueError(f"symbols: {len(symbols):,} of them, and max_symbols is {told['max_symbols']:,}")
+    source = told.get("profile")
+    if not isinstance(source, Mapping):
+        raise ValueError("profile: is not an object")
+    return Header(
+        read_profile(source),
+        url,
+        on_bad_record,
+        tuple(symbols),
+        told["max_symbols"],
+        told["max_message_bytes"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line behind the first: a time in ns since the UNIX epoch, and by word a message (str or bytes), a text, or how
+    many lines there were."""
+
+    time_ns: int
+    word: Word
+    value: Any
+
+
+def entry_line(time_ns: int, word: bytes, rest: bytes) -> bytes:
+    """A line."""
+    return _summed(b"%d %s %s" % (time_ns, word, rest)) + b"\n"
+
+
+def message_line(data: str | bytes, time_ns: int) -> bytes:
+    """The line of a message: its text, or its bytes, unchanged."""
+    word, rest = (b"text", data.encode()) if isinstance(data, str) else (b"binary", data)
+    if b"\n" in rest:
+        word, rest = word + b"64", base64.b64encode(rest)
+    return entry_line(time_ns, word, rest)
+
+
+def read_entry(line: bytes) -> Entry:
+    """Reads the entry of a line without its end. Raises ValueError."""
+    words = line[9:].split(b" ", 2)
+    if len(words) != 3 or _summed(line[9:]) != line:
+        raise ValueError("is damaged: its checksum is wrong")
+    time, word, rest = words
+    # Ordered before it is converted: a number of a million digits takes time.
+    if not time.isdigit() or len(time) > 19 or int(time) > _LATEST_NS:
+        raise ValueError("does not begin with a time")
+    kind = word.decode("latin-1")
+    value: Any = rest
+    if kind in ("text64", "binary64"):
+        kind = kind.removesuffix("64")
+        try:
+            value = base64.b64decode(rest, validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"is not base64: {error}") from None
+    if kind == "text":
+        value = value.decode()
+    elif kind in ("connected", "disconnected"):
+        value = json.loads(rest)
+        if not isinstance(value, str):
+            raise ValueError("says no text")
+    elif kind == "end":
+        if not rest.isdigit() or len(rest) > 19:
+            raise ValueError("does not say a number of lines")
+        value = int(rest)
+    elif kind != "binary":
+        raise ValueError(f"is of an unknown kind, {kind[:20]!r}")
+    return Entry(int(time), cast(Word, kind), value)

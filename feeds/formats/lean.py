@@ -19,9 +19,9 @@ import numpy as np
 
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.formats.csv.lines import LONGEST_LINE
+from strand.feeds.formats.csv.columns import LONGEST_LINE
 from strand.feeds.formats.csv.profile import BOM, Match, named_profile
-from strand.feeds.formats.csv.rows import CsvRows
+from strand.feeds.formats.csv.reader import CsvRows
 from strand.feeds.formats.csv.ticks import TickMaker
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.compression import ZipMemberStream, open_archive

@@ -30,27 +30,16 @@ from strand.symbols import name_problem
 from strand.validate import one_of, whole
 
 __all__ = [
-    "DAY_NS",
-    "IMBALANCE",
-    "QUOTING",
-    "SHORT_SELL_RESTRICTED",
-    "STATISTIC",
-    "TRADING",
-    "DbnFeed",
-    "DbnMetadata",
-    "SymbolTable",
-    "name_in_mapping",
-    "read_metadata",
-    "recognise",
-]
+    "DAY_NS", "IMBALANCE", "QUOTING", "SHORT_SELL_RESTRICTED", "STATISTIC", "TRADING", "DbnFeed", "DbnMetadata",
+    "SymbolTable", "name_in_mapping", "read_metadata", "recognise",
+]  # fmt: skip
 
 DAY_NS: Final = 86_400_000_000_000
 _MAGIC: Final = b"DBN"
 _PREFIX_BYTES: Final = 8
 _VERSIONS: Final = range(1, 4)
-# Two million symbols' worth; read in pieces, so that a false length costs no more memory than the file has bytes.
+# Two million symbols' worth.
 _MAX_BYTES: Final = 256 << 20
-_PIECE: Final = 1 << 20
 #: By a data set's venue. Consolidated feeds of shares and options (DBEQ, EQUS, OPRA) have New York's hours.
 #: CFE (XCBF) and Blue Ocean ATS (OCEA): the hours on Databento's pages of XCBF.PITCH ("CT") and OCEA.MEMOIR ("ET"). ICE
 #: Europe Financials (IFLL) is of ICE Futures Europe, as IFEU is, whose circulars have hours in "local London time".
@@ -123,14 +112,10 @@ def read_metadata(stream: InputStream, path: str | Path) -> DbnMetadata:
 
 
 def _read(stream: InputStream, size: int, path: str | Path, at: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        piece = bytearray(min(_PIECE, size - len(data)))
-        got = stream.readinto(memoryview(piece))
-        data += piece[:got]
-        if got < len(piece):
-            raise TruncatedFeedError("the input ends inside its metadata", path=path, offset=at + len(data))
-    return bytes(data)
+    data = stream.read(size)
+    if len(data) < size:
+        raise TruncatedFeedError("the input ends inside its metadata", path=path, offset=at + len(data))
+    return data
 
 
 def _decode(data: bytes, path: str | Path) -> Any:

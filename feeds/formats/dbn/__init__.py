@@ -1,1 +1,0 @@
-"""Databento DBN: the feed, and the metadata before the records."""

@@ -1,1 +1,0 @@
-"""Recordings of WebSocket feeds: lines with a checksum each, written and read back."""

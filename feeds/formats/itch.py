@@ -15,17 +15,16 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import queue
 import struct
 import threading
 import time
-import weakref
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, overload
 
-from strand.background import Background
 from strand.binding import itch as _itch
 from strand.binding.itch import (
     ATTRIBUTED,
@@ -194,140 +193,52 @@ def thread_count() -> int:
     return min(len(os.sched_getaffinity(0)), _THREADS)
 
 
-class _Shared:
-    """State that the threads share with their user. It has no reference to the user, so that the user can be
-    collected."""
-
-    def __init__(self, file: RawStream, begin: int, outlook: Outlook, threads: int) -> None:
-        self.file = file
-        self.begin = begin
-        self.outlook = outlook
-        self.stripes = [Stripe(_STRIPE) for _ in range(2 * threads)]
-        # Numbers of stripes to make, in the order of the file, as far as there is room; None: the thread ends.
-        self.wanted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        # One queue per stripe with at most one entry: None once the stripe is made, or the error that making it raised.
-        self.made: list[queue.SimpleQueue[BaseException | None]] = [queue.SimpleQueue() for _ in self.stripes]
-        self.working_ns = [0] * threads
-        # Held by the user while it makes one itself: a descriptor closed meanwhile may be reused.
-        self.lock = threading.Lock()
-        self.stop = False
-        for number in range(len(self.stripes)):
-            self.want(number)
-
-    def want(self, number: int) -> None:
-        if self.start(number) < self.file.size:
-            self.wanted.put(number)
-
-    def start(self, number: int) -> int:
-        return self.begin + number * _STRIPE
-
-    def make(self, number: int, decoder: StripeDecoder, who: int) -> None:
-        begun = time.perf_counter_ns()
-        which = number % len(self.stripes)
-        start = self.start(number)
-        try:
-            decoder.take(
-                self.file.fileno(), start, start + _STRIPE, self.outlook, self.stripes[which], exact=number == 0
-            )
-        except BaseException as error:  # the user gets every error: without one it would wait for ever
-            self.made[which].put(error)
-            raise
-        self.working_ns[who] += time.perf_counter_ns() - begun
-        self.made[which].put(None)
-
-
-def _started(shared: _Shared, who: int) -> Background[int]:
-    decoder = StripeDecoder(_PIECE)
-
-    def work(number: int) -> bool:
-        shared.make(number, decoder, who)
-        return not shared.stop
-
-    def ended(error: BaseException | None) -> None:
-        """``make`` has passed the error to the user."""
-
-    thread = Background(work, ended, f"strand read {who}", waiting=shared.wanted)
-    thread.start()
-    return thread
-
-
-def _stop(shared: _Shared, threads: list[Background[int]]) -> None:
-    with shared.lock:
-        shared.stop = True
-    for thread in threads:
-        thread.end(now=True)
-    for thread in threads:
-        thread.join()
-    for made in shared.made:
-        made.put(FeedError(_CLOSED))
-
-
 class _Stripes:
-    """Stripes in the order of the file, from byte ``begin`` on.
+    """Stripes in the order of the file, from byte ``begin`` on, which so many threads make ahead of their user.
 
-    The user's thread and ``threads - 1`` others make them. The others end with ``close``, or when this object is
-    collected.
+    ``outlook``: the state with which stripes begun from now on are decoded.
     """
 
     def __init__(self, file: RawStream, begin: int, outlook: Outlook, threads: int) -> None:
-        self._shared = shared = _Shared(file, begin, outlook, threads)
-        self._decoder = StripeDecoder(_PIECE)
-        self._number = 0
-        self._here = False
-        running = [_started(shared, i) for i in range(1, threads)]
-        self._finalizer = weakref.finalize(self, _stop, shared, running)
-
-    @property
-    def outlook(self) -> Outlook:
-        """The state with which stripes begun from now on are decoded."""
-        return self._shared.outlook
-
-    @outlook.setter
-    def outlook(self, outlook: Outlook) -> None:
-        self._shared.outlook = outlook
-
-    @property
-    def working_ns(self) -> int:
-        return sum(self._shared.working_ns)
+        self.outlook = outlook
+        self.working_ns = 0
+        self._file, self._begin = file, begin
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="strand read")
+        self._own = threading.local()
+        self._free = [Stripe(_STRIPE) for _ in range(2 * threads)]
+        self._coming: deque[Future[tuple[Stripe, int]]] = deque()
+        self._begun = 0
+        self._closed = False
 
     def first(self) -> Stripe | None:
-        """The next stripe in the order of the file; None: there are no more."""
-        shared = self._shared
-        if shared.start(self._number) >= shared.file.size:
-            return None
-        which = self._number % len(shared.stripes)
-        while not self._here:
-            if shared.made[which].empty() and self._make_one():
-                continue
-            error = shared.made[which].get()
-            if error is not None:
-                shared.made[which].put(error)  # for whoever asks again
-                raise error
-            self._here = True
-        return shared.stripes[which]
-
-    def _make_one(self) -> bool:
-        """Makes a stripe in the user's thread, which would else wait. Returns whether there was one to make."""
-        shared = self._shared
-        with shared.lock:
-            if shared.stop:
-                raise FeedError(_CLOSED)
-            try:
-                number = shared.wanted.get_nowait()
-            except queue.Empty:
-                return False
-            assert number is not None
-            shared.make(number, self._decoder, 0)
-        return True
+        """The next stripe in the order of the file; None: there are no more. Raises what making it raised."""
+        try:
+            while self._free and self._begin + self._begun * _STRIPE < self._file.size:
+                self._coming.append(self._pool.submit(self._make, self._begun, self._free.pop()))
+                self._begun += 1
+            return self._coming[0].result()[0] if self._coming else None
+        except (CancelledError, RuntimeError):
+            if self._closed:
+                raise FeedError(_CLOSED) from None
+            raise
 
     def drop(self) -> None:
         """Gives up the next stripe, so that its room can be used again."""
-        self._here = False
-        self._shared.want(self._number + len(self._shared.stripes))
-        self._number += 1
+        stripe, ns = self._coming.popleft().result()
+        self.working_ns += ns
+        self._free.append(stripe)
 
     def close(self) -> None:
-        self._finalizer()
+        """Waits for the stripes under way; no more are begun."""
+        self._closed = True
+        self._pool.shutdown(cancel_futures=True)
+
+    def _make(self, number: int, stripe: Stripe) -> tuple[Stripe, int]:
+        begun, start = time.perf_counter_ns(), self._begin + number * _STRIPE
+        if not hasattr(self._own, "decoder"):
+            self._own.decoder = StripeDecoder(_PIECE)
+        self._own.decoder.take(self._file.fileno(), start, start + _STRIPE, self.outlook, stripe, exact=number == 0)
+        return stripe, time.perf_counter_ns() - begun
 
 
 class StripedItch(Chunks):

@@ -22,6 +22,8 @@ __all__ = ["OWN_KEY", "OWN_MEMBER", "Own", "Source", "own_from", "own_text"]
 
 OWN_KEY: Final = b"strand"
 OWN_MEMBER: Final = "strand.json"
+#: Facts about the source that hold for its ticks in any file.
+_AS_THEY_ARE: Final = ("date", "venue", "price_unit", "undated", "prices_assumed", "zone", "has_sizes", "bars")
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -46,12 +48,7 @@ class Source(msgspec.Struct, frozen=True):
     bars_of: str | None = None
 
     def info(
-        self,
-        name: str,
-        path: str,
-        details: Mapping[str, Any],
-        size_unit: float | None,
-        said: Options,
+        self, name: str, path: str, details: Mapping[str, Any], size_unit: float | None, said: Options
     ) -> FeedInfo:
         """The ``FeedInfo`` of a file of format ``name`` that keeps this source. ``details["source"]``: the source's
         format and profile. ``said``: the file's own ``ticks`` and ``flags``, which replace those of the source."""
@@ -59,21 +56,14 @@ class Source(msgspec.Struct, frozen=True):
         details = {**details, "source": source} | ({"feeds": self.feeds} if self.feeds else {})
         details |= {"bars_of": self.bars_of} if self.bars_of is not None else {}
         return FeedInfo(
-            format=name,
-            path=path,
-            date=self.date,
-            venue=self.venue,
-            price_unit=self.price_unit,
+            name,
+            path,
             details=details,
-            undated=self.undated,
             size_unit=size_unit,
             ticks=said.ticks or self.ticks,
             ticks_assumed=said.ticks is None and self.ticks_assumed,
-            prices_assumed=self.prices_assumed,
-            zone=self.zone,
             flags=said.masks or (self.flags if said.ticks is None else usual_flags(said.ticks)),
-            has_sizes=self.has_sizes,
-            bars=self.bars,
+            **{field: getattr(self, field) for field in _AS_THEY_ARE},
         )
 
 
@@ -91,18 +81,7 @@ def own_text(feed: Feed) -> bytes:
     source = info.details.get("source", {"format": info.format, "profile": info.details.get("profile")})
     told = Source(
         **source,
-        date=info.date,
-        venue=info.venue,
-        price_unit=info.price_unit,
-        size_unit=info.size_unit,
-        ticks=info.ticks,
-        ticks_assumed=info.ticks_assumed,
-        prices_assumed=info.prices_assumed,
-        undated=info.undated,
-        zone=info.zone,
-        flags=info.flags,
-        has_sizes=info.has_sizes,
-        bars=info.bars,
+        **{field: getattr(info, field) for field in (*_AS_THEY_ARE, "size_unit", "ticks", "ticks_assumed", "flags")},
         bars_of=info.details.get("bars_of"),
         feeds=[{**one, "path": Path(one["path"]).name} for one in info.details.get("feeds", [])],
     )

@@ -28,6 +28,9 @@ __all__ = ["DISORDER", "MergedFeed", "OnDisorder", "Reorder", "SymbolRemap", "me
 # The bound of symbols where a feed's table is not complete when merged, unless one table alone is larger.
 _CAPACITY: Final = 1 << 17
 
+#: Facts that hold for a merge if they hold for all of its feeds.
+_ALIKE: Final = ("date", "venue", "price_unit", "size_unit", "ticks", "zone")
+
 Table = npt.NDArray[np.uint32]
 #: A symbol: its name and "", or no name and the venue and index it has in a feed.
 _Key = tuple[str, str, int]
@@ -274,11 +277,8 @@ class MergedFeed(BaseFeed):
         spans = [info.span for info in infos if info.span is not None]
         path = infos[0].path + (f" and {len(infos) - 1} more" if len(infos) > 1 else "")
         return FeedInfo(
-            format=_common([info.format for info in infos]) or "merged",
-            path=path,
-            date=_common([info.date for info in infos]),
-            venue=_common([info.venue for info in infos]),
-            price_unit=_common([info.price_unit for info in infos]),
+            _common([info.format for info in infos]) or "merged",
+            path,
             span=(min(s[0] for s in spans), max(s[1] for s in spans)) if len(spans) == len(infos) else None,
             details={
                 "feeds": [
@@ -298,14 +298,12 @@ class MergedFeed(BaseFeed):
             | _examples(infos, self._rolls.first)
             | {key: info.details[key] for info in infos for key in ("bars_of",) if key in info.details},
             undated=any(info.undated for info in infos),
-            size_unit=_common([info.size_unit for info in infos]),
-            ticks=_common([info.ticks for info in infos]),
             ticks_assumed=any(info.ticks_assumed for info in infos),
             prices_assumed=any(info.prices_assumed for info in infos),
-            zone=_common([info.zone for info in infos]),
             flags=Flags.together(info.flags for info in infos),
             has_sizes=all(info.has_sizes for info in infos),
             bars=infos[0].bars if all(info.bars == infos[0].bars for info in infos) else 0,
+            **{field: _common([getattr(info, field) for info in infos]) for field in _ALIKE},
         )
 
     @property

@@ -2,7 +2,7 @@
  *
  * The input's first three bytes choose: skip and selection, bytes a call, ticks a call. The rest is the stream.
  *
- * fuzz-sources: codec/pitch/pitch.c codec/pitch/memory.c */
+ * fuzz-sources: codec/pitch/pitch.c */
 #include "codec/pitch/pitch.h"
 
 #include "fuzz_decoder.h"

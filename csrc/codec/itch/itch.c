@@ -1,14 +1,14 @@
 /* The decoder has two ways through a frame.
  *
  * The eight types that are nearly all of a day (A D U E X F C P) differ only in where a field lies and whether it is
- * there. A table says so (itch_layout.h), and the loop reads every field at the table's offset and masks out what the
+ * there. A table says so (layout.h), and the loop reads every field at the table's offset and masks out what the
  * type lacks: no branch depends on the type, so the unpredictable order of types costs nothing. It reads up to
  * HOT_BYTES from the frame's start whatever the type, so it runs only while that much is left in the buffer.
  *
  * All else (rare types, faults, the buffer's last bytes) goes through take_any(), one frame a call, which reads only
  * what is there: the tail is copied into a padded block and decoded by the same code.
  *
- * With a selection, itch_skim.c and take_selected() stand in for the loop: they check what the loop checks, so that
+ * With a selection, skim.c and take_selected() stand in for the loop: they check what the loop checks, so that
  * faults are the same, and make no tick of what is not wanted.
  */
 #include "codec/itch/itch.h"

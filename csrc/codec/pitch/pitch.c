@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec/pitch/memory.h"
-
 #define PRICE_FACTOR INT64_C(100000) /* 4 decimals to 9 */
 #define MS_NS UINT64_C(1000000)
 #define DAY_MS 86400000u
@@ -15,6 +13,109 @@ enum { TYPE_AT = 8, BODY_AT = 9, ID_DIGITS = 12, PRICE_DIGITS = 10 };
 
 static const uint8_t lengths[256] = {['s'] = 17, ['A'] = 45, ['d'] = 51, ['E'] = 39, ['X'] = 27, ['P'] = 56,
                                      ['r'] = 58, ['B'] = 21, ['H'] = 21, ['I'] = 68, ['J'] = 38, ['R'] = 18};
+
+/* ---- what has to be remembered: the symbol of an order, and the index of a name */
+
+/* A live order. instrument_id 0: the place is free. */
+typedef struct order_left {
+  uint64_t id;
+  uint32_t instrument_id;
+  uint32_t left; /* shares */
+} order_left;
+
+struct sd_pitch_memory {
+  order_left *orders; /* open addressing, linear probing, at most half full */
+  uint64_t mask;      /* number of places, minus 1 */
+  uint64_t live;
+  uint32_t names[1 << 17]; /* index of a symbol by its name's hash; 0: free. Twice as many as symbols: half full */
+};
+
+enum { FIRST_ORDERS = 1 << 12, NAMES = 1 << 17 };
+
+static uint64_t mix(uint64_t key) {
+  key *= UINT64_C(0x9E3779B97F4A7C15);
+  return key ^ key >> 32;
+}
+
+static sd_pitch_memory *memory_new(void) {
+  sd_pitch_memory *memory = calloc(1, sizeof *memory);
+  if (!memory) return NULL;
+  memory->orders = calloc(FIRST_ORDERS, sizeof *memory->orders);
+  memory->mask = FIRST_ORDERS - 1;
+  if (memory->orders) return memory;
+  free(memory);
+  return NULL;
+}
+
+static void memory_free(sd_pitch_memory *memory) {
+  if (!memory) return;
+  free(memory->orders);
+  free(memory);
+}
+
+/* The order's place, or the free place where it would go. */
+static uint64_t place_of(const sd_pitch_memory *memory, uint64_t id) {
+  uint64_t at = mix(id) & memory->mask;
+  while (memory->orders[at].instrument_id != 0 && memory->orders[at].id != id) at = (at + 1) & memory->mask;
+  return at;
+}
+
+static int grow(sd_pitch_memory *memory) {
+  uint64_t places = memory->mask + 1;
+  order_left *old = memory->orders;
+  order_left *grown = places > UINT64_MAX / sizeof *grown / 4 ? NULL : calloc(places * 2, sizeof *grown);
+  if (!grown) return -1;
+  memory->orders = grown;
+  memory->mask = places * 2 - 1;
+  for (uint64_t i = 0; i < places; i++)
+    if (old[i].instrument_id != 0) grown[place_of(memory, old[i].id)] = old[i];
+  free(old);
+  return 0;
+}
+
+/* Remembers an order, or replaces the one of that id. Nonzero: no memory. */
+static int remember(sd_pitch_memory *memory, uint64_t id, uint32_t instrument_id, uint32_t shares) {
+  if (memory->live > memory->mask / 2 && grow(memory) != 0) return -1;
+  order_left *order = &memory->orders[place_of(memory, id)];
+  memory->live += order->instrument_id == 0;
+  *order = (order_left){.id = id, .instrument_id = instrument_id, .left = shares};
+  return 0;
+}
+
+/* Frees a place, and moves up what a search would no longer reach. */
+static void forget(sd_pitch_memory *memory, uint64_t hole) {
+  for (uint64_t at = hole;;) {
+    at = (at + 1) & memory->mask;
+    if (memory->orders[at].instrument_id == 0) break;
+    uint64_t home = mix(memory->orders[at].id) & memory->mask;
+    if (((at - home) & memory->mask) < ((at - hole) & memory->mask)) continue;
+    memory->orders[hole] = memory->orders[at];
+    hole = at;
+  }
+  memory->orders[hole].instrument_id = 0;
+  memory->live--;
+}
+
+/* Takes `shares` off an order, and returns its symbol; 0: no such order. */
+static uint32_t take_shares(sd_pitch_memory *memory, uint64_t id, uint32_t shares) {
+  uint64_t at = place_of(memory, id);
+  order_left *order = &memory->orders[at];
+  uint32_t instrument_id = order->instrument_id;
+  if (instrument_id == 0) return 0;
+  if (shares < order->left) order->left -= shares;
+  else forget(memory, at);
+  return instrument_id;
+}
+
+/* Where a name's index is, or belongs; `symbols` holds the names by index. */
+static uint32_t *find_name(sd_pitch_memory *memory, const char (*symbols)[8], uint64_t name) {
+  uint64_t at = mix(name) & (NAMES - 1);
+  while (memory->names[at] != 0 && memcmp(symbols[memory->names[at]], &name, sizeof name) != 0)
+    at = (at + 1) & (NAMES - 1);
+  return &memory->names[at];
+}
+
+/* ---- a line */
 
 typedef enum way { TAKEN, NEED_MORE, ASK, NO_MEMORY, FAULT } way;
 
@@ -184,7 +285,7 @@ static void parse(line *l, said *s) {
 
 /* The symbol's index; a new symbol gets one. 0: there are too many. */
 static uint32_t index_of(sd_pitch *pitch, uint64_t symbol) {
-  uint32_t *at = sd_pitch_find_name(pitch->memory, (const char (*)[8])pitch->symbols, symbol);
+  uint32_t *at = find_name(pitch->memory, (const char (*)[8])pitch->symbols, symbol);
   if (*at != 0 || pitch->symbol_count == SD_PITCH_SYMBOLS) return *at;
   memcpy(pitch->symbols[pitch->symbol_count], &symbol, sizeof symbol);
   if (pitch->selective) pitch->wanted[pitch->symbol_count] = SD_PITCH_UNDECIDED;
@@ -208,10 +309,10 @@ static way take_message(sd_pitch *pitch, line *l, sd_tick *tick, uint64_t *made)
     }
   }
   if (s.adds && s.tick.size != 0 &&
-      sd_pitch_remember(pitch->memory, s.tick.order_id, s.tick.instrument_id, (uint32_t)s.tick.size) != 0)
+      remember(pitch->memory, s.tick.order_id, s.tick.instrument_id, (uint32_t)s.tick.size) != 0)
     return NO_MEMORY;
   if (s.takes) {
-    s.tick.instrument_id = sd_pitch_take(pitch->memory, s.tick.order_id, (uint32_t)s.tick.size);
+    s.tick.instrument_id = take_shares(pitch->memory, s.tick.order_id, (uint32_t)s.tick.size);
     pitch->unknown_orders += s.tick.instrument_id == 0;
   }
   pitch->messages++;
@@ -325,7 +426,7 @@ sd_decoded sd_pitch_decode(void *self, const uint8_t *at, uint64_t left, int las
 sd_pitch *sd_pitch_new(uint64_t midnight_ns, uint32_t skip) {
   sd_pitch *pitch = calloc(1, sizeof *pitch);
   if (!pitch) return NULL;
-  pitch->memory = sd_pitch_memory_new();
+  pitch->memory = memory_new();
   if (!pitch->memory) {
     free(pitch);
     return NULL;
@@ -340,7 +441,7 @@ sd_pitch *sd_pitch_new(uint64_t midnight_ns, uint32_t skip) {
 
 void sd_pitch_free(sd_pitch *pitch) {
   if (!pitch) return;
-  sd_pitch_memory_free(pitch->memory);
+  memory_free(pitch->memory);
   free(pitch);
 }
 

@@ -66,17 +66,13 @@ def blocks_of(footer: bytes) -> list[tuple[int, int, int]]:
     The index is a flatbuffer (Footer in Arrow's format/File.fbs): its table's third and fourth fields are vectors of
     (offset i64, metadata's bytes i32, four bytes of padding, body's bytes i64).
     """
-    table = struct.unpack_from("<I", footer, 0)[0]
-    fields = table - struct.unpack_from("<i", footer, table)[0]
-    if fields < 0:
-        raise ValueError
-    held = struct.unpack_from("<H", footer, fields)[0]
+    table = _table(footer, 0)
     blocks = []
-    for field in (8, 10):
-        place = struct.unpack_from("<H", footer, fields + field)[0] if field < held else 0
+    for number in (2, 3):
+        place = _field(footer, table, number)
         if not place:
             continue
-        vector = table + place + struct.unpack_from("<I", footer, table + place)[0]
+        vector = _table(footer, place)
         (count,) = struct.unpack_from("<I", footer, vector)
         if count > len(footer) // 24:
             raise ValueError
@@ -358,7 +354,7 @@ def _number(data: bytes, at: int) -> int:
     return (zigzag >> 1) ^ -(zigzag & 1)
 
 
-def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
+def _fields(data: bytes, at: int, depth: int = 0) -> Iterator[tuple[int, int, int]]:
     """A Thrift struct's fields: number, where the value begins, its type. Raises IndexError where it goes on behind
     ``data``, ValueError where it is none. Last comes field 0, where the struct ends."""
     last = 0
@@ -370,15 +366,21 @@ def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
         else:
             last, (_, at) = _number(data, at), _varint(data, at)
         yield last, at, kind
-        at = _skipped(data, at, kind, 0)
+        at = _skipped(data, at, kind, depth)
     yield 0, at + 1, 0
+
+
+def _list(data: bytes, at: int) -> tuple[int, int, int]:
+    """A list's length, the type of its elements, and where they begin."""
+    byte = data[at]
+    size, at = (byte >> 4, at + 1) if byte >> 4 != 15 else _varint(data, at + 1)
+    return size, byte & 0x0F, at
 
 
 def _elements(data: bytes, at: int) -> Iterator[int]:
     """Offsets of the structs of a list."""
-    byte = data[at]
-    size, at = (byte >> 4, at + 1) if byte >> 4 != 15 else _varint(data, at + 1)
-    if byte & 0x0F != _STRUCT or size > len(data):
+    size, kind, at = _list(data, at)
+    if kind != _STRUCT or size > len(data):
         raise ValueError("a list of something else")
     for _ in range(size):
         yield at
@@ -414,18 +416,12 @@ def _skipped(data: bytes, at: int, kind: int, depth: int) -> int:
             raise IndexError
         return at + size
     if kind in (9, 10):
-        byte = data[at]
-        size, at = (byte >> 4, at + 1) if byte >> 4 != 15 else _varint(data, at + 1)
+        size, element, at = _list(data, at)
         if size > len(data):
             raise IndexError
         for _ in range(size):
-            at = at + 1 if byte & 0x0F in (1, 2) else _skipped(data, at, byte & 0x0F, depth + 1)
+            at = at + 1 if element in (1, 2) else _skipped(data, at, element, depth + 1)
         return at
-    if kind == 12:
-        while (byte := data[at]) != 0:
-            at += 1
-            if not byte >> 4:
-                at = _varint(data, at)[1]
-            at = _skipped(data, at, byte & 0x0F, depth + 1)
-        return at + 1
+    if kind == _STRUCT:
+        return max(end for _, end, _ in _fields(data, at, depth + 1))
     raise ValueError

@@ -10,6 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+from strand.command.run_options import keys_of_options
+from strand.config.configuration import OF_SCHEDULERS
 from strand.config.file import TABLES, lines_of_tables
 from strand.options import options_in
 from strand.policies.every_policy import POLICIES
@@ -52,9 +54,30 @@ def _rows() -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
+def _scheduler_rows() -> str:
+    rows = {name: " or else ".join(f"`{key}`" for key in keys) for name, (keys, _) in OF_SCHEDULERS.items()}
+    rows["policy"] = rows["policy"].replace(" or else ", ", and the timeouts in ")
+    return "".join(f"| `{name}` | {keys} |\n" for name, keys in rows.items())
+
+
+def _command_rows() -> str:
+    return "".join(f"| `{_text(option)}` | `{key}` |\n" for option, key in keys_of_options())
+
+
+#: By the head of a table whose rows all come from declarations: what makes them.
+_TABLES = {
+    "| argument | from the file |\n|---|---|\n": _scheduler_rows,
+    "| option | key |\n|---|---|\n": _command_rows,
+}
+
+
 def written(page: str) -> str:
     """The page's text with the rows of today's declarations."""
-    return _ROWS.sub(lambda _: _rows(), _OF_POLICIES.sub(lambda _: _policy_rows(), page, count=1), count=1)
+    page = _ROWS.sub(lambda _: _rows(), _OF_POLICIES.sub(lambda _: _policy_rows(), page, count=1), count=1)
+    for head, rows in _TABLES.items():
+        before, _, after = page.partition(head)
+        page = f"{before}{head}{rows()}\n{after.partition(chr(10) * 2)[2]}"
+    return page
 
 
 if __name__ == "__main__":

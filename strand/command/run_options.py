@@ -24,6 +24,7 @@ __all__ = [
     "given_by_symbol",
     "given_options",
     "handling",
+    "keys_of_options",
     "of_other_policies",
     "order_of",
     "ordering",
@@ -227,6 +228,18 @@ _TABLES: Final = {"priorities": ("priorities", "symbols"), "groups": ("groups",)
 _POOL: Final = {key.name: name for name, key in TABLES["worker_pool"][1].items()}
 _BOUNDS: Final = [option for kind in (Pool, Limits) for name, option in options_in(kind).items()
                   if name in _POOL and option.flag]  # fmt: skip
+
+
+def keys_of_options() -> Iterator[tuple[str, str]]:
+    """Returns the options that are given beside ``--config``, with their values, and the key of the file of each."""
+    yield "--workers N", f"worker_pool.{_POOL['workers']}"
+    for option in _BOUNDS:
+        yield f"{option.flag} {option.kind.metavar}", f"worker_pool.{_POOL[option.name]}"
+    others = {"guards": "resource_limits", "timeouts": "priorities.LEVEL_timeout"}
+    others |= {keyword: f"{'.'.join(table)}.SYMBOL" for keyword, table in _TABLES.items()}
+    for keyword, (_, flag) in OPTIONS.items():
+        metavar = _BESIDE[keyword][2].get("metavar", "") if keyword in _BESIDE else _DECLARED[keyword][1].kind.metavar
+        yield f"{flag} {metavar}".strip(), others.get(keyword, f"policy.{keyword}")
 
 
 def ordering(command: Callable[..., None]) -> Callable[..., None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from strand.tasks.retry import RetryPolicy
 from strand.validate import Faults
 from strand.validate import path as path_of
 
-__all__ = ["DEFAULT", "FOLLOWS", "Config", "Entry", "check_file", "has_monitoring"]
+__all__ = ["DEFAULT", "FOLLOWS", "OF_SCHEDULERS", "Config", "Entry", "check_file", "has_monitoring"]
 
 #: Origin of a default value.
 DEFAULT: Final = "default"
@@ -140,21 +140,15 @@ class Config:
                 or an ``on_full`` other than ``raise``. It names the key.
         """
         self._refuse_keys_of_dispatchers()
-        limits = self.limits
-        says_capacity = (
-            "worker_pool",
-            "queue_capacity",
-        ) in self._given or limits.capacity_ticks != Limits().capacity_ticks
-        given = {
-            "policy": self.policy if self.names_policy else None,
-            "retry": self.retry if self._says_retry else None,
-            "workers": self.pool.workers,
-            "min_workers": self.pool.min_workers,
-            "max_queue": limits.total_capacity_ticks or (limits.capacity_ticks if says_capacity else None),
-            "max_queue_by_level": limits.level_capacity_ticks,
-            "guard": self.guard,
-        }
+        given = {name: read(self) for name, (_, read) in OF_SCHEDULERS.items()}
         return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def _max_queue(self) -> int | None:
+        limits = self.limits
+        says_capacity = ("worker_pool", "queue_capacity") in self._given
+        says_capacity |= limits.capacity_ticks != Limits().capacity_ticks
+        return limits.total_capacity_ticks or (limits.capacity_ticks if says_capacity else None)
 
     @property
     def _says_retry(self) -> bool:
@@ -218,6 +212,22 @@ class Config:
 
     def _entry(self, key: Key, value: Any, otherwise: str = DEFAULT) -> Entry:
         return Entry(path_of(*key), value, self._given.get(key, (None, otherwise))[1])
+
+
+#: Options of a scheduler that a file gives: the keys, and a function that reads the value; None: the file gives none.
+OF_SCHEDULERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Config], Any]]]] = {
+    "policy": (("policy", "priorities"), lambda config: config.policy if config.names_policy else None),
+    "retry": (("retry_policy",), lambda config: config.retry if config._says_retry else None),
+    "workers": (("worker_pool.max_workers",), lambda config: config.pool.workers),
+    "min_workers": (("worker_pool.min_workers",), lambda config: config.pool.min_workers),
+    "max_queue": (
+        ("worker_pool.total_capacity_ticks", "worker_pool.queue_capacity"), lambda config: config._max_queue,
+    ),
+    "max_queue_by_level": (
+        ("worker_pool.level_capacity_ticks",), lambda config: config.limits.level_capacity_ticks,
+    ),
+    "guard": (("resource_limits",), lambda config: config.guard),
+}  # fmt: skip
 
 
 def check_file(path: str | os.PathLike[str]) -> tuple[Config, Faults]:

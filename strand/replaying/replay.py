@@ -161,8 +161,7 @@ def replay_by(
             cut,
         )
         run = Run(
-            feed, dispatcher, published, stops, sampler=sampler, wanted=wanted, limit=asked.limit, pacer=pacer,
-            begins_inside=position > 0,
+            feed, dispatcher, published, stops, sampler=sampler, wanted=wanted, limit=asked.limit, pacer=pacer
         )  # fmt: skip
         with (
             telling_more(dispatcher, partial(run.so_far, begun, ticks), again),

@@ -105,7 +105,6 @@ class Run:
         wanted: The names and globs that were asked for.
         limit: The number of ticks to stop after.
         pacer: Says when ticks are due.
-        begins_inside: Whether ticks of the feed were passed over.
     """
 
     def __init__(
@@ -119,7 +118,6 @@ class Run:
         wanted: Sequence[str],
         limit: int | None,
         pacer: Pacer | None,
-        begins_inside: bool,
     ) -> None:
         self.published = published
         self.ended_by: FeedError | KeyboardInterrupt | None = None
@@ -142,7 +140,7 @@ class Run:
         self._known = -1
         self._tick_feeds = add_feed_column(feed, self._outputs)
         #: True if the next batch's beginning may have been passed over.
-        self._cut = begins_inside
+        self._cut = False
 
     def may_feed(self, source: Source) -> bool:
         """Tells whether the feed's decoder may publish as it decodes: both can, and nobody wants to see the ticks."""
@@ -163,7 +161,7 @@ class Run:
             if (hears := getattr(progress, method, None)) is not None:
                 hears(function)
                 self._tells_time = True
-        feeds = self.may_feed(source)
+        feeds, self._cut = self.may_feed(source), source.begins_inside
         try:
             while (batch := source.take()) is not None:
                 if self._publish_batch(batch, progress):
@@ -423,6 +421,8 @@ class Source:
 
     def __init__(self, feed: Feed, position: int) -> None:
         start = time.perf_counter()
+        #: True if ticks of the feed are passed over.
+        self.begins_inside = position > 0
         can_feed = position == 0 and isinstance(feed, DecodedFeed) and feed.takes_feeder
         self._batches = cast("DecodedFeed", feed).reading() if can_feed else batches_from(feed, position)
         self._first: TickBatch | None = None

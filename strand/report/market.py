@@ -71,7 +71,7 @@ def draw_volume(axis: Any, x: npt.NDArray[Any], width: float, volumes: npt.NDArr
     axis.set_ylim(0, top or 1)
     axis.yaxis.set_major_locator(matplotlib("ticker").MaxNLocator(2))
     axis.yaxis.set_major_formatter(lambda n, _: count(n))
-    if not (n := np.count_nonzero(tall)):
+    if not (n := int(np.count_nonzero(tall))):
         return
     highest = sorted(np.argsort(-volumes, kind="stable")[: min(n, _LABELLED)].tolist())
     for at in highest:

@@ -324,7 +324,9 @@ class NpyFeed(BaseFeed):
         if self._meaning is None and isinstance(self._map, HftEvents):
             with suppress(FeedError):  # raised when the feed is read, after the ticks before it
                 self._meaning = HftEvents.meaning(records for records, _ in self._records())
-        self._counts = dict.fromkeys(("records", "ticks", "rows_rounded", "bytes_in", "bytes_out"), 0)
+        self._counts = dict.fromkeys(
+            ("records", "ticks", "rows_rounded", "sequences_left_out", "bytes_in", "bytes_out"), 0
+        )
 
         names = _given_names(symbol, symbols)
         if names is None and has_names:
@@ -491,7 +493,8 @@ class NpyFeed(BaseFeed):
     def _convert(self, fields: RecordColumns | HftEvents, records: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
         try:
             ticks = fields.ticks(records, position)
-            self._counts["rows_rounded"] += fields.rounded
+            for name, count in fields.counts.items():
+                self._counts[name] += count
             return ticks
         except BadRecordError as bad:
             raise self._bad_record(position + bad.index, f"{bad}: {MEND}") from None
@@ -617,7 +620,7 @@ class HftEvents:
     position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``, and the reader adds 32
     at the last event of a local_ts; fval is left out, and order_id of quotes. A price stands for its shortest decimal,
     none is ``UNDEF_PRICE``; a price has to be a whole number of 1e-9, and a qty of ten to the ``size_power``. Others
-    are refused, or with ``rounds`` rounded to the nearest; ``rounded``: in how many of the latest records. Events that
+    are refused, or with ``rounds`` rounded to the nearest; ``counts``: in how many of the latest records. Events that
     are valid at the exchange only make no tick: the same event comes again in the order it was received.
     """
 
@@ -628,7 +631,7 @@ class HftEvents:
     def __init__(self, size_power: int, *, rounds: bool) -> None:
         reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, time_unit="ns", own=True)
         self._columns = Columns(list(_COLUMNS.values()), _COLUMNS, {}, reading)
-        self.rounded = 0
+        self.counts: dict[str, int] = {}
         self._actions = np.zeros(256, np.uint8)
         self._kinds = np.zeros(256, np.uint16)
         for number, (action, kind) in _EVENTS.items():
@@ -686,6 +689,6 @@ class HftEvents:
         if bad:
             index, column, problem = min(bad)
             raise BadRecordError(int(rows[index]), f"column {column!r}: {problem}")
-        self.rounded = 0 if made.inexact is None else int(np.count_nonzero(made.inexact))
+        self.counts = made.counts()
         made.ticks["action"][(numbers == _DEPTH) & (made.ticks["size"] == 0)] = b"C"
         return made.ticks

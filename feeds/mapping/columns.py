@@ -25,6 +25,7 @@ from strand.feeds.mapping.scalars import (
     action_of,
     blank_tick,
     kind_of,
+    put,
 )
 from strand.feeds.mapping.values import (
     NS_IN,
@@ -47,7 +48,7 @@ from strand.feeds.mapping.values import (
     times,
     unusable,
 )
-from strand.ticks import FIELDS, KIND_QUOTE, UNDEF_PRICE
+from strand.ticks import FIELDS, KIND_QUOTE, MAX_SEQUENCE, UNDEF_PRICE, limits
 from strand.validate import is_whole
 
 __all__ = ["ALIASES", "NOT_HERE", "BadRow", "Columns", "Conversion", "Reading", "chosen_columns", "constant_rules"]
@@ -135,11 +136,12 @@ def constant_rules(
     for field, value in constants.items():
         if columns.get(field) is not None:
             raise ConfigurationError(field, "given both in columns and in constants")
-        if field not in FIELDS or field == "instrument_id":
+        place = _BID.get(field, field)
+        if place not in (*FIELDS, *PLACES) or field == "instrument_id":
             raise ConfigurationError("constants", f"{field!r} is not a field that can have one value for all rows")
         text = value.decode("latin-1") if isinstance(value, bytes) else value
         try:
-            found[field] = _rule_of(field, {"constant": text}, f"constants.{field}", reading)
+            found[place] = _rule_of(field, {"constant": text}, f"constants.{field}", reading)
         except ConfigurationError as error:
             raise error.at(error.field.removesuffix(".constant")) from None
     return found
@@ -228,12 +230,23 @@ class BadRow:
 class Conversion:
     """``ticks``: one a row. ``bad`` marks the rows that make no tick; ``first`` is the first of these.
 
-    ``inexact``: rows in which a number was rounded."""
+    ``inexact``: rows in which a number was rounded. ``left_out``: rows whose ``sequence`` no tick holds, which have
+    their position."""
 
     ticks: TickBatch
     bad: Mask | None
     first: BadRow | None
     inexact: Mask | None
+    left_out: Mask | None
+
+    def counts(self, within: Mask | None = None) -> dict[str, int]:
+        """The numbers of such rows among those ``within``, by the names that statistics give them."""
+        masks = {"rows_rounded": self.inexact, "sequences_left_out": self.left_out}
+        return {
+            name: int(np.count_nonzero(mask if within is None else mask & within))
+            for name, mask in masks.items()
+            if mask is not None
+        }
 
 
 class Columns:
@@ -260,7 +273,8 @@ class Columns:
         self._rules |= constant_rules(columns, constants, reading)
         self.constants = {field: rule.constant for field, rule in self._rules.items() if rule.constant is not None}
         found = {field: _first_of(aliases, names, field in TIMES) for field, aliases in ALIASES.items()}
-        if (found["price"] is None and "price" not in chosen) or "bid_price" in columns:
+        said = {*columns, *constants}
+        if (found["price"] is None and "price" not in chosen) or not said.isdisjoint(PLACES):
             found |= {field: _first_of(aliases, names) for field, aliases in QUOTE_ALIASES.items()}
         if reading.own:
             found["symbol"] = None  # its keys and the names in its metadata replace the column
@@ -268,35 +282,22 @@ class Columns:
         found |= chosen
         self.of = {field: column for field, column in found.items() if column is not None}
         # Two fields may share a column only where that was asked for.
-        self.is_quote = "ask_price" in self.of
+        self.is_quote = "ask_price" in self.of or "ask_price" in self.constants
         self._rules |= {
             field: reading.in_units(FieldRule(field, (column,)))
             for field, column in self.of.items()
             if field not in self._rules and field not in ("symbol", "instrument_id")
         }
         self._check_alike(names, chosen)
-        if "bid_price" in columns and not self.is_quote:
-            raise ConfigurationError("columns.bid_price", "name ask_price too: a quote has both")
+        if "bid_price" in said and not self.is_quote:
+            where = "columns" if "bid_price" in columns else "constants"
+            raise ConfigurationError(f"{where}.bid_price", "name ask_price too: a quote has both")
         if self.is_quote and chosen.get("side") is not None and "kind" not in chosen and "kind" not in self.constants:
             raise ConfigurationError("columns.side", "leave it out: a quote has both sides")
-        clash = {"order_id": "ask_price", "ref_id": "ask_size"}
-        for field, other in clash.items():
-            if field in self.of and other in self.of:
-                if field in chosen and other in chosen:
-                    raise ConfigurationError(
-                        "columns", f"{field} and {other} share one place in a tick: give only one of them"
-                    )
-                del self.of[field if other in chosen or field not in chosen else other]
-            if field in self.constants and other in self.of:
-                raise ConfigurationError(
-                    "constants",
-                    f"{field} shares its place in a tick with {other}, which column {self.of[other]!r} "
-                    f"holds; leave the constant out, or the column by columns={{{other!r}: None}}",
-                )
-
+        self._share(chosen)
         blank = blank_tick()
         for field, value in self.constants.items():
-            blank[field] = value
+            put(blank, field, value)
         for time, other in (("ts_event", "ts_recv"), ("ts_recv", "ts_event")):
             if time in self.constants and other not in self.constants:
                 blank[other] = self.constants[time]
@@ -308,6 +309,29 @@ class Columns:
         elif "kind" in self.constants and "action" not in self.constants:
             blank["action"] = action_of(int(self.constants["kind"]))
         self._blank = blank
+
+    def _share(self, chosen: Mapping[str, str | None]) -> None:
+        """Settles which field has a place that an id shares with a side of a quote: the one that was chosen."""
+        for field, other in (("order_id", "ask_price"), ("ref_id", "ask_size")):
+            if field in self.of and other in self.of:
+                if field in chosen and other in chosen:
+                    raise ConfigurationError(
+                        "columns", f"{field} and {other} share one place in a tick: give only one of them"
+                    )
+                del self.of[field if other in chosen or field not in chosen else other]
+            for one, second in ((field, other), (other, field)):
+                if one not in self.constants:
+                    continue
+                if second in self.of:
+                    raise ConfigurationError(
+                        "constants",
+                        f"{one} shares its place in a tick with {second}, which column {self.of[second]!r} "
+                        f"holds; leave the constant out, or the column by columns={{{second!r}: None}}",
+                    )
+                if second in self.constants:
+                    raise ConfigurationError(
+                        "constants", f"{one} and {second} share one place in a tick: give only one of them"
+                    )
 
     def _check_alike(self, names: Sequence[str], chosen: Mapping[str, str | None]) -> None:
         """Checks that of columns whose names differ by case alone, one that is recognised is chosen."""
@@ -381,8 +405,10 @@ class Columns:
         if good < len(ticks):
             wrong = _Wrong()
             slowly = {field: self._read(field, found, wrong) for field, found in of.items()}
+            if "sequence" in slowly:
+                slowly["sequence"], wrong.left_out = _held(slowly["sequence"], rows)
             ticks, _ = self._made(rows, keys, slowly)
-        return Conversion(ticks, wrong.rows, wrong.first, wrong.inexact)
+        return Conversion(ticks, wrong.rows, wrong.first, wrong.inexact, wrong.left_out)
 
     def _plain(self, field: str, column: Column) -> Field | None:
         rule = self._rules[field]
@@ -457,6 +483,8 @@ class Columns:
         if field == "kind" and column.words is not None:
             return mapped(column, KINDS, None, field, f"is not one of {', '.join(KINDS)}")
         target = self._target(rule)
+        if field == "sequence":
+            target = target._replace(highest=limits("order_id")[1])  # of one that no tick holds, the row is sound
         is_scaled = field in PRICES or field in SIZES
         return scaled(column, target, rounds=reading.rounds) if is_scaled else integers(column, target)
 
@@ -491,6 +519,7 @@ class _Wrong:
         self.rows: Mask | None = None
         self.first: BadRow | None = None
         self.inexact: Mask | None = None
+        self.left_out: Mask | None = None
 
     def rounded(self, rows: Mask) -> None:
         self.inexact = either(self.inexact, rows)
@@ -501,6 +530,14 @@ class _Wrong:
         if self.first is None or index < self.first.index:
             null = found.nulls is not None and bool(found.nulls[index])
             self.first = BadRow(index, column, _NULL if null else found.explain(index))
+
+
+def _held(sequence: Field, rows: range | npt.NDArray[np.uint64]) -> tuple[Field, Mask | None]:
+    """Sequences as ticks hold them: a row's number in place of one that none holds, and which rows that are."""
+    beyond = sequence.values > MAX_SEQUENCE
+    if not beyond.any():
+        return sequence, None
+    return whole(np.where(beyond, np.asarray(rows, np.uint64), sequence.values)), beyond
 
 
 def _filled(field: str, found: Values) -> Array:

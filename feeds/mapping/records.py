@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
 from strand.feeds.mapping.column_options import ColumnOptions
-from strand.feeds.mapping.columns import Columns, Reading
+from strand.feeds.mapping.columns import Columns, Conversion, Reading
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.values import NS_IN, Column, Target, integers, unusable
 from strand.options import refuse_unknown
@@ -79,7 +80,7 @@ class RecordColumns:
         names = list(dtype.names or ())
         self._columns = Columns(names, {**columns, "symbol": None}, constants, reading)
         self._dtype = dtype
-        self.rounded = 0
+        self.counts: dict[str, int] = {}
         self.has_keys = "instrument_id" in self._columns.of
         if not self._columns.has_time:
             raise ConfigurationError(
@@ -104,8 +105,15 @@ class RecordColumns:
     def ticks(self, records: Array, position: int) -> Array:
         """Ticks of ``records``, whose first one is number ``position`` of the file, from 0.
 
-        ``rounded``: in how many of them a number was rounded. Raises BadRecordError for the first bad record.
+        ``counts``: in how many of them a number was rounded, or a sequence left out. Raises BadRecordError for the
+        first bad record.
         """
+        made = self.converted(records, position)
+        self.counts = made.counts()
+        return made.ticks
+
+    def converted(self, records: Array, position: int) -> Conversion:
+        """``ticks``, with which rows were rounded or left out."""
         keys = np.zeros(len(records), np.uint32)
         bad = []
         try:
@@ -126,8 +134,7 @@ class RecordColumns:
             bad.append((made.first.index, f"column {made.first.column!r}: {made.first.problem}"))
         if bad:
             raise BadRecordError(*min(bad))
-        self.rounded = 0 if made.inexact is None else int(np.count_nonzero(made.inexact))
-        return made.ticks
+        return made
 
 
 class ArrayColumns:
@@ -158,7 +165,15 @@ class ArrayColumns:
             made = self._made[array.dtype] = self._of(array.dtype)
         with self._lock:
             position, self.rows = self.rows, self.rows + len(array)
-        return made.ticks(array, position)
+        found = made.converted(array, position)
+        if left_out := found.counts().get("sequences_left_out"):
+            warnings.warn(
+                "leave the column out by columns={'sequence': None}: ticks hold sequences up to 2^40 - 1, and "
+                f"{left_out:,} rows from {position + 1:,} on have their place instead",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return found.ticks
 
     def _of(self, dtype: np.dtype[Any]) -> RecordColumns:
         if dtype.names is None:

@@ -14,7 +14,6 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre, usual_flags
 from strand.feeds.mapping.clocks import Ambiguous, Pattern, TextTimes, pattern_of
 from strand.feeds.mapping.scalars import (
-    IDS,
     KINDS,
     LETTERS,
     PLACES,
@@ -28,7 +27,7 @@ from strand.feeds.mapping.scalars import (
     converter,
     kind_of,
 )
-from strand.feeds.mapping.values import PRICE_POWER, PRICE_UNIT, TIME_POWERS, Target
+from strand.feeds.mapping.values import IDS, PRICE_POWER, PRICE_UNIT, TIME_POWERS, Target
 from strand.ticks import UNDEF_PRICE, limits
 from strand.validate import unit_power
 from strand.zones import checked_zone

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+import numpy as np
+
 from strand.binding.columns import HEX, ID, Numbers
 from strand.feeds.mapping.clocks import TextTimes
-from strand.feeds.mapping.values import Target, nearest
+from strand.feeds.mapping.values import IDS, Target, nearest
 from strand.ticks import (
     FIELDS,
     KIND_NONE,
@@ -25,8 +27,8 @@ from strand.ticks import (
 from strand.validate import is_whole
 
 __all__ = [
-    "IDS", "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED", "BadRecord", "Rounding",
-    "action_of", "blank_tick", "converter", "id_of", "kind_of", "shown",
+    "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED", "BadRecord", "Rounding",
+    "action_of", "blank_tick", "converter", "id_of", "kind_of", "put", "shown",
 ]  # fmt: skip
 
 #: Names of the kinds of ticks in a profile, and the letters that it may name.
@@ -35,7 +37,6 @@ KINDS: Final = {
 }  # fmt: skip
 LETTERS: Final = {"side": "ABN", "action": "ACMRTFN"}
 TIMES: Final = ("ts_event", "ts_recv")
-IDS: Final = ("order_id", "ref_id", "sequence")
 PRICES: Final = ("price", "bid_price", "ask_price")
 SIZES: Final = ("size", "bid_size", "ask_size")
 SMALL: Final = ("publisher_id", "flags", "depth")
@@ -57,6 +58,12 @@ def blank_tick() -> Ticks:
     for field in FIELDS.keys() & UNDEFINED:
         blank[field] = UNDEFINED[field]
     return blank
+
+
+def put(ticks: Ticks, field: str, values: Any) -> None:
+    """Writes values into the place of a field, or of a side of a quote: an ask's price may be below 0."""
+    place = ticks[PLACES.get(field, field)]
+    (place.view(np.int64) if field == "ask_price" else place)[:] = values
 
 
 def kind_of(action: bytes) -> int:
@@ -157,6 +164,8 @@ def _decimal(value: Any) -> Decimal:
 
 def _whole(value: Any, target: Target) -> int:
     number = _decimal(value)
+    if target.field in IDS:
+        number = max(number, Decimal(0))  # below 0 it means none, as in all readers
     if number != number.to_integral_value() or not target.lowest <= number <= target.highest:
         raise BadRecord(f"{shown(value)} is not a whole number from {target.lowest} to {target.highest}")
     return int(number)

@@ -21,15 +21,16 @@ from strand.ticks import FIELDS
 from strand.validate import MIN_UNIT
 
 __all__ = [
-    "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "WORDS", "Column", "Target", "TimeUnit", "Units",
-    "Values", "coarser_price", "decimal_units", "either", "finer_unit", "float_units", "integer_units", "integers",
-    "letters", "mapped", "nearest", "nearest_units", "plain_numbers", "plain_times", "said_unit", "scaled", "times",
-    "unusable",
+    "IDS", "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "WORDS", "Column", "Target", "TimeUnit",
+    "Units", "Values", "coarser_price", "decimal_units", "either", "finer_unit", "float_units", "integer_units",
+    "integers", "letters", "mapped", "nearest", "nearest_units", "plain_numbers", "plain_times", "said_unit", "scaled",
+    "times", "unusable",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
+IDS: Final = ("order_id", "ref_id", "sequence")
 #: Ten to this power units of a tick's price are 1 of currency.
 PRICE_POWER: Final = 9
 #: How the unit of prices is given.
@@ -373,7 +374,10 @@ def _numbers(column: Column, power: int, whole_power: int) -> tuple[Units, Mask 
 
 
 def integers(column: Column, target: Target) -> Values | str:
-    """A column of integers, or of numbers that happen to be whole, as a field; else what is wrong with its type."""
+    """A column of integers, or of numbers that happen to be whole, as a field; else what is wrong with its type.
+
+    An id below 0 is 0, which means none.
+    """
     values, nulls, bad = column.values, column.nulls, None
     if column.kind not in ("integer", "bool"):
         made = _numbers(column, 0, 0)
@@ -381,6 +385,8 @@ def integers(column: Column, target: Target) -> Values | str:
             return made
         (values, beyond, inexact), nulls = made
         bad = either(beyond, inexact)
+    if target.field in IDS and values.dtype.kind == "i":
+        values = np.maximum(values, 0)
     bad = either(bad, _beyond(values, target.lowest, target.highest))
     why = column.says(f"is not a whole number from {target.lowest} to {target.highest}")
     return Values(values.astype(FIELDS[target.field], copy=False), nulls, bad, why)

@@ -31,8 +31,8 @@ from strand.feeds.formats.csv.columns import Block, Chosen, NumberReader, Symbol
 from strand.feeds.formats.csv.profile import Match, Part, Profile, SymbolRule
 from strand.feeds.mapping.events import end_views
 from strand.feeds.mapping.rules import FieldRule
-from strand.feeds.mapping.scalars import IDS, PRICES, SIZES, blank_tick
-from strand.feeds.mapping.values import Target, nearest
+from strand.feeds.mapping.scalars import PRICES, SIZES, blank_tick, put
+from strand.feeds.mapping.values import IDS, Target, nearest
 from strand.feeds.selection import Selection
 from strand.ticks import KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, empty, limits, zeros
 
@@ -142,7 +142,7 @@ class TickMaker:
                         raise ConfigurationError(
                             "size_unit", f"the profile's {rule.field} is not a whole number of this unit"
                         )
-                blank[rule.place] = value
+                put(blank, rule.field, value)
         return blank
 
     def _together(self) -> list[list[FieldRule]]:

@@ -145,6 +145,11 @@ def whole_number(value: Any) -> int:
     return int(number)
 
 
+def _sequence(value: Any) -> int:
+    """A sequence, 0 for one below 0. Of a number that no tick holds, the messages' order can still be told."""
+    return max(whole_number(value), 0)
+
+
 class Step(NamedTuple):
     """The result of a message.
 
@@ -718,7 +723,7 @@ def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str, tim
         raise ConfigurationError(f"{where}.unit", "for a clock give date_column under [time], with its date")
     convert = converter(rule.target(size_power, 'unit = "{}" of the field', signs=True), rounding, texts=texts)
     if rule.field == "sequence" and rule.text is None:
-        convert = whole_number  # of a number that no tick holds, the messages' order can still be told
+        convert = _sequence
     if rule.text is not None:
         if rule.field == "sequence":
             raise ConfigurationError(f"{where}.text", "a sequence is a number: give its column as it is")

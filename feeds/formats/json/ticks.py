@@ -234,7 +234,10 @@ class JsonTicks:
         for names, places in by_fields.items():
             for name in names:
                 column = ticks[name].copy()
-                column[places] = np.array([records[at].values[name] for at in places], FIELDS[name])
+                held = [records[at].values[name] for at in places]
+                if name == "order_id":
+                    held = [each % (1 << 64) for each in held]  # an ask's price may be below 0
+                column[places] = np.array(held, FIELDS[name])
                 ticks[name] = column
         self.counts["ticks"] += len(records)
         return ticks
@@ -354,7 +357,7 @@ class _Message:
         if received is None and not requested:
             ticks._refuse("has no time of receipt and no ts_event: map one in the profile", *self._place)
             return
-        if not 0 <= values.get("sequence", 0) <= MAX_SEQUENCE:
+        if values.get("sequence", 0) > MAX_SEQUENCE:
             ticks.counts["sequences_left_out"] += 1
             del values["sequence"]
         if received is None:

@@ -45,7 +45,8 @@ __all__ = ["Keys", "ParquetFeed", "arrow_column", "mask_of", "nulls_of", "number
 
 _SPARE: Final = 65536
 _COUNTS: Final = (
-    "rows", "ticks", "not_selected", "skipped_rows", "rows_rounded", "row_groups_passed_over", "rolled_instruments",
+    "rows", "ticks", "not_selected", "skipped_rows", "rows_rounded", "sequences_left_out", "row_groups_passed_over",
+    "rolled_instruments",
 )  # fmt: skip
 
 # The number of the first row, and then a record batch, or how many rows were not read.
@@ -339,7 +340,7 @@ class ParquetFeed(BaseFeed):
             return FormatError(f"in the rows from {first + 1}: text that is not UTF-8 ({error})", path=self._path)
         except OverflowError as error:
             return FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
-        ticks, bad, problem, rounded = found.ticks, found.bad, found.first, found.inexact
+        ticks, bad, problem = found.ticks, found.bad, found.first
         if bad_key is not None and bad_key.any():
             index = int(np.argmax(bad_key))
             if problem is None or index <= problem.index:
@@ -361,8 +362,7 @@ class ParquetFeed(BaseFeed):
                 )
                 good = np.arange(len(ticks)) < problem.index
         within = self._within(ticks, good)
-        if rounded is not None:
-            made.counts["rows_rounded"] = int(np.count_nonzero(rounded if within is None else rounded & within))
+        made.counts.update(found.counts(within))
         if within is not None:
             passed = int(np.count_nonzero(~within)) - (0 if good is None else int(np.count_nonzero(~good)))
             made.counts["not_selected"] += passed
@@ -384,8 +384,9 @@ class ParquetFeed(BaseFeed):
 
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,
-        ``rows_rounded`` (rows of ticks in which a number was rounded), ``row_groups_passed_over``,
-        ``rolled_instruments`` (names that went over to another instrument, in Databento's tables)."""
+        ``rows_rounded`` (rows of ticks in which a number was rounded), ``sequences_left_out`` (above 2^40 - 1),
+        ``row_groups_passed_over``, ``rolled_instruments`` (names that went over to another instrument, in Databento's
+        tables)."""
         return dict(self._counts)
 
 

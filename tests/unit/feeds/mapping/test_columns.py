@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import subprocess
 import sys
 from decimal import Decimal
@@ -107,6 +108,128 @@ def of_array(folder: Path) -> npt.NDArray[Any]:
 def test_the_same_rules_make_the_same_ticks_of_all_columns(tmp_path: Path, way: Any) -> None:
     ticks = way(tmp_path)
     assert {field: ticks[field].tolist() for field in WANTED} == WANTED
+
+
+# ---- one rule for odd values in all readers
+
+
+def rows_of(way: str, folder: Path, rows: dict[str, list[Any]], fields: dict[str, Any], **also: Any) -> Any:
+    """The ticks of rows, with times in ns in ``t``, and what was counted: by a reader of texts, messages or columns."""
+    fields = {"ts_event": {"column": "t", "unit": "ns"}, **fields}
+    keys = {name: each if isinstance(each, dict) else {"column": each} for name, each in fields.items()}
+    path, options = folder / f"rows.{way}", {"symbol": "X", "columns": fields, **also}
+    if way == "csv":
+        lines = [rows, *zip(*rows.values(), strict=True)]
+        path.write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
+        said = {
+            name: "{" + ", ".join(f"{key} = {json.dumps(one)}" for key, one in each.items()) + "}"
+            for name, each in keys.items()
+        }
+        options = {
+            "profile": own_profile(
+                folder / "own.toml",
+                '[symbol]\nconstant = "X"\n[fields]\n' + "".join(f"{name} = {each}\n" for name, each in said.items()),
+            )
+        }
+    elif way == "jsonl":
+        each_row = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in each_row))
+        kind = {"kind": keys.pop("kind")["constant"]} if "kind" in keys else {}
+        options = {"profile": {"message": [{"symbol": {"constant": "X"}, "fields": keys, **kind}]}}
+    elif way == "npy":
+        np.save(path, records(rows))
+    elif way == "parquet":
+        pq.write_table(pa.table(rows), path)
+    else:
+        pa.feather.write_feather(pa.table(rows), path)
+    with feeds.open(path, **options) as feed:
+        return feed.to_numpy(), feed.statistics()
+
+
+EVERY = ["csv", "jsonl", "parquet", "feather", "npy"]
+TIMES = [MS * 10**6, MS * 10**6 + 1, MS * 10**6 + 2]
+ODD: dict[str, Any] = {
+    "an id below 0 is none": (
+        {"order_id": [-5, 7, -1], "ref_id": [3, -2, 9]}, {"order_id": [0, 7, 0], "ref_id": [3, 0, 9]}, 0,
+    ),
+    "a sequence below 0 is none": ({"sequence": [-1, 7, 8]}, {"sequence": [0, 7, 8]}, 0),
+    "a sequence that no tick holds gives way to the position": (
+        {"sequence": [2**40, 2**40 - 1, 2**62]}, {"sequence": [1, 2**40 - 1, 3]}, 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", EVERY)
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_ids_and_sequences_are_the_same_in_all_readers(tmp_path: Path, way: str, odd: str) -> None:
+    pytest.importorskip("pyarrow.feather")
+    columns, wanted, left_out = ODD[odd]
+    rows = {"t": TIMES, "p": [1.5, 2.5, 3.5], "q": [1, 2, 3], **columns}
+    fields = {"price": "p", "size": "q", "kind": {"constant": "trade"}, **{name: name for name in columns}}
+    ticks, counts = rows_of(way, tmp_path, rows, fields)
+    assert {name: ticks[name].tolist() for name in columns} == wanted
+    assert ticks["price"].tolist() == [1_500_000_000, 2_500_000_000, 3_500_000_000]
+    assert counts["sequences_left_out"] == left_out
+
+
+def test_arrays_of_a_dispatcher_warn_of_sequences_that_no_tick_holds() -> None:
+    columns = ArrayColumns({"instrument_id": "key", "sequence": "s", "price": "p", "order_id": "o"}, {})
+    rows = records({"key": [0, 0], "s": [2**40, 5], "p": [1.5, 2.5], "o": [-1, 3]})
+    with pytest.warns(RuntimeWarning, match=r"columns={'sequence': None}.*1 rows from 1 on"):
+        ticks = columns.ticks(rows)
+    assert (ticks["sequence"].tolist(), ticks["order_id"].tolist()) == ([1, 5], [0, 3])
+
+
+SIDES: dict[str, Any] = {
+    "both by column": ({"b": [1.5, -4.5], "a": [2.5, -1.5]}, {"bid_price": "b", "ask_price": "a"}),
+    "an ask for all": ({"b": [1.5, -4.5]}, {"bid_price": "b", "ask_price": {"constant": 3}}),
+    "an ask below 0 for all": ({"b": [-4.5, -5.5]}, {"bid_price": "b", "ask_price": {"constant": "-3.25"}}),
+    "a bid for all": ({"a": [1.5, 4.5]}, {"bid_price": {"constant": "-0.5"}, "ask_price": "a"}),
+    "sizes for all": (
+        {"b": [1.5, 0.5], "a": [2.5, 1.5]},
+        {"bid_price": "b", "ask_price": "a", "bid_size": {"constant": 3}, "ask_size": {"constant": 4}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("way", "short"), [*((way, False) for way in EVERY), *((way, True) for way in EVERY[2:])])
+@pytest.mark.parametrize("sides", SIDES)
+def test_a_side_of_quotes_may_be_a_constant_in_all_readers(tmp_path: Path, way: str, sides: str, short: bool) -> None:
+    pytest.importorskip("pyarrow.feather")
+    columns, fields = SIDES[sides]
+    constants = {name: each["constant"] for name, each in fields.items() if isinstance(each, dict)}
+    also: dict[str, Any] = {"constants": constants} if short else {}
+    given = {name: each for name, each in fields.items() if not (short and name in constants)}
+    kind = {"kind": {"constant": "quote"}} if way == "jsonl" else {}
+    ticks, _ = rows_of(way, tmp_path, {"t": TIMES[:2], **columns}, {**given, **kind}, **also)
+
+    def said(side: str) -> list[Any]:
+        each = fields.get(side, {"constant": 0})
+        return columns[each] if isinstance(each, str) else [each["constant"]] * 2
+
+    asks = ticks["order_id"].view(np.int64)
+    for found, side in ((ticks["price"], "bid_price"), (asks, "ask_price")):
+        assert found.tolist() == [int(Decimal(str(price)) * 10**9) for price in said(side)]
+    assert ticks["size"].tolist() == said("bid_size")
+    assert ticks["ref_id"].tolist() == said("ask_size")
+    assert set(ticks["kind"].tolist()) == {KIND_QUOTE}
+    assert set(ticks["side"].tolist()) == {b"N"}
+
+
+def test_half_a_quote_and_a_shared_place_are_refused_by_name(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5], "b": [1.5], "order_id": [7]})
+    for constants, words in (
+        ({"bid_price": 3}, r"constants\.bid_price: name ask_price too"),
+        (
+            {"ask_price": 3},
+            r"constants: ask_price shares its place in a tick with order_id, which column 'order_id' holds",
+        ),
+        ({"ask_price": 3, "order_id": 4}, "constants: order_id and ask_price share one place"),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            ParquetFeed(
+                path, symbol="X", columns={} if "bid_price" in constants else {"bid_price": "b"}, constants=constants
+            )
 
 
 def test_a_dispatcher_takes_them(tmp_path: Path) -> None:

@@ -246,6 +246,7 @@ def test_what_is_made_ahead_is_neither_counted_nor_named_yet(
             "not_selected": 10 * (i > 3),
             "skipped_rows": passed,
             "rows_rounded": 0,
+            "sequences_left_out": 0,
             "row_groups_passed_over": 0,
             "rolled_instruments": 0,
         }

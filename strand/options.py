@@ -314,6 +314,11 @@ def option(default: Any, kind: Kind, text: str, *, unset: str = "", more: str = 
 
 def options_in(of: Callable[..., Any]) -> Mapping[str, Option]:
     """The options by name that a dataclass declares, or that a function or another class has of some kind."""
+    return _options_in(of)
+
+
+@functools.cache
+def _options_in(of: Any) -> Mapping[str, Option]:
     if not is_dataclass(of):
         function: Any = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
         found_in = vars(function)[_KEY]

@@ -16,7 +16,7 @@ from engine_support import wait_until
 from interrupt_points import APART, at_each_point, at_random, free, interrupter
 
 from strand import background
-from strand.background import BackgroundWriter
+from strand.background import BackgroundWriter, Rounds
 from strand.errors import EngineError
 
 pytestmark = pytest.mark.python
@@ -228,3 +228,58 @@ def interrupt_end(end: str) -> None:
         return getattr(case.writer, end), check
 
     at_each_point(prepare, "two in a row")
+
+
+def test_rounds_go_on_at_the_pauses_that_they_ask_for_until_they_want_no_more() -> None:
+    seen: list[bool] = []
+    ends: list[BaseException | None] = []
+
+    def look(is_woken: bool) -> float | None:
+        seen.append(is_woken)
+        return 0.001 if len(seen) < 5 else None
+
+    rounds = Rounds(look, 0.001, "test-rounds", ended=ends.append)
+    rounds.start()
+    rounds.join()
+    assert (seen, ends) == ([False] * 5, [None])
+
+
+def test_rounds_that_are_woken_do_not_wait_for_the_end_of_their_pause() -> None:
+    seen: list[bool] = []
+
+    def look(is_woken: bool) -> float | None:
+        seen.append(is_woken)
+        return 3600
+
+    rounds = Rounds(look, 3600, "test-rounds")
+    rounds.wake()  # before the start, and twice: one round
+    rounds.wake()
+    rounds.start()
+    wait_until(lambda: seen == [True])
+    rounds.wake()
+    wait_until(lambda: seen == [True, True])
+    rounds.end()
+    assert seen == [True, True]
+
+
+def test_rounds_that_are_told_to_end_have_no_more_looks() -> None:
+    ends: list[BaseException | None] = []
+    rounds = Rounds(lambda _: pytest.fail("it looks"), 3600, "test-rounds", ended=ends.append)
+    rounds.start()
+    rounds.end()
+    assert ends == [None]
+
+
+def test_an_error_ends_rounds_and_is_told_or_logged(caplog: pytest.LogCaptureFixture) -> None:
+    ends: list[BaseException | None] = []
+
+    def look(_: bool) -> float | None:
+        raise ValueError("no more")
+
+    for ended in (ends.append, None):
+        rounds = Rounds(look, 0, "test-rounds", ended=ended)
+        rounds.start()
+        rounds.join()
+    assert [str(error) for error in ends] == ["no more"]
+    assert "an exception in the thread test-rounds" in caplog.text
+    assert caplog.text.count("ValueError: no more") == 1

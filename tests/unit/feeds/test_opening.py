@@ -9,7 +9,6 @@ import lzma
 import os
 import pkgutil
 import tarfile
-import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from feed_samples import SAMPLES, Sample, itch_seconds, some_ticks
+from feed_samples import itch_seconds, some_ticks
 from reading import ticks_of
 
 from strand import feeds
@@ -29,7 +28,6 @@ from strand.errors import (
     TruncatedFeedError,
     UnknownFormatError,
 )
-from strand.feeds.formats.lean import LeanFeed
 from strand.feeds.merge.selected import batches_from
 from strand.feeds.write.npy import write_npy
 
@@ -44,13 +42,6 @@ def lean(path: Path) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("20131009_xyz_Trade_Tick.csv", "34200000,479900,100,P,2000,0\n")
     return path
-
-
-def test_lean_archives_are_known_and_several_are_one_feed(tmp_path: Path) -> None:
-    paths = [lean(tmp_path / "a.bin"), lean(tmp_path / "b.bin")]
-    feed = feeds.open(str(paths[0]))
-    assert isinstance(feed, LeanFeed)
-    assert sum(len(batch) for batch in feeds.open(paths).batches()) == 2
 
 
 @pytest.mark.parametrize(
@@ -112,23 +103,6 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").chmod(0)
     with pytest.raises(FeedError, match="Permission denied"):
         feeds.open(tmp_path / "a")
-
-
-def test_options_are_those_of_the_reader(tmp_path: Path) -> None:
-    path = lean(tmp_path / "a.zip")
-    with pytest.raises(ConfigurationError, match=r"open\(\) of lean files has no option 'prize'"):
-        feeds.open(path, prize=3)
-
-
-def test_no_file_at_all_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no file is named"):
-        feeds.open([])
-
-
-def test_a_reader_that_refuses_is_heard(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", np.zeros(3))
-    with pytest.raises(FormatError, match="plain float64"):
-        feeds.open(tmp_path / "a.npy")
 
 
 # ---- folders, globs, pipes
@@ -276,17 +250,6 @@ def test_a_folder_of_archives_goes_to_their_reader_by_name(tmp_path: Path) -> No
     assert feeds.open(tmp_path).info.details["files"] == [str(tmp_path / "a.zip"), str(tmp_path / "b.zip")]
 
 
-def test_a_pipe_is_recognised_and_read(tmp_path: Path) -> None:
-    plain = itch_seconds(tmp_path / "20200130.itch", pack=gzip.compress)
-    os.mkfifo(tmp_path / "pipe")
-    for _ in range(2):
-        writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(plain.read_bytes(),), daemon=True)
-        writer.start()
-        feed = feeds.open(tmp_path / "pipe", date="2020-01-30")
-        np.testing.assert_array_equal(ticks_of(feed), ticks_of(feeds.open(plain)))
-        writer.join()
-
-
 # ---- selection
 
 
@@ -305,22 +268,6 @@ def test_symbols_come_from_a_file_too(tmp_path: Path) -> None:
         feeds.open(tmp_path / "20200130.itch", symbols=["@" + str(tmp_path / "mine")])
     with pytest.raises(ConfigurationError, match="cannot be read"):
         feeds.open(tmp_path / "20200130.itch", symbols=["@" + str(tmp_path / "none")])
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"symbols": ["A"]}, {"on_disorder": "keep"}], ids=["whole", "selected", "merged"]
-)
-@pytest.mark.parametrize("sample", [sample for sample in SAMPLES if sample.available], ids=lambda sample: sample.name)
-def test_what_is_opened_is_iterated_over_and_closed_by_with(
-    tmp_path: Path, sample: Sample, options: dict[str, Any]
-) -> None:
-    path = sample.build(tmp_path)
-    with feeds.open(path, **options) as feed:
-        assert sum(len(batch) for batch in feed) == sum(len(batch) for batch in feed.batches())
-        known = feed.count()
-        assert known is None or known == sum(len(batch) for batch in feed)
-    with pytest.raises(FeedError):
-        list(feed)
 
 
 def test_an_array_says_how_many_ticks_it_has_and_goes_on_without_reading_those_before(tmp_path: Path) -> None:

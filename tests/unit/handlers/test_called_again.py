@@ -13,12 +13,8 @@ from engine_support import ticks_for
 
 import strand
 from strand import Dispatcher, batch_handler, object_handler
-from strand.binding.books import TradeSource
 from strand.caller.run import CallerRun
-from strand.errors import ConfigurationError, HandlerError
-from strand.handlers import resolve
-from strand.handlers.compiled.called_again import FailedCall, PlainFields, trade_of
-from strand.symbols import SymbolTable
+from strand.errors import HandlerError
 from strand.ticks import KIND_TRADE
 
 pytestmark = pytest.mark.python
@@ -200,13 +196,6 @@ def test_trades_that_are_ticks_are_called_again() -> None:
         error.replay()
 
 
-def test_what_did_not_fail_on_a_tick_cannot_be_called_again() -> None:
-    error = HandlerError("A", 1, "mine", 3, "no")
-    assert (error.row, error.tick, error.number, error.line, error.partial) == (None,) * 5
-    with pytest.raises(ConfigurationError, match="did not fail on a known tick"):
-        error.replay()
-
-
 def test_a_record_that_is_larger_than_a_tick_is_not_kept_by_an_engine() -> None:
     @batch_handler(state=[("n", "i8")])
     def fails(symbol: str, ticks: Any, row: Any) -> None:
@@ -218,24 +207,3 @@ def test_a_record_that_is_larger_than_a_tick_is_not_kept_by_an_engine() -> None:
         d.drain()
     assert caught.value.tick is None
     assert caught.value.row is not None
-
-
-def test_a_record_reads_as_numba_reads_it() -> None:
-    array = np.zeros(1, [("n", "u8"), ("side", "S1"), ("in", [("x", "f4")]), ("all", "i4", (3,))])
-    record = PlainFields(array[0])
-    record.n += 2
-    record.side = b"A"
-    record["in"].x = 1.5
-    record.all[1] = 7
-    assert (record.n, record.side, record["in"].x, record.all.tolist()) == (2, b"A", 1.5, [0, 7, 0])
-    assert type(record.n) is int
-    with pytest.raises(AttributeError, match="no field 'm'; there are n, side"):
-        _ = record.m
-
-
-def test_trades_of_orders_and_machine_code_are_not_called_again() -> None:
-    call = FailedCall("A", 0, np.zeros(1), ticks_for([0]), SymbolTable(["A"]))
-    with pytest.raises(ConfigurationError, match="the orders before it"):
-        trade_of(TradeSource(books=True), call)
-    with pytest.raises(ConfigurationError, match="'count' is not a single Python function or object"):
-        resolve("count").call_again(call)

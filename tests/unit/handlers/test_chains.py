@@ -10,7 +10,7 @@ import pytest
 from engine_support import PAIR_ROW, balanced, ticks_for
 
 from strand import Dispatcher, batch_handler, book, chain, handler, native, replay
-from strand.errors import ConfigurationError, HandlerError
+from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BOOK_ROW
 
@@ -145,46 +145,6 @@ def test_a_handler_works_alone_and_in_a_chain_as_it_is() -> None:
         for name in path:
             row = row[name]
         assert row["ticks"] == 9
-
-
-def test_a_chain_in_a_chain_is_one_chain() -> None:
-    like = chain(chain(book(), "count"), python)
-    assert [name for name, _ in like.parts] == ["book", "count", "python"]
-    assert not like.is_native
-    assert chain(book(), "count").is_native
-
-
-def test_a_native_part_that_fails_names_tick_and_reason(c_handlers: Path) -> None:
-    like = chain("count", native(c_handlers, "on_sum", state=PAIR_ROW))
-    ticks = ticks_for([0] * 10)
-    ticks["action"][6] = b"X"
-    with (
-        pytest.raises(
-            HandlerError, match=r"'count\+on_sum' failed on #0 at sequence 7 \(its tick 7\): action X at sequence 7"
-        ) as caught,
-        Dispatcher(1, like, workers=1, cores=None) as d,
-    ):
-        d.publish(ticks)
-    assert caught.value.code == 42
-
-
-def test_a_compiled_part_that_raises_says_so() -> None:
-    pytest.importorskip("numba")
-
-    @handler(state=[("n", "u8")])
-    def refuses(row, tick):  # type: ignore[no-untyped-def]
-        if tick.action == b"X":
-            raise ValueError("no")
-        row.n += 1
-
-    ticks = ticks_for([0] * 10)
-    ticks["action"][4] = b"X"
-    with (
-        pytest.raises(HandlerError, match=r"at sequence 5 \(its tick 5\): ValueError, at .*: raise ValueError"),
-        Dispatcher(1, chain("count", refuses), workers=1, cores=None) as d,
-    ):
-        d.publish(ticks)
-    assert d.rows[0]["refuses"]["n"] == 4
 
 
 @pytest.mark.parametrize(

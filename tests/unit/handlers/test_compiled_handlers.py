@@ -7,7 +7,6 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from engine_support import run_python, ticks_for
 
@@ -66,11 +65,6 @@ def run_file(
     result = run_python(code, imported=() if environment else ("numba",))
     assert result.stderr == ""
     return result.stdout.strip()
-
-
-def test_a_second_process_finds_the_code_and_compiles_nothing(tmp_path: Path) -> None:
-    assert run_file(tmp_path) == "1 60"
-    assert run_file(tmp_path) == "0 60"
 
 
 def test_code_is_compiled_anew_when_a_constant_the_row_or_the_function_is_another(tmp_path: Path) -> None:
@@ -212,34 +206,6 @@ def test_arguments_that_cannot_be_given_are_refused_at_once(function: Any, optio
 def test_numba_is_not_needed_to_import_the_package() -> None:
     result = run_python("import sys, strand; print([m for m in sys.modules if m.startswith('numba')])")
     assert (result.stdout, result.stderr) == ("[]\n", "")
-
-
-def test_kept_code_goes_by_the_layout_of_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from strand.handlers.compiled import loop
-
-    def counts(row: Any, tick: Any) -> None:
-        row.n += np.isscalar(tick.size)
-
-    def digest() -> str:
-        cache = loop.FunctionCache.of(counts, ())
-        assert cache is not None
-        return cache._digest
-
-    now = digest()
-    assert digest() == now
-    monkeypatch.setattr(loop, "HANDLER_LAYOUT", loop.HANDLER_LAYOUT - 1)
-    assert digest() != now
-
-
-def test_no_code_is_kept_that_would_never_be_found_again() -> None:
-    from strand.handlers.compiled import loop
-
-    thing = object()
-
-    def refers() -> object:
-        return thing
-
-    assert loop.FunctionCache.of(refers, ()) is None
 
 
 def test_an_index_outside_an_array_fails_the_tick_and_writes_nowhere() -> None:

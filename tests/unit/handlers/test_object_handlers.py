@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from engine_support import ticks_for
 
-from strand import Context, Dispatcher, Tick, Trade, object_handler, replay
+from strand import Context, Dispatcher, Tick, Trade, object_handler
 from strand.errors import ConfigurationError, HandlerError
-from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
 
 pytestmark = pytest.mark.python
@@ -164,20 +163,6 @@ def test_each_object_is_told_of_the_end_once_after_its_last_tick(drain: bool) ->
     assert d.rows.array["n"].tolist() == [1, 0, 3, 0]
 
 
-def test_a_plain_loop_has_the_same_objects_and_tells_them_of_the_end() -> None:
-    class Ends(Trades):
-        ended = 0
-
-        def on_stop(self) -> None:
-            self.ended += 1
-
-    options: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}, "limit": 20_000}
-    one, none = (replay(sample_path(), Ends, workers=workers, **options).objects for workers in (1, 0))
-    assert list(one) == list(none)
-    assert [thing.trades for thing in one.values()] == [thing.trades for thing in none.values()]
-    assert {thing.ended for thing in [*one.values(), *none.values()]} == {1}
-
-
 def test_a_failure_at_the_end_is_raised_and_the_others_are_told_all_the_same() -> None:
     told: list[int] = []
 
@@ -226,8 +211,3 @@ def test_a_class_without_methods_or_with_strange_ones_is_refused() -> None:
         Dispatcher(1, Nothing)
     with pytest.raises(ConfigurationError, match="'Nothing': it has none of the methods on_order"):
         object_handler(Nothing)
-
-
-def test_other_records_than_ticks_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"reads strand\.TICK records"):
-        Dispatcher(1, All, dtype=np.dtype([("key", "<u4"), ("x", "<f8")]), key="key")

@@ -80,7 +80,7 @@ def _singly(handler: Handler, values: dict[str, Any]) -> Handler:
     return handler.with_params(by_symbol)
 
 
-@pytest.mark.cells(2)
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("wraps", [_alone, _behind_a_book])
 @pytest.mark.parametrize("sets", [SETS[:3], SETS], ids=["one for all symbols", "by symbol"])

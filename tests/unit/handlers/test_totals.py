@@ -95,20 +95,20 @@ def test_operators_of_a_total_give_what_python_gives() -> None:
         ]  # fmt: skip
 
 
+@strand.handler(state=[("v", TOTAL), ("set", "?")])
+def sums(row, tick):  # type: ignore[no-untyped-def]
+    if row.set and tick.ref_id:
+        row.v += tick.ref_id
+    elif row.set:
+        row.v += tick.size
+    else:
+        row.v = tick.size
+        row.set = True
+
+
 @pytest.mark.parametrize(("start", "change"), [(MOST, 1), (-MOST, -2), (2**62, 2**62), (0, 2**63), (5, MOST)], ids=str)
 def test_a_sum_that_does_not_fit_fails_and_one_that_fits_is_right(start: int, change: int) -> None:
     """Sizes of a tick are signed here: a total may go down, too."""
-
-    @strand.handler(state=[("v", TOTAL), ("set", "?")], cache=False)
-    def sums(row, tick):  # type: ignore[no-untyped-def]
-        if row.set and tick.ref_id:
-            row.v += tick.ref_id
-        elif row.set:
-            row.v += tick.size
-        else:
-            row.v = tick.size
-            row.set = True
-
     made = zeros(2)
     made["ts_recv"] = [1, 2]
     made["size"][0] = start

@@ -11,7 +11,7 @@ import strand
 from strand import UNDEF_PRICE, Dispatcher, Trade, batch_handler, handler, object_handler
 from strand.binding import ffi
 from strand.caller.run import CallerRun
-from strand.errors import ConfigurationError, HandlerError
+from strand.errors import HandlerError
 from strand.feeds import BaseFeed, FeedInfo
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import KIND_ORDER, KIND_TRADE, TRADE, zeros
@@ -119,6 +119,7 @@ def test_a_trade_has_the_same_layout_in_c_numpy_and_python() -> None:
         assert (offset, dtype.itemsize) == (field.offset, ffi.sizeof(field.type)), name
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", [*KINDS[:2], *(pytest.param(kind, marks=pytest.mark.python) for kind in KINDS[2:])])
 @pytest.mark.parametrize("chained", [False, True])
@@ -280,6 +281,7 @@ def compiled_steps() -> Any:
     return timed
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("chained", [False, True])
@@ -350,17 +352,6 @@ def test_after_a_failure_the_fills_behind_it_still_have_their_orders_price() -> 
     assert replace(known) == known
 
 
-def test_a_batch_that_fails_fails_on_its_first_trade() -> None:
-    @batch_handler(on="trade", state=STATE)
-    def fails(symbol: str, trades: Any, row: Any) -> None:
-        raise ValueError("no")
-
-    ticks = fills(3)
-    ticks["sequence"] = np.arange(1, len(ticks) + 1)
-    with pytest.raises(HandlerError, match=r"at sequence 2 \(its tick 2\): ValueError: no"):
-        strand.replay(Orders(ticks), fails)
-
-
 def test_places_and_counts_that_are_none_are_refused() -> None:
     def wakes(symbol: str, time: int, row: Any) -> None: ...
 
@@ -380,15 +371,6 @@ def test_places_and_counts_that_are_none_are_refused() -> None:
 
         with pytest.raises(HandlerError, match="at: "):
             strand.replay(Orders(fills(3)), emits)
-
-
-def test_what_a_handler_asks_for_is_ticks_or_trades() -> None:
-    with pytest.raises(ConfigurationError, match="on: 'quote' is not one of tick, trade"):
-        handler(on="quote", state=STATE)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="on: 'trades' is not one of tick, trade"):
-        batch_handler(on="trades", state=STATE)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"reads strand\.TICK records"):
-        Dispatcher(1, batch, dtype=np.dtype([("key", "<u4"), ("x", "<f8")]), key="key")
 
 
 @pytest.mark.parametrize("workers", [0, 1])

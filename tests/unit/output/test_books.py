@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 from book_runs import run, tick
-from engine_support import run_python
 
 from strand import Dispatcher, book
 from strand.errors import ConfigurationError, UnknownSymbolError
@@ -32,11 +28,3 @@ def test_questions_that_cannot_be_answered_are_refused() -> None:
             mixed.books["B"]
     with Dispatcher(1, "count", workers=1, cores=None) as none, pytest.raises(ConfigurationError, match="keeps books"):
         _ = none.books
-
-
-def test_the_example_of_the_docs_runs() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "handlers" / "book.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.S)
-    done = run_python(example)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"\d+ orders; \d+ has 0 before it", done.stdout)

@@ -215,13 +215,6 @@ def test_an_interrupt_while_outputs_are_completed_leaves_a_whole_file_or_none_an
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("strand-seen")]
 
 
-def test_several_outputs_are_written_at_once(c_handlers: Path, tmp_path: Path) -> None:
-    out = {"seen": tmp_path / "seen.npy", "fifth": tmp_path / "fifth.parquet"}
-    run(c_handlers, stream(1000), out, workers=2)
-    assert len(read(out["seen"])["count"]) == 1500
-    assert len(read(out["fifth"])["nth"]) == sum(np.bincount(stream(1000)["instrument_id"]) // 5)
-
-
 @pytest.mark.parametrize(
     ("out", "match"),
     [

@@ -9,14 +9,9 @@ import pytest
 from array_feed import order_feed
 
 import strand
-from strand import Dispatcher
 from strand.output.fingerprint import (
     OutputDigest,
-    RowBytes,
     Running,
-    digest_sum,
-    fingerprint_of,
-    fingerprint_of_rows,
     layout_of,
     packed,
 )
@@ -117,17 +112,6 @@ def test_how_symbols_are_numbered_does_not_matter(order_day: Any) -> None:
     assert results[0].intervals == results[1].intervals
 
 
-def test_one_row_s_one_byte_is_another_fingerprint(order_day: Any) -> None:
-    ticks, names = order_day
-    with Dispatcher(names, "count", workers=1) as d:
-        d.publish(ticks)
-    counts = np.bincount(ticks["instrument_id"], minlength=len(names))
-    before = fingerprint_of_rows(d.rows, d.symbols, counts)
-    assert before == of(ticks, names)
-    d.rows.array["volume"][7] ^= 1
-    assert fingerprint_of_rows(d.rows, d.symbols, counts) != before
-
-
 def test_the_same_bytes_under_other_field_names_or_types_are_another_fingerprint(order_day: Any) -> None:
     ticks, names = order_day
 
@@ -160,23 +144,6 @@ def test_symbols_without_a_tick_and_a_row_do_not_count(order_day: Any) -> None:
     assert of(ticks, names) == of(ticks, [*names, "NEVER", "SEEN"])
 
 
-def test_what_changed_adds_up_to_what_a_first_look_finds(order_day: Any) -> None:
-    ticks, names = order_day
-    with Dispatcher(names, "count", workers=1) as d:
-        looked = RowBytes(d.rows)
-        total, known = np.zeros(2, np.uint64), np.zeros((len(names), 2), np.uint64)
-        counts = np.zeros(len(names), np.int64)
-        for part in np.array_split(ticks, 7):
-            d.publish(part)
-            d.drain()
-            counts += np.bincount(part["instrument_id"], minlength=len(names))
-            touched = np.isin(np.arange(len(names)), part["instrument_id"])
-            for at, digests in looked.changed(d.symbols, counts, touched):
-                total += digest_sum(digests) - digest_sum(known[at])
-                known[at] = digests
-    assert fingerprint_of(total) == fingerprint_of_rows(d.rows, d.symbols, counts)
-
-
 def test_an_output_s_digest_depends_on_its_records_in_order_and_not_on_pieces() -> None:
     records = np.zeros(100, [("sequence", "u8"), ("v", "f8")])
     records["sequence"], records["v"] = np.arange(100), np.sqrt(np.arange(100))
@@ -193,14 +160,6 @@ def test_an_output_s_digest_depends_on_its_records_in_order_and_not_on_pieces() 
     other["v"][50] = np.nextafter(other["v"][50], 9)
     assert digest(other) != digest(records)
     assert OutputDigest(np.dtype([("a", "u8")])).digest() != OutputDigest(np.dtype([("b", "u8")])).digest()
-
-
-def test_an_output_is_part_of_the_fingerprint_under_its_name() -> None:
-    total, made = np.zeros(2, np.uint64), OutputDigest(np.dtype([("v", "u8")]))
-    before = fingerprint_of(total, {"bars": made})
-    assert len({fingerprint_of(total), before, fingerprint_of(total, {"signals": made})}) == 3
-    made.add(np.zeros(1, [("v", "u8")]))
-    assert fingerprint_of(total, {"bars": made}) != before
 
 
 def test_input_digests_depend_on_each_symbol_s_ticks_in_order_and_not_on_numbers_or_pieces(order_day: Any) -> None:

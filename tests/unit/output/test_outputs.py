@@ -21,7 +21,6 @@ from strand import Dispatcher, Handler, batch_handler, native
 from strand.caller.run import CallerRun
 from strand.dispatch.configuration import Limits, Pool, grouped
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
-from strand.output.fingerprint import OutputDigest
 from strand.output.memory import PIECE_BYTES, Memory
 from strand.output.records import merged_dtype
 
@@ -120,17 +119,6 @@ def test_any_workers_grouping_and_batches_give_what_a_plain_loop_emits(
             d.publish(part)
     same(collected(d), serial(ticks))
     balanced(d)
-
-
-@pytest.mark.parametrize("publisher_drains", [True, False])
-@pytest.mark.parametrize("workers", [1, 4])
-def test_a_long_stream_comes_out_whole_and_in_order(c_handlers: Path, workers: int, publisher_drains: bool) -> None:
-    ticks = stream(np.random.default_rng(1).integers(0, 300, 200_000))
-    with Dispatcher(300, echo(c_handlers), workers=workers, cores=None, publisher_drains=publisher_drains) as d:
-        d.publish(ticks)
-    if publisher_drains:
-        assert d.statistics().handled_inline > 0
-    same(collected(d), serial(ticks))
 
 
 @pytest.mark.parametrize("publisher_drains", [True, False])
@@ -280,18 +268,6 @@ def test_memory_for_batches_goes_with_its_run(loop: Any, c_handlers: Path) -> No
     assert alive() == before
 
 
-def test_a_handler_s_failure_that_stops_the_run_leaves_a_beginning_of_what_a_plain_loop_emits(c_handlers: Path) -> None:
-    ticks = stream(np.random.default_rng(3).integers(0, 20, 50_000))
-    ticks["flags"][25_000] = 255
-    d = Dispatcher(20, echo(c_handlers), workers=3, cores=None, strands="per-symbol", batch_ticks=64)
-    with pytest.raises(HandlerError), d:
-        d.publish(ticks)
-    whole = serial(ticks, lambda tick: tick["flags"] == 255)
-    for name, array in collected(d).items():
-        np.testing.assert_array_equal(array, whole[name][: len(array)])
-        assert (array["number"] < 50_000).all()
-
-
 def test_a_stop_without_draining_leaves_all_before_the_first_tick_that_was_not_handled(c_handlers: Path) -> None:
     ticks = stream(np.random.default_rng(4).integers(0, 5, 5_000))
     d = Dispatcher(5, echo(c_handlers), workers=2, cores=None, strands="per-symbol", publisher_drains=False)
@@ -332,27 +308,6 @@ def test_batches_can_be_iterated_over_while_the_run_goes_on(c_handlers: Path) ->
     reader.join(30)
     np.testing.assert_array_equal(np.concatenate(batches), serial(ticks)["seen"])
     assert len(d.outputs["seen"].array()) == 0
-
-
-def test_while_quiescent_all_that_was_emitted_so_far_can_be_taken_and_digested(c_handlers: Path) -> None:
-    ticks = stream(np.arange(6000) % 7)
-    taken = []
-    d = Dispatcher(7, echo(c_handlers), workers=3, cores=None)
-    d.outputs.digest_all()
-    with d:
-        for end in (1000, 2500, 6000):
-            start = sum(len(part) for part in taken)
-            d.publish(ticks[0 if not taken else (1000, 2500)[len(taken) - 1] : end])
-            d.drain()
-            digest = d.outputs.settled_digests()["seen"]
-            expected = serial(ticks[:end])["seen"]
-            alone = OutputDigest(expected.dtype, d.symbols)
-            alone.add(expected)
-            assert (digest.records, digest.digest()) == (len(expected), alone.digest())
-            taken.append(d.outputs["seen"].take())
-            np.testing.assert_array_equal(taken[-1], expected[start:])
-    assert len(d.outputs["seen"].take()) == 0
-    assert len(d.outputs["fifth"].array()) == len(serial(ticks)["fifth"])
 
 
 def test_a_forked_process_can_look_at_what_was_collected_and_waits_for_no_thread(c_handlers: Path) -> None:
@@ -487,21 +442,6 @@ def test_emitting_what_cannot_be_is_refused_by_name(
     with Dispatcher(1, on_ticks, workers=1, cores=None) as d:
         d.publish(ticks_for([0] * 3))
     assert len(caught) == 1
-
-
-@pytest.mark.parametrize(
-    ("outputs", "match"),
-    [
-        ({"x": "f8"}, "structured dtype"),
-        ({"x": [("ts", "f8")]}, "already"),
-        ({"a b": [("n", "f8")]}, "cannot be an output's name"),
-        ({"x": [("n", "V20000")]}, "at most"),
-        ({"x": [("n", "O")]}, "Python objects"),
-    ],
-)
-def test_outputs_that_cannot_be_are_refused_where_they_are_declared(outputs: dict[str, Any], match: str) -> None:
-    with pytest.raises(ConfigurationError, match=match):
-        batch_handler(state=ROW, outputs=outputs)
 
 
 def test_a_bound_too_small_for_the_slots_is_refused_with_the_least_that_will_do(c_handlers: Path) -> None:

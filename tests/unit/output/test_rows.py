@@ -12,7 +12,7 @@ from strand import batch_handler, testing
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.output.fingerprint import fingerprint_of_rows
-from strand.output.rows import Rows, _filled, near_filled
+from strand.output.rows import Rows, near_filled
 from strand.symbols import SymbolTable
 from strand.ticks import zeros
 
@@ -69,20 +69,6 @@ def test_some_symbols_are_copied_and_those_alike_have_one_handler(rows: Rows) ->
     assert taken.array["n"].tolist() == [3, 1]
 
 
-def test_rows_begin_anew_for_the_symbols_that_are_named(rows: Rows) -> None:
-    rows.begin(np.array([0]))
-    assert [rows.at(i)["n"] for i in range(3)] == [0, 2, 3]
-
-
-def test_rows_that_are_kept_stay_as_they_were() -> None:
-    memory = Memory(1)
-    rows = Rows(SymbolTable(["A"]), memory, [first], np.zeros(1, np.uint16))
-    rows["A"]["n"] = 5
-    rows.keep()
-    memory.bytes[:] = 0
-    assert rows["A"]["n"] == 5
-
-
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 128, 129, 1000])
 @pytest.mark.parametrize(("bytes_a_row", "apart"), [(8, 8), (3, 3), (24, 64)])
 def test_a_row_that_is_not_zeros_is_found_wherever_it_lies(n: int, bytes_a_row: int, apart: int) -> None:
@@ -91,13 +77,6 @@ def test_a_row_that_is_not_zeros_is_found_wherever_it_lies(n: int, bytes_a_row: 
         rows: Any = np.ndarray((n,), [("a", "S1"), ("b", f"S{bytes_a_row - 1}")], memory, strides=(apart,))
         memory[filled * apart + bytes_a_row - 1] = 1
         assert filled in near_filled(rows)
-
-
-def test_rows_that_are_zeros_are_left_out_but_for_those_beside_others() -> None:
-    rows = np.zeros(65_537, "<i8")
-    rows[1_000] = 1
-    assert near_filled(rows).tolist() == [*range(960, 1_024), 65_536]
-    assert near_filled(rows[:0]).tolist() == []
 
 
 @pytest.mark.parametrize("place", [0, 70, 199])
@@ -113,17 +92,6 @@ def test_what_is_kept_is_every_byte_of_every_row(place: int) -> None:
     assert kept[place]["m"] == 5
 
 
-def test_what_lies_between_the_fields_of_a_row_fills_none() -> None:
-    """numpy's copy of a record within a record leaves there what the memory had before."""
-    inner = np.dtype({"names": ["n", "m"], "formats": ["<i8", "<u4"], "offsets": [0, 8], "itemsize": 16})
-    rows = np.zeros(200, [("inner", inner), ("other", "<i8")])
-    junk = [np.full(rows.nbytes, 255, np.uint8) for _ in range(3)]
-    del junk
-    assert not _filled(rows, np.arange(200)).any()
-    rows[7]["inner"]["m"] = 1
-    assert np.flatnonzero(_filled(rows, np.arange(200))).tolist() == [7]
-
-
 def test_what_lies_between_two_fields_makes_no_row_of_zeros_a_filled_one() -> None:
     @batch_handler(state=np.dtype([("n", "<i8"), ("flag", "?"), ("m", "<i8")], align=True))
     def padded(symbol: str, ticks: Any, row: Any) -> None: ...
@@ -136,15 +104,6 @@ def test_what_lies_between_two_fields_makes_no_row_of_zeros_a_filled_one() -> No
         del dirty
         assert rows.kept().tolist() == [3]
     assert "1 symbol of 20" in rows._repr_html_()
-
-
-def test_rows_without_fields_are_kept() -> None:
-    @batch_handler(state=[])
-    def nothing(symbol: str, ticks: Any, row: Any) -> None: ...
-
-    rows = Rows(SymbolTable(200), Memory(200), [nothing], np.zeros(200, np.uint16))
-    rows.keep()
-    assert len(rows.array) == 200
 
 
 def test_of_a_selection_the_symbols_that_were_asked_for_are_shown() -> None:

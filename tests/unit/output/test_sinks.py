@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import signal
 import threading
@@ -17,20 +16,17 @@ import numpy.typing as npt
 import pytest
 from engine_support import ticks_for, wait_until
 
-import strand
 from strand import Dispatcher, batch_handler, replay
 from strand.caller.run import CallerRun
 from strand.dispatch.workers import Workers
 from strand.errors import ConfigurationError, HandlerError, SinkError, StrandError, WouldDeadlockError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.output import files
 from strand.output.fingerprint import OutputDigest
 
 pytestmark = pytest.mark.python
 
 RECORD = np.dtype([("size", "<u4")])
 NAMES = ["AA", "BB", "CC"]
-PAGE = (Path(__file__).parents[3] / "docs" / "handlers" / "output.md").read_text("utf-8")
 
 
 @batch_handler(state=[("ticks", "<i8")], outputs={"a": RECORD, "b": RECORD})
@@ -115,19 +111,6 @@ def test_a_sink_gets_all_records_in_order_from_one_thread_and_is_closed_once(loo
     assert d.outputs["a"].records == 3000
 
 
-def test_on_one_core_too_all_records_come_from_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strand.dispatch.dispatcher.merging_cores", lambda *_: [min(os.sched_getaffinity(0))])
-    sink = Noted()
-    with Dispatcher(NAMES, on_ticks, out={"a": sink}, workers=1, cores=None) as d:
-        for part in np.array_split(stream(), 20):
-            d.publish(part)
-            d.drain()
-            d.outputs["b"].array()  # merges in this thread
-    assert sink.sizes() == list(range(3000))
-    assert len(sink.threads) == 1
-    assert threading.get_ident() not in sink.threads
-
-
 def test_batches_know_their_units_and_symbols_and_may_be_kept() -> None:
     sink = Noted()
     run({"a": sink})
@@ -206,15 +189,6 @@ def test_where_one_cannot_be_closed_those_that_are_still_open_are_aborted(loop: 
     assert [call for call in calls if not call.endswith("write")] == ["b close", "a abort"]
 
 
-def test_a_file_that_cannot_be_written_aborts_the_sinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files._Npy, "write", lambda *_: fails())
-    sink = Noted()
-    with pytest.raises(ValueError, match="no more"):
-        run({"a": sink, "b": tmp_path / "b.npy"})
-    assert sink.ends == ["a abort"]
-    assert not list(tmp_path.iterdir())
-
-
 def test_what_abort_raises_is_a_note_of_the_first_error_and_keeps_no_other_sink_from_its_end() -> None:
     calls: list[str] = []
     with pytest.raises(SinkError, match="'a': write") as raised:
@@ -280,14 +254,6 @@ def test_a_start_that_fails_aborts_the_sinks_and_leaves_files_as_they_were(
     d.stop()
     assert sink.calls == ["a abort"]
     assert path.is_dir() or path.read_bytes() == b"what was there"
-
-
-def test_a_plain_loop_whose_start_fails_aborts_the_sinks(tmp_path: Path) -> None:
-    (tmp_path / "b.npy").mkdir()
-    sink = Noted()
-    with pytest.raises(StrandError), CallerRun(NAMES, on_ticks, out={"a": sink, "b": tmp_path / "b.npy"}):
-        pass
-    assert sink.calls == ["a abort"]
 
 
 def test_a_dispatcher_that_never_started_aborts_its_sinks_when_it_is_stopped() -> None:
@@ -368,21 +334,3 @@ def test_a_sink_that_waits_for_its_dispatcher_is_an_error_and_no_hang(method: st
         assert "WouldDeadlockError" in raised.value.__notes__[0]
     else:
         assert isinstance(raised.value.__cause__, WouldDeadlockError)
-
-
-def test_a_file_that_is_open_is_no_sink_for_it_has_no_abort(tmp_path: Path) -> None:
-    with (
-        (tmp_path / "a").open("wb") as file,
-        pytest.raises(ConfigurationError, match="neither a path nor a sink: it has no abort"),
-    ):
-        Dispatcher(NAMES, on_ticks, out={"a": file})  # type: ignore[dict-item]
-
-
-def test_the_sink_that_the_page_shows_writes_the_bars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(PAGE.split("```python\n")[2].split("```")[0], {})
-    lines = [json.loads(line) for line in (tmp_path / "bars.jsonl").read_text().splitlines()]
-    bars = replay(sample_path(), strand.bars("1m"), feed_options={"date": SAMPLE_DATE}).outputs["bars"]
-    assert len(lines) == len(bars) > 0
-    assert lines[0] == {"symbol": bars.columns()["symbol"][0], "close": bars.columns()["close"][0]}
-    assert [path.name for path in tmp_path.iterdir()] == ["bars.jsonl"]

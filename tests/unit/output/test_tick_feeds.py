@@ -14,7 +14,7 @@ import pytest
 from strand import batch_handler, feeds, object_handler, replay
 from strand.diff import diff_runs, narrow
 from strand.dispatch.configuration import grouped
-from strand.errors import ConfigurationError, RecordTypeError
+from strand.errors import RecordTypeError
 from strand.feeds import FeedInfo
 from strand.feeds.base import BaseFeed
 from strand.feeds.merge.feeds import merge_feeds
@@ -145,11 +145,6 @@ def test_a_selection_chooses_among_the_feeds_of_ticks() -> None:
     np.testing.assert_array_equal(records["feed"], records["ref"])
 
 
-def test_intervals_and_days_cut_no_feeds(tmp_path: Path) -> None:
-    result = replay(merged(), every_third, fingerprint_every=777, fingerprints=tmp_path / "f", workers=2)
-    np.testing.assert_array_equal(result.outputs["seen"]["feed"], result.outputs["seen"]["ref"])
-
-
 def saved(folder: Path, n: int = 1500) -> list[Path]:
     """Two files of trades with the same symbols, an hour apart around a midnight."""
     paths = []
@@ -173,6 +168,7 @@ def test_files_that_are_merged_and_cut_at_midnight(tmp_path: Path) -> None:
     assert set(records["feed"][~clear]) == {0, 1}
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv", ".npy"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_files_of_outputs_have_the_feed(tmp_path: Path, ending: str, workers: int) -> None:
@@ -239,46 +235,6 @@ def test_diff_says_which_feed_a_record_came_from(tmp_path: Path, monkeypatch: py
     assert record.difference.feed == ticks["ref_id"][int(record.difference.number)]
 
 
-def test_a_field_named_feed_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="feed"):
-        batch_handler(state=[("n", "<i8")], outputs={"x": np.dtype([("feed", "<i8")])})(lambda symbol, ticks, row: None)
-
-
-def test_feeds_of_ticks_are_forgotten_below_a_number() -> None:
-    told = TickFeeds()
-    buffer = np.empty(4, np.int32)
-    for start in range(0, 40, 4):
-        buffer[:] = np.arange(start, start + 4)
-        told.add(buffer)
-    numbers = np.array([-1, 3, 3, 4, -2, 17, 39])
-    np.testing.assert_array_equal(told.of(numbers), [NO_FEED, 3, 3, 4, NO_FEED, 17, 39])
-    told.forget(18)
-    np.testing.assert_array_equal(told.of(np.array([16, 17, 38])), [16, 17, 38])
-    assert len(told._batches) == 6
-    told.forget(1 << 63)
-    assert not told._batches
-
-
-def test_what_is_handed_out_is_forgotten() -> None:
-    """A long run keeps what is under way alone."""
-    kept: list[int] = []
-    made_feeds: list[TickFeeds] = []
-    keep = TickFeeds.__init__
-
-    def remember(self: TickFeeds) -> None:
-        keep(self)
-        made_feeds.append(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TickFeeds, "__init__", remember)
-        replay(merged(), every_third, workers=0, progress=lambda _: kept.append(len(made_feeds[0]._batches)))
-    assert max(kept) <= 1
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TickFeeds, "__init__", remember)
-        replay(merged(), every_third, workers=2)
-    assert not made_feeds[1]._batches
-
-
 class Miscounted(Made):
     """A merge of the user's own that is told of one number too few, too many, or of none, from its third batch on."""
 
@@ -299,6 +255,7 @@ class Miscounted(Made):
             yield batch
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("options", [{}, {"position": 100}, {"symbols": ["A", "B"]}], ids=["all", "position", "chosen"])
 @pytest.mark.parametrize(("numbers", "said"), [(-1, "699"), (1, "701"), (None, "0")])
 @pytest.mark.parametrize("workers", [0, 1])

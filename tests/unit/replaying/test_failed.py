@@ -242,24 +242,6 @@ def test_python_s_part_gets_the_rows_as_they_were_at_its_tick(workers: int, hand
         assert given["top"]._asdict() == {name: book[name] for name in book.dtype.names}
 
 
-def test_a_line_that_fails_by_what_the_row_was_before_is_found_in_files() -> None:
-    pytest.importorskip("numba")
-
-    @strand.handler(state=[("n", "u8")])
-    def fortieth(row: Any, tick: Any) -> None:
-        row.n += 1
-        if row.n == 40:
-            raise ValueError
-
-    for handler in (fortieth, strand.chain(strand.book(), fortieth)):
-        error = failure(handler, workers=2, symbols=[SYMBOL])
-        assert error.number == 40
-        assert error.line is not None
-        assert error.line.text == "raise ValueError"
-        row = error.replay()
-        assert (row if handler is fortieth else row["fortieth"])["n"] == 41
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_total_that_was_too_large_is_named_and_not_one_before_it(workers: int) -> None:
     pytest.importorskip("numba")

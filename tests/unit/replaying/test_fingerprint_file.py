@@ -12,7 +12,7 @@ import pytest
 from array_feed import order_feed
 
 import strand
-from strand.errors import ConfigurationError, FeedError, FormatError, HandlerError, TruncatedFeedError
+from strand.errors import FeedError, FormatError, HandlerError, TruncatedFeedError
 from strand.output.fingerprint import (
     OutputDigest,
     layout_of,
@@ -58,21 +58,6 @@ def test_a_file_does_not_depend_on_workers_grouping_or_batches(tmp_path: Path, o
         strand.replay(feed, "count", fingerprint_every=777, fingerprints=path, **options)
         written.append(path.read_bytes().partition(b"\n")[2])
     assert written[0] == written[1] == written[2]
-
-
-def test_a_file_without_intervals_holds_the_run_s_end(tmp_path: Path, order_day: Any) -> None:
-    path = tmp_path / "run.jsonl"
-    result = strand.replay(order_feed(*order_day), "count", workers=1, fingerprints=path)
-    assert [i.fingerprint for i in read_fingerprints(path)] == [result.fingerprint]
-
-
-def test_a_run_of_no_ticks_has_a_fingerprint_and_a_file(tmp_path: Path, order_day: Any) -> None:
-    ticks, names = order_day
-    path = tmp_path / "run.jsonl"
-    result = strand.replay(
-        order_feed(ticks[:0], names), "count", workers=1, fingerprint_every=5, fingerprints=path, allow_empty=True
-    )
-    assert [(i.ticks, i.fingerprint) for i in read_fingerprints(path)] == [(0, result.fingerprint)]
 
 
 def test_a_feed_that_fails_leaves_a_file_that_says_so(tmp_path: Path, order_day: Any) -> None:
@@ -139,6 +124,7 @@ def of(ticks: Any, names: Any, handler: Any = "count", **options: Any) -> str:
     return strand.replay(order_feed(ticks, names), handler, **{"workers": 1, "cores": None, **options}).fingerprint
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("batch", [1, 7, 1000, 10_000])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_interval_is_the_run_that_ends_there_whatever_the_batches(order_day: Any, batch: int, workers: int) -> None:
@@ -153,6 +139,7 @@ def test_an_interval_is_the_run_that_ends_there_whatever_the_batches(order_day: 
     assert len({i.input for i in result.intervals}) == len(places)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("way", [{"workers": 1}, {"workers": 3, "strands": 1}, {"workers": 2, "capacity_ticks": 64}])
 @pytest.mark.parametrize("written", [False, True])
 def test_outputs_are_part_of_an_interval_as_far_as_they_had_come(
@@ -223,9 +210,3 @@ def test_a_name_that_comes_late_counts_from_then_on(order_day: Any) -> None:
     assert late.intervals[0] != early.intervals[0]
     assert late.intervals[1:] == early.intervals[1:]
     assert late.intervals[-1].fingerprint == late.fingerprint == early.fingerprint
-
-
-@pytest.mark.parametrize("every", [0, -1, True, 1.5, "9"])
-def test_an_interval_is_a_number_of_ticks(order_day: Any, every: Any) -> None:
-    with pytest.raises(ConfigurationError, match="fingerprint_every"):
-        strand.replay(order_feed(*order_day), "count", fingerprint_every=every)

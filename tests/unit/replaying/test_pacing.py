@@ -26,7 +26,7 @@ from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds import TickBatch
 from strand.feeds.write.npy import write_npy
-from strand.replaying.pacing import Pacer, SystemClock
+from strand.replaying.pacing import Pacer
 from strand.testing import Clock
 
 MS = 1_000_000
@@ -79,15 +79,6 @@ def test_speed_0_lets_everything_through_at_once() -> None:
     assert pacer.statistics().lateness.count == 0
 
 
-def test_a_burst_stays_in_one_slice() -> None:
-    clock = Clock()
-    assert [times for _, times in released(Pacer(1, clock=clock), clock, stamped([7] * 5 + [9] * 3 + [11]))] == [
-        [7] * 5,
-        [9] * 3,
-        [11],
-    ]
-
-
 def test_what_became_due_while_publishing_took_long_comes_together_and_the_schedule_stays() -> None:
     clock = Clock()
     pacer = Pacer(1, clock=clock)
@@ -133,15 +124,6 @@ def test_times_a_century_apart_and_undefined_ones_do_not_stall_it() -> None:
     ticks = stamped([0, 2**62, 2**63 - 1])
     found = released(Pacer(1e12, clock=clock), clock, ticks)
     assert [time for _, part in found for time in part] == [0, 2**62, 2**63 - 1]
-
-
-def test_the_systems_clock_waits_at_least_so_long() -> None:
-    clock = SystemClock()
-    until = clock.now_ns() + 300_000
-    while clock.now_ns() < until:
-        clock.wait_until(until)
-    clock.wait_until(until - 10**9)
-    assert clock.now_ns() >= until
 
 
 def test_a_pause_puts_off_what_follows_by_its_length() -> None:
@@ -223,11 +205,6 @@ def test_after_a_stretch_as_fast_as_it_goes_a_speed_holds_from_the_last_tick() -
     start = clock.now_ns()
     next(slices)
     assert clock.now_ns() - start == 2 * MS
-
-
-def test_the_time_reached_never_runs_back() -> None:
-    pacer = Pacer(0)
-    assert [pacer.time_ns for _ in paced(pacer, [stamped([5, 9]), stamped([2])])] == [9, 9]
 
 
 def test_a_replay_is_paused_stepped_and_resumed_from_another_thread() -> None:
@@ -463,24 +440,6 @@ def test_the_command_takes_a_speed_and_reports_lateness(tmp_path: Path) -> None:
     said = CliRunner().invoke(cli, ["replay", str(path), "--speed", "2", "--workers", "1"]).stdout
     assert "pace: speed 2" in " ".join(said.split())
     assert CliRunner().invoke(cli, ["replay", str(path), "--speed", "-1"]).exit_code == 2
-
-
-def test_slices_are_views_of_the_batch_and_not_copies() -> None:
-    batch = stamped([0, 1, 2])
-
-    def one() -> Iterator[TickBatch]:
-        yield batch
-
-    parts = list(paced(Pacer(1, clock=Clock()), one()))
-    assert all(np.shares_memory(part, batch) for part in parts)
-
-
-def test_percentiles_are_never_above_the_maximum() -> None:
-    clock = Clock()
-    pacer = Pacer(1, clock=clock)
-    released(pacer, clock, stamped([0, 1, 2, 3]), takes_ns=1_000_003)
-    lateness = pacer.statistics().lateness
-    assert max(lateness.percentiles.values()) == lateness.maximum_ns == 1_000_002
 
 
 def test_a_lateness_that_the_systems_clock_does_not_resolve_is_as_much_as_it_does() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import threading
 import zipfile
 from collections import defaultdict
@@ -22,15 +21,12 @@ from strand import replay, testing
 from strand.dispatch.configuration import RunOptions
 from strand.errors import (
     ConfigurationError,
-    FormatError,
     HandlerError,
     TruncatedFeedError,
     UnknownSymbolError,
 )
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
-from strand.feeds.write.npy import write_npy
-from strand.replaying import sampler
 from strand.replaying.fingerprint_file import read_fingerprints
 from strand.replaying.options import ReplayOptions
 from strand.replaying.recorder import describe_handlers
@@ -58,8 +54,7 @@ def counted(ticks: Any, symbols: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("strands", ["auto", "per-symbol", 7])
+@pytest.mark.parametrize(("workers", "strands"), [(1, "auto"), (2, "per-symbol"), (3, 7)])
 def test_the_sample_gives_the_rows_of_a_plain_computation(sample: Any, workers: int, strands: Any) -> None:
     ticks, names = sample
     result = strand.replay(sample_path(), "count", workers=workers, strands=strands, feed_options={"date": SAMPLE_DATE})
@@ -157,34 +152,6 @@ def test_a_replay_goes_on_where_another_was_left_off(sample: Any) -> None:
     )
 
 
-def test_a_handler_that_fails_is_named_and_ends_the_replay() -> None:
-    @strand.batch_handler(state=[("n", "u8")])
-    def picky(symbol: str, ticks: Any, row: Any) -> None:
-        if symbol == "AAAHD":
-            raise ValueError("not this one")
-
-    with pytest.raises(HandlerError, match=r"picky.*AAAHD.*not this one"):
-        strand.replay(sample_path(), picky)
-    result = strand.replay(sample_path(), picky, on_error="quarantine")
-    assert len(result.failures) == 1
-    s = result.statistics
-    assert s.accepted == s.handled + sum(s.dropped.values())
-
-
-@pytest.mark.parametrize("source", [None, 5, strand.ticks.zeros(3)], ids=["None", "number", "array"])
-def test_what_is_neither_a_path_nor_a_feed_is_named(source: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"source: .* is neither a path, nor a list of them, nor a feed"):
-        strand.replay(source, "count")
-
-
-def test_a_feed_without_ticks_gives_rows_of_zeros(tmp_path: Path) -> None:
-    path = tmp_path / "none.npz"
-    write_npy(path, strand.ticks.zeros(0), ["A"])
-    result = strand.replay(path, "count", allow_empty=True)
-    assert result.ticks == 0
-    assert result.rows["A"]["ticks"] == 0
-
-
 def test_recorded_lean_ticks_leave_the_rows_of_zipfile_and_numpy(shared_data: Path) -> None:
     pytest.importorskip("pyarrow")
     paths = sorted((shared_data / "lean").glob("*.zip"))
@@ -224,22 +191,9 @@ def test_the_recorded_itch_file_leaves_the_rows_of_an_independent_decoder(shared
         assert result.rows[key]["last_sequence"] == last[key]
 
 
-def test_a_file_cut_short_is_a_typed_error_that_says_where(tmp_path: Path) -> None:
-    data = gzip.decompress(sample_path().read_bytes())
-    path = tmp_path / "cut.itch50"
-    path.write_bytes(data[:-3] if data[-2:] != b"\0\0" else data[:-5])
-    with pytest.raises((TruncatedFeedError, FormatError), match="byte"):
-        strand.replay(path, "count")
-
-
-@pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (
-            {"capacity": 64},
-            r"replay\(\) has no option 'capacity'; did you mean 'capacity_ticks'\?",
-        ),
         ({"speeed": 2}, r"replay\(\) has no option 'speeed'; did you mean 'speed'\?"),
         ({"zzz": 1}, r"replay\(\) has no option 'zzz'; it has allow_empty, .*, workers$"),
         ({"budget_us": 10}, r"no option 'budget_us'; give pool=strand.Pool\(budget_us=...\)"),
@@ -252,33 +206,14 @@ def test_a_file_cut_short_is_a_typed_error_that_says_where(tmp_path: Path) -> No
         ({"feed_options": {"prize": 1}}, r"feeds.open\(\) of itch files has no option 'prize'"),
     ],
 )
-def test_an_unknown_option_is_refused_by_name(workers: int, options: dict[str, Any], text: str) -> None:
+def test_an_unknown_option_is_refused_by_name(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        strand.replay(sample_path(), "count", workers=workers, **options)
+        strand.replay(sample_path(), "count", **options)
 
 
 def test_options_for_files_are_refused_with_a_feed() -> None:
     with pytest.raises(ConfigurationError, match="feed_options: date are for files"):
         strand.replay(sample_feed(), "count", feed_options={"date": SAMPLE_DATE})
-
-
-def test_a_plain_loop_reads_one_file_in_large_batches_and_files_that_are_merged_in_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = tmp_path / "other.itch50.gz"
-    other.write_bytes(sample_path().read_bytes())
-    given: list[Any] = []
-    opens = strand.feeds.open
-
-    def noting(*paths: Any, **options: Any) -> Any:
-        given.append(options.get("batch_ticks"))
-        return opens(*paths, **options)
-
-    monkeypatch.setattr(strand.feeds, "open", noting)
-    for source in (sample_path(), [str(other)], [sample_path(), other], tmp_path):
-        strand.replay(source, "count", workers=0, limit=1000, feed_options={"date": SAMPLE_DATE})
-    strand.replay(other, "count", workers=1, limit=1000, feed_options={"date": SAMPLE_DATE})
-    assert given == [262_144, 262_144, None, None, None]
 
 
 # ---- Figures of a run that are made of others
@@ -322,26 +257,10 @@ def test_only_of_a_compressed_file_it_is_said_that_it_was_inflated(
     assert (found.limited_by, found.input_work) == (work, work)
 
 
-def test_what_merged_files_were_read_for_is_known_of_each(tmp_path: Path) -> None:
-    plain = tmp_path / "plain.itch50"
-    plain.write_bytes(gzip.decompress(sample_path().read_bytes()))
-    other = tmp_path / "other.itch50"
-    other.write_bytes(plain.read_bytes())
-    for files, work in (([plain, other], "reading"), ([plain, sample_path()], "reading and inflating")):
-        found = strand.replay(files, "count", workers=0, limit=10, feed_options={"date": SAMPLE_DATE})
-        assert found.input_work == work
-
-
 def test_rates_are_ticks_by_the_time_and_of_no_time_there_are_none(result: Any) -> None:
     assert replace(result, wall_s=2.0).ticks_per_s == 5.0
     assert replace(result, wall_s=0.0).ticks_per_s == 0.0
     assert replace(result, wall_s=0.0).busy_share == 0.0
-
-
-def test_a_fingerprint_goes_by_rows_and_ticks(result: Any) -> None:
-    assert len(result.fingerprint) == 32
-    assert replace(result).fingerprint == result.fingerprint
-    assert replace(result, ticks_by_symbol=result.ticks_by_symbol + 1).fingerprint != result.fingerprint
 
 
 def test_books_and_snapshots_that_were_not_asked_for_are_refused_with_what_to_give(result: Any) -> None:
@@ -451,23 +370,3 @@ def test_a_run_that_is_not_sampled_has_no_timeline() -> None:
 
 def test_a_plain_loop_is_not_sampled() -> None:
     assert replay(sample_path(), "count", workers=0, watch=2, limit=1000, **OPTIONS).timeline is None
-
-
-def test_the_sampler_runs_where_the_publisher_is_not_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    seen: list[set[int]] = []
-    sample = sampler.Sampler._sample
-
-    def look(self: sampler.Sampler) -> None:
-        if threading.current_thread().name == "strand-sampler":
-            seen.append(os.sched_getaffinity(0))
-        sample(self)
-
-    monkeypatch.setattr(sampler.Sampler, "_sample", look)
-    monkeypatch.setattr(sampler, "FIRST_INTERVAL_S", 1e-4)
-    for _ in range(100):  # on a busy machine a short run may be over before its sampler has a turn
-        replay(sample_path(), "count", **OPTIONS)
-        if seen:
-            break
-    assert seen[0] == os.sched_getaffinity(0)

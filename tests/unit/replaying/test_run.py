@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from strand.errors import (
     RecordTypeError,
 )
 from strand.feeds import BaseFeed, FeedInfo
-from strand.feeds.io.prefetch import Prefetch
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.synthetic import SyntheticFeed
 
@@ -53,40 +52,6 @@ def test_the_publisher_is_pinned_unless_a_thread_inflates_the_file(
     assert os.sched_getaffinity(0) == allowed
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 3, reason="there are no two cores beside a worker's")
-@pytest.mark.parametrize("asked", [None, True, False])
-def test_publisher_and_inflating_thread_have_a_core_each_where_two_are_left(
-    monkeypatch: pytest.MonkeyPatch, asked: bool | None
-) -> None:
-    allowed = os.sched_getaffinity(0)
-    publisher: list[set[int]] = []
-    reader: list[set[int]] = []
-
-    class Noting(Prefetch):
-        def keep_to(self, cores: Collection[int]) -> None:
-            super().keep_to(cores)
-            reader.append(set(cores))
-
-    monkeypatch.setattr("strand.feeds.io.prefetch.Prefetch", Noting)
-    result = strand.replay(
-        sample_path(),
-        "count",
-        workers=len(allowed) - 2,
-        pin_publisher=asked,
-        progress=lambda _: publisher.append(os.sched_getaffinity(0)),
-        feed_options={"date": SAMPLE_DATE},
-    )
-    workers = {w.core for w in result.statistics.workers}
-    assert len(allowed - workers) == 2
-    if asked is False:
-        assert all(cores == allowed for cores in publisher)
-        assert not reader
-    else:
-        assert all(len(cores) == 1 for cores in publisher)
-        assert reader == [allowed - workers - publisher[0]]
-    assert os.sched_getaffinity(0) == allowed
-
-
 @pytest.mark.parametrize("batch", [None, [1, 2], np.zeros(3)], ids=["None", "list", "floats"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, workers: int) -> None:
@@ -102,6 +67,7 @@ def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, worker
         strand.replay(Wrong(), "count", workers=workers)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["book", "bars", "batches", "objects"])
 def test_an_interrupt_at_full_speed_gives_the_result_of_the_ticks_so_far(

@@ -25,7 +25,6 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.npy import write_npy
 from strand.replaying.pacing import Pacer
 from strand.replaying.replay import ReplayResult
-from strand.replaying.run_result import RunWarning
 from strand.report import html
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
 
@@ -455,15 +454,6 @@ def test_warnings_are_the_first_lines_of_the_report(damaged: Damaged) -> None:
     assert not lines[1].startswith("warning")
     sound = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "book", "--date", SAMPLE_DATE])
     assert sound.stdout.splitlines()[-1].endswith("warnings: none")
-
-
-def test_warnings_are_the_first_of_the_json_object(damaged: Damaged) -> None:
-    told = CliRunner().invoke(cli, ["replay", str(damaged.path), "--handler", "book", "--date", SAMPLE_DATE, "--json"])
-    plain = json.loads(told.stdout)
-    assert next(iter(plain)) == "warnings"
-    (warning,) = (RunWarning(**entry) for entry in plain["warnings"])
-    assert (warning.kind, warning.count) == ("unknown orders", damaged.changes)
-    assert warning.example == f"{damaged.changes} of {damaged.symbol}"
 
 
 def test_the_page_has_warnings_below_its_first_line(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import strand
@@ -14,26 +13,6 @@ from strand.feeds.synthetic import SyntheticFeed
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "strand/data/sample.itch50.gz"
-
-
-@pytest.mark.parametrize("cut", [1, 70_001, 200_499])
-def test_a_replay_goes_on_where_it_was_saved(cut: int, tmp_path: Path) -> None:
-    whole = strand.replay(SAMPLE, "book", workers=2, cores=None)
-    first = strand.replay(SAMPLE, "book", workers=2, cores=None, limit=cut, save=tmp_path / "state")
-    second = strand.replay(SAMPLE, "book", workers=2, cores=None, load=tmp_path / "state")
-    assert (first.ticks, second.ticks) == (cut, whole.ticks - cut)
-    assert second.fingerprint == whole.fingerprint
-    np.testing.assert_array_equal(second.ticks_by_symbol, whole.ticks_by_symbol)
-    assert list(second.symbols) == list(whole.symbols)
-
-
-def test_files_of_both_parts_are_those_of_one_replay(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"handler": strand.bars("1m"), "workers": 1, "cores": None}
-    strand.replay(SAMPLE, out={"bars": tmp_path / "whole.npy"}, **options)
-    strand.replay(SAMPLE, out={"bars": tmp_path / "a.npy"}, limit=100_000, save=tmp_path / "state", **options)
-    strand.replay(SAMPLE, out={"bars": tmp_path / "b.npy"}, load=tmp_path / "state", **options)
-    parts = [np.load(tmp_path / name) for name in ("a.npy", "b.npy")]
-    np.testing.assert_array_equal(np.concatenate(parts), np.load(tmp_path / "whole.npy"))
 
 
 def test_another_source_is_refused(tmp_path: Path) -> None:

@@ -90,26 +90,6 @@ def test_any_times_come_out_as_by_hand(gaps: list[int], seed: int, every: int, b
     assert_by_hand(taken(ticks, every, batches=batches, workers=workers), ticks, every)
 
 
-def test_all_ticks_at_the_time_itself_are_in_the_snapshot() -> None:
-    ticks = trades([10, 20, 20, 20, 21, 30], [0, 0, 1, 0, 0, 1], [1, 2, 3, 4, 5, 6])
-    found = taken(ticks, 10, batches=1)
-    assert found.times.tolist() == [10, 20, 30]
-    assert found["last_price"].array.tolist() == [[1, None], [4, 3], [5, 6]]
-
-
-def test_the_last_snapshot_is_at_or_before_the_last_tick() -> None:
-    for end, times in ((29, [10, 20]), (30, [10, 20, 30]), (31, [10, 20, 30])):
-        ticks = trades([5, end], [0, 0], [1, 2])
-        assert taken(ticks, 10).times.tolist() == times
-    assert len(taken(trades([11], [0], [1]), 10)) == 0
-
-
-def test_a_limit_ends_the_snapshots_where_it_ends_the_ticks() -> None:
-    ticks = trades([10, 20, 35, 80, 90], [0, 1, 0, 1, 0], [1, 2, 3, 4, 5])
-    assert_by_hand(taken(ticks, 10, batches=5, limit=3), ticks[:3], 10)
-    assert_by_hand(taken(ticks, 10, batches=5, position=2), ticks[2:], 10)
-
-
 def test_symbols_are_chosen_in_the_order_of_their_columns() -> None:
     ticks = trades([10, 20, 30], [0, 1, 2], [1, 2, 3])
     found = taken(ticks, 10, wanted={"symbols": ["C", "A", "D"]})
@@ -166,16 +146,6 @@ def test_of_a_chain_on_seeds_and_any_workers_the_table_is_one() -> None:
         for field in wanted.fields:
             np.testing.assert_array_equal(found[field].array.filled(0), expected[field].array.filled(0))
     assert expected["trades.last_price"].array.tolist() == by_hand(ticks, 20)[1]
-
-
-def test_a_timer_behind_the_last_tick_has_not_fired() -> None:
-    ticks = trades([3, 8, 25, 31], [0, 0, 0, 0], [1, 2, 3, 4])
-    wanted = strand.snapshot(every="10ns", fields=["bars"])
-    for workers in (0, 1, 2):
-        feed = testing.ListFeed(ticks, SYMBOLS, batches=1)
-        found = strand.replay(feed, strand.bars("10ns"), snapshot=wanted, workers=workers).snapshots
-        assert found is not None
-        assert found["bars"].array.ravel().tolist() == [0, 0, 1]
 
 
 def test_rows_of_a_handler_in_python_are_taken_too() -> None:
@@ -244,6 +214,7 @@ def counting(symbol: str, ticks: Any, row: Any) -> None:
 
 
 @pytest.mark.python
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("apart", ["one", "two in a row"])
 @pytest.mark.parametrize("handler", ["count", counting], ids=["history", "copies"])
 def test_an_interrupt_of_a_replay_leaves_snapshots_that_are_true_and_no_thread(

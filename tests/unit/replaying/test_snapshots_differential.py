@@ -157,46 +157,6 @@ def objects() -> Any:
     return Counts
 
 
-def baskets() -> Any:
-    pytest.importorskip("numba")
-
-    @strand.basket_handler(baskets={"pair": ["A", "B"], "rest": ["C", "D", "E"]}, basket_state=STATE, state=STATE)
-    def counts(row: Any, tick: Any, basket: Any) -> None:
-        row.n += 1
-        row.last = tick.price
-        basket.n += 1
-
-    return counts
-
-
-RUNS: list[dict[str, Any]] = [
-    {"workers": 0},
-    {"workers": 1},
-    {"workers": 2, "cores": None, "publisher_drains": False, "budget_ticks": 3},
-    {"workers": 4, "cores": None, "strands": 2},
-]
-
-
-@pytest.mark.parametrize(
-    ("make", "wait"),
-    [(compiled, None), (compiled_timed, WAIT), (batches, None), (objects, WAIT), (baskets, None)],
-    ids=["compiled", "compiled with timers", "batches", "objects with timers", "baskets"],
-)
-def test_snapshots_of_a_handler_of_any_kind_are_those_of_a_plain_loop(make: Any, wait: int | None) -> None:
-    handler = make()
-    wanted = strand.snapshot(every=f"{EVERY}ns", fields=FIELDS)
-    for seed, length in ((1, 400), (2, 400), (3, 1), (4, 60)):
-        ticks = ticks_of(seed, length)
-        for number, options in enumerate(RUNS):
-            feed = testing.ListFeed(ticks, SYMBOLS, batches=(1, 7, 61, 1000)[(seed + number) % 4])
-            found = strand.replay(feed, handler, snapshot=wanted, **options).snapshots
-            assert_as_expected(found, ticks, wait, f"seed {seed}, {options}")
-        if make is not baskets:
-            feed = testing.ListFeed(ticks, SYMBOLS, batches=33)
-            found = testing.seeded(feed, handler, seed=seed, workers=3, budget_ticks=4, snapshot=wanted).snapshots
-            assert_as_expected(found, ticks, wait, f"seed {seed}, seeded")
-
-
 @pytest.mark.parametrize(("make", "wait"), [(compiled, None), (compiled_timed, WAIT), (objects, WAIT)])
 def test_a_run_that_stops_early_has_the_snapshots_up_to_there(make: Any, wait: int | None) -> None:
     handler, ticks = make(), ticks_of(5)

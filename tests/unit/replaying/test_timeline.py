@@ -73,14 +73,6 @@ def test_moments_follow_each_other_and_counts_never_fall() -> None:
     assert (t.pending <= t.accepted).all()
 
 
-def test_what_a_timeline_holds_cannot_be_changed() -> None:
-    t = timeline_of(replay(sample_path(), "count", watch=1, **OPTIONS))
-    (symbol,) = t.symbols.values()
-    for array in (t.at_s, t.feed_ns, t.accepted, t.pending, t.worker_busy_ns, symbol.rows):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
-
-
 def test_a_long_run_is_seen_at_no_more_moments_than_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "CAPACITY", 8)
     monkeypatch.setattr(sampler, "FIRST_INTERVAL_S", 1e-5)
@@ -88,17 +80,6 @@ def test_a_long_run_is_seen_at_no_more_moments_than_a_short_one(monkeypatch: pyt
     assert 2 <= len(t) <= 8
     assert t.handled[-1] == 200_500
     assert t.handled[0] == 0
-
-
-def test_rates_and_loads_add_up_to_the_totals() -> None:
-    result = replay(sample_path(), "book", workers=2, **OPTIONS)
-    t = timeline_of(result)
-    edges, rates = t.rate()
-    assert (rates * np.diff(edges)).sum() == pytest.approx(result.ticks)
-    edges, load = t.load(bins=5)
-    assert load.shape == (len(edges) - 1, 3)
-    assert ((load >= 0) & (load <= 1)).all()
-    assert load.any()
 
 
 def test_a_symbol_that_was_set_aside_keeps_what_was_seen_before() -> None:
@@ -112,14 +93,6 @@ def test_a_symbol_that_was_set_aside_keeps_what_was_seen_before() -> None:
     rows = timeline_of(result).symbols["AAAHD"].rows
     assert 0 < rows["trades"].max() <= 1000
     assert len(result.failures) >= 1
-
-
-def test_places_to_look_grow_apart_as_the_feed_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_over_time, "CAPACITY", 16)
-    result = replay(sample_path(), "count", watch=["AAAHD"], workers=1, **OPTIONS)
-    rows = timeline_of(result).symbols["AAAHD"].rows
-    assert 2 <= len(rows) <= 17
-    assert rows["position"][-1] == 200_500
 
 
 def test_a_row_is_not_read_while_ticks_of_its_strand_are_pending() -> None:
@@ -174,22 +147,6 @@ def test_what_is_watched_is_the_same_on_any_number_of_workers() -> None:
         assert all(np.array_equal(series.rows, run[name].rows) for run in runs[1:])
 
 
-def test_watched_books_are_those_of_one_worker_in_one_go() -> None:
-    series = timeline_of(replay(sample_path(), "book", workers=3, watch=["AAAHD"], **OPTIONS)).symbols["AAAHD"].rows
-    for moment in series[:: max(1, len(series) // 5)]:
-        row = replay(sample_path(), "book", workers=1, limit=int(moment["position"]), timeline=False, **OPTIONS).rows[
-            "AAAHD"
-        ]
-        for name in ("bid_price", "ask_price", "bid_size", "ask_size", "volume", "last_price"):
-            assert moment[name] == row[name]
-
-
-def test_the_busiest_are_watched_in_the_order_of_their_ticks() -> None:
-    result = replay(sample_path(), "count", watch=3, **OPTIONS)
-    ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:3]
-    assert list(timeline_of(result).symbols) == [result.symbols[i] for i in ranked.tolist()]
-
-
 def test_named_symbols_are_watched_in_the_order_given_and_unknown_ones_are_an_error_behind_the_run() -> None:
     result = replay(sample_path(), "count", watch=["AAAOA", "AAAHD", "AAAOA"], **OPTIONS)
     assert list(timeline_of(result).symbols) == ["AAAOA", "AAAHD"]
@@ -199,7 +156,3 @@ def test_named_symbols_are_watched_in_the_order_given_and_unknown_ones_are_an_er
     assert list(timeline_of(raised.value.partial).symbols) == ["AAAHD"]
     # Of a part of the feed nobody knows whom it would have told of.
     assert replay(sample_path(), "count", watch=["NOSUCH"], limit=1000, **OPTIONS).ticks == 1000
-
-
-def test_without_watch_no_rows_are_looked_at() -> None:
-    assert timeline_of(replay(sample_path(), "count", **OPTIONS)).symbols == {}

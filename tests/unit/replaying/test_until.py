@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 import strand
 from strand.errors import ConfigurationError, HandlerError, UnknownSymbolError
-from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.sample import sample_path
 from strand.replaying.until import Until
 
 pytestmark = pytest.mark.python
@@ -23,65 +22,6 @@ def all_ticks() -> tuple[list[str], Any]:
     with strand.feeds.open(sample_path()) as feed:
         batches = [np.array(batch) for batch in feed]
         return list(feed.symbols), np.concatenate(batches)
-
-
-class Ends:
-    """Counts its ticks, and notes its end."""
-
-    ended: list[str] = []  # noqa: RUF012 - one list for all symbols
-
-    def on_start(self, ctx: Any) -> None:
-        self.ctx = ctx
-
-    def on_tick(self, tick: Any) -> None:
-        pass
-
-    def on_finish(self) -> None:
-        self.ended.append(self.ctx.symbol)
-
-
-@pytest.mark.parametrize("workers", [0, 1, 3])
-@pytest.mark.parametrize("number", [1, 5, 4_514])
-def test_it_stops_after_that_tick_with_all_published_before_it(workers: int, number: int) -> None:
-    names, ticks = all_ticks()
-    end = int(np.flatnonzero(ticks["instrument_id"] == names.index("AAAHD"))[number - 1]) + 1
-    result = strand.replay(sample_path(), "count", workers=workers, until=("AAAHD", number))
-    assert result.ticks == end
-    counts = np.bincount(ticks["instrument_id"][:end], minlength=len(result.rows.array))
-    assert result.rows.array["ticks"].tolist() == counts.tolist()
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_ends_of_handlers_do_not_run_there(workers: int) -> None:
-    Ends.ended.clear()
-    strand.replay(sample_path(), Ends, workers=workers, until=("AAAHD", 3))
-    assert Ends.ended == []
-    strand.replay(sample_path(), Ends, workers=workers, limit=2000)
-    assert "AAAHD" in Ends.ended
-    Ends.ended.clear()
-    strand.replay(sample_path(), Ends, workers=workers, limit=2000, until=("AAAHD", 4_514))
-    assert "AAAHD" in Ends.ended
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_merge_with_outputs_stops_there_too(workers: int, tmp_path: Path) -> None:
-    paths = [tmp_path / name for name in ("a.itch50.gz", "b.itch50.gz")]
-    for path in paths:
-        path.write_bytes(sample_path().read_bytes())
-    options: Any = {"feed_options": {"date": SAMPLE_DATE}, "workers": workers}
-    result = strand.replay(paths, strand.bars("1m"), until="09:40", **options)
-    whole = strand.replay(paths, strand.bars("1m"), **options)
-    bars = np.asarray(result.outputs["bars"])
-    assert 0 < len(bars) < len(whole.outputs["bars"])
-    assert bars.tobytes() == np.asarray(whole.outputs["bars"])[: len(bars)].tobytes()
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_time_keeps_what_comes_before_the_first_tick_behind_it(workers: int) -> None:
-    _, ticks = all_ticks()
-    until = int(ticks["ts_recv"][len(ticks) // 2])
-    result = strand.replay(sample_path(), "count", workers=workers, until=until)
-    assert result.ticks == int(np.flatnonzero(ticks["ts_recv"] > until)[0])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +38,6 @@ SAMPLE = str(sample_path())
 @pytest.fixture(scope="module")
 def day_page(day: strand.ReplayResult) -> str:
     return page(day, handler="book")
-
-
-def test_what_the_publisher_waited_for_is_named_as_it_was(day: strand.ReplayResult, undrawn: None) -> None:
-    for compression, inflater, work in (
-        ("none", None, "reading"),
-        ("zip", None, "reading"),  # stored as it is
-        ("gzip", "zlib", "reading and inflating"),
-    ):
-        info = replace(day.info, details={"compression": compression, "inflater": inflater})
-        run = replace(day, info=info, wall_s=10.0, setup_s=1.0, feed_s=6.0, input_wait_s=5.0)
-        note = html.contents(run, (), "count", "")["sections"][0].note
-        assert f"set-up 10%, {work} 50%, decoding 10%," in note
 
 
 def test_the_page_asks_the_network_for_nothing(day_page: str) -> None:
@@ -130,19 +117,6 @@ def test_symbols_that_were_not_there_are_named(day: strand.ReplayResult, undrawn
     assert "Not seen in this run: NOSUCH" in text
 
 
-def test_a_page_that_cannot_be_made_leaves_the_file_as_it_was(
-    undrawn: None, day: strand.ReplayResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "run.html"
-    day.report(path)
-    before = path.read_bytes()
-    monkeypatch.setattr(html, "_footer", lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        day.report(path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
 @pytest.mark.parametrize(("package", "extra"), [("jinja2", "report"), ("matplotlib", "plot")])
 def test_a_missing_package_is_named_before_anything_runs(
     package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -152,15 +126,6 @@ def test_a_missing_package_is_named_before_anything_runs(
     assert isinstance(done.exception, MissingExtraError)
     assert install_command(extra) in str(done.exception)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_page_of_a_run_that_a_cut_file_ended_says_so(tmp_path: Path, undrawn: None) -> None:
-    day, path = tmp_path / "day.itch50", tmp_path / "run.html"
-    runner = CliRunner()
-    assert runner.invoke(cli, ["gen", "itch", "--symbols", "5", "--messages", "500", "--out", str(day)]).exit_code == 0
-    day.write_bytes(day.read_bytes()[:-7])
-    assert runner.invoke(cli, ["replay", str(day), "--report", str(path)]).exit_code != 0
-    assert "Ended early" in Reader(path.read_text("utf-8")).text
 
 
 def test_the_page_of_a_run_that_an_interrupt_ended_says_so_at_full_speed_too(

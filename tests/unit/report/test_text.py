@@ -6,7 +6,6 @@ import csv
 import datetime as dt
 import gzip
 import io
-import json
 import re
 import sys
 from dataclasses import replace
@@ -19,18 +18,16 @@ from rich.console import Console
 
 import strand
 from strand.dicts import FrozenDict
-from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds import FeedInfo
 from strand.feeds.merge.feeds import MergedFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.skipped import Skipped
 from strand.feeds.write.conversion import convert
-from strand.feeds.write.npy import write_npy
 from strand.replaying.timeline import Timeline
 from strand.report.html import contents
-from strand.report.market import columns_of, written_records
 from strand.report.quantities import feed_clock, printable
-from strand.report.result_rows import ResultRows, ShownField, _floats, result_rows
+from strand.report.result_rows import ResultRows, _floats, result_rows
 from strand.report.rows_file import check_rows_path, rows_with_names, write_rows
 from strand.report.summary import (
     as_dict,
@@ -43,9 +40,9 @@ from strand.report.summary import (
     queue_depth,
     shown_latency,
 )
-from strand.report.tables import print_policy, print_replay, print_rows, print_skipped
+from strand.report.tables import print_policy, print_rows, print_skipped
 from strand.stats import FairStatistics, GroupStatistics, GuardStatistics, Latency, Statistics
-from strand.ticks import TICK, zeros
+from strand.ticks import TICK
 
 pytestmark = pytest.mark.python
 
@@ -132,18 +129,6 @@ def test_no_cell_is_cut_and_no_line_is_longer_than_the_terminal(handler: str, wi
     assert re.findall(r"\w+", named.partition(": ")[2]) == left
 
 
-def test_where_lines_have_no_end_all_fields_are_shown() -> None:
-    rows = found(strand.replay(sample_path(), "book", workers=0, limit=5_000), top=2)
-    assert not any(line.startswith("more fields") for line in shown(rows, None))
-
-
-def test_times_of_one_day_are_times_of_day(vwap: strand.ReplayResult) -> None:
-    rows = found(strand.replay(sample_path(), "count", workers=0, feed_options={"date": SAMPLE_DATE}), top=2)
-    last = {field.name: field for field in rows.fields}["last_ts_recv"]
-    assert last.unit == "2026-01-05 UTC"
-    assert re.fullmatch(r"21:00:00\.\d{3}", last.cells[0])
-
-
 def test_times_are_shown_by_the_clock_that_is_given() -> None:
     result = strand.replay(sample_path(), "count", workers=0, feed_options={"date": SAMPLE_DATE})
     rows = found(result, top=2, clock=feed_clock(result.info))
@@ -170,12 +155,6 @@ def test_the_last_full_bar_comes_before_one_under_way_and_is_named() -> None:
     assert not found(strand.replay(sample_path(), "count", workers=0, limit=1000)).note
 
 
-def test_a_vwap_has_the_digits_that_say_something() -> None:
-    rows = found(strand.replay(sample_path(), strand.bars("10m"), workers=1, date=SAMPLE_DATE), top=5)
-    cells = {field.name: field for field in rows.fields}["last_vwap"].cells
-    assert all(len(cell.partition(".")[2]) == 4 for cell in cells)
-
-
 @pytest.mark.parametrize(
     ("values", "quantity", "exact", "texts"),
     [
@@ -195,19 +174,6 @@ def test_numbers_of_a_column_have_the_decimals_that_they_need(
     values: Any, quantity: str, exact: bool, texts: list[str]
 ) -> None:
     assert _floats(values, quantity, is_exact=exact) == texts
-
-
-def test_a_field_without_news_gives_way_to_others() -> None:
-    field = ShownField("x", "", ["10"])
-    assert field.width == 2
-    rows = found(strand.replay(sample_path(), "book", workers=0, limit=60_000), top=5)
-    names = [field.name for field in rows.fields]
-    assert names.index("crossed") > names.index("state")
-
-
-def test_a_run_without_ticks_has_no_rows(tmp_path: Any) -> None:
-    write_npy(tmp_path / "none.npz", zeros(0), ["A"])
-    assert result_rows(strand.replay(tmp_path / "none.npz", "count", workers=0, allow_empty=True)) is None
 
 
 def test_with_rows_per_day_the_ticks_are_those_of_the_day_that_is_shown(tmp_path: Path) -> None:
@@ -358,23 +324,6 @@ def test_what_was_passed_over_is_counted_and_shown_with_its_place() -> None:
     ]
 
 
-@pytest.mark.parametrize(("compression", "work"), [("none", "reading"), ("gzip", "reading and inflating")])
-def test_what_a_run_waited_for_is_named_as_it_was(compression: str, work: str) -> None:
-    result = strand.replay(sample_path(), "count", workers=0, limit=10, feed_options={"date": SAMPLE_DATE})
-    info = replace(result.info, details={"compression": compression})
-    result = replace(result, info=info, wall_s=10.0, setup_s=1.0, feed_s=6.0, input_wait_s=5.0)
-    shown = io.StringIO()
-    print_replay(Console(file=shown, width=200), result, None)
-    line = next(line for line in shown.getvalue().splitlines() if line.startswith("limited by"))
-    assert line.startswith(f"limited by: {work} (set-up took 10% of the time, getting ticks 60%, {work} 50%)")
-
-
-def test_where_nothing_was_passed_over_nothing_is_shown() -> None:
-    shown = io.StringIO()
-    print_skipped(Console(file=shown), {"counts": {}, "samples": []})
-    assert shown.getvalue() == ""
-
-
 # ---- Latencies as text, and the depth of queues
 
 
@@ -387,10 +336,6 @@ def test_a_percentile_below_what_the_clock_resolves_says_so() -> None:
     assert shown_latency(latency, 20.5) == "20.5 ns"
     # Without a clock that is known, every number is shown.
     assert latency_cells(replace(latency, resolution_ns=0.0))[0] == "20 ns"
-
-
-def test_what_was_not_measured_is_a_dash() -> None:
-    assert latency_cells(Latency.from_histogram(np.zeros(4, np.uint64), FLOORS, 20.0)) == ["-"] * 5
 
 
 def test_waits_are_named_only_where_ticks_came_at_a_pace(day: strand.ReplayResult) -> None:
@@ -467,12 +412,6 @@ def test_what_a_guard_held_back_has_a_row_for_each_resource(risen: Statistics) -
     ]
 
 
-def test_first_in_first_out_counts_nothing(tmp_path: Path) -> None:
-    with strand.Dispatcher(2, "count", workers=1, cores=None) as d:
-        d.publish(np.zeros(4, TICK))
-    assert policy_tables(d.statistics()) == []
-
-
 def test_what_aging_took_is_shown_by_class_and_by_rule() -> None:
     with strand.Dispatcher(2, "count", policy=strand.Aging(), workers=1, cores=None) as d:
         d.publish(np.zeros(4, TICK))
@@ -528,37 +467,7 @@ def write(path: Path) -> np.ndarray[Any, Any]:
     return records
 
 
-@pytest.mark.parametrize("ending", [".npy", ".parquet"])
-def test_chosen_symbols_and_columns_come_in_the_files_order(tmp_path: Path, ending: str) -> None:
-    records = write(tmp_path / f"bars{ending}")
-    assert columns_of(tmp_path / f"bars{ending}") == set(RECORD.names or ())
-    found = written_records(tmp_path / f"bars{ending}", ["ts", "price"], [1, 2])
-    assert found.dtype.names == ("ts", "price")
-    assert found["ts"].tolist() == records["ts"][[1, 2, 3]].tolist()
-    assert found["price"].tolist() == [1.5, 2.5, 3.5]
-    assert not found.flags.writeable
-
-
-@pytest.mark.parametrize("ending", [".npy", ".parquet"])
-def test_a_file_that_is_gone_or_none_of_records_is_an_error_of_the_feed(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"bars{ending}"
-    if ending == ".parquet":
-        pytest.importorskip("pyarrow")
-    with pytest.raises(FeedError, match="cannot be read again"):
-        written_records(path, ["ts"], [0])
-    path.write_bytes(b"nothing of the kind")
-    with pytest.raises(FeedError, match="cannot be read again"):
-        columns_of(path)
-
-
 # ---- A run as JSON
-
-
-def test_the_report_is_plain_json_and_says_what_limits_the_run() -> None:
-    plain = json.loads(json.dumps(as_dict(strand.replay(sample_path(), "vwap"))))
-    assert plain["ticks"] == 200_500
-    assert plain["limited_by"] in ("reading and inflating", "feed", "set-up", "dispatch")
-    assert sum(w["handled"] for w in plain["statistics"]["workers"]) == 200_500
 
 
 def test_waits_are_those_of_a_paced_run_and_queue_depths_those_of_one_as_fast_as_it_goes() -> None:
@@ -569,15 +478,6 @@ def test_waits_are_those_of_a_paced_run_and_queue_depths_those_of_one_as_fast_as
     latency = paced["statistics"]["latency"]
     assert list(latency) == ["wait", "handler", "end_to_end"]
     assert latency["end_to_end"]["p99_ns"] >= latency["wait"]["p50_ns"] >= latency["wait"]["resolution_ns"] > 0
-
-
-def test_a_latency_that_was_never_counted_is_null() -> None:
-    plain = as_dict(strand.replay(sample_path(), "vwap", workers=0, limit=100))["statistics"]["latency"]["handler"]
-    assert plain.pop("count") == 0
-    assert set(plain.values()) == {None}
-    counted = as_dict(strand.replay(sample_path(), "vwap", workers=1, limit=100))["statistics"]["latency"]["handler"]
-    assert counted["count"] > 0
-    assert counted["maximum_ns"] >= counted["p50_ns"] > 0
 
 
 # ---- On which clocks times are shown
@@ -600,18 +500,6 @@ def test_where_the_date_is_not_known_times_of_day_stay_as_they_are() -> None:
     clock = feed_clock(strand.feeds.open(sample_path()).info)
     assert clock.name == "America/New_York, date unknown"
     assert clock.moment(34_200 * 10**9) == "1970-01-01 09:30:00.000"
-
-
-def test_the_axis_has_the_clock_and_its_name() -> None:
-    pytest.importorskip("matplotlib")
-    result = strand.replay(sample_path(), strand.bars("30m"), workers=1, date=SAMPLE_DATE)
-    axis = result.plot("bars").axes[-1]
-    axis.figure.canvas.draw()
-    assert axis.get_xlabel() == "feed time at which each bar was known, America/New_York"
-    labels = [label.get_text() for label in axis.get_xticklabels()]
-    assert "10:00" in labels
-    assert "16:00" in labels
-    assert "21:00" not in labels
 
 
 def test_a_converted_file_keeps_the_zone(tmp_path: Path) -> None:

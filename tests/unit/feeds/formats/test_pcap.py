@@ -19,9 +19,7 @@ from reading import decode_in_pieces, read, ticks_of
 from strand.binding.itch import MAX_RECORD, ItchDecoder, PcapDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import Feed
-from strand.feeds.formats.decoded import symbol_filter
 from strand.feeds.formats.pcap import PcapFeed
-from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
@@ -299,21 +297,6 @@ def test_skipping_finds_the_next_record_after_a_damaged_one(form: Any, chunk: in
     gone = range(packets[10][1], packets[10][1] + 3)
     assert ticks["sequence"].tolist() == [at for at in whole["sequence"].tolist() if at not in gone]
     assert decoder.skips() == {"bad record": 1, "missing messages": 3}
-
-
-@given(
-    st.sets(st.sampled_from(["S1", "S2", "S*", "", "X"]), min_size=1),
-    st.integers(0, 150),
-    st.integers(1, 150),
-    st.integers(90, 900),
-)
-def test_a_selection_gives_what_masking_gives(names: set[str], start: int, span: int, chunk: int) -> None:
-    data = ref.pcap(frames_of(packets_of(bodies_of(100))))
-    begin = OPEN_NS + start * 1000
-    select = Selection(tuple(names), begin, begin + span * 1000)
-    full, _, plain = decode(data)
-    some, _, _ = decode(data, keeps=symbol_filter(select), start_ns=select.start_ns, end_ns=select.end_ns, chunk=chunk)
-    np.testing.assert_array_equal(some, full[select.mask(full, select.keys(plain.itch.symbols()))])
 
 
 def test_it_is_a_feed_and_takes_its_date_from_the_capture(tmp_path: Path) -> None:

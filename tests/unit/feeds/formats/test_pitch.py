@@ -19,9 +19,7 @@ from strand import UNDEF_PRICE
 from strand.binding import decoders
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds import Feed
-from strand.feeds.formats.decoded import symbol_filter
 from strand.feeds.formats.pitch import PitchFeed
-from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
@@ -180,23 +178,6 @@ def test_any_messages_in_any_pieces_agree_with_the_reference(bodies: list[bytes]
 @given(st.lists(st.one_of(st.binary(max_size=70), lines()), max_size=9), st.integers(1, 400), st.booleans())
 def test_any_bytes_agree_with_the_reference(parts: list[bytes], chunk: int, skip: bool) -> None:
     assert_agrees(b"\n".join(parts), chunk=chunk, skip=skip)
-
-
-@given(
-    st.lists(lines(), max_size=60),
-    st.sets(st.sampled_from(["A", "AAPL", "B*", "", "C"]), min_size=1),
-    st.integers(0, 86_400_000),
-    st.integers(1, 86_400_000),
-)
-def test_a_selection_gives_what_masking_gives(bodies: list[bytes], names: set[str], start: int, span: int) -> None:
-    data = b"\n".join(bodies)
-    begin = MIDNIGHT_NS + start * 1_000_000
-    select = Selection(tuple(names), begin, begin + span * 1_000_000)
-    full, _, plain = decode(data)
-    some, _, decoder = decode(data, keeps=symbol_filter(select), start_ns=select.start_ns, end_ns=select.end_ns)
-    np.testing.assert_array_equal(some, full[select.mask(full, select.keys(plain.symbols()))])
-    assert decoder.statistics()["not_selected"] == len(full) - len(some)
-    assert decoder.statistics()["unknown_orders"] == plain.statistics()["unknown_orders"]
 
 
 def test_it_is_a_feed_of_a_plain_or_packed_file(tmp_path: Path) -> None:

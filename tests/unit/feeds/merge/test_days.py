@@ -207,14 +207,6 @@ def test_after_two_days_of_itch_the_books_are_those_of_the_second(folder: Path) 
     assert carried.ticks == found.ticks - found.feed_statistics["days_cleared"]
 
 
-@pytest.mark.parametrize(
-    "handler", ["book", "bars", "bbo", "spread", "imbalance", "trades", "volatility", "trade_stats"]
-)
-def test_two_days_are_the_same_on_any_number_of_workers(folder: Path, handler: str) -> None:
-    found = {strand.replay(folder, handler, workers=workers).fingerprint for workers in (0, 1, 2)}
-    assert len(found) == 1
-
-
 BUILT_IN = (
     "book", "bars", "bbo", "count", "depth", "imbalance", "spread", "trade_stats", "trades", "volatility", "vwap",
 )  # fmt: skip

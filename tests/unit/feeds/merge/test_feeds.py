@@ -19,9 +19,8 @@ from merge_support import TIMES, ArrayFeed, keys, merged, read, read_until_fault
 import strand
 from strand import TICK
 from strand.command.cli import cli
-from strand.errors import ConfigurationError, DisorderError, FeedError, FormatError, RecordTypeError, UnknownSymbolError
+from strand.errors import ConfigurationError, DisorderError, FeedError, FormatError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
-from strand.feeds.base import FeedInfo
 from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.merge.feeds import MergedFeed, merge_feeds
 from strand.feeds.merge.streams import merge_streams
@@ -52,26 +51,6 @@ def test_a_merge_is_in_the_order_of_time_then_stream_then_position(
     )
     assert all(len(batch) == batch_ticks for batch in batches[:-1])
     assert all(batches)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 1000])
-def test_any_number_of_feeds_merges(count: int) -> None:
-    rng = np.random.default_rng(count)
-    feeds = [ArrayFeed(stamped(np.sort(rng.integers(0, 500, 40)).tolist(), i), ["A"]) for i in range(count)]
-    assert keys(read(merged(*feeds))) == sorted(key for feed in feeds for key in keys(feed.ticks))
-
-
-def test_feeds_without_ticks_change_nothing() -> None:
-    none = [ArrayFeed(stamped([]), ["B"]) for _ in range(3)]
-    one = ArrayFeed(stamped([1, 1, 2], 1), ["A"])
-    assert keys(read(merged(none[0], one, *none[1:]))) == keys(one.ticks)
-    assert len(read(merged(*none))) == 0
-
-
-def test_times_at_the_ends_of_their_range_are_times_like_others() -> None:
-    last = 2**63 - 1
-    feeds = [ArrayFeed(stamped([0, last, last], 0), ["A"]), ArrayFeed(stamped([0, 0, last], 1), ["A"])]
-    assert keys(read(merged(*feeds))) == sorted(key for feed in feeds for key in keys(feed.ticks))
 
 
 def test_ticks_arrive_as_they_left_apart_from_their_id() -> None:
@@ -180,20 +159,6 @@ def test_one_feed_that_cannot_be_closed_leaves_no_other_open() -> None:
     assert [one.closed for one in feeds] == [1, 0, 1]
 
 
-def test_records_that_are_no_ticks_are_refused() -> None:
-    with pytest.raises(RecordTypeError, match="TICK"):
-        list(merge_streams([iter([np.zeros(3, "u8")])]))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"reorder_ns": -1}, {"reorder_ns": True}, {"on_disorder": "drop"}, {"batch_ticks": 0}, {"max_symbols": 0}],
-)
-def test_options_that_cannot_work_are_named(options: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        merged(ArrayFeed(stamped([1]), ["A"]), **options)  # type: ignore[arg-type]
-
-
 def test_no_feeds_and_a_feed_that_comes_twice_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="give at least one feed"):
         merge_feeds([])
@@ -285,17 +250,6 @@ def test_times_of_a_day_that_nobody_knows_are_not_merged_with_those_of_one_that_
     assert "give --date" in said.output
     said = CliRunner().invoke(cli, ["info", str(tmp_path / "a.itch"), "--json"])
     assert json.loads(said.stdout)["undated"] is True
-
-
-def test_info_without_spans_has_none() -> None:
-    class Unknown(ArrayFeed):
-        @property
-        def info(self) -> FeedInfo:
-            return FeedInfo("other", "c")
-
-    feed = merged(Unknown(stamped([1]), ["A"]), ArrayFeed(stamped([1]), ["A"]))
-    assert feed.info.span is None
-    assert feed.info.format == "merged"
 
 
 # ---- A new day begins at midnight in a zone

@@ -359,7 +359,7 @@ def test_a_recorded_stream_gives_the_same_rows_on_any_number_of_workers(recordin
             recording, strand.chain(depth(), bbo()), workers=workers, cores=None,
             feed_options={"profile": PROFILE, "batch_ticks": batch},
         ).fingerprint
-        for workers, batch in ((0, 4_096), (1, 1_000), (4, 17))
+        for workers, batch in ((0, 4_096), (4, 997))
     }  # fmt: skip
     assert len(prints) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,7 @@ def spans_of(step: int, sessions: Any) -> set[tuple[int, int]]:
     return {(start, min(start + step, b)) for a, b in sessions or [(0, 400 * SECOND)] for start in range(a, b, step)}
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("sessions", [pytest.param(None, marks=pytest.mark.python), SESSIONS])
 @pytest.mark.parametrize("fill", [False, True])
 def test_an_interval_s_spreads_equal_their_definitions(sessions: Any, fill: bool) -> None:
@@ -293,6 +295,11 @@ def test_an_interval_s_spreads_equal_their_definitions(sessions: Any, fill: bool
     ran = plain_run(spread(1.0, fill=fill, sessions=sessions_of(sessions)), ticks, 1)
     changes = reference.quotes_of(ticks)
     last = int(ticks["ts_recv"][(ticks["kind"] == KIND_TRADE) | (ticks["depth"] == 0)].max())
+
+    @cache
+    def before(at: int) -> Any:
+        return plain_run(spread(), ticks[ticks["ts_recv"] < at], 1).rows[0].copy()
+
     for record in ran.records:
         a, b = int(record["start"]), int(record["end"])
         assert (a, b) in spans_of(every, sessions)
@@ -306,7 +313,7 @@ def test_an_interval_s_spreads_equal_their_definitions(sessions: Any, fill: bool
             assert math.isnan(record["quoted"])
             assert math.isnan(record["relative"])
         # Its trades meet the top that stood before: all ticks up to its end, less those up to its start.
-        upto = [plain_run(spread(), ticks[ticks["ts_recv"] < at], 1).rows[0] for at in (a, b)]
+        upto = [before(at) for at in (a, b)]
         for name in ("trades", "volume", "unmatched"):
             assert record[name] == upto[1][name] - upto[0][name]
         sums = [int(row["effective_high"]) * 2**64 + int(row["effective_low"]) for row in upto]

@@ -269,6 +269,7 @@ def test_days_of_new_york_are_no_days_of_utc(tmp_path: Path, several: bool) -> N
         assert (bar["start"], bar["end"], bar["volume"]) == (midnight, midnight + DAY, 1000)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("dialect", ["dbn", "csv", "parquet"])
 def test_longer_bars_are_the_resample_of_the_file(tmp_path: Path, dialect: str, workers: int) -> None:
@@ -357,6 +358,7 @@ def test_bars_that_no_clock_closes_have_the_times_of_the_ready_made_bars(
     assert sorted(set(found["end"].tolist())) == sorted(set(found["start"].tolist())) == ends
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("dialect", ["dbn", "csv", "parquet", "nautilus"])
 def test_bars_that_begin_before_their_session_or_interval_are_counted(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import book_runs
@@ -19,8 +16,6 @@ from engine_support import ticks_for
 
 from strand import UNDEF_PRICE, Dispatcher, replay
 from strand.errors import HandlerError
-from strand.feeds.write.conversion import convert
-from strand.ticks import zeros
 
 TOP = 2**32 - 1
 MAX_I64 = 2**63 - 1
@@ -113,14 +108,6 @@ def test_the_first_large_size_costs_8_bits_in_32_for_each_bucket() -> None:
     assert run(wide, gone, tick("R"), adds[:1]).books.order_bytes == run(adds[:1]).books.order_bytes
 
 
-@pytest.mark.parametrize("left", [1, TOP, 2**32, 2**32 + 1, 5 * 2**32])
-@pytest.mark.parametrize("action", ["C", "F"])
-def test_what_is_taken_borrows_from_the_upper_half(action: str, left: int) -> None:
-    for size in (2**35, 2**40 + 3, 10**14):
-        ticks = np.concatenate([tick("A", 1, 100, size), tick("A", 2, 100, 4), tick(action, 1, size=size - left)])
-        same(run(ticks), 0, plain_of(ticks))
-
-
 def test_an_order_of_whole_multiples_of_32_bits_is_not_taken_for_a_free_place() -> None:
     ids = range(40)  # 0 is what a free place has for an id
     ticks = np.concatenate([tick("A", i, 100 + i % 3, 2**32 * (1 + i)) for i in ids])
@@ -192,131 +179,6 @@ def test_deep_levels_hold_large_sums_too() -> None:
 
 
 # ---- from files: coins, whose sizes in 1e-8 pass 32 bits, and meme coins beside them
-
-ROWS = [
-    # action, id, side, price, size, ref
-    ("A", 1, "B", "0.00002100", "1000000.00000001", 0),
-    ("A", 2, "B", "0.00002100", "0.00000001", 0),
-    ("A", 3, "A", "0.00002101", "42.94967296", 0),
-    ("A", 4, "A", "0.00002101", "42.94967295", 0),
-    ("F", 1, "B", "", "999999", 0),
-    ("A", 5, "A", "0.00002102", "92000000000.12345678", 0),
-    ("M", 4, "A", "0.00002102", "42.94967297", 6),
-    ("C", 3, "A", "", "42.94967295", 0),
-    ("A", 7, "B", "0.00002100", "86", 0),
-]
-FIELDS = """
-ts_event = { column = "t", unit = "ns" }
-order_id = "id"
-ref_id = "ref"
-size = "q"
-side = "d"
-action = { column = "a", map = { A = "A", C = "C", F = "F", M = "M" } }
-"""
-PROFILE = f"""
-name = "coins"
-size_unit = "0.00000001"
-
-[[message]]
-where = {{ priced = true }}
-kind = "order"
-symbol = "s"
-[message.fields]
-price = "p"{FIELDS}
-[[message]]
-where = {{ priced = false }}
-kind = "order"
-symbol = "s"
-[message.fields]{FIELDS}
-"""
-CSV_PROFILE = """
-name = "coins"
-size_unit = "0.00000001"
-
-[symbol]
-column = "s"
-
-[fields.ts_recv]
-column = "t"
-unit = "ns"
-
-[fields.order_id]
-column = "id"
-
-[fields.ref_id]
-column = "ref"
-
-[fields.price]
-column = "p"
-unit = "1"
-zero = "none"
-
-[fields.size]
-column = "q"
-unit = "1"
-
-[fields.side]
-column = "d"
-map = { A = "A", B = "B" }
-
-[fields.action]
-column = "a"
-map = { A = "A", C = "C", F = "F", M = "M" }
-
-[fields.kind]
-constant = "order"
-"""
-
-
-def as_units(size: str) -> int:
-    whole, _, part = size.partition(".")
-    return int(whole) * 10**8 + int(part.ljust(8, "0") or 0)
-
-
-def as_price(price: str) -> int:
-    whole, _, part = price.partition(".")
-    return int(whole) * 10**9 + int(part.ljust(9, "0")) if price else UNDEF_PRICE
-
-
-def expected_ticks() -> Ticks:
-    ticks = zeros(len(ROWS))
-    for t, (action, order_id, side, price, size, ref) in zip(ticks, ROWS, strict=True):
-        t["action"], t["order_id"], t["side"], t["ref_id"] = action.encode(), order_id, side.encode(), ref
-        t["price"], t["size"], t["kind"] = as_price(price), as_units(size), 1
-    return ticks
-
-
-def written(folder: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
-    names: Sequence[str] = ("a", "id", "d", "p", "q", "ref")
-    rows = [dict(zip(names, row, strict=True)) | {"t": 10**18 + at, "s": "DOGE"} for at, row in enumerate(ROWS)]
-    (folder / "json.toml").write_text(PROFILE)
-    (folder / "csv.toml").write_text(CSV_PROFILE)
-    lines = [row | {"priced": row["p"] != ""} for row in rows]
-    (folder / "coins.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    table = [",".join(rows[0]), *(",".join(str(value) or "0" for value in row.values()) for row in rows)]
-    (folder / "coins.csv").write_text("\n".join(table) + "\n")
-    return {
-        "json": (folder / "coins.jsonl", {"profile": folder / "json.toml"}),
-        "csv": (folder / "coins.csv", {"profile": folder / "csv.toml"}),
-    }
-
-
-def test_coins_read_from_json_csv_and_parquet_make_one_book(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    files = written(tmp_path)
-    for name in ("json", "csv"):
-        path, options = files[name]
-        convert(path, tmp_path / f"{name}.parquet", feed_options=options)
-        files[f"{name}, parquet"] = tmp_path / f"{name}.parquet", {}
-    ran = {name: replay(path, "book", workers=1, feed_options=options) for name, (path, options) in files.items()}
-    plain = plain_of(expected_ticks())
-    for result in ran.values():
-        row = result.rows["DOGE"]
-        assert {name: int(row[name]) for name in plain.row()} == plain.row()
-        assert int(row["volume"]) == as_units("999999")
-        for side, letter in (("bid", b"B"), ("ask", b"A")):
-            assert as_tuples(result.books["DOGE"].orders(side), ORDER_FIELDS) == plain.queue(letter)
-    assert len({result.fingerprint for result in ran.values()}) == 1
 
 
 def test_handlers_that_keep_books_of_their_own_count_large_fills_at_their_orders_prices() -> None:

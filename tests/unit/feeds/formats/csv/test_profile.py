@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import sys
 import zipfile
 from decimal import Decimal
 from pathlib import Path
@@ -15,11 +14,10 @@ import pytest
 from csv_files import KINDS, made_up, write_made_up
 from csv_reference import reference, text_of
 from csv_tables import MINE, PROFILE, as_dicts
-from reading import ticks_of
 
 import strand
 import strand.feeds
-from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
+from strand.errors import ConfigurationError, FormatError, UnknownFormatError
 from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
 from strand.feeds.formats.dbn import DbnFeed
 
@@ -75,12 +73,6 @@ def test_lobster_as_recorded_is_read_exactly(shared_data: Path) -> None:
     assert (feed.symbols, feed.info.date, feed.info.venue) == (["AAPL"], "2012-06-21", "NASDAQ")
 
 
-def test_a_lobster_order_book_is_no_table_of_messages(shared_data: Path) -> None:
-    (path,) = (shared_data / "lobster").glob("*orderbook*")
-    with pytest.raises(UnknownFormatError, match="no profile fits"):
-        CsvFeed(path)
-
-
 SCHEMAS = (
     "mbo", "trades", "mbp-1", "mbp-10", "tbbo", "bbo-1s", "bbo-1m", "cmbp-1", "cbbo-1s", "ohlcv-1s", "ohlcv-1m",
 )  # fmt: skip
@@ -98,6 +90,7 @@ def csv_of_dbn(path: Path, *, pretty_px: bool = False, pretty_ts: bool = False) 
     return out.getvalue()
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("pretty_ts", [False, True])
 @pytest.mark.parametrize("pretty_px", [False, True])
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -153,23 +146,6 @@ def test_a_lean_archive_of_one_future_with_whole_prices_is_not_taken_for_an_equi
     assert (list(feed.symbols), int(batch["price"][0])) == (["ES_20131220"], 1_669_000_000_000)
 
 
-def test_depth_over_snapshots_holds_the_last_row_of_each_symbol_and_nothing_else(tmp_path: Path) -> None:
-    lines = []
-    for at in range(40):
-        levels = [(100 + n, n + 1, 99 - n, n + 2) for n in range(1 + at % 5)]
-        cells = [str(cell) for level in levels for cell in level] + [""] * 4 * (5 - len(levels))
-        lines.append(
-            ["deribit", f"S{at % 3}", str(1_700_000_000_000_000 + at), str(1_700_000_000_000_000 + at), *cells]
-        )
-    result = strand.replay(write_made_up(tmp_path, "tardis-snapshots", lines), strand.depth(top=5))
-    for line in lines[-3:]:
-        cells = [Decimal(cell) for cell in line[4:] if cell]
-        asks = [(int(p * 10**9), int(q * 10**8)) for p, q in zip(cells[0::4], cells[1::4], strict=True)]
-        bids = [(int(p * 10**9), int(q * 10**8)) for p, q in zip(cells[2::4], cells[3::4], strict=True)]
-        assert result.books[line[1]].asks().tolist() == asks
-        assert result.books[line[1]].bids().tolist() == bids
-
-
 def test_a_fault_in_any_part_of_a_row_is_one_bad_row_with_no_tick(tmp_path: Path) -> None:
     kind = KINDS["tardis-snapshots"]
     lines = made_up("tardis-snapshots", 30)
@@ -181,19 +157,6 @@ def test_a_fault_in_any_part_of_a_row_is_one_bad_row_with_no_tick(tmp_path: Path
     assert sum(feed.skipped.counts.values()) == 1
     with pytest.raises(FormatError, match=r"line 12: .*column bids\[4\].price|column bids\[4\].price"):
         as_dicts(CsvFeed(path))
-
-
-def test_a_folder_opens_what_is_known_in_it(shared_data: Path) -> None:
-    feed = strand.feeds.open(shared_data / "lobster")
-    assert isinstance(feed, CsvFeed)
-    assert sum(len(batch) for batch in feed.batches()) == 999
-
-
-def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = CsvFeed(write_made_up(tmp_path, "lobster", 3))
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"strand\[csv\]"):
-        next(feed.batches())
 
 
 def test_a_symbol_the_name_does_not_tell_is_asked_for(tmp_path: Path) -> None:
@@ -217,18 +180,6 @@ def test_quotes_without_sizes_are_read_out_of_leans_archives(tmp_path: Path) -> 
     ]
     result = strand.replay(path, "spread", workers=1, cores=None)
     assert result.rows["EURUSD"]["quotes"] == 2
-
-
-def test_a_profile_of_ones_own(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(PROFILE)
-    path = tmp_path / "deals.csv"
-    path.write_text(MINE)
-    rows = as_dicts(strand.feeds.open(path, profile=tmp_path / "mine.toml"))  # type: ignore[arg-type]
-    assert [(row["ts_event"], row["symbol"], row["price"], row["size"], row["side"]) for row in rows] == [
-        (1711699200500000000, "FDAX", 18_500_500_000_000, 3, "B"),
-        (1712041200000000001, "FDAX", (1 << 63) - 1, 1, "A"),
-        (1712041201000000000, "FGBL", (1 << 63) - 1, 2, "N"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -295,25 +246,6 @@ def test_an_example_in_the_documentation_is_read_as_it_says(tmp_path: Path) -> N
     assert [row["size"] for row in rows] == [int(line["quantity"]) for line in lines]
     shown = [f"{row['ts_recv']} {row['symbol']} {row['price']} {row['size']} {row['side']}" for row in rows]
     assert blocks["text"].strip().splitlines() == shown
-
-
-def test_binance_book_tickers_are_quotes_with_both_sides(tmp_path: Path) -> None:
-    path = tmp_path / "BTCUSDT-bookTicker-2023-05-16.csv"
-    path.write_text(
-        "update_id,best_bid_price,best_bid_qty,best_ask_price,best_ask_qty,transaction_time,event_time\n"
-        "2890000000001,27150.10000000,1.25000000,27150.20000000,1000000.00000000,1684195200001,1684195200005\n"
-        "2890000000002,27150.10000000,0.00000001,27150.30000000,3.5,1684195200002,1684195200006\n"
-    )
-    feed = CsvFeed(path)
-    assert (feed.info.details["profile"], feed.info.size_unit) == ("binance-bookticker", 1e-8)
-    ticks = ticks_of(feed)
-    assert feed.symbols == ["BTCUSDT"]
-    assert ticks["ts_event"].tolist() == [1684195200001 * 10**6, 1684195200002 * 10**6]
-    assert ticks["price"].tolist() == [27150_100000000] * 2
-    assert ticks["order_id"].tolist() == [27150_200000000, 27150_300000000]
-    assert ticks["size"].tolist() == [125_000_000, 1]
-    assert ticks["ref_id"].tolist() == [10**14, 350_000_000]
-    assert (ticks["side"].tolist(), ticks["kind"].tolist()) == ([b"N"] * 2, [3] * 2)
 
 
 @pytest.mark.parametrize(

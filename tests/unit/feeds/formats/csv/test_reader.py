@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import random
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +39,7 @@ def on_cores(patch: pytest.MonkeyPatch, count: int, chunk_bytes: int) -> None:
     patch.setattr(reader, "_CHUNK_BYTES", chunk_bytes)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("at", [0, 7, 2_999, 6_000])
 @pytest.mark.parametrize(
     ("bad", "said", "reason"),
@@ -168,17 +167,6 @@ def test_batches_are_no_longer_than_asked_for_and_reading_may_start_anywhere(bat
     assert max(len(batch) for batch in feed.batches()) <= batch_ticks
     rest = np.concatenate(list(feed.batches_from(61)))
     assert rest["ref_id"].tolist() == list(range(61, 100))
-
-
-def test_an_iteration_nobody_finishes_leaves_no_thread(tmp_path: Path) -> None:
-    path = tmp_path / "trades.csv.gz"
-    path.write_bytes(gzip.compress(write(tmp_path / "trades.csv", lines(100_000)).read_bytes()))
-    before = threading.active_count()
-    for _ in range(3):
-        iteration = CsvFeed(path).batches()
-        next(iteration)
-        del iteration
-    assert threading.active_count() == before
 
 
 def test_header_and_nothing_else_is_an_empty_feed(tmp_path: Path) -> None:

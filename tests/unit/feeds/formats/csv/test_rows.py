@@ -20,27 +20,6 @@ from strand.feeds.selection import Selection
 pytestmark = pytest.mark.python
 
 
-@pytest.mark.parametrize(
-    "select",
-    [
-        Selection(("BTC",)),
-        Selection(("E*",)),
-        Selection(("none",)),
-        Selection((), 1_700_000_000_500_000_000),
-        Selection((), None, 1_700_000_001_000_000_000),
-        Selection(("BTC",), 1_700_000_000_300_000_000, 1_700_000_000_301_000_000),
-    ],
-)
-@pytest.mark.parametrize("name", ["tardis-trades", "tardis-quotes"])
-def test_a_selection_gives_what_masking_afterwards_gives(name: str, select: Selection, tmp_path: Path) -> None:
-    path = write_made_up(tmp_path, name, 3000)
-    expected, _ = read(SelectedFeed(CsvFeed(path), select))
-    feed = CsvFeed(path, select=select)
-    ticks, _ = read(feed)
-    assert ticks.tobytes() == expected.tobytes()
-    assert feed.statistics()["not_selected"] == 3000 - len(ticks)
-
-
 def test_times_that_run_backwards_are_given_as_they_are_and_counted(tmp_path: Path) -> None:
     times = [5, 3, 4, 4, 1]
     rows = [f"deribit,BTC,1,170000000000000{time},1,buy,1,2" for time in times]

@@ -189,14 +189,6 @@ def test_books_are_asked_as_the_last_record_left_them() -> None:
     assert (row["bid_price"], row["orders"], row["bid_levels"], row["ticks"]) == (100, 2, 1, 3)
 
 
-def test_a_feed_without_events_shows_each_tick() -> None:
-    ticks = records(("A", 1, "B", 100, 5, 0), ("A", 2, "A", 102, 7, 0))
-    with Dispatcher(["ES"], "book", workers=1, cores=None, feed="orders") as d:
-        d.publish(ticks)
-        d.drain()
-    assert (d.rows["ES"]["bid_price"], d.rows["ES"]["ask_price"]) == (100, 102)
-
-
 # ---- orders
 
 
@@ -204,11 +196,6 @@ def test_a_change_of_an_unknown_order_adds_it() -> None:
     d = run(records(*QUOTED, ("M", 9, "B", 101, 3, LAST), ("M", 9, "B", 101, 2, LAST), ("C", 8, "B", 100, 1, LAST)))
     row = d.rows["ES"]
     assert (row["bid_price"], row["bid_size"], row["orders"], row["unknown"], row["unusable"]) == (101, 2, 3, 1, 0)
-
-
-def test_a_cancel_of_nothing_takes_nothing() -> None:
-    d = run(records(*QUOTED, ("C", 1, "B", 100, 0, LAST)))
-    assert (d.rows["ES"]["bid_size"], d.rows["ES"]["orders"]) == (5, 2)
 
 
 def test_a_record_of_a_top_is_all_of_its_side() -> None:
@@ -268,12 +255,6 @@ def test_each_publisher_has_a_book_and_the_row_the_best_of_all() -> None:
             ask()
     with pytest.raises(ConfigurationError, match="publisher_id: 4 is not one of ES's publishers: 3, 7"):
         found.publisher(4)
-
-
-def test_one_publishers_orders_are_asked_without_naming_it() -> None:
-    found = run(records(*QUOTED)).books["ES"]
-    assert found.publishers == (1,)
-    assert [order["order_id"] for order in found.orders("bid")] == [1]
 
 
 def test_too_many_publishers_are_an_error() -> None:

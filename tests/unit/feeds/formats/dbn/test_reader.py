@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import dbn_reference as ref
 import numpy as np
 import pytest
 from bad_input import write_anew
-from reading import assert_selected, names_of, read
+from reading import names_of, read
 
 import strand
-from strand.errors import FormatError, MissingExtraError
+from strand.errors import FormatError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds.formats.dbn import DbnFeed, recognise
@@ -116,27 +115,6 @@ def test_more_instruments_than_there_is_room_for_are_an_error_with_the_place(tmp
     assert "max_symbols" in str(error)
 
 
-def test_a_selection_gives_what_masking_would(tmp_path: Path) -> None:
-    rng = np.random.default_rng(4)
-    data = ref.metadata(3, {f"S{i}": [(*ref.ALL_DAYS, str(i))] for i in range(20)})
-    for _ in range(3000):
-        instrument, received = int(rng.integers(25)), ref.NOON + int(rng.integers(1000))
-        data += ref.mbo(instrument=instrument, received=received)
-        if rng.integers(50) == 0:
-            data += ref.record(0x01, ref.head() + ref.levels(1), instrument=instrument)
-    path = write(tmp_path, data)
-    for select in [
-        Selection(("S1*",)),
-        Selection(("id:2?", "S3")),
-        Selection((), ref.NOON + 100, ref.NOON + 300),
-        Selection(("S7",), ref.NOON + 500),
-        Selection(("none",)),
-        Selection((), None, ref.NOON + 20),
-    ]:
-        chosen = assert_selected(DbnFeed(path, select=select), DbnFeed(path), select)
-        assert len(chosen) or select.symbols == ("none",)
-
-
 @pytest.mark.parametrize("batch_ticks", [1, 7, 4096])
 def test_batches_are_full_whatever_their_size(tmp_path: Path, batch_ticks: int) -> None:
     data = one_name() + b"".join(ref.mbo(order=i) for i in range(10_000))
@@ -154,15 +132,6 @@ def test_small_batches_of_deep_books_lose_nothing(tmp_path: Path) -> None:
     whole, _ = read(DbnFeed(write(tmp_path, data), levels=10))
     for batch_ticks in (1, 5, 16):
         np.testing.assert_array_equal(read(DbnFeed(tmp_path / "a.dbn", levels=10, batch_ticks=batch_ticks))[0], whole)
-
-
-def test_two_iterations_of_a_feed_learn_names_each_by_itself(tmp_path: Path) -> None:
-    data = one_name() + b"".join(ref.mbo(instrument=7 + i // 10) for i in range(100))
-    feed = DbnFeed(write(tmp_path, data), batch_ticks=5)
-    one, other = feed.batches(), feed.batches()
-    for first, second in zip(one, other, strict=True):
-        np.testing.assert_array_equal(first, second)
-    assert len(feed.symbols) == 10
 
 
 @pytest.mark.parametrize(
@@ -197,13 +166,6 @@ def test_a_length_that_cannot_be_ends_the_reading_either_way(tmp_path: Path, len
         ticks, error = read(DbnFeed(path, on_bad_record=on_bad_record))
         assert len(ticks) == 1
         assert isinstance(error, FormatError)
-
-
-def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path, one_name())
-    monkeypatch.setitem(sys.modules, "databento_dbn", None)
-    with pytest.raises(MissingExtraError, match="dbn"):
-        DbnFeed(path)
 
 
 def test_it_is_recognised_by_content_and_counted_where_that_is_cheap(tmp_path: Path) -> None:

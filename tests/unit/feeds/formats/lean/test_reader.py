@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
 import zipfile
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from lean_files import TRADES, archive
 from reading import ticks_of
 
-from strand.errors import ConfigurationError, FormatError, MissingExtraError
+from strand.errors import ConfigurationError, FormatError
 from strand.feeds.formats.lean import _CHUNK_BYTES, LeanFeed
 from strand.ticks import KIND_QUOTE, KIND_TRADE
 
@@ -120,13 +119,6 @@ def test_an_empty_table_is_an_empty_feed(tmp_path: Path) -> None:
 def test_no_paths_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="paths: name a file"):
         LeanFeed([])
-
-
-def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = LeanFeed(archive(tmp_path, TRADES))
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"strand\[csv\]"):
-        ticks_of(feed)
 
 
 def plainly(path: Path) -> tuple[str, int, np.ndarray]:

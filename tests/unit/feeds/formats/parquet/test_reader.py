@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parquet_files import T0, arrow, pa, parquet, pq, table, write_own
+from parquet_files import T0, arrow, pa, parquet, pq, table
 from reading import names_of, read
 
 from strand import UNDEF_PRICE
@@ -22,7 +22,6 @@ from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds.formats.parquet.reader import ParquetFeed
-from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
 
@@ -122,12 +121,6 @@ def test_the_column_map_says_otherwise_and_quotes_carry_both_sides(tmp_path: Pat
     assert (ticks["size"].tolist(), ticks["kind"].tolist(), ticks["side"].tolist()) == ([7, 8], [2, 2], [b"B", b"B"])
 
 
-def test_a_size_in_parts_of_a_coin_is_scaled_exactly(tmp_path: Path) -> None:
-    path = parquet(tmp_path, table(2, size=pa.array([0.001, 1.5])))
-    feed = ParquetFeed(path, size_unit="0.001")
-    assert (read(feed)[0]["size"].tolist(), feed.info.size_unit) == ([1, 1500], 0.001)
-
-
 def test_a_file_without_symbols_needs_one_and_numbers_become_names(tmp_path: Path) -> None:
     path = parquet(tmp_path, table(2, symbol=None))
     with pytest.raises(FormatError, match="symbol="):
@@ -191,19 +184,6 @@ def test_where_there_is_more_than_one_core_threads_work_ahead_and_end_with_the_i
     feed.close()
     with pytest.raises(FeedError, match="closed"):
         next(batches)
-    assert readers() == []
-
-
-def test_of_many_files_those_have_threads_that_there_are_cores_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = parquet(tmp_path, table(1000), row_group_size=100)
-    with_cores(monkeypatch, 4)
-    iterations = [ParquetFeed(path, batch_ticks=30).batches() for _ in range(5)]
-    first = [next(batches) for batches in iterations]
-    assert len(readers()) == 3
-    for batches in iterations:
-        np.testing.assert_array_equal(np.concatenate([first[0], *batches]), read(ParquetFeed(path))[0])
     assert readers() == []
 
 
@@ -277,11 +257,6 @@ def test_a_fault_in_the_midst_comes_behind_the_rows_before_it(
     assert "row group 1 cannot be read" in str(error)
     assert feed.statistics()["rows"] == 100
     assert readers() == []
-
-
-def test_an_empty_file_of_ticks_is_an_empty_feed(tmp_path: Path) -> None:
-    write_own(tmp_path / "a.parquet", zeros(0), ["A"])
-    assert len(read(ParquetFeed(tmp_path / "a.parquet"))[0]) == 0
 
 
 def test_reading_does_not_import_pandas(tmp_path: Path) -> None:

@@ -125,12 +125,12 @@ def test_good_names_are_read_as_they_are(tmp_path: Path, form: str) -> None:
     assert read == list(GOOD)
 
 
-# A line of CSV ends where it ends.
-IN_A_ROW = [(form, why) for form in FORMS for why in BAD if (form, why) != ("csv", "a line end")]
-
-
-@pytest.mark.parametrize(("form", "why"), IN_A_ROW)
+@pytest.mark.cells(1)
+@pytest.mark.parametrize("form", FORMS[::-1])
+@pytest.mark.parametrize("why", BAD)
 def test_a_row_with_another_text_is_a_bad_record(tmp_path: Path, form: str, why: str) -> None:
+    if (form, why) == ("csv", "a line end"):
+        pytest.skip("a line of CSV ends where it ends")
     names = ["A", "B", BAD[why], "A", BAD[why], "C"]
     with opened(tmp_path, form, names) as feed, pytest.raises(FormatError) as caught:
         ticks = 0

@@ -58,12 +58,6 @@ def test_options_as_text_make_the_handler_that_the_function_makes(name: str, opt
     assert (callable(found.function), found.for_feed is None) == (callable(wanted.function), wanted.for_feed is None)
 
 
-def test_books_and_levels_have_options_too() -> None:
-    assert load_handler("depth", {"top": "3"}).state == strand.handlers.depth_row(3)
-    assert load_handler("book").for_feed is not None
-    assert load_handler("book", {"fills": "report"}).described == "book (fills=report)"
-
-
 @pytest.mark.parametrize("name", BUILTIN)
 def test_every_option_says_what_it_is_about_and_stands_on_its_page(name: str) -> None:
     (section,) = (part for part in PAGE.read_text("utf-8").split("\n## ") if part.startswith("Built-in"))
@@ -140,14 +134,6 @@ def test_what_text_cannot_say_is_told_apart_and_not_loaded() -> None:
     origins = [strand.bars("1m", sessions=strand.Sessions(np.array([[0, end]]))).origin for end in (10, 20)]
     assert origins[0] != origins[1]
     assert [origin.load for origin in origins if origin is not None] == [None, None]
-
-
-def test_a_handler_that_goes_by_its_feed_keeps_its_origin() -> None:
-    from strand.feeds import FeedInfo
-
-    like = strand.bars("5m")
-    assert like.known(FeedInfo("itch50", "somewhere")).origin == like.origin
-    assert describe_handlers({"*": like.known(FeedInfo("itch50", "somewhere"))})["*"]["options"] == {"every": "5m"}
 
 
 def test_parameters_of_ones_own_are_read_by_their_fields(mine: str) -> None:

@@ -31,6 +31,7 @@ def of_day(sessions: Sessions, day: dt.date) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in near]
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("year", [1971, 1999, 2026, 2037])
 def test_daily_hours_are_those_of_the_zones_clocks_on_every_day(zone: str, year: int) -> None:

@@ -112,6 +112,7 @@ def test_what_is_undefined_is_a_dash_and_never_a_zero() -> None:
         assert (price == "-") == (trades == "0")
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("handler", ["vwap", "book", "bars", "spread", "count", "trade_stats"])
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_cell_is_cut_and_no_line_is_longer_than_the_terminal(handler: str, width: int) -> None:

@@ -13,8 +13,8 @@ from table_reference import EDGES, expected, filled, same
 from strand import UNDEF_PRICE
 from strand.handlers import BUILTIN
 from strand.output.records import merged_dtype
-from strand.tables.arrow import arrow_array, arrow_table
-from strand.tables.columns import Prices, Shown, Table
+from strand.tables.arrow import arrow_table
+from strand.tables.columns import Prices, Table
 from strand.units import PRICE, TIME, declare, undeclared
 
 pytestmark = pytest.mark.python
@@ -41,6 +41,7 @@ def dtypes(name: str) -> list[np.dtype[Any]]:
     return found
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("prices", ["float", "decimal", "integer"])
 @pytest.mark.parametrize("size_unit", ["1.0", "1e-08"])
 @pytest.mark.parametrize("name", ["own", *sorted(set(BUILTIN) - {"spin"})])
@@ -93,16 +94,3 @@ def test_a_time_is_a_moment_in_utc_to_the_nanosecond() -> None:
     assert found.type == pa.timestamp("ns", "UTC")
     assert found.cast(pa.int64()).to_pylist() == [exact, exact + 7, None, 0, -1]
     assert found[:1].cast(pa.timestamp("us", "UTC")).to_pylist() == [at]
-
-
-def test_numbers_of_another_order_of_bytes_and_at_a_distance_are_taken_as_they_are() -> None:
-    values = np.arange(12, dtype=">i4").reshape(4, 3)
-    assert arrow_array(pa, Shown(values[:, 1], None)).to_pylist() == [1, 4, 7, 10]
-    assert arrow_array(pa, Shown(values[::2], values[::2] == 6)).to_pylist() == [[0, 1, 2], [None, 7, 8]]
-
-
-def test_texts_of_one_letter_and_of_more_are_the_same_text() -> None:
-    for words in (["A", "", "Z"], ["A", "é", ""], ["ab", "", "c"]):
-        none = np.array([False, True, False])
-        assert arrow_array(pa, Shown(np.array(words), None)).to_pylist() == words
-        assert arrow_array(pa, Shown(np.array(words), none)).to_pylist() == [words[0], None, words[2]]

@@ -15,8 +15,7 @@ from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds import open as open_feed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.output.rows import Rows
-from strand.symbols import SymbolTable
-from strand.tables.columns import SymbolNames, Table, with_names
+from strand.tables.columns import Table
 from strand.units import PRICE
 
 pytestmark = pytest.mark.python
@@ -300,26 +299,9 @@ def test_prices_of_another_name_are_refused_with_the_names_there_are() -> None:
         table.columns(rows, "decimal")  # type: ignore[arg-type]
 
 
-def test_names_have_the_places_of_all_that_are_known_and_of_those_that_occur() -> None:
-    table = SymbolTable.with_capacity(["AA", "", "CC"], 9)
-    keys = np.array([7, 2, 7, 0], np.uint32)
-    codes, words = SymbolNames(keys, table).coded()
-    assert words == ["AA", "CC", "#7"]
-    assert codes.tolist() == [2, 1, 2, 0]
-    assert codes.dtype == np.int32
-    assert SymbolNames(keys, table).texts().tolist() == ["#7", "CC", "#7", "AA"]
-
-
 def test_single_letters_are_text_and_what_is_no_ascii_is_seen() -> None:
     records = np.array([(b"A", b"ab"), (b"", b"\xff"), (b"\xfe", b"")], [("one", "S1"), ("two", "S2")])
     found = Table(records.dtype, 1.0).columns(records)
     assert found["one"].tolist() == ["A", "", "\\xfe"]
     assert found["two"].tolist() == ["ab", "\\xff", ""]
     assert Table(records.dtype, 1.0).columns(records[:2])["one"].tolist() == ["A", ""]
-
-
-def test_names_are_a_field_at_the_place_that_is_given() -> None:
-    records = np.array([(1, 2.5)], [("n", "<i8"), ("x", "<f8")])
-    assert with_names(records, np.array(["AB"]), 1).dtype.names == ("n", "symbol", "x")
-    assert with_names(records, np.array(["AB"]), 0).tolist() == [("AB", 1, 2.5)]
-    assert with_names(records[:0], np.array([], np.str_), 0).dtype.names == ("symbol", "n", "x")

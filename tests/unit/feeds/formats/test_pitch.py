@@ -119,6 +119,7 @@ def test_lines_cut_anywhere_between_calls_give_the_same_ticks(form: bytes) -> No
         np.testing.assert_array_equal(ticks, whole)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("length", [0, 1, 8, 9, 10, 44, 46, 254, 255, 256, 257, 300, 65535])
 @pytest.mark.parametrize("chunk", [1, 50, 256, None])
 def test_a_line_of_any_length_is_an_error_or_one_line_skipped(length: int, chunk: int | None) -> None:

@@ -141,6 +141,7 @@ def test_what_expands_too_far_is_refused_behind_what_was_allowed(tmp_path: Path,
     assert len(read(path, None, 1 << 20)[0]) == 8 << 20
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("flags", range(32))
 def test_gzip_headers_of_every_kind_are_read_wherever_a_piece_ends(
     tmp_path: Path, flags: int, inflater: None, monkeypatch: pytest.MonkeyPatch

@@ -226,6 +226,7 @@ def test_what_two_days_emit_is_the_same_on_any_number_of_workers(folder: Path, h
     assert len(found) == 1
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("handler", [*BUILT_IN, *EMITTING])
 def test_each_day_leaves_the_rows_of_a_run_of_that_day_alone(folder: Path, handler: Any, workers: int) -> None:

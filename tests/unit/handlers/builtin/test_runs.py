@@ -67,6 +67,7 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("name", HANDLERS)
 @pytest.mark.parametrize("way", WAYS, ids=["1", "2", "3", "4"])
 def test_rows_and_records_are_those_of_a_plain_loop(name: str, way: dict[str, Any]) -> None:

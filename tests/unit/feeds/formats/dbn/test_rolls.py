@@ -194,6 +194,7 @@ def test_rolls_leave_the_same_rows_on_any_number_of_workers(tmp_path: Path) -> N
             assert strand.replay(path, "book", workers=workers, cores=None, feed_options=options).fingerprint == wanted
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_a_table_of_records_rolls_as_its_dbn_file_does(tmp_path: Path, schema: str, dialect: str) -> None:

@@ -79,6 +79,7 @@ def assert_the_same(path: Path, select: Selection, on_bad_record: str, threads: 
     return adopted
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("messages", [0, 1, 141, 142, 143, 144, 285, 286, 2_857, 20_000])
 def test_a_file_of_any_length_is_the_same_each_time(tmp_path: Path, striped: int, messages: int) -> None:
     path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + ref.deletes(messages))

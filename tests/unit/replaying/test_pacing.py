@@ -364,6 +364,8 @@ def replayed_and_interrupted(*, paused: bool) -> tuple[Callable[[], Any], Callab
 
     def check() -> None:
         late.cancel()
+        if paused:
+            late.join()
         times = [time for part in found for time in part["ts_recv"].tolist()]
         assert times == TIMES[: len(times)]
         wait_until(lambda: pacer._replay is None)

@@ -2,8 +2,6 @@
 
     futures   empty Python tasks, submit to done, beside ThreadPoolExecutor(4), in turn: medians of the ratios
     native    tasks in C, submitted by running tasks in batches of 64, on two workers
-    cap       on-CPU time of a pool of Python tasks under Fair(cpu_share=0.25), of two cores, by /proc/self/task
-    replay    ticks a second of a dispatcher with 1,000 tasks a second of its symbols beside it, against none, in turn
 
 Run it while the machine is quiet.
 """
@@ -17,7 +15,6 @@ import os
 import statistics
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +24,6 @@ from typing import Any
 import numpy as np
 
 import strand
-from strand.feeds.synthetic import SyntheticFeed
 
 N_TASKS = 50_000
 
@@ -129,74 +125,7 @@ def native(turns: int) -> None:
             )
 
 
-def on_cpu_s() -> float:
-    """On-CPU time of all threads of this process so far."""
-    tasks = Path("/proc/self/task")
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
-
-
-def cap(turns: int) -> None:
-    del turns
-    until = time.monotonic() + 12
-
-    def burn() -> None:
-        begun = time.thread_time()
-        while time.thread_time() - begun < 0.002:
-            pass
-        if time.monotonic() < until:
-            scheduler.submit(burn)
-
-    with strand.Scheduler(2, policy=strand.Fair(cpu_share=0.25)) as scheduler:
-        scheduler.submit_many(lambda _: burn(), range(8))
-        time.sleep(1)
-        begun, used = time.monotonic(), on_cpu_s()
-        time.sleep(10)
-        share = (on_cpu_s() - used) / (time.monotonic() - begun) / 2
-    print(f"cap of 25 %: {100 * share:.1f} % of two cores over 10 s")
-
-
-def replay(turns: int) -> None:
-    feed = SyntheticFeed(500, 4_000_000)
-    ticks = np.concatenate([batch.copy() for batch in feed.batches()])
-    n_symbols = int(ticks["instrument_id"].max()) + 1
-    rates: dict[bool, list[float]] = {False: [], True: []}
-    counted = [0]
-
-    def run(beside: bool) -> float:
-        with strand.Dispatcher(n_symbols, "vwap", workers=1, feed="orders") as dispatcher:
-            stop = threading.Event()
-
-            def submit() -> None:
-                due = time.monotonic()
-                while not stop.is_set():
-                    dispatcher.tasks.options(symbol=counted[0] % n_symbols).submit(nothing)
-                    counted[0] += 1
-                    due += 0.001
-                    time.sleep(max(0, due - time.monotonic()))
-
-            thread = threading.Thread(target=submit)
-            if beside:
-                thread.start()
-            begun = time.perf_counter()
-            for _ in range(5):
-                for at in range(0, len(ticks), 65_536):
-                    dispatcher.publish(ticks[at : at + 65_536])
-            dispatcher.drain()
-            took = time.perf_counter() - begun
-            stop.set()
-            if beside:
-                thread.join()
-        return 5 * len(ticks) / took / 1e6
-
-    for _ in range(turns):
-        for beside in (False, True):
-            rates[beside].append(run(beside))
-    ratio = statistics.median(b / a for a, b in zip(rates[False], rates[True], strict=True))
-    without, with_tasks = (statistics.median(rates[beside]) for beside in (False, True))
-    print(f"replay: {without:.1f} M ticks/s, with 1,000 tasks a second beside it {with_tasks:.1f}, ratio {ratio:.3f}")
-
-
-PARTS = {"futures": futures, "native": native, "cap": cap, "replay": replay}
+PARTS = {"futures": futures, "native": native}
 
 
 def main() -> None:

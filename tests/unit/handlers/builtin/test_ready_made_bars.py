@@ -387,6 +387,29 @@ def test_bars_that_begin_before_their_session_or_interval_are_counted(
             assert sum(warning.count for warning in found) == int(result.straddling.sum()) == count
 
 
+def test_a_dispatcher_has_the_rows_of_a_replay_and_its_ticks_say_which_bars_straddle(tmp_path: Path) -> None:
+    """A dispatcher sees no feed, so it counts no such bars; the times of their closes say what a replay counts."""
+    path = write(tmp_path, "csv", minutes(60))
+    opens = START + 2 * MINUTE + 30 * 10**9
+    sessions = strand.Sessions.parse("09:30:30-10:00:30 UTC mon-sun")
+    handler = strand.vwap("5m", sessions=sessions)
+    result = strand.replay(path, handler, workers=1, cores=None)
+    with strand.feeds.open(path) as feed:
+        ticks, info = feed.to_numpy(), feed.info
+        with strand.Dispatcher(list(feed.symbols), handler, workers=1, cores=None, feed=info) as dispatcher:
+            dispatcher.publish(ticks)
+        row = dispatcher.rows[0]
+        assert not hasattr(dispatcher, "straddling")
+        assert not hasattr(dispatcher, "warnings")
+    assert row.tolist() == result.rows[0].tolist()
+    closes = ticks[ticks["depth"] == 3]
+    ends = closes["ts_recv"].astype(np.int64) - 1
+    inside = (opens <= ends) & (ends < opens + 30 * MINUTE)
+    starts = opens + (ends - opens) // (5 * MINUTE) * (5 * MINUTE)
+    across = inside & (closes["ts_event"].astype(np.int64) < starts)
+    assert int(across.sum()) == int(result.straddling.sum()) > 0
+
+
 def test_days_of_25_hours_straddle_nothing(tmp_path: Path) -> None:
     path = tmp_path / "equity" / "usa" / "daily" / "spy.csv"
     path.parent.mkdir(parents=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
@@ -21,8 +21,8 @@ from strand.binding.gate import key_error
 from strand.caller.python_handlers import CallerPython
 from strand.dicts import FrozenDict
 from strand.dispatch.base import HistoryOf, Interior, RunBase
-from strand.dispatch.configuration import GROUPS, QueueOptions, check_timed
-from strand.dispatch.guard import Guard
+from strand.dispatch.configuration import GROUPS, DispatcherOptions, check_timed
+from strand.dispatch.dispatcher import options_given
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import order_of
@@ -34,16 +34,12 @@ from strand.handlers.host import warn_of_unpriced
 from strand.machine import memory_there
 from strand.options import named_options
 from strand.output.records import HEAD_BYTES
-from strand.output.sinks import Destination
-from strand.policies.policy import Fifo, Policy
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.threads import interrupts_later, mended
-from strand.ticks import TICK, named
-from strand.validate import yes_or_no
+from strand.ticks import named
 
 if TYPE_CHECKING:
-    from strand.feeds.base import FeedInfo, TicksAre
-    from strand.feeds.mapping.column_options import ColumnOptions
+    pass
 
 __all__ = ["CallerRun"]
 
@@ -67,34 +63,23 @@ class CallerRun(RunBase):
     Raises ConfigurationError naming the argument that cannot work.
     """
 
-    @named_options("CallerRun()", more=QueueOptions, groups=GROUPS)
+    @named_options("CallerRun()", more=DispatcherOptions, groups=GROUPS)
     def __init__(
         self,
         symbols: int | Sequence[str],
         handler: HandlerLike | None = None,
         *,
         handlers: Mapping[str, HandlerLike] | None = None,
-        on_error: str = "stop",
-        out: Mapping[str, Destination] | None = None,
-        escape_formulas: bool = False,
-        dtype: np.dtype[Any] = TICK,
-        key: str = "instrument_id",
-        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
-        column_options: ColumnOptions | None = None,
-        feed: TicksAre | FeedInfo | None = None,
-        attachable: bool = False,
-        policy: Policy = Fifo(),  # noqa: B008 - frozen
-        priorities: Mapping[str, Any] | None = None,
-        guard: Guard | None = None,
-        marks: Mapping[str, str | Iterable[str]] | None = None,
-        groups: Mapping[str, str] | None = None,
         in_order: bool = False,
         _history: HistoryOf | None = None,
-        **_: Unpack[QueueOptions],
+        **options: Unpack[DispatcherOptions],
     ) -> None:
-        if on_error != "stop":
-            raise ConfigurationError("on_error", f"{on_error!r} needs workers; a plain loop (workers=0) only stops")
-        if yes_or_no("attachable", attachable):
+        given = options_given(options)
+        if given["on_error"] != "stop":
+            raise ConfigurationError(
+                "on_error", f"{given['on_error']!r} needs workers; a plain loop (workers=0) only stops"
+            )
+        if given["attachable"]:
             raise ConfigurationError(
                 "attachable",
                 "a plain loop (workers=0) has no memory to attach to: give workers, or leave the option out",
@@ -103,13 +88,14 @@ class CallerRun(RunBase):
             symbols,
             handler,
             handlers,
-            reader=RecordReader(dtype, key, columns, column_options),
-            feed=feed,
-            out=out,
-            escape_formulas=escape_formulas,
+            reader=RecordReader(*(given[name] for name in ("dtype", "key", "columns", "column_options"))),
+            feed=given["feed"],
+            out=given["out"],
+            escape_formulas=given["escape_formulas"],
             history=_history,
         )
-        order_of(self._table, policy, priorities=priorities, groups=groups, guard=guard, marks=marks)
+        order = {name: given[name] for name in ("priorities", "groups", "guard", "marks")}
+        order_of(self._table, given["policy"], **order)
         self._timed = check_timed(self._handlers, self._reader)
         self._engine = engine = self._made_engine()
         self._open(engine, engine.row_stride, engine.space)

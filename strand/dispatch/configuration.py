@@ -34,12 +34,11 @@ from strand.ticks import TICK
 from strand.validate import Faults, is_whole, whole
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from strand.dispatch.guard import Guard
-    from strand.dispatch.routing import StrandsLike
     from strand.feeds import FeedInfo
     from strand.feeds.base import TicksAre
+    from strand.feeds.mapping.column_options import ColumnOptions
+    from strand.output.sinks import Destination
     from strand.policies.policy import Policy
     from strand.tasks.retry import RetryPolicy
 
@@ -47,6 +46,7 @@ __all__ = [
     "GROUPS",
     "KINDS",
     "MAX_CAPACITY",
+    "DispatcherOptions",
     "Limits",
     "Pool",
     "QueueOptions",
@@ -521,7 +521,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 class QueueOptions(TypedDict, total=False):
-    """About workers and queues: a plain loop has none, and nothing to choose."""
+    """About workers and queues: a plain loop has none, and they have nothing to act on there."""
 
     workers: int | None
     cores: Sequence[int] | Literal["auto"] | None
@@ -551,6 +551,17 @@ class RunOptions(QueueOptions, total=False):
     on_error: str
     escape_formulas: bool
     attachable: bool
+
+
+class DispatcherOptions(RunOptions, total=False):
+    """All options of ``strand.Dispatcher`` that another kind of run takes too."""
+
+    out: Mapping[str, Destination] | None
+    dtype: np.dtype[Any]
+    key: str
+    columns: Mapping[str, str | Mapping[str, Any] | None] | None
+    column_options: ColumnOptions | None
+    feed: TicksAre | FeedInfo | None
 
 
 def workers_of(options: RunOptions) -> int | None:

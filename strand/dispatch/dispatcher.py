@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import functools
+import inspect
 import os
 import threading
 import warnings
@@ -46,7 +48,7 @@ from strand.dispatch.workers import Workers
 from strand.errors import SavedStateError, StoppedError, WouldDeadlockError
 from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
-from strand.options import named_options
+from strand.options import named_options, options_of
 from strand.output.sinks import Destination
 from strand.policies.policy import Fifo, Policy
 from strand.threads import WAITS_FOR_ITSELF, mended
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
     from strand.tasks.places import ThreadCounts
     from strand.tasks.retry import RetryPolicy
 
-__all__ = ["ControlledRun", "Dispatcher", "Lifecycle"]
+__all__ = ["ControlledRun", "Dispatcher", "Lifecycle", "options_given"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -245,6 +247,19 @@ class ControlledRun(EngineRun):
         strand.binding.engine_words names the fields.
         """
         return self._engine.counters_reader()
+
+
+def options_given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a Dispatcher by name, for another kind of run: those that are given, else the defaults. Raises
+    ConfigurationError for one that is checked by itself."""
+    found = {**_defaults(), **options}
+    return found | {name: kind.read(name, found[name]) for name, kind in KINDS.items()}
+
+
+@functools.cache
+def _defaults() -> Mapping[str, Any]:
+    parameters = inspect.signature(Dispatcher).parameters
+    return {name: parameters[name].default for name in options_of(Dispatcher)}
 
 
 _live: weakref.WeakSet[Lifecycle] = weakref.WeakSet()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +20,6 @@ from strand.clock import installed
 from strand.dispatch.base import HistoryOf
 from strand.dispatch.configuration import (
     GROUPS,
-    KINDS,
     Limits,
     Pool,
     RunOptions,
@@ -30,7 +28,7 @@ from strand.dispatch.configuration import (
     engine_config,
     symbol_counts,
 )
-from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.dispatcher import options_given
 from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import Priorities, order_of
@@ -39,7 +37,7 @@ from strand.errors import ConfigurationError, DifferenceError, StoppedError
 from strand.feeds import Feed
 from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
-from strand.options import named_options, options_of, refuse_unknown
+from strand.options import named_options, refuse_unknown
 from strand.output.sinks import Destination
 from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay, replay_by
@@ -74,10 +72,7 @@ class SeededDispatcher(EngineRun):
         **options: Unpack[RunOptions],
     ) -> None:
         refuse_unknown(options, RunOptions.__annotations__.keys() - set(_NOT_HERE), "a seeded run")
-        parameters = inspect.signature(Dispatcher).parameters
-        given: dict[str, Any] = {name: parameters[name].default for name in options_of(Dispatcher)}
-        given |= options
-        given |= {name: kind.read(name, given[name]) for name, kind in KINDS.items()}
+        given = options_given(options)
         of_pool = ("workers", "idle", "budget_ticks")
         pool = chosen("pool", given["pool"], Pool(**{name: given[name] for name in of_pool}))
         if pool != (same := replace(pool, cores="auto", min_workers=None, max_publishers=_PUBLISHERS)):

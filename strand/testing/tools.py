@@ -249,7 +249,7 @@ def _fields(at: int, given: TickLike) -> dict[str, Any]:
         raise ConfigurationError("ticks", f"{at}: symbol: give its name")
     if fields.keys() & {"bid", "ask"}:
         bid, ask = (_price(at, side, fields.pop(side, None)) for side in ("bid", "ask"))
-        quote = {"kind": KIND_QUOTE, "action": "N", "side": "N", "price": bid, "order_id": ask}
+        quote = {"kind": KIND_QUOTE, "action": "N", "side": "N", "price": bid, "order_id": ask % (1 << 64)}
         sizes = {"size": fields.pop("bid_size", 0), "ref_id": fields.pop("ask_size", 0)}
         return quote | sizes | fields
     fields["price"] = _price(at, "price", fields.get("price"))

@@ -328,6 +328,14 @@ def test_dicts_become_ticks_in_natural_units_and_symbols_in_their_order() -> Non
     assert feed.info.span == (5, 10)
 
 
+def test_quotes_of_a_spread_may_be_below_zero() -> None:
+    (ticks,) = testing.feed(
+        [{"symbol": "A", "bid": -2, "ask": "-1.5"}, {"symbol": "A", "bid": -1, "ask": 0.25}]
+    ).batches()
+    assert ticks["bid_price"].tolist() == [-2_000_000_000, -1_000_000_000]
+    assert ticks["ask_price"].tolist() == [-1_500_000_000, 250_000_000]
+
+
 def test_tuples_are_trades_and_arrays_are_taken_as_they_are() -> None:
     written = testing.feed([("A", 5, 1.5, 2), ("B", 6, 2, 3)])
     taken = testing.feed(written.ticks, ["A", "B"])

@@ -7,7 +7,6 @@ from bench_command import SMALL, invoke, printed
 
 from strand.bench.route import RouteOptions, make_job
 from strand.bench.ways import run
-from strand.errors import ConfigurationError
 
 pytestmark = pytest.mark.python
 #: What the routing benchmarks this one is compared with print.
@@ -39,11 +38,6 @@ def test_route_prints_the_common_keys_first_and_in_order() -> None:
 @pytest.mark.parametrize(("strands", "count"), [("per-symbol", 300), ("auto", 96), ("7", 7)])
 def test_route_says_how_many_strands_there_were(strands: str, count: int) -> None:
     assert printed("route", *SMALL, "--strands", strands)["strands"] == count
-
-
-def test_no_strands_at_all_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="strands: '0' is not 'auto', 'per-symbol' or a number above 0"):
-        RouteOptions(strands="0")  # type: ignore[arg-type]
 
 
 def test_route_for_people_names_every_way() -> None:

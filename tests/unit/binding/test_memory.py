@@ -75,6 +75,7 @@ class Owner:
 """
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("at_exit", [False, True])
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_a_del_may_call_what_lies_in_the_same_garbage_and_at_exit(holder: str, at_exit: bool) -> None:

@@ -37,6 +37,7 @@ def test_the_first_record_that_differs_is_found(tmp_path: Path, ending: str, fie
     assert x != y
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("ending", FORMATS)
 @pytest.mark.parametrize("at", [0, 299, 999])
 @pytest.mark.parametrize("side", ["a", "b"])

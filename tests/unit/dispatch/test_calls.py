@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import gc
 import threading
-import time
 import weakref
 from concurrent.futures import CancelledError
 from functools import partial
@@ -409,21 +408,6 @@ def test_publishers_that_handle_ticks_inline_go_on_beside_calls() -> None:
         balanced(d)
     assert answers == sorted(answers)
     assert len(answers) > 0
-
-
-def test_dispatchers_go_without_a_collection_when_nothing_refers_to_them() -> None:
-    d: Dispatcher | None = Dispatcher(1, "count", workers=1, cores=None)
-    assert d is not None
-    with d:
-        d.call(0, ticks_seen)
-    gone = weakref.ref(d)
-    gc.disable()
-    try:
-        del d
-        time.sleep(0)
-        assert gone() is None
-    finally:
-        gc.enable()
 
 
 def test_a_call_is_a_task_of_its_symbol_that_is_not_tried_again_and_is_in_no_group() -> None:

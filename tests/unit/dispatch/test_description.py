@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
-from strand import Dispatcher
 from strand.dispatch.statistics import Description
 from strand.errors import AttachError
-from strand.outside.attached import view_of
 
 pytestmark = pytest.mark.python
 
@@ -24,18 +21,6 @@ GOOD = {
     "handlers": [{"name": "h", "row": [], "size_unit": None, "books": None, "of_levels": False}],
     "outputs": ["bars"],
 }
-
-
-def test_a_dispatcher_says_what_it_was_made_with() -> None:
-    with Dispatcher(["A", "B"], "book", workers=1, cores=None, attachable=True, name="mine"):
-        about = view_of(os.getpid(), "mine")[1]
-    assert (about.name, about.pid) == ("mine", os.getpid())
-    (handler,) = about.handlers
-    assert handler.name == "book"
-    assert "bid_price" in (handler.row.names or ())
-    assert handler.books is not None
-    assert not handler.of_levels
-    assert about.configuration["n_workers"] == 1
 
 
 @pytest.mark.parametrize("lacking", sorted(GOOD))

@@ -167,4 +167,4 @@ def test_interrupts_at_points_of_a_call_leave_all_whole(
 @pytest.mark.parametrize("name", [*CALLS, "stop", "stop_without_a_drain"])
 def test_interrupts_at_random_leave_all_whole(name: str, tmp_path: Path, one_in: Callable[[int], int]) -> None:
     prepare, longest_s = partial(prepared, name, tmp_path), 0.02 if name in ENDS else 0.002
-    in_bounded_child(partial(at_random, prepare, interrupts=200 // one_in(5), longest_s=longest_s), 240)
+    in_bounded_child(partial(at_random, prepare, interrupts=200 // one_in(10), longest_s=longest_s), 240)

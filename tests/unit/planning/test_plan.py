@@ -84,15 +84,6 @@ def test_the_busiest_second_has_a_plan_of_its_own() -> None:
     assert says(found.doubts, "no number of workers keeps the wait in the busiest second (1,000,000,000 ticks)")
 
 
-def test_workers_that_cannot_keep_up_are_refused_and_so_are_rates_that_are_none() -> None:
-    with pytest.raises(ConfigurationError, match=r"workers: 2 cannot keep up .* give at least 3"):
-        plan(Load(100_000, 25_000), Target(50_000), workers=2)
-    with pytest.raises(ConfigurationError, match="rate: -1 is not"):
-        Load(-1, 25_000)
-    with pytest.raises(ConfigurationError, match="rate: A: 0 is not"):
-        Load(1, 25_000, {"A": 0})
-
-
 def test_a_plan_is_plain_values_for_json() -> None:
     found = plan(Load(100_000, 25_000, burstiness=Burstiness(None, 5)), Target(50_000, 0.99))
     plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))

@@ -39,26 +39,6 @@ def test_two_processes_write_the_same_bytes_as_one(days: Path, tmp_path: Path) -
     assert [run.fingerprint for run in one.runs] == [run.fingerprint for run in two.runs]
 
 
-def test_a_handler_of_the_program_itself_goes_to_other_processes(days: Path, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        f"""
-import strand
-
-@strand.handler(state=[("n", "i8")], params=[("least", "u4")])
-def large(row, tick, params):
-    row.n += tick.size >= params.least
-
-files = {[str(path) for path in sorted(days.iterdir())]}
-found = strand.sweep(files, large, [{{"least": 1}}, {{"least": 500}}], out={str(tmp_path / "out")!r}, workers=2,
-                     feed_options={{"date": {str(SAMPLE_DATE)!r}}}, symbols=["AAAA*"])
-print(len(found.ran), found.rows.to_polars()["n"].sum() > 0)
-"""
-    )
-    done = run_warm(program)
-    assert (done.returncode, done.stdout) == (0, "2 True\n"), done.stderr
-
-
 def test_a_global_that_was_changed_after_the_import_is_never_an_old_one_in_another_process(
     days: Path, tmp_path: Path
 ) -> None:

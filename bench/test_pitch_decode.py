@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "suppo
 
 from pitch_reference import message
 
+from strand.feeds.base import Selection
 from strand.feeds.formats.pitch import PitchFeed
-from strand.feeds.selection import Selection
 
 MESSAGES: Final = int(os.environ.get("STRAND_BENCH_MESSAGES", "2_000_000"))
 SYMBOLS: Final = 8172

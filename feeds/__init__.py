@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Final
 from strand.lazy import loading
 
 if TYPE_CHECKING:
-    from strand.feeds.base import BaseFeed, Feed, FeedInfo, Flags, TickBatch
+    from strand.feeds.base import BaseFeed, Feed, FeedInfo, Flags, Selection, TickBatch
     from strand.feeds.io.bytestream import InflateLimits
     from strand.feeds.opening import open, read_symbols  # noqa: A004
-    from strand.feeds.selection import Selection
 
 __all__ = ["BaseFeed", "Feed", "FeedInfo", "Flags", "InflateLimits", "Selection", "TickBatch", "open", "read_symbols"]
 
 _MODULES: Final = dict.fromkeys(__all__, "base") | {
     "InflateLimits": "io.bytestream",
-    "Selection": "selection",
     "open": "opening",
     "read_symbols": "opening",
 }

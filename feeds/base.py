@@ -1,25 +1,31 @@
-"""Definition of a feed: batches of ticks, a symbol table, and a description of their source."""
+"""Definition of a feed: batches of ticks, a symbol table, a description of their source, what was skipped in it, and
+the selection of its ticks."""
 
 from __future__ import annotations
 
+import fnmatch
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.brief import brief, several
-from strand.errors import FeedError
-from strand.feeds.skipped import Skipped
+from strand.brief import brief, several, written
+from strand.errors import ConfigurationError, FeedError
+from strand.options import named_fields
 from strand.tables.columns import Prices
 from strand.tables.tabular import Tabular, tick_stream
 from strand.ticks import Flags, joined, named, zeros
 from strand.validate import unit_power
 
-__all__ = ["BaseFeed", "Feed", "FeedInfo", "Flags", "TickBatch", "TicksAre", "usual_flags"]
+__all__ = [
+    "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
+    "TickBatch", "TicksAre", "usual_flags",
+]  # fmt: skip
 
 #: Characters of a path that a line shows.
 _PATH: Final = 80
@@ -125,6 +131,154 @@ class FeedInfo:
         """The format, path, date and venue as texts, as far as they are known."""
         path = self.path if len(self.path) <= _PATH else f"...{self.path[3 - _PATH :]}"
         return self.format, path, self.date or "", self.venue or ""
+
+
+#: Samples kept of each reason.
+SAMPLES: Final = 8
+
+
+class SkippedRecord(NamedTuple):
+    """A record that was passed over: why, and where (byte offset in the decompressed stream, or line from 1)."""
+
+    reason: str
+    offset: int | None = None
+    line: int | None = None
+    text: str = ""
+
+
+@dataclass(slots=True, repr=False)
+class Skipped:
+    """Counts by reason, and the first records of each reason."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    samples: list[SkippedRecord] = field(default_factory=list)
+
+    def add(
+        self, reason: str, n: int = 1, *, offset: int | None = None, line: int | None = None, text: str = ""
+    ) -> None:
+        """Counts ``n`` records under a short reason (``"unknown type"``), with the first one's place."""
+        if sum(sample.reason == reason for sample in self.samples) < SAMPLES:
+            self.samples.append(SkippedRecord(reason, offset, line, text[:80]))
+        self.counts[reason] += n
+
+    def __repr__(self) -> str:
+        return brief(self, several(self.total, "record"), *(f"{n:,} {reason}" for reason, n in self.counts.items()))
+
+    def clear(self) -> None:
+        """Clears all counts and samples, for a feed that is read again."""
+        self.counts.clear()
+        self.samples.clear()
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class StockAttributes:
+    """A stock as the directory message (type R) describes it, in the letters of the specification.
+
+    ``locate`` is the stock locate. A blank letter is ``""``. ``round_lot_size`` counts shares.
+    """
+
+    locate: int
+    market_category: str
+    financial_status: str
+    round_lot_size: int
+    round_lots_only: str
+    classification: str
+    subtype: str
+    authenticity: str
+    short_sale_threshold: str
+    ipo: str
+    luld_tier: str
+    etp: str
+    etp_leverage: int
+    inverse: str
+
+
+@named_fields
+@dataclass(frozen=True, slots=True, repr=False)
+class Selection:
+    """Selects ticks by symbol and by a half-open span of receive times.
+
+    A reader skips the other ticks as early as it can. It yields the same as if every tick had been made and then
+    checked with ``mask``.
+
+    Args:
+        symbols: Names or globs (``"AA*"``) of the symbols to keep; empty: all.
+        start_ns: The first receive time kept, ns since 1970-01-01 UTC; None: no bound.
+        end_ns: The first receive time no longer kept, ns since 1970-01-01 UTC; None: no bound.
+
+    Raises:
+        ConfigurationError: If ``start_ns`` is not before ``end_ns``.
+    """
+
+    symbols: tuple[str, ...] = ()
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.start_ns is not None and self.end_ns is not None and self.start_ns >= self.end_ns:
+            start, end = (str(np.datetime64(ns, "ns")) for ns in (self.start_ns, self.end_ns))
+            raise ConfigurationError("start", f"{start} UTC is not before end: {end} UTC")
+
+    def __repr__(self) -> str:
+        return written(self)
+
+    def __bool__(self) -> bool:
+        return bool(self.symbols) or self.start_ns is not None or self.end_ns is not None
+
+    def keeps(self, name: str) -> bool:
+        """Tells whether a symbol is wanted. Upper and lower case differ.
+
+        Args:
+            name: The symbol's name.
+        """
+        return not self.symbols or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.symbols)
+
+    def keys(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Mask of the symbols that are wanted, by ``instrument_id``.
+
+        Args:
+            names: The names by ``instrument_id``.
+
+        Returns:
+            A bool array of shape (n,), n being the number of names.
+        """
+        return np.fromiter((self.keeps(name) for name in names), dtype=np.bool_, count=len(names))
+
+    def mask(self, ticks: TickBatch, keys: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Mask of the ticks that are wanted.
+
+        Args:
+            ticks: Ticks, shape (n,).
+            keys: Which symbols are wanted, as :meth:`keys` returns it.
+
+        Returns:
+            A bool array of shape (n,).
+        """
+        kept: npt.NDArray[np.bool_] = keys[ticks["instrument_id"]]
+        within = self.within(ticks["ts_recv"])
+        return kept if within is None else kept & within
+
+    def within(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_] | None:
+        """Mask of the receive times that are wanted.
+
+        Args:
+            times: Times, ns since 1970-01-01 UTC, shape (n,).
+
+        Returns:
+            A bool array of shape (n,); None: the selection has no bound.
+        """
+        if self.start_ns is None and self.end_ns is None:
+            return None
+        kept = np.ones(len(times), np.bool_)
+        if self.start_ns is not None:
+            kept &= times >= np.int64(self.start_ns)
+        if self.end_ns is not None:
+            kept &= times < np.int64(self.end_ns)
+        return kept
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from typing import Any, Final, Unpack
 
 from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
-from strand.feeds.base import BaseFeed
+from strand.feeds.base import BaseFeed, Selection
 from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import Paths, files_in, named_paths, small_text
 from strand.feeds.io.sources import forget_pipe, is_pipe
@@ -21,9 +21,7 @@ from strand.feeds.io.streams import open_stream
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.reader_options import FeedOptions, ReaderOptions
-from strand.feeds.selection import Selection
-from strand.feeds.times import Moment
-from strand.feeds.trading_day import NEW_YORK, as_date, date_in_name, day_of_ns
+from strand.feeds.times import NEW_YORK, Moment, as_date, date_in_name, day_of_ns
 from strand.options import (
     Choice,
     Flag,

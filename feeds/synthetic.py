@@ -27,7 +27,7 @@ from strand.binding.lab import MAX_LEVELS, MBO, Events, LobsterWriter, Market, M
 from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.io.atomic_write import atomic_write
-from strand.feeds.trading_day import NEW_YORK, as_date, midnight_ns
+from strand.feeds.times import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.npy import npy_header
 from strand.ticks import TICK, aligned_ticks, empty

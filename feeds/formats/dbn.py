@@ -20,12 +20,11 @@ import numpy.typing as npt
 from strand.binding import decoders as _dbn
 from strand.binding.decoders import IMBALANCE, QUOTING, SHORT_SELL_RESTRICTED, STATISTIC, TRADING, DbnDecoder, Question
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
-from strand.feeds.base import FeedInfo
+from strand.feeds.base import FeedInfo, Selection
 from strand.feeds.formats.decoded import DecodedFeed, file_bytes
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.streams import InflateLimits, InputStream
 from strand.feeds.mapping.events import roll_text
-from strand.feeds.selection import Selection
 from strand.symbols import name_problem
 from strand.validate import one_of, whole
 

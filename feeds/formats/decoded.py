@@ -17,12 +17,11 @@ import numpy as np
 from strand.binding.decoders import NAME_BYTES, Decoder, Keeps
 from strand.binding.feeder import Feeder
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
-from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InflateLimits, InputStream, names_of, open_stream
-from strand.feeds.selection import Selection
-from strand.feeds.trading_day import NEW_YORK, as_date, date_in_names, midnight_ns
+from strand.feeds.times import NEW_YORK, as_date, date_in_names, midnight_ns
 from strand.ticks import aligned_ticks
 from strand.validate import is_whole
 

@@ -53,12 +53,11 @@ from strand.binding.itch import (
     StripeDecoder,
 )
 from strand.errors import FeedError
+from strand.feeds.base import Selection, StockAttributes
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, times_since
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InflateLimits, InputStream
-from strand.feeds.selection import Selection
-from strand.feeds.stock_attributes import StockAttributes
 
 __all__ = [
     "ATTRIBUTED", "BROKEN_TRADE", "CROSS", "CROSS_CLOSING", "CROSS_HALT", "CROSS_INTRADAY", "CROSS_MASK",

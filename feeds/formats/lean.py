@@ -18,7 +18,7 @@ from typing import Final, Literal
 import numpy as np
 
 from strand.errors import ConfigurationError, FormatError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, Skipped, TickBatch
 from strand.feeds.formats.csv.columns import LONGEST_LINE
 from strand.feeds.formats.csv.profile import BOM, Match, named_profile
 from strand.feeds.formats.csv.reader import CsvRows
@@ -29,8 +29,7 @@ from strand.feeds.io.files import regular_file
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.options import check_options
 from strand.feeds.merge.streams import merge_streams
-from strand.feeds.skipped import Skipped
-from strand.feeds.trading_day import NEW_YORK
+from strand.feeds.times import NEW_YORK
 from strand.symbols import name_problem
 from strand.validate import whole
 

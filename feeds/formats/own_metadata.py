@@ -12,10 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from strand.errors import FeedError, FormatError
-from strand.feeds.base import Feed, FeedInfo, Flags, TicksAre, usual_flags
+from strand.feeds.base import Feed, FeedInfo, Flags, StockAttributes, TicksAre, usual_flags
 from strand.feeds.mapping.options import Options
-from strand.feeds.stock_attributes import StockAttributes
-from strand.feeds.trading_day import as_date
+from strand.feeds.times import as_date
 from strand.symbols import check_name, name_problem
 
 __all__ = ["OWN_KEY", "OWN_MEMBER", "Own", "Source", "own_from", "own_text"]

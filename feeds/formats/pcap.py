@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 from strand.binding import itch as _pcap
 from strand.binding.itch import FLAGS, ItchDecoder, PcapDecoder
 from strand.errors import ConfigurationError
+from strand.feeds.base import Selection
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
 from strand.feeds.formats.itch import ItchNames, ItchSymbols
 from strand.feeds.io.streams import InflateLimits
-from strand.feeds.selection import Selection
 from strand.ticks import aligned_ticks
 from strand.validate import whole, yes_or_no
 from strand.zones import zone_named

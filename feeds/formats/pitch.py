@@ -23,9 +23,9 @@ from strand.binding.decoders import (
     RETAIL_INTEREST,
     PitchDecoder,
 )
+from strand.feeds.base import Selection
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, times_since
 from strand.feeds.io.streams import InflateLimits
-from strand.feeds.selection import Selection
 from strand.ticks import Flags
 
 __all__ = [

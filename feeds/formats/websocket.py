@@ -34,8 +34,7 @@ from typing import Any, BinaryIO, Final, Literal, Self, cast
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds.base import FeedInfo
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
-from strand.feeds.formats.json.reader import JsonFileFeed, Line
-from strand.feeds.formats.json.ticks import FeedEvent, JsonTicks
+from strand.feeds.formats.json.reader import FeedEvent, JsonFileFeed, JsonTicks, Line
 from strand.feeds.io.atomic_write import atomic_write, flushed
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, InputStream, open_stream
 from strand.feeds.mapping.options import check_options

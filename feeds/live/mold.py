@@ -26,7 +26,7 @@ from strand.errors import ConfigurationError, FeedError, GapError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.itch import ItchSymbols
 from strand.feeds.formats.recording import Recorder, times_path
-from strand.feeds.trading_day import NEW_YORK, as_date, midnight_ns
+from strand.feeds.times import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
 from strand.options import Choice, File, Kind, Number, Text, Whole, named_options
 from strand.ticks import MAX_SEQUENCE, empty

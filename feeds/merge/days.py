@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from strand.binding.merge import UNMAPPED
 from strand.errors import ConfigurationError
-from strand.feeds.base import Feed, FeedInfo, TickBatch
+from strand.feeds.base import Feed, FeedInfo, Selection, TickBatch
 from strand.feeds.merge.selected import SelectedFeed
-from strand.feeds.selection import Selection
 from strand.ticks import clear_records
 from strand.zones import ZoneInfo, ZoneInfoNotFoundError, zone_named
 

@@ -10,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import EmptyFeedError, RecordTypeError, UnknownSymbolError
-from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
-from strand.feeds.selection import Selection
-from strand.feeds.skipped import Skipped
-from strand.feeds.stock_attributes import StockAttributes
+from strand.feeds.base import BaseFeed, Feed, FeedInfo, Selection, Skipped, StockAttributes, TickBatch
 from strand.symbols import near_symbol
 from strand.ticks import TICK, is_clear, named
 

@@ -20,7 +20,7 @@ from strand.command.reading import names
 from strand.command.run_options import handling, running, values_of
 from strand.command.showing import ReportOptions, Shows, Writes, reporting, showing, writing
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
-from strand.feeds.formats.json.ticks import FeedEvent
+from strand.feeds.formats.json.reader import FeedEvent
 from strand.feeds.live.mold import MoldFeed
 from strand.feeds.live.serving import Faults, ServeOptions
 from strand.feeds.live.serving import serve as run_serve

@@ -17,7 +17,7 @@ from strand.binding.columns import TickCounts
 from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError
 from strand.feeds import FeedInfo
-from strand.feeds.skipped import Skipped
+from strand.feeds.base import Skipped
 from strand.output.basket_rows import BasketRows, BusiestBasket
 from strand.output.books import NO_BOOKS, Books
 from strand.output.emitted import EmittedRecords

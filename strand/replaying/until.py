@@ -13,8 +13,7 @@ import numpy as np
 from strand.dispatch.base import RunBase, interior
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
-from strand.feeds.times import Moment
-from strand.feeds.trading_day import NEW_YORK, as_date, day_of_ns
+from strand.feeds.times import NEW_YORK, Moment, as_date, day_of_ns
 from strand.handlers.compiled.called_again import codes_of
 from strand.replaying.failed import Rereading
 from strand.replaying.stops import Stop

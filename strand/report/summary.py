@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from strand.brief import several
-from strand.feeds.skipped import Skipped
+from strand.feeds.base import Skipped
 from strand.replaying.run_result import RunResult
 from strand.report.quantities import duration, rate
 from strand.stats import GroupStatistics, Latency, Statistics

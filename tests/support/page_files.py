@@ -13,7 +13,7 @@ import feed_samples as samples
 import numpy as np
 import pytest
 
-from strand.feeds.trading_day import midnight_ns
+from strand.feeds.times import midnight_ns
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros

@@ -17,7 +17,7 @@ import pytest
 import strand
 from strand.feeds.sample import SAMPLE_DATE
 from strand.feeds.synthetic import SyntheticFeed, write_mbo
-from strand.feeds.trading_day import as_date, midnight_ns
+from strand.feeds.times import as_date, midnight_ns
 from strand.feeds.write.conversion import convert
 from strand.handlers import BUILTIN
 

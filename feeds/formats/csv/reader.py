@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from strand.binding.columns import FAULT_PRECISION, FAULT_RANGE, FAULT_TWICE, FAULT_WORDS
 from strand.errors import ConfigurationError, FeedError, FormatError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, Selection, Skipped, TickBatch
 from strand.feeds.formats.csv.columns import LONGEST_LINE, Block, blocks
 from strand.feeds.formats.csv.profile import (
     Match,
@@ -43,9 +43,7 @@ from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.rules import FieldRule, Plus
 from strand.feeds.mapping.scalars import PRICES, SIZES
 from strand.feeds.mapping.values import PRICE_POWER, coarser_price, finer_unit
-from strand.feeds.selection import Selection
-from strand.feeds.skipped import Skipped
-from strand.feeds.trading_day import as_date, date_in_name, date_in_names
+from strand.feeds.times import as_date, date_in_name, date_in_names
 from strand.symbols import NAME_BYTES, check_name
 from strand.validate import unit_power, whole
 from strand.zones import checked_zone

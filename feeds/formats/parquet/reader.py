@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from strand.binding.columns import look_up
 from strand.errors import ConfigurationError, FeedError, FormatError
-from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch, TicksAre
+from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch, TicksAre
 from strand.feeds.formats.own_metadata import OWN_KEY, Own, own_from
 from strand.feeds.formats.parquet.dialects import DatabentoSource, NautilusSource, is_databento, is_nautilus
 from strand.feeds.formats.parquet.sources import (
@@ -36,7 +36,6 @@ from strand.feeds.mapping.columns import BadRow, Columns
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, options_among
 from strand.feeds.mapping.values import NS_IN, Array, Column, Units, decimal_units, integer_units, unusable
-from strand.feeds.selection import Selection
 from strand.symbols import NAME_BYTES, check_name, name_problem
 from strand.ticks import TICK, empty
 from strand.validate import unit_power, whole

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import FeedError, FormatError, MissingExtraError, TruncatedFeedError
-from strand.feeds.base import Flags, TicksAre, usual_flags
+from strand.feeds.base import Flags, Selection, TicksAre, usual_flags
 from strand.feeds.formats.parquet.limits import (
     CONTINUATION,
     Expansion,
@@ -25,7 +25,6 @@ from strand.feeds.io.bytestream import InflateLimits, InputStream
 from strand.feeds.io.streams import RawStream, open_stream
 from strand.feeds.mapping.columns import Columns, Reading
 from strand.feeds.mapping.values import NS_IN
-from strand.feeds.selection import Selection
 
 __all__ = [
     "ARROW_MAGIC", "PARQUET_MAGIC", "ArrowSource", "Dialect", "IpcSource", "KeepsGroup", "ParquetSource", "first_line",

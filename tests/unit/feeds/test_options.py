@@ -21,12 +21,11 @@ import strand
 from strand import feeds
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.feeds.base import Selection
 from strand.feeds.formats.registry import formats
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.reader_options import FeedOptions, ReaderOptions, option_values
-from strand.feeds.selection import Selection
-from strand.feeds.times import Moment
-from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
+from strand.feeds.times import Moment, as_date, date_in_name, midnight_ns
 from strand.feeds.write.npy import write_npy
 from strand.options import options_of
 from strand.ticks import zeros

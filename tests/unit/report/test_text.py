@@ -20,9 +20,9 @@ import strand
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds import FeedInfo
+from strand.feeds.base import Skipped
 from strand.feeds.merge.feeds import MergedFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.feeds.skipped import Skipped
 from strand.feeds.write.conversion import convert
 from strand.replaying.timeline import Timeline
 from strand.report.html import contents

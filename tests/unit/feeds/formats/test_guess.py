@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from strand import feeds
 from strand.errors import FormatError, UnknownFormatError
 from strand.feeds import open as open_feed
+from strand.feeds.base import Selection
 from strand.feeds.formats.decoded import symbol_filter
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.feeds.selection import Selection
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 from strand.ticks import zeros

@@ -23,7 +23,7 @@ from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.synthetic import SyntheticFeed, write_lobster, write_pitch
-from strand.feeds.trading_day import midnight_ns
+from strand.feeds.times import midnight_ns
 from strand.feeds.write.npy import write_npy
 from strand.output.fingerprint import fingerprint_of_rows
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, clear_records, is_clear, zeros

@@ -21,10 +21,10 @@ import strand
 import strand.feeds
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, FormatError, UnknownFormatError
+from strand.feeds.base import Selection
 from strand.feeds.formats.csv import reader
 from strand.feeds.formats.csv.reader import CsvFeed, recognise
 from strand.feeds.formats.itch import ItchFeed
-from strand.feeds.selection import Selection
 
 pytestmark = pytest.mark.python
 

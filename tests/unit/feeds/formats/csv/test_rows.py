@@ -13,9 +13,9 @@ from csv_tables import GOOD, HEADER, MINE, PROFILE, as_dicts, lines, write
 from reading import read
 
 from strand.errors import ConfigurationError, FormatError, UnknownFormatError
+from strand.feeds.base import Selection
 from strand.feeds.formats.csv.reader import CsvFeed, recognise
 from strand.feeds.merge.selected import SelectedFeed
-from strand.feeds.selection import Selection
 
 pytestmark = pytest.mark.python
 

@@ -18,7 +18,7 @@ from strand.errors import (
     UnknownFormatError,
 )
 from strand.feeds.formats.itch import ItchFeed, recognise
-from strand.feeds.trading_day import midnight_ns
+from strand.feeds.times import midnight_ns
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from reading import read, threads_that_read
 
 from strand.errors import FeedError, TruncatedFeedError
+from strand.feeds.base import Selection
 from strand.feeds.formats import itch as reader
 from strand.feeds.formats.itch import ItchFeed
-from strand.feeds.selection import Selection
 
 STRIPE = 3_000
 EVERYTHING = Selection(("*",))

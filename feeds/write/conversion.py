@@ -24,9 +24,8 @@ from strand.feeds.base import Feed, FeedInfo, Skipped, TickBatch
 from strand.feeds.formats.own_metadata import OWN_KEY, OWN_MEMBER, own_text
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
+from strand.feeds.opening import FeedOptions, options_with_date, read_symbols
 from strand.feeds.opening import open as open_feed
-from strand.feeds.opening import options_with_date, read_symbols
-from strand.feeds.reader_options import FeedOptions
 from strand.feeds.times import as_date, date_in_name, midnight_ns
 from strand.feeds.write.check import Found, Misfits, Target, misfits
 from strand.feeds.write.destinations import check_outputs

@@ -15,7 +15,7 @@ from strand.errors import ConfigurationError
 from strand.options import options_in
 
 if TYPE_CHECKING:
-    from strand.feeds.reader_options import FeedOptions
+    from strand.feeds.opening import FeedOptions
 __all__ = ["Reads", "names", "reading"]
 
 
@@ -96,7 +96,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         said |= {"profile": profile, "on_bad_record": "skip" if on_bad_record == "skip" else None}
         options: Any = {name: value for name, value in said.items() if value is not None}
         if given:
-            from strand.feeds.reader_options import option_values
+            from strand.feeds.opening import option_values
 
             options |= option_values(given_options("--feed", given))
         options = {name: _OPENING[name].default for name in _ALWAYS} | options

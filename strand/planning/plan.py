@@ -19,7 +19,7 @@ import numpy as np
 from strand.binding.columns import count_by_symbol
 from strand.errors import ConfigurationError
 from strand.feeds import Feed
-from strand.feeds.reader_options import FeedOptions
+from strand.feeds.opening import FeedOptions
 from strand.handlers import HandlerLike
 from strand.replaying.replay import replay
 from strand.validate import is_number, whole

@@ -12,7 +12,7 @@ from strand.dispatch.configuration import RunOptions
 from strand.options import Flag, Kind, Whole, option, read_options
 
 if TYPE_CHECKING:
-    from strand.feeds.reader_options import FeedOptions
+    from strand.feeds.opening import FeedOptions
     from strand.output.sinks import Destination
     from strand.replaying.pacing import Pacer
     from strand.replaying.snapshots import Snapshot

@@ -22,9 +22,8 @@ from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSym
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.base import Selection
 from strand.feeds.merge.selected import SelectedFeed, empty_feed, is_live, unknown_symbol
-from strand.feeds.opening import options_with_date
+from strand.feeds.opening import FeedOptions, options_with_date
 from strand.feeds.progress_bar import Told
-from strand.feeds.reader_options import FeedOptions
 from strand.feeds.times import Moment, as_date
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve

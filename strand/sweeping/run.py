@@ -22,8 +22,7 @@ from types import CodeType
 from typing import Any, Final, Literal, get_args
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError, StrandError
-from strand.feeds.opening import expand, options_with_date, read_symbols, takes_option
-from strand.feeds.reader_options import FeedOptions
+from strand.feeds.opening import FeedOptions, expand, options_with_date, read_symbols, takes_option
 from strand.feeds.times import as_date
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.sets import part_with_sets, with_sets

@@ -14,7 +14,7 @@ import strand
 from strand import feeds
 from strand.errors import ConfigurationError, StrandError
 from strand.feeds.mapping.records import ArrayColumns
-from strand.feeds.reader_options import option_values
+from strand.feeds.opening import option_values
 
 pa = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.python

@@ -25,7 +25,7 @@ from strand.feeds.formats.csv.reader import CsvFeed
 from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.formats.parquet.reader import ParquetFeed
 from strand.feeds.mapping.records import ArrayColumns
-from strand.feeds.reader_options import option_values
+from strand.feeds.opening import option_values
 from strand.feeds.write.conversion import convert
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
@@ -548,7 +548,7 @@ def test_a_column_of_kinds_gives_actions(tmp_path: Path) -> None:
 
 
 def test_names_of_options_are_had_without_what_checks_them() -> None:
-    program = "import sys, strand.feeds.reader_options\nprint(*sorted(sys.modules))"
+    program = "import sys, strand.feeds.opening\nprint(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
     found = done.stdout.split()
     assert "strand.feeds.mapping.column_options" in found

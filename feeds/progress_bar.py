@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from strand.errors import FeedError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo
-from strand.feeds.io.compression import find_member, split_member
+from strand.feeds.io.streams import find_member, split_member
 
 __all__ = ["InputShare", "ProgressBar", "Told", "bar_text", "is_watched"]
 

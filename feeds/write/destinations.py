@@ -16,9 +16,9 @@ from strand.errors import ConfigurationError, UnknownFormatError
 from strand.feeds.base import Feed
 from strand.feeds.formats.recording import has_times, times_path
 from strand.feeds.formats.registry import recognised
-from strand.feeds.io.compression import split_member
 from strand.feeds.io.files import Paths, files_in, named_paths
 from strand.feeds.io.sources import STANDARD_INPUT
+from strand.feeds.io.streams import split_member
 from strand.feeds.merge.selected import files_read, files_written
 
 __all__ = ["check_outputs", "output_paths"]

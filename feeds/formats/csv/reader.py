@@ -35,9 +35,8 @@ from strand.feeds.formats.csv.profile import (
     place_of,
 )
 from strand.feeds.formats.csv.ticks import Made, TickMaker, tick_maker
-from strand.feeds.io.compression import split_member
 from strand.feeds.io.prefetch import Chunks, read_chunks
-from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
+from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream, split_member
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.rules import FieldRule, Plus

@@ -22,11 +22,10 @@ from hypothesis import strategies as st
 from packing import PACKERS, pack_zip, pack_zstd
 
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
-from strand.feeds.io import compression, sources
-from strand.feeds.io.compression import ZipMemberStream, inflater_name
+from strand.feeds.io import sources, streams
 from strand.feeds.io.files import read_head, regular_file, small_text
 from strand.feeds.io.prefetch import read_chunks
-from strand.feeds.io.streams import InflateLimits, open_stream
+from strand.feeds.io.streams import InflateLimits, ZipMemberStream, inflater_name, open_stream
 
 pytestmark = pytest.mark.python
 
@@ -160,7 +159,7 @@ def test_gzip_headers_of_every_kind_are_read_wherever_a_piece_ends(
     path = write(tmp_path, b"".join(member(TEXT[at : at + 40]) for at in range(0, 400, 40)))
     assert gzip.decompress(path.read_bytes()) == TEXT[:400]
     for piece in (1, 2, 3, 5, 7, 11, 64, 1 << 17):
-        monkeypatch.setattr(compression, "_INPUT_PIECE", piece)
+        monkeypatch.setattr(streams, "_INPUT_PIECE", piece)
         assert read(path) == (TEXT[:400], None), piece
 
 

@@ -13,7 +13,7 @@ from small_files import FILES, SmallFile, options_of
 
 from strand import feeds
 from strand.errors import MissingExtraError
-from strand.feeds.selection import Selection
+from strand.feeds.base import Selection
 from strand.ticks import is_clear
 
 pytestmark = pytest.mark.python

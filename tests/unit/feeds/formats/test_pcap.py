@@ -20,7 +20,7 @@ from strand.binding.itch import MAX_RECORD, ItchDecoder, PcapDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import Feed
 from strand.feeds.formats.pcap import PcapFeed
-from strand.feeds.trading_day import midnight_ns
+from strand.feeds.times import midnight_ns
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
 OPEN_NS = MIDNIGHT_NS + 34_200 * 10**9

@@ -20,7 +20,7 @@ from strand.binding import decoders
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds import Feed
 from strand.feeds.formats.pitch import PitchFeed
-from strand.feeds.trading_day import midnight_ns
+from strand.feeds.times import midnight_ns
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
 

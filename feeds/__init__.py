@@ -8,13 +8,13 @@ from strand.lazy import loading
 
 if TYPE_CHECKING:
     from strand.feeds.base import BaseFeed, Feed, FeedInfo, Flags, Selection, TickBatch
-    from strand.feeds.io.bytestream import InflateLimits
+    from strand.feeds.io.sources import InflateLimits
     from strand.feeds.opening import open, read_symbols  # noqa: A004
 
 __all__ = ["BaseFeed", "Feed", "FeedInfo", "Flags", "InflateLimits", "Selection", "TickBatch", "open", "read_symbols"]
 
 _MODULES: Final = dict.fromkeys(__all__, "base") | {
-    "InflateLimits": "io.bytestream",
+    "InflateLimits": "io.sources",
     "open": "opening",
     "read_symbols": "opening",
 }

@@ -19,9 +19,8 @@ from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed, Selection
 from strand.feeds.formats.registry import Format, format_named, formats, recognised
-from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.files import Paths, files_in, named_paths, small_text
-from strand.feeds.io.sources import forget_pipe, is_pipe
+from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe
 from strand.feeds.io.streams import open_stream
 from strand.feeds.mapping.column_options import ColumnOptions
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days

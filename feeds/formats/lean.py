@@ -23,9 +23,9 @@ from strand.feeds.formats.csv.columns import LONGEST_LINE
 from strand.feeds.formats.csv.profile import BOM, Match, named_profile
 from strand.feeds.formats.csv.reader import CsvRows
 from strand.feeds.formats.csv.ticks import TickMaker
-from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.files import regular_file
 from strand.feeds.io.prefetch import Chunks
+from strand.feeds.io.sources import InflateLimits
 from strand.feeds.io.streams import ZipMemberStream, open_archive
 from strand.feeds.mapping.options import check_options
 from strand.feeds.merge.streams import merge_streams

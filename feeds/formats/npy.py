@@ -23,9 +23,8 @@ from numpy.lib import format as npy_format
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch, TicksAre, usual_flags
 from strand.feeds.formats.own_metadata import OWN_MEMBER, Own, own_from
-from strand.feeds.io.bytestream import InflateLimits, InputStream
 from strand.feeds.io.files import read_head, regular_file
-from strand.feeds.io.sources import RawStream
+from strand.feeds.io.sources import InflateLimits, InputStream, RawStream
 from strand.feeds.io.streams import ZipMemberStream, data_start, open_archive, open_stream
 from strand.feeds.mapping.columns import Columns, Reading
 from strand.feeds.mapping.events import with_ends

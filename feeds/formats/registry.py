@@ -15,8 +15,7 @@ from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.guess import guess
-from strand.feeds.io.bytestream import HEAD_BYTES, InflateLimits
-from strand.feeds.io.sources import STANDARD_INPUT, is_pipe, open_source
+from strand.feeds.io.sources import HEAD_BYTES, STANDARD_INPUT, InflateLimits, is_pipe, open_source
 from strand.feeds.io.streams import ZIP_MAGICS, data_members, open_archive, open_stream, split_member
 
 __all__ = ["Format", "Input", "format_named", "formats", "look_at", "recognised"]

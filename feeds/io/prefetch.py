@@ -16,8 +16,7 @@ import numpy as np
 
 from strand.background import BackgroundReader
 from strand.errors import FeedError
-from strand.feeds.io.bytestream import ByteStream, InputStream
-from strand.feeds.io.sources import RawStream
+from strand.feeds.io.sources import ByteStream, InputStream, RawStream
 
 __all__ = ["Chunks", "Prefetch", "PrefetchedBatches", "may_prefetch", "read_chunks"]
 

@@ -20,8 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from strand.errors import FeedError, FormatError, MissingExtraError, TruncatedFeedError
-from strand.feeds.io.bytestream import HEAD_BYTES, ByteStream, InflateLimits, InputStream
-from strand.feeds.io.sources import STANDARD_INPUT, RawStream, Source, open_source
+from strand.feeds.io.sources import (
+    HEAD_BYTES,
+    STANDARD_INPUT,
+    ByteStream,
+    InflateLimits,
+    InputStream,
+    RawStream,
+    Source,
+    open_source,
+)
 
 if TYPE_CHECKING:
     import zipfile

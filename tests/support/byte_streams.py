@@ -7,7 +7,7 @@ from pathlib import Path
 from bad_input import write_anew
 
 from strand.errors import FeedError
-from strand.feeds.io.bytestream import InputStream
+from strand.feeds.io.sources import InputStream
 from strand.feeds.io.streams import InflateLimits, open_stream
 
 # Text that packs by about three, so that a flipped bit meets all parts of the packed data.

@@ -40,7 +40,7 @@ from strand import feeds
 from strand.binding.live import Receiver
 from strand.command.cli import main as command
 from strand.errors import ConfigurationError, StrandError, UnknownFormatError
-from strand.feeds.io.bytestream import InflateLimits
+from strand.feeds.io.sources import InflateLimits
 from strand.symbols import SymbolTable
 
 __all__ = ["KINDS", "Tally", "attack"]

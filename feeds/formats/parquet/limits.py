@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from strand.errors import FormatError
-from strand.feeds.io.bytestream import InflateLimits
+from strand.feeds.io.sources import InflateLimits
 
 __all__ = [
     "CONTINUATION", "VALUE_BYTES", "Chunk", "Expansion", "FramedReader", "blocks_of", "check_blocks",

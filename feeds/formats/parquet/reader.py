@@ -30,8 +30,8 @@ from strand.feeds.formats.parquet.sources import (
     is_arrow_stream,
     open_arrow,
 )
-from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
+from strand.feeds.io.sources import InflateLimits
 from strand.feeds.mapping.columns import BadRow, Columns
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, options_among

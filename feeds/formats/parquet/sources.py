@@ -21,7 +21,7 @@ from strand.feeds.formats.parquet.limits import (
     check_row_group,
     chunks_of,
 )
-from strand.feeds.io.bytestream import InflateLimits, InputStream
+from strand.feeds.io.sources import InflateLimits, InputStream
 from strand.feeds.io.streams import RawStream, open_stream
 from strand.feeds.mapping.columns import Columns, Reading
 from strand.feeds.mapping.values import NS_IN

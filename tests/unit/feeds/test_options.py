@@ -23,7 +23,7 @@ from strand.command.cli import cli
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.base import Selection
 from strand.feeds.formats.registry import formats
-from strand.feeds.io.bytestream import InflateLimits
+from strand.feeds.io.sources import InflateLimits
 from strand.feeds.opening import FeedOptions, ReaderOptions, option_values
 from strand.feeds.times import Moment, as_date, date_in_name, midnight_ns
 from strand.feeds.write.npy import write_npy

@@ -9,7 +9,7 @@ from expanding_files import read_apart, write
 
 from strand.errors import FormatError
 from strand.feeds import open as open_feed
-from strand.feeds.io.bytestream import InflateLimits
+from strand.feeds.io.sources import InflateLimits
 
 pytestmark = pytest.mark.python
 

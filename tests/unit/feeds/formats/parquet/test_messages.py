@@ -10,7 +10,7 @@ from expanding_files import table, write
 
 from strand.errors import FeedError, FormatError
 from strand.feeds import open as open_feed
-from strand.feeds.io.bytestream import InflateLimits
+from strand.feeds.io.sources import InflateLimits
 
 pytestmark = pytest.mark.python
 pa = pytest.importorskip("pyarrow")

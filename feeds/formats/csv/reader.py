@@ -555,6 +555,9 @@ class CsvRows:
                 more[word] = "; give signed = true if a size below 0 is a sell"
             elif target.field == "size":
                 first = "give a larger size_unit: " if kind == FAULT_RANGE else finer_unit(value)
+        profile = self._match.profile
+        if number not in map(self._match.column, (profile.symbol.columns, profile.date_columns)):
+            more["empty"] = '; give empty = "none" if an empty field stands for no value'
         if word == "not of its form" and not timed:
             more[word] = self._form_of(text)
         problem = f"{first}column {self._maker.columns[number]}: {word}{timed or more.get(word, '')}"
@@ -564,9 +567,12 @@ class CsvRows:
         """Advice for a number that the profile does not read: the key to set."""
         if text.strip().lower() in _NO_VALUES:
             return f'; give undefined = "{text.strip()}" if it stands for no value'
-        if self._match.profile.marks[0] == b"," and "." in text:
+        mark, group = (sign.decode() for sign in self._match.profile.marks)
+        if group and group in text:
+            return f"; a {group!r} stands between groups of three digits"
+        if mark == "," and "." in text:
             return '; give thousands = "." if its points stand between groups of digits'
-        if "," in text and any(letter.isdigit() for letter in text):
+        if mark != "," and "," in text and any(letter.isdigit() for letter in text):
             return '; give decimal = "," if a comma stands before its fraction, or thousands = "," between groups'
         return ""
 

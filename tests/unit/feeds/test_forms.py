@@ -152,7 +152,8 @@ def test_marks_of_numbers_are_what_a_profile_says(number: Decimal, marks: tuple[
 @pytest.mark.parametrize("text", ["1.2345,5", "1..234", ".123,5", "12.34", "1,234.5", "1.234.56"])
 def test_a_group_of_other_than_three_digits_is_refused(tmp_path: Path, text: str) -> None:
     keys = '[fields.ts_recv]\ncolumn = "t"\nunit = "stamp"\n[fields.price]\ncolumn = "p"'
-    with pytest.raises(FormatError, match="column p: not of its form"):
+    said = "column p: not of its form; a '.' stands between groups of three digits"
+    with pytest.raises(FormatError, match=said):
         csv(tmp_path, [f"2026-01-05T10:00:00Z;{text};1"], keys, file='decimal = ","\nthousands = "."')
 
 

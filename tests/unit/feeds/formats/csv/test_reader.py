@@ -45,7 +45,11 @@ def on_cores(patch: pytest.MonkeyPatch, count: int, chunk_bytes: int) -> None:
     ("bad", "said", "reason"),
     [
         (START + "buy,12x,2", "column price: not of its form: '12x'", "not of its form"),
-        (START + "buy,,2", "column price: empty: ''", "empty"),
+        (
+            START + "buy,,2",
+            """column price: empty; give empty = "none" if an empty field stands for no value: ''""",
+            "empty",
+        ),
         (START + "buy,1.0000000001,2", "column price: too precise", "too precise"),
         (START + "buy,1e30,2", "column price: out of range", "out of range"),
         (START + "buy,1,-2", ": column amount: out of range", "out of range"),

@@ -181,3 +181,25 @@ def test_a_chain_s_row_has_its_parts_as_fields() -> None:
     like = chain(book(), python)
     assert like.state["book"] == BOOK_ROW
     assert like.name == "book+python"
+
+
+class FailsOnTheThird:
+    def on_tick(self, tick: Any) -> None:
+        if tick.sequence == 3:
+            raise ValueError("the third")
+
+
+@pytest.mark.parametrize("on_full", ["block", "drop_oldest", "conflate"])
+def test_a_failure_has_the_rows_of_earlier_parts_at_its_tick(on_full: str) -> None:
+    """On a lossy strand that goes on, the earlier parts have been through the whole batch by then."""
+    d = Dispatcher(
+        ["A"], chain("count", FailsOnTheThird), workers=1, cores=None, on_full=on_full, on_error="quarantine",
+        publisher_drains=False,
+    )  # fmt: skip
+    with d:
+        d.pause("A")
+        d.publish(ticks_for([0] * 6))
+        d.resume("A")
+        d.drain()
+        (error,) = d.failures
+        assert (error.sequence, error.row["count"]["ticks"]) == (3, 3)

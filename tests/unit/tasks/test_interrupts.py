@@ -19,10 +19,11 @@ from typing import Any, Final
 
 import pytest
 from bounded_child import in_bounded_child
+from engine_support import wait_until
 from interrupt_points import APART, at_each_point, free, interrupter
 
 from strand import Fair, Scheduler, TaskGroup
-from strand.errors import StrandError
+from strand.errors import StoppedError, StrandError
 from strand.tasks import TaskFuture
 
 pytestmark = pytest.mark.python
@@ -294,6 +295,75 @@ def interrupt_at_random(name: str, signals: int) -> None:
     assert got > signals // 10
     case.check()
     case.scheduler.shutdown(timeout=30)
+
+
+def takes_more(executor: Any, fn: Any = int) -> bool:
+    """Tells whether it takes a task, which is cancelled at once."""
+    try:
+        executor.submit(fn).cancel()
+    except StoppedError:
+        return False
+    return True
+
+
+def all_or_none_of_a_cancel(scheduler: Scheduler) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    group = TaskGroup()
+    late = scheduler.options(delay="1h", group=group)
+    futures = [late.submit(int) for _ in range(3)]
+
+    def check() -> None:
+        wait_until(lambda: {takes_more(late), *(not future.cancelled() for future in futures)} in ({True}, {False}))
+        group.cancel()
+        wait_until(lambda: not len(group))
+
+    return group.cancel, check
+
+
+def all_or_none_of_a_change_of_group(scheduler: Scheduler) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    before, after = TaskGroup(), TaskGroup()
+    future = scheduler.options(delay="1h", group=before).submit(int)
+
+    def check() -> None:
+        wait_until(lambda: (len(before), len(after)) == ((1, 0) if future.group is before else (0, 1)))
+        future.cancel()
+        wait_until(lambda: not len(before) + len(after))
+
+    return partial(future.set_group, after), check
+
+
+def all_or_none_of_a_shutdown(scheduler: Scheduler) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    late = scheduler.options(delay="1h")
+    futures, periodic = [late.submit(int) for _ in range(3)], scheduler.every("1h", int)
+
+    def check() -> None:
+        changed = [periodic.cancelled, *(future.cancelled for future in futures)]
+        wait_until(lambda: {takes_more(scheduler), *(not has() for has in changed)} in ({True}, {False}))
+        scheduler.shutdown(cancel_futures=True, timeout=30)
+
+    return partial(scheduler.shutdown, wait=False, cancel_futures=True), check
+
+
+ALL_OR_NONE: Final = (all_or_none_of_a_cancel, all_or_none_of_a_change_of_group, all_or_none_of_a_shutdown)
+
+
+@pytest.mark.parametrize("apart", ["one", "two in a row"])
+@pytest.mark.parametrize("case", ALL_OR_NONE, ids=[case.__name__ for case in ALL_OR_NONE])
+def test_an_interrupted_change_is_made_in_whole_or_has_not_begun(case: Any, apart: str) -> None:
+    interrupter()
+
+    def interrupt() -> None:
+        schedulers: list[Scheduler] = []
+
+        def prepare() -> tuple[Callable[[], Any], Callable[[], Any]]:
+            if not schedulers or case is all_or_none_of_a_shutdown:
+                schedulers[:] = [Scheduler(1)]
+            prepared: tuple[Callable[[], Any], Callable[[], Any]] = case(schedulers[0])
+            return prepared
+
+        at_each_point(prepare, apart)
+        schedulers[0].shutdown(timeout=30)
+
+    in_bounded_child(interrupt, 240)
 
 
 @pytest.mark.parametrize("apart", ["one", "two in a row"])

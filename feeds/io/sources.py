@@ -239,11 +239,13 @@ class RawStream(Source):
     is followed by a look at the size, and bytes beyond it are not handed out.
     """
 
+    _fd = -1
+
     def __init__(self, path: str | Path, *, start: int = 0, length: int | None = None) -> None:
         super().__init__(path)
-        self._fd = -1
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            for self._fd in map(os.open, (path,), (os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK,)):
+                break  # no interrupt comes between the call and the note of what it opened
             status = os.fstat(self._fd)
             if stat.S_ISDIR(status.st_mode):
                 raise FeedError("is a directory: name the files in it", path=path)
@@ -309,6 +311,10 @@ class RawStream(Source):
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+    def __del__(self) -> None:
+        """Closes the file of a user whom interrupts kept from that."""
+        self.close()
 
 
 class _Pipe:

@@ -152,6 +152,7 @@ def sweep(
                 if progress is not None:
                     progress(len(ran), len(jobs))
         except KeyboardInterrupt as interrupt:
+            vars(interrupt).pop("partial", None)  # of one file's replay
             left = {job.label for job in jobs}.difference(ran)
             if len(left) < len(inputs):
                 interrupt.partial = _result(code, inputs, numbers, ran, place, *left)  # type: ignore[attr-defined]

@@ -5,6 +5,8 @@ Each test runs in a child, which ends in a bounded time: a call that waits in va
 
 from __future__ import annotations
 
+import _thread
+import gc
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -168,3 +170,81 @@ def test_interrupts_at_points_of_a_call_leave_all_whole(
 def test_interrupts_at_random_leave_all_whole(name: str, tmp_path: Path, one_in: Callable[[int], int]) -> None:
     prepare, longest_s = partial(prepared, name, tmp_path), 0.02 if name in ENDS else 0.002
     in_bounded_child(partial(at_random, prepare, interrupts=200 // one_in(10), longest_s=longest_s), 240)
+
+
+class Made:
+    """A dispatcher that is made, used and left in one operation. ``is_kept``: a variable of the user outlives that."""
+
+    def __init__(self, folder: Path, *, is_kept: bool) -> None:
+        self.sink, self.path, self.kept = Sink(), folder / "filed.npy", list[Dispatcher]()
+        self.path.unlink(missing_ok=True)
+        self._is_kept, self._threads = is_kept, _thread._count()
+
+    def run(self) -> None:
+        out = {"sunk": self.sink, "filed": self.path}
+        with Dispatcher(4, counting, workers=2, cores=None, capacity_ticks=64, out=out) as dispatcher:
+            if self._is_kept:
+                self.kept.append(dispatcher)
+            dispatcher.publish(ticks_for([0, 1, 2, 3] * 5))
+            assert dispatcher.drain()
+            assert dispatcher.rows.array["ticks"].tolist() == [5] * 4
+
+    def check(self) -> None:
+        """The dispatcher ended with the block, ends by another stop, or goes with the last reference to it."""
+        for dispatcher in self.kept:
+            dispatcher.stop(drain=False)
+            dispatcher.verify()
+            statistics = dispatcher.statistics()
+            assert statistics.accepted == statistics.handled + sum(statistics.dropped.values())
+            assert int(dispatcher.rows.array["ticks"].sum()) == statistics.handled
+            assert self.sink.records == len(dispatcher.outputs["collected"].array())
+        dispatcher = None
+        self.kept.clear()
+        wait_until(lambda: gc.collect() >= 0 and _thread._count() == self._threads)
+        # None: the dispatcher had not been made.
+        assert self.sink.ends in ([], ["aborted"], ["closed"])
+        left = [path.name for path in self.path.parent.iterdir()]
+        assert left == (["filed.npy"] if self.sink.ends == ["closed"] else [])
+        assert not left or len(np.load(self.path)) == self.sink.records
+
+
+@pytest.mark.parametrize("apart", APART)
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "let go"])
+def test_interrupts_at_points_of_a_block_leave_no_thread(
+    is_kept: bool, apart: str, tmp_path: Path, one_in: Callable[[int], int]
+) -> None:
+    interrupter()
+
+    def prepare() -> tuple[Callable[[], Any], Callable[[], Any]]:
+        made = Made(tmp_path, is_kept=is_kept)
+        return made.run, made.check
+
+    in_bounded_child(partial(at_each_point, prepare, apart, one_in(60)), 600)
+
+
+@pytest.mark.parametrize("end", ["stop", "garbage"])
+def test_an_interrupt_at_the_first_step_of_a_block_s_end_leaves_what_another_stop_or_the_last_reference_ends(
+    end: str,
+) -> None:
+    interrupter()
+    in_bounded_child(partial(left_at_the_first_step, end))
+
+
+def left_at_the_first_step(end: str) -> None:
+    threads = _thread._count()
+    with interrupter().installed():
+        dispatcher = Dispatcher(4, counting, workers=2, cores=None)
+        with pytest.raises(KeyboardInterrupt) as caught, dispatcher:
+            dispatcher.publish(ticks_for([0, 1, 2, 3]))
+            interrupter().arm(2)  # the first point is the return of this call
+        interrupter().disarm()
+    assert caught.traceback[-1].name == "__exit__"
+    assert _thread._count() > threads
+    if end == "stop":
+        assert dispatcher.publish(ticks_for([0])) == 1  # it still runs
+        assert dispatcher.stop()
+        assert dispatcher.rows.array["ticks"].tolist() == [2, 1, 1, 1]
+    else:
+        with pytest.warns(ResourceWarning, match="call stop"):
+            caught = dispatcher = None
+    wait_until(lambda: _thread._count() == threads)

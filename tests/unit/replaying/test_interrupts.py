@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _thread
 import gc
+import gzip
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,8 @@ from engine_support import ticks_for, wait_until
 from interrupt_points import at_each_point, interrupter
 
 import strand
-from strand import testing
+from strand import feeds, testing
+from strand.feeds.write.npy import write_npy
 
 pytestmark = pytest.mark.python
 
@@ -53,17 +55,20 @@ class Sink:
         self.ends.append("aborted")
 
 
+TICKS, SYMBOLS = ticks_for([0, 1, 2, 3] * 6), ["A", "B", "C", "D"]
+
+
 class Case:
     """A replay whose outputs are collected, given to a sink and written to a file."""
 
-    def __init__(self, folder: Path, workers: int, every: int | None, *, is_one: bool) -> None:
+    def __init__(self, folder: Path, workers: int, every: int | None, files: list[Path], *, is_one: bool) -> None:
         self.path, self.sink, self.results = folder / "filed.npy", Sink(), []
         self.path.unlink(missing_ok=True)
-        self.is_one, self._threads = is_one, _thread._count()
+        self.is_one, self._files, self._threads = is_one, files, _thread._count()
         self._options = {"workers": workers, "fingerprint_every": every} | ({"cores": None} if workers else {})
 
     def replay(self) -> None:
-        feed = testing.ListFeed(ticks_for([0, 1, 2, 3] * 6), ["A", "B", "C", "D"], batches=5)
+        feed = feeds.open(self._files) if self._files else testing.ListFeed(TICKS, SYMBOLS, batches=5)
         out = {"sunk": self.sink, "filed": self.path}
         try:
             self.results.append(strand.replay(feed, counting, out=out, timeline=False, **self._options))
@@ -94,8 +99,10 @@ class Case:
             assert not left or np.load(self.path)["at"].tolist() == self.sink.records
 
 
-def prepared(folder: Path, workers: int, every: int | None, apart: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    case = Case(folder, workers, every, is_one=apart == "one")
+def prepared(
+    folder: Path, workers: int, every: int | None, files: list[Path], apart: str
+) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    case = Case(folder, workers, every, files, is_one=apart == "one")
     return case.replay, case.check
 
 
@@ -105,4 +112,21 @@ def test_an_interrupt_of_a_replay_leaves_each_output_with_the_records_of_its_tic
     workers: int, every: int | None, apart: str, tmp_path: Path
 ) -> None:
     interrupter()
-    in_bounded_child(partial(at_each_point, partial(prepared, tmp_path, workers, every, apart), apart, one_in=149), 240)
+    in_bounded_child(
+        partial(at_each_point, partial(prepared, tmp_path, workers, every, [], apart), apart, one_in=149), 240
+    )
+
+
+@pytest.mark.parametrize("apart", ["one", "two in a row"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_interrupt_of_a_merge_of_packed_files_leaves_no_thread_and_whole_outputs(
+    workers: int, apart: str, tmp_path: Path, one_in: Callable[[int], int]
+) -> None:
+    interrupter()
+    for name, part in (("a", TICKS[::2]), ("b", TICKS[1::2])):
+        write_npy(tmp_path / "plain.npy", part)
+        (tmp_path / f"{name}.npy.gz").write_bytes(gzip.compress((tmp_path / "plain.npy").read_bytes()))
+    out = tmp_path / "out"
+    out.mkdir()
+    prepare = partial(prepared, out, workers, None, [tmp_path / "a.npy.gz", tmp_path / "b.npy.gz"], apart)
+    in_bounded_child(partial(at_each_point, prepare, apart, one_in(1500)), 3600)

@@ -207,6 +207,11 @@ def test_after_a_stretch_as_fast_as_it_goes_a_speed_holds_from_the_last_tick() -
     assert clock.now_ns() - start == 2 * MS
 
 
+def test_the_time_reached_never_runs_back() -> None:
+    pacer = Pacer(0)
+    assert [pacer.time_ns for _ in paced(pacer, [stamped([5, 9]), stamped([2])])] == [9, 9]
+
+
 def test_a_replay_is_paused_stepped_and_resumed_from_another_thread() -> None:
     feed = ArrayFeed(stamped(range(0, 1000, 10)), ["A"], batch_ticks=7)
     pacer = Pacer(1000, paused=True)

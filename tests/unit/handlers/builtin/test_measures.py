@@ -69,6 +69,37 @@ def market(n: int, seed: int, seconds: int = 300) -> Any:
     return ticks
 
 
+@pytest.mark.parametrize("sessions", [None, SESSIONS])
+def test_spreads_equal_their_definitions(sessions: Any) -> None:
+    ticks = market(3_000, 1)
+    ran = plain_run(spread(sessions=Sessions(np.array(sessions)) if sessions else None), ticks, 1)
+    row = ran.rows[0]
+    changes = reference.quotes_of(ticks)
+    # Up to the last trade or top-of-book quote.
+    relevant = (ticks["kind"] == KIND_TRADE) | (ticks["depth"] == 0)
+    total, quoted, relative = reference.quoted(changes, int(ticks["ts_recv"][relevant].max()), sessions)
+    assert row["quoted_ns"] == total
+    assert row["quoted"] == pytest.approx(quoted, rel=1e-14)
+    assert row["relative"] == pytest.approx(relative, rel=1e-12)
+    pairs, unmatched, top = [], 0, Top()
+    for t in ticks:
+        if t["kind"] == KIND_TRADE:
+            if reference.overlap(int(t["ts_recv"]), int(t["ts_recv"]) + 1, sessions):
+                if top.sound:
+                    pairs.append((int(t["price"]), int(t["size"]), top))
+                else:
+                    unmatched += 1
+        else:
+            top = reference.quotes_of([quote(0, top.bid, top.bid_size, top.ask, top.ask_size), t])[-1][1]
+    assert (row["trades"], row["unmatched"]) == (len(pairs), unmatched)
+    weighted, plain = reference.effective(pairs)
+    assert row["effective"] == pytest.approx(weighted, rel=1e-14)
+    assert row["effective_mean"] == pytest.approx(plain, rel=1e-14)
+    assert row["volume"] == sum(size for _, size, _ in pairs)
+    assert row["locked"] > 0
+    assert row["one_sided"] > 0
+
+
 # ---- spread
 
 
@@ -440,6 +471,24 @@ def test_a_late_trade_from_outside_of_sessions_counts_for_nothing(make: Any) -> 
     ran = plain_run(make("100ns", sessions=Sessions(np.array([[100, 300]]))), ticks, 1)
     assert ran.rows[["trades", "volume"]].tolist() == [(2, 10)]
     assert ran.records[["start", "trades", "volume"]].tolist() == [(100, 2, 10)]
+
+
+@pytest.mark.parametrize("given", [None, SESSIONS])
+def test_statistics_of_late_trades_equal_pythons(given: Any) -> None:
+    ticks = with_late_trades(1_500, 32)
+    ran = plain_run(trade_stats("5s", sessions=sessions_of(given)), ticks, 3)
+    for key, row in enumerate(ran.rows):
+        mine = ticks[ticks["instrument_id"] == key]
+        if given:
+            mine = mine[[any(start <= ts < end for start, end in given) for ts in mine["ts_recv"].tolist()]]
+        assert (row["trades"], row["volume"]) == (len(mine), mine["size"].sum())
+        assert row["first_time"] == mine["ts_recv"][0]
+        assert row["last_time"] == mine["ts_recv"].max()
+        signs = np.sign(np.diff(mine["price"].astype(np.int64)))
+        rule = [0]
+        for sign in signs.tolist():
+            rule.append(sign or rule[-1])
+        assert (row["buys"], row["sells"]) == (rule.count(1), rule.count(-1))
 
 
 def sampled(ticks: Any, symbols: int, step: int) -> list[list[int]]:

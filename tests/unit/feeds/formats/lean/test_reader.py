@@ -108,8 +108,9 @@ def test_a_time_that_goes_back_keeps_its_place_and_is_counted(tmp_path: Path) ->
 
 def test_an_empty_line_is_passed_over_and_counted(tmp_path: Path) -> None:
     feed = LeanFeed(archive(tmp_path, TRADES.replace(b"\n", b"\n\n", 1)))
-    assert ticks_of(feed)["sequence"].tolist() == [1, 2, 3]
-    assert feed.statistics()["empty_lines"] == 1
+    for _ in range(2):
+        assert ticks_of(feed)["sequence"].tolist() == [1, 2, 3]
+        assert feed.statistics()["empty_lines"] == 1
 
 
 def test_an_empty_table_is_an_empty_feed(tmp_path: Path) -> None:

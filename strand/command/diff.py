@@ -12,8 +12,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from strand.command.parameters import complete_files, show
-from strand.command.run_options import given_options
+from strand.command.parameters import complete_files, given_options, show
 from strand.diff import Exact, Narrowed, Parting, RecordDifference, SymbolParting, diff_records, diff_runs, narrow
 from strand.errors import ConfigurationError, FeedError
 from strand.output.records import AT_END, AT_TIMER

@@ -18,9 +18,17 @@ from rich.table import Table
 
 from strand import feeds
 from strand.binding.columns import count_by_symbol
-from strand.command.parameters import SectionedCommand, complete_files, complete_handlers, progress, show
-from strand.command.reading import Reads, reading
-from strand.command.run_options import NAME, given_options
+from strand.command.parameters import (
+    Reads,
+    SectionedCommand,
+    complete_files,
+    complete_handlers,
+    given_options,
+    progress,
+    reading,
+    show,
+)
+from strand.command.run_options import NAME
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import FeedInfo, synthetic
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol

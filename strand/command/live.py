@@ -15,8 +15,7 @@ from rich.markup import escape
 
 from strand.brief import several
 from strand.command.ending import ended_by
-from strand.command.parameters import SECTIONS, SectionedCommand, declared, progress, show
-from strand.command.reading import names
+from strand.command.parameters import SECTIONS, SectionedCommand, declared, names, progress, show
 from strand.command.run_options import handling, running, values_of
 from strand.command.showing import ReportOptions, Shows, Writes, reporting, showing, writing
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError

@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from strand import feeds
-from strand.command.parameters import SectionedCommand, complete_files, show
-from strand.command.reading import Reads, reading
+from strand.command.parameters import Reads, SectionedCommand, complete_files, reading, show
 from strand.command.run_options import handling
 from strand.errors import ConfigurationError
 from strand.handlers import Handler

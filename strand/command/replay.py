@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import click
 
-from strand.command.parameters import SectionedCommand, complete_files, progress
-from strand.command.reading import Reads, reading
+from strand.command.parameters import Reads, SectionedCommand, complete_files, progress, reading
 from strand.command.run_options import handling, running
 from strand.command.showing import ReportOptions, Shows, Writes, reporting, showing, writing
 from strand.errors import FeedError, HandlerError, StrictError, UnknownSymbolError

@@ -8,7 +8,14 @@ from typing import Any, Final
 
 import click
 
-from strand.command.parameters import CoreList, StrandCount, complete_handlers, complete_settings, declared
+from strand.command.parameters import (
+    CoreList,
+    StrandCount,
+    complete_handlers,
+    complete_settings,
+    declared,
+    given_options,
+)
 from strand.config.file import TABLES
 from strand.dispatch.configuration import Limits, Pool, grouped
 from strand.handlers.loading import load_handler
@@ -18,23 +25,10 @@ from strand.policies.policy import Policy
 from strand.report.quantities import printable
 
 __all__ = [
-    "NAME",
-    "OPTIONS",
-    "check_pair",
-    "given_by_symbol",
-    "given_options",
-    "handling",
-    "keys_of_options",
-    "of_other_policies",
-    "order_of",
-    "ordering",
-    "policy_arguments",
-    "policy_keywords",
-    "policy_named",
-    "policy_options",
-    "running",
+    "NAME", "OPTIONS", "check_pair", "given_by_symbol", "handling", "keys_of_options", "of_other_policies",
+    "order_of", "ordering", "policy_arguments", "policy_keywords", "policy_named", "policy_options", "running",
     "values_of",
-]
+]  # fmt: skip
 
 #: Forms of a handler's name.
 NAME = "NAME|MODULE:FUNCTION"
@@ -70,19 +64,6 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
         command(handler=load_handler(name, given_options("--set", options)), **others)
 
     return with_handler
-
-
-def given_options(option: str, given: tuple[str, ...]) -> dict[str, str]:
-    """Values by name, of texts like ``fill=yes``; ``option``: the command's, for messages. Raises UsageError."""
-    found: dict[str, str] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise click.UsageError(f"{option}: {text!r} is not OPTION=VALUE")
-        if name.strip() in found:
-            raise click.UsageError(f"{option}: {name.strip()!r} is given twice")
-        found[name.strip()] = value
-    return found
 
 
 #: Options that are the dispatcher's beside a policy, and no arguments of it: the policies that have them, the name, and

@@ -17,10 +17,17 @@ from rich.table import Table
 
 from strand.bench.plot import check_plot_path
 from strand.brief import several
-from strand.command.parameters import SECTIONS, SectionedCommand, complete_files, progress
+from strand.command.parameters import (
+    SECTIONS,
+    Reads,
+    SectionedCommand,
+    complete_files,
+    given_options,
+    progress,
+    reading,
+)
 from strand.command.parameters import show as show_either
-from strand.command.reading import Reads, reading
-from strand.command.run_options import given_options, handling
+from strand.command.run_options import handling
 from strand.errors import ConfigurationError
 from strand.handlers import Handler
 from strand.handlers.options import Option

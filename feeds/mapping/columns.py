@@ -13,8 +13,7 @@ import numpy.typing as npt
 from strand.binding.columns import Field, value_ticks, whole
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TickBatch, TicksAre
-from strand.feeds.mapping.rules import FieldRule, field_rule, flags_of
-from strand.feeds.mapping.scalars import (
+from strand.feeds.mapping.rules import (
     KINDS,
     LETTERS,
     PLACES,
@@ -22,8 +21,11 @@ from strand.feeds.mapping.scalars import (
     SIZES,
     TIMES,
     UNDEFINED,
+    FieldRule,
     action_of,
     blank_tick,
+    field_rule,
+    flags_of,
     kind_of,
     put,
 )

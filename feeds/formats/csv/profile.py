@@ -22,6 +22,7 @@ from strand.feeds.io.files import small_text
 from strand.feeds.mapping.clocks import Ambiguous, Pattern
 from strand.feeds.mapping.events import event_fields, with_last
 from strand.feeds.mapping.rules import (
+    TIMES,
     FieldRule,
     SymbolKeys,
     TimeKeys,
@@ -31,7 +32,6 @@ from strand.feeds.mapping.rules import (
     flags_of,
     names_of,
 )
-from strand.feeds.mapping.scalars import TIMES
 from strand.spans import span_ns
 from strand.validate import unit_power
 from strand.zones import checked_zone

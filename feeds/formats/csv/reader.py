@@ -39,8 +39,7 @@ from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream, split_member
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import MEND, check_options
-from strand.feeds.mapping.rules import FieldRule, Plus
-from strand.feeds.mapping.scalars import PRICES, SIZES
+from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule, Plus
 from strand.feeds.mapping.values import PRICE_POWER, coarser_price, finer_unit
 from strand.feeds.times import as_date, date_in_name, date_in_names
 from strand.symbols import NAME_BYTES, check_name

@@ -30,8 +30,7 @@ from strand.feeds.base import Selection, TickBatch
 from strand.feeds.formats.csv.columns import Block, Chosen, NumberReader, SymbolReader, TimeReader
 from strand.feeds.formats.csv.profile import Match, Part, Profile, SymbolRule
 from strand.feeds.mapping.events import end_views
-from strand.feeds.mapping.rules import FieldRule
-from strand.feeds.mapping.scalars import PRICES, SIZES, blank_tick, put
+from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule, blank_tick, put
 from strand.feeds.mapping.values import IDS, Target, nearest
 from strand.ticks import KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, empty, limits, zeros
 

@@ -59,26 +59,24 @@ from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.events import free_bit, with_last
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.rules import (
-    FieldRule,
-    SymbolKeys,
-    TimeKeys,
-    checked,
-    field_rules,
-    flags_of,
-    names_of,
-    text_of,
-)
-from strand.feeds.mapping.scalars import (
     KINDS,
     PRICES,
     SIZES,
     BadRecord,
+    FieldRule,
     Rounding,
+    SymbolKeys,
+    TimeKeys,
     action_of,
+    checked,
     converter,
+    field_rules,
+    flags_of,
     id_of,
     kind_of,
+    names_of,
     shown,
+    text_of,
 )
 from strand.feeds.mapping.values import TIME_POWERS
 from strand.symbols import name_problem

@@ -37,7 +37,7 @@ from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.options import MEND, check_options
-from strand.feeds.mapping.scalars import blank_tick
+from strand.feeds.mapping.rules import blank_tick
 from strand.feeds.mapping.values import ONLY_NS, TIME_POWERS, said_unit
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, named
 from strand.validate import whole

@@ -462,7 +462,8 @@ class DbnFeed(DecodedFeed):
 
         ``records``, ``ticks``, ``type_XX`` (records of type 0xXX), ``not_selected`` (ticks and records passed over by
         the selection), ``skipped_records``, ``doubtful_books`` (records of ticks with the flag F_MAYBE_BAD_BOOK),
-        ``doubtful_times`` (with F_BAD_TS_RECV outside of a snapshot), ``bars_as_trades`` (bars of another length than
+        ``doubtful_times`` (with F_BAD_TS_RECV outside of a snapshot), ``mixed_quotes`` (of one publisher after
+        another's, under one name), ``bars_as_trades`` (bars of another length than
         ``FeedInfo.bars``, which handlers take for trades at the bars' ends), ``rolled_instruments`` (names that went
         over to another instrument: a clear record comes before its first tick), ``unnamed_instruments`` (instrument ids
         that have no name on a day of their records), ``bytes_in`` (of the file), ``bytes_out`` (uncompressed), and

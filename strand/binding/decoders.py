@@ -323,6 +323,7 @@ class DbnDecoder(Decoder):
             "skipped_records": sum(state.skips),
             "doubtful_books": state.doubtful_books,
             "doubtful_times": state.doubtful_times,
+            "mixed_quotes": state.mixed_quotes,
             "bytes_decoded": state.offset,
             "rolled_instruments": state.rolls,
         }

@@ -167,6 +167,13 @@ _SAY_PRICES: Final = (
     "say by price_unit= what 1 in the column is worth: '1' for currency, which was assumed, '0.01' for cents, or '1e-9'"
 )
 
+#: For handlers of quotes alone.
+_MIXED_QUOTES: Final = _Counter(
+    "mixed_quotes",
+    "mixed quotes",
+    "read mbo, in which each publisher has a book of its own, a consolidated schema (cmbp-1, cbbo), or a file of one "
+    "venue: each of these quotes took the place of another publisher's",
+)
 #: Counters of a feed's statistics.
 _OF_FEEDS: Final = (
     _Counter("rows_rounded", "rounded rows", "leave out inexact='round' to get an error at the first one"),
@@ -472,7 +479,9 @@ def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.ND
 
 def _of_feed(result: RunFacts) -> Iterator[RunWarning]:
     examples: Mapping[str, str] = result.info.details.get("examples", {})
-    for counter in _OF_FEEDS:
+    parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
+    of_quotes = any(_is(part, row) for part in parts for row in (_SPREAD, _IMBALANCE, _BBO, _DEPTH))
+    for counter in (*_OF_FEEDS, *([_MIXED_QUOTES] if of_quotes else [])):
         if count := result.feed_statistics.get(counter.field, 0):
             example = examples.get(counter.field, f"in {result.info.path}")
             yield RunWarning(counter.kind, count, example, counter.cure)

@@ -387,6 +387,11 @@ static inline int64_t follow(sd_dbn *dbn, sd_tick *tick, uint32_t key, uint32_t 
   return 1;
 }
 
+/* Nonzero: the quotes are their publisher's own, and not of several together. */
+static inline int has_own_quotes(uint8_t type) {
+  return type == MBP_1 || type == MBP_10 || type == BBO_1S || type == BBO_1M;
+}
+
 /* Takes one record of any type. SD_OK: it passed *used bytes and wrote *made ticks. SD_AGAIN with dbn->fault clear: no whole record is
  * left. */
 static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_tick *ticks, uint64_t *used,
@@ -423,6 +428,8 @@ static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_t
       const int64_t rolled = follow(dbn, &roll, key, id, time);
       if (UNLIKELY(rolled == SD_DBN_NO_ROOM)) return SD_E_NO_MEMORY;
       if (ticks[0].kind != SD_KIND_STATUS && !bar_ns(type)) note_doubt(dbn, ticks[0].flags);
+      if (has_own_quotes(type))
+        dbn->mixed_quotes += (uint64_t)sd_dbn_instruments_mix(dbn->instruments, key, ticks[0].publisher_id);
       if (UNLIKELY(rolled)) {
         roll.ts_event = roll.ts_recv = ticks[0].ts_recv; /* a bar's is its end */
         memmove(ticks + 1, ticks, count * sizeof *ticks);

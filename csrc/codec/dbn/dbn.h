@@ -114,6 +114,7 @@ typedef struct sd_dbn {
   uint64_t first_skips[SD_DBN_FAULTS]; /* offset of the first one of each */
   uint64_t doubtful_books;             /* records that ticks were made of, with the flag SD_DBN_MAYBE_BAD_BOOK, ... */
   uint64_t doubtful_times; /* ... with SD_DBN_BAD_TS_RECV; all records of snapshots have it, and are not counted */
+  uint64_t mixed_quotes;   /* quotes of one publisher that took the place of another's, under the same name */
 
   /* Names that went over from one instrument to another; and the first of them. */
   uint64_t rolls;

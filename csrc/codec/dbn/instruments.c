@@ -34,12 +34,18 @@ typedef struct place {
   uint32_t at;
 } place;
 
+/* The instrument of a key's latest tick, and the publisher of its latest quote: plus 1, 0: it had none. */
+typedef struct followed {
+  uint64_t id;
+  uint32_t venue;
+} followed;
+
 struct sd_dbn_instruments {
   span_set pieces;
   span_set covered;
   span latest;         /* the last span found: most files have runs of one instrument, many have only one */
   span recent[RECENT]; /* spans found before, by id; last_ns 0: none */
-  uint64_t *followed;  /* by key: the instrument of its latest tick, plus 1; 0: it had none */
+  followed *followed;  /* by key */
   uint64_t n_followed;
 };
 
@@ -209,20 +215,27 @@ uint32_t sd_dbn_instruments_find(sd_dbn_instruments *table, uint32_t id, uint64_
 }
 
 static int64_t roll_of(sd_dbn_instruments *table, uint32_t key, uint32_t id, uint64_t time_ns) {
-  const uint64_t was = table->followed[key];
-  table->followed[key] = id + UINT64_C(1);
-  if (was == 0 || was == id + UINT64_C(1)) return SD_DBN_NO_ROLL;
+  const uint64_t was = table->followed[key].id;
+  if (was == id + UINT64_C(1)) return SD_DBN_NO_ROLL;
+  table->followed[key] = (followed){id + UINT64_C(1), 0};
+  if (was == 0) return SD_DBN_NO_ROLL;
   return sd_dbn_instruments_find(table, (uint32_t)(was - 1), time_ns) == key ? SD_DBN_NO_ROLL : (int64_t)(was - 1);
 }
 
 int64_t sd_dbn_instruments_follow(sd_dbn_instruments *table, uint32_t key, uint32_t id, uint64_t time_ns) {
   if (key >= table->n_followed) {
     const uint64_t n = key < FIRST_CAPACITY ? FIRST_CAPACITY : 2 * (uint64_t)key;
-    uint64_t *more = realloc(table->followed, n * sizeof *more);
+    followed *more = realloc(table->followed, n * sizeof *more);
     if (!more) return SD_DBN_NO_ROOM;
     memset(more + table->n_followed, 0, (n - table->n_followed) * sizeof *more);
     table->followed = more;
     table->n_followed = n;
   }
   return roll_of(table, key, id, time_ns);
+}
+
+int sd_dbn_instruments_mix(sd_dbn_instruments *table, uint32_t key, uint16_t publisher) {
+  const uint32_t was = table->followed[key].venue, is = publisher + UINT32_C(1);
+  table->followed[key].venue = is;
+  return was != 0 && was != is;
 }

@@ -41,4 +41,7 @@ uint32_t sd_dbn_instruments_find(sd_dbn_instruments *table, uint32_t id, uint64_
  * a name that stands for two instruments at one time does not roll. Else SD_DBN_NO_ROLL; SD_DBN_NO_ROOM if there is no memory. */
 int64_t sd_dbn_instruments_follow(sd_dbn_instruments *table, uint32_t key, uint32_t id, uint64_t time_ns);
 
+/* The next quote of `key`, which was followed, is a publisher's. Nonzero: the one before, of the same instrument, was another's. */
+int sd_dbn_instruments_mix(sd_dbn_instruments *table, uint32_t key, uint16_t publisher);
+
 #endif

@@ -440,3 +440,30 @@ def test_views_beside_trades_and_samples_are_whole_whatever_their_flags(tmp_path
         assert strand.replay(path, "depth").rows["ES"]["bid_price"] == tops[-1][0]
     spread = strand.replay(tmp_path / f"{flags}.1.dbn", strand.spread()).rows["ES"]
     assert (spread["trades"], spread["unmatched"]) == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("rtype", "count", "names", "mixed"),
+    [(0x01, 1, 1, 9), (0x0A, 10, 1, 9), (0xC3, 1, 1, 9), (0xC4, 1, 1, 9), (0xB1, 1, 1, 0), (0x01, 1, 2, 0)],
+    ids=["mbp-1", "mbp-10", "bbo-1s", "bbo-1m", "cmbp-1", "a name each"],
+)
+def test_quotes_of_several_publishers_under_one_name_are_warned_of(
+    tmp_path: Path, rtype: int, count: int, names: int, mixed: int
+) -> None:
+    """Each is its own publisher's top, as in DBEQ.BASIC; only consolidated schemas have one of all."""
+    records = [
+        ref.record(
+            rtype, ref.head(depth=0) + ref.levels(count), event=ref.NOON + at, publisher=39 + at % 2,
+            instrument=7 + at % 2 if names == 2 else 7,
+        )
+        for at in range(10)
+    ]  # fmt: skip
+    path = tmp_path / "several.dbn"
+    mappings = {name: [(*ref.ALL_DAYS, str(7 + at))] for at, name in enumerate(["A", "B"])}
+    path.write_bytes(ref.metadata(3, mappings, dataset="DBEQ.BASIC") + b"".join(records))
+    for handler in ("spread", "bbo", "imbalance", "depth"):
+        found = [w for w in strand.replay(path, handler, workers=0).warnings if w.kind == "mixed quotes"]
+        assert [w.count for w in found] == [mixed] * (mixed > 0)
+    result = strand.replay(path, "vwap", workers=0)
+    assert result.feed_statistics["mixed_quotes"] == mixed
+    assert "mixed quotes" not in [w.kind for w in result.warnings]

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from pathlib import Path
 
 import click
 
 from strand.command.cli import cli
-
-
-def commands_on(page: Path) -> list[str]:
-    """The lines of a page that are commands, ``strand ...``."""
-    return re.findall(r"^    ((?:mkdir \S+ && )?strand .*)$", page.read_text("utf-8"), flags=re.M)
 
 
 def words_of(line: str) -> list[str]:

@@ -12,9 +12,10 @@ import numpy.typing as npt
 import pytest
 from engine_support import balanced, ticks_for
 
-from strand import UNDEF_PRICE, Dispatcher, depth, replay
+from strand import UNDEF_PRICE, Dispatcher, bbo, chain, depth, replay
 from strand.errors import ConfigurationError
 from strand.feeds.formats.json.profile import Record, read_profile
+from strand.ticks import KIND_STATUS
 
 QUOTE = 3
 
@@ -59,6 +60,28 @@ def test_views_of_ten_levels_are_the_book_lobster_shows(shared_data: Path) -> No
                 row[n].tolist() for n in ("ask_prices", "ask_sizes", "bid_prices", "bid_sizes")
             ] == levels.T.tolist()
             assert (row["bid_levels"], row["ask_levels"], row["crossed"]) == (10, 10, 0)
+
+
+def test_a_view_of_one_side_takes_the_place_of_that_side_alone() -> None:
+    ticks = np.concatenate([update("B", 100, 5), update("B", 99, 6), update("A", 110, 7), update("B", 98, 8, "S")])
+    with Dispatcher(1, depth(top=2), workers=1, cores=None) as d:
+        d.publish(ticks)
+        d.drain()
+        row = d.rows[0]
+        assert (row["bid_prices"].tolist(), row["bid_sizes"].tolist()) == ([98, UNDEF_PRICE], [8, 0])
+        assert (row["ask_prices"].tolist(), row["ask_sizes"].tolist()) == ([110, UNDEF_PRICE], [7, 0])
+        assert row["snapshots"] == 1
+
+
+@pytest.mark.parametrize("kind", [QUOTE, KIND_STATUS])
+def test_a_cleared_book_is_a_change_of_the_best_prices(kind: int) -> None:
+    ticks = np.concatenate([update("B", 100, 5), update("A", 110, 6), update("N", UNDEF_PRICE, 0, "R")])
+    ticks["kind"][2] = kind
+    with Dispatcher(1, chain(depth(), bbo()), workers=1, cores=None) as d:
+        d.publish(ticks)
+        d.drain()
+        row = d.rows[0]["bbo"]
+        assert (row["bid"], row["ask"], row["changes"]) == (UNDEF_PRICE, UNDEF_PRICE, 3)
 
 
 @pytest.mark.parametrize("schema", ["mbp-10", "mbp-1", "cmbp-1", "bbo-1s", "tbbo"])

@@ -82,6 +82,18 @@ def test_a_long_run_is_seen_at_no_more_moments_than_a_short_one(monkeypatch: pyt
     assert t.handled[0] == 0
 
 
+def test_rates_and_loads_add_up_to_the_totals() -> None:
+    result = replay(sample_path(), "book", workers=2, **OPTIONS)
+    t = timeline_of(result)
+    edges, rates = t.rate()
+    assert (rates * np.diff(edges)).sum() == pytest.approx(result.ticks)
+    edges, load = t.load(bins=5)
+    assert load.shape == (len(edges) - 1, 3)
+    assert ((load >= 0) & (load <= 1)).all()
+    assert load.any()
+    assert ((load.T * np.diff(edges)).sum(axis=1) <= t.worker_busy_ns[-1] / 1e9 + 1e-9).all()
+
+
 def test_a_symbol_that_was_set_aside_keeps_what_was_seen_before() -> None:
     @strand.batch_handler(state=[("trades", "u8")])
     def fails(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
@@ -93,6 +105,14 @@ def test_a_symbol_that_was_set_aside_keeps_what_was_seen_before() -> None:
     rows = timeline_of(result).symbols["AAAHD"].rows
     assert 0 < rows["trades"].max() <= 1000
     assert len(result.failures) >= 1
+
+
+def test_places_to_look_grow_apart_as_the_feed_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_over_time, "CAPACITY", 16)
+    result = replay(sample_path(), "count", watch=["AAAHD"], workers=1, **OPTIONS)
+    rows = timeline_of(result).symbols["AAAHD"].rows
+    assert 2 <= len(rows) <= 17
+    assert rows["position"][-1] == 200_500
 
 
 def test_a_row_is_not_read_while_ticks_of_its_strand_are_pending() -> None:
@@ -145,6 +165,12 @@ def test_what_is_watched_is_the_same_on_any_number_of_workers() -> None:
     for name, series in runs[0].items():
         assert len(series.rows) > 150
         assert all(np.array_equal(series.rows, run[name].rows) for run in runs[1:])
+
+
+def test_the_busiest_are_watched_in_the_order_of_their_ticks() -> None:
+    result = replay(sample_path(), "count", watch=3, **OPTIONS)
+    ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:3]
+    assert list(timeline_of(result).symbols) == [result.symbols[i] for i in ranked.tolist()]
 
 
 def test_named_symbols_are_watched_in_the_order_given_and_unknown_ones_are_an_error_behind_the_run() -> None:

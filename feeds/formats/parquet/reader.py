@@ -541,6 +541,7 @@ class Keys:
         self._wanted: Mask = np.zeros(0, np.bool_)
         self._all_wanted = True
         self._key_of: dict[Any, int] = {}
+        self._known: Any = ()  # the texts among them, in the order of their keys, as an Arrow array
         self._of_small: ByRow = np.zeros(0, np.uint32)  # the same by value, of small integers
         # The latest dictionary, its values, and their keys by place.
         self._dictionary: Any = None
@@ -615,6 +616,7 @@ class Keys:
             column = _plain(column)
             if self._kind == "number" or not _is_text(column.type):
                 raise self._no_names(column)
+            keys = self._by_text(column, bad)
         if keys is None:
             encoded = column if _is_dictionary(column.type) else column.dictionary_encode()
             keys, rows = self._by_place(encoded, bad)
@@ -655,6 +657,22 @@ class Keys:
         self._add(unmet[np.sort(np.unique(unmet, return_index=True)[1])].tolist())
         return _looked_up(values, self._of_small, bad)[0]
 
+    def _by_text(self, column: Any, bad: Mask | None) -> ByRow | None:
+        """The keys of text; None where some of it is new."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if len(self._known) < len(self._key_of):
+            try:
+                self._known = pa.array(list(self._key_of), column.type)
+            except UnicodeEncodeError:  # of text that is not UTF-8, which no name is
+                return None
+        if not len(self._known):
+            return None
+        keys: ByRow = numbers(pc.index_in(column, value_set=self._known), null=-1).astype(np.uint32)
+        unmet = keys == _NO_KEY
+        return None if (unmet if bad is None else unmet & ~bad).any() else keys
+
     def _by_place(self, column: Any, bad: Mask | None) -> tuple[ByRow, Rows]:
         """The keys of a dictionary column, new ones included, and the rows without one. Only values that occur get
         keys: a dictionary may also hold the symbols of other files."""
@@ -663,9 +681,10 @@ class Keys:
         places = numbers(column.indices)
         keys, rows = _looked_up(places, self._of_place, bad)
         if len(rows):
-            used = places[rows]
-            found, first = np.unique(used, return_index=True)
-            new = [at for at in (used[np.sort(first)] if self._by_rows else found).tolist() if at < len(self._values)]
+            used, first = places[rows], np.full(len(self._of_place), -1, np.int64)
+            first[used[::-1]] = np.arange(len(used))[::-1]  # the last number stays: that of the first row
+            found = np.flatnonzero(first[: len(self._values)] >= 0)
+            new = (found[np.argsort(first[found])] if self._by_rows else found).tolist()
             # A dictionary may hold a value twice, and null.
             values = [self._values[at] for at in new]
             self._add(list(dict.fromkeys(each for each in values if each is not None and each not in self._key_of)))

@@ -16,9 +16,9 @@ from strand.binding.engine_words import Failure
 from strand.binding.native import Chained
 from strand.errors import ConfigurationError, PlaceError
 from strand.handlers.bound import BoundHandler, BoundPython, TickByTick
-from strand.handlers.context import Call, Context, FailedOnTick, Tick, Trade, as_ticks, trades_by_place
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, as_ticks, ticks_until, trades_by_place
 from strand.handlers.failures import failure_of
-from strand.handlers.host import Host, Traded
+from strand.handlers.host import Host
 from strand.threads import interrupts
 from strand.ticks import TRADE
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CallerPython", "CallerSite", "InHand", "TicksInTurn"]
 
 #: Functions of a symbol, for each tick and for each trade, and the context that learns the current tick.
-_Functions = tuple[Callable[[Tick], Any] | None, Callable[[Trade], Any] | None, Context]
+_Functions = tuple[Callable[[Any], Any] | None, Callable[[Any], Any] | None, Context]
 
 
 class _Rows(Protocol):
@@ -43,8 +43,10 @@ class TicksInTurn:
 
     A call for each stretch of one symbol's ticks, as batches need it, takes ten times as long where symbols take
     turns: ticks are made for all of them at once here. ``host_of``: binds a symbol at its first tick; ``rows``: where
-    its ticks are to be counted.
+    its ticks are to be counted. For ``Host`` it is the context of all of them.
     """
+
+    timer = None
 
     def __init__(
         self,
@@ -329,11 +331,8 @@ class CallerPython:
         """Runs the timers before tick ``start``. Returns the end of the ticks before the next timer, and the failure of
         a timer."""
         while alarm := int(self._alarms[key]):
-            times = positions["time"]
-            if alarm > times[-1]:
-                break
-            if alarm > times[start]:
-                return start + int(times[start:].searchsorted(np.int64(alarm))), None
+            if (end := ticks_until(alarm, positions["time"])) > start:
+                return end, None
             if (failure := self.wake(key, alarm, number)) is not None:
                 return start, failure
         return len(positions), None
@@ -343,12 +342,10 @@ class CallerPython:
         found = self._in_turn.get(id(bound))
         if found is None:
             host_of = partial(self._symbols.bind, bound)
-            ticks = TicksInTurn(
+            ticks: Any = TicksInTurn(
                 host_of, in_hand=self._in_hand, rows=self._rows if by_tick.counts else None, key=self._key
             )
-            found = ticks.call
-            if by_tick.maker is not None:
-                found = Traded(ticks, self.site, by_tick.maker, ticks.call).call
+            found = Host(ticks, SymbolFunctions(ticks.call), self.site, maker=by_tick.maker).call
             self._in_turn[id(bound)] = found
         return found
 

@@ -5,43 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.books import TapeMemory, TradeMaker, TradeSource
-from strand.binding.engine_words import Failure, RunByPython
+from strand.binding.engine_words import RunByPython
 from strand.binding.memory import Space
 from strand.binding.native import NativeFunction
 from strand.handlers.baskets import BasketMemory
-from strand.handlers.context import Context, Emit, EmittingBatch, Timer
+from strand.handlers.context import Context, Emit, Timer
 from strand.handlers.feed_trades import ContractMemory
-from strand.handlers.host import Clock, Host, TradesSite
+from strand.handlers.host import Host, Site
 from strand.symbols import SymbolTable
 
-if TYPE_CHECKING:
-    from strand.binding.native import Chained
-
-__all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site", "TickByTick"]
-
-
-class Site(Clock, TradesSite, Protocol):
-    """Site of Python handlers, with the services that a chain needs to run its native part for its Python part."""
-
-    @property
-    def ends_at_failure(self) -> bool:
-        """True if no tick comes after one that a handler failed on."""
-
-    def batch(self) -> EmittingBatch:
-        """The ticks, or the timer, in this thread's hands."""
-
-    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
-        """Runs a chain tick by tick, and copies the row as it is after each. Returns the number of ticks handled. If
-        some are left, the chain stopped before its own timer, or failed on the next tick."""
-
-    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
-        """Runs the timers of such a chain that are due for a symbol, or its end."""
+__all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "TickByTick"]
 
 
 @dataclass(frozen=True)

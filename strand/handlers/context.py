@@ -34,6 +34,7 @@ __all__ = [
     "as_trades",
     "places_of",
     "records_of",
+    "ticks_until",
     "trades_by_place",
 ]
 
@@ -57,6 +58,12 @@ def alarm_of(ns: int, now: int) -> int:
     """Due time of a timer that was asked for at ``now``; 0: never."""
     alarm = ns and max(ns, now + 1)
     return alarm if alarm < _NEVER else 0
+
+
+def ticks_until(alarm: int, times: npt.NDArray[Any]) -> int:
+    """Number of ticks before a timer: it fires before the first tick at or after its due time, which is 0 for never.
+    ``times``: the feed's time at each tick, of one or more."""
+    return len(times) if not alarm or alarm > times[-1] else int(times.searchsorted(np.int64(alarm)))
 
 
 class Timer:
@@ -106,7 +113,7 @@ class Timer:
             )
         alarm = self.latest = alarm_of(ns, int(self.times[place]))
         self._asked.append((place, alarm))
-        self.end = n if not alarm or alarm > self.times[-1] else int(self.times.searchsorted(np.int64(alarm)))
+        self.end = ticks_until(alarm, self.times)
         return self.end
 
     def ask_again(self, ns: Any, now: int) -> int:

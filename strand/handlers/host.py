@@ -5,29 +5,30 @@ from __future__ import annotations
 import warnings
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-from typing import Any, Final, Protocol
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.books import TradeMaker
+from strand.binding.engine_words import Failure
 from strand.errors import ConfigurationError, EngineError
-from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
+from strand.handlers.context import Call, Context, EarlierPartError, EmittingBatch, FailedOnTick, SymbolFunctions, Timer
 from strand.threads import interrupts
-from strand.ticks import TRADE
 from strand.validate import is_whole
+
+if TYPE_CHECKING:
+    from strand.binding.native import Chained
 
 __all__ = [
     "STATES",
     "Bar",
-    "Clock",
     "Events",
     "Host",
-    "Timed",
+    "NativePart",
+    "Site",
     "Top",
-    "Traded",
-    "TradesSite",
     "Watch",
     "acting",
     "check_states",
@@ -35,56 +36,47 @@ __all__ = [
     "tell_changes",
     "warn_of_unpriced",
     "watches_of",
-    "with_trades",
 ]
 
 
-class Clock(Protocol):
-    """Clock of a timed handler, with ticks of its symbol in hand."""
+class TicksSite(Protocol):
+    """Place where a handler gets its ticks."""
+
+    @property
+    def participant(self) -> int | None:
+        """The worker that runs them."""
+
+    @property
+    def brings_rest(self) -> bool:
+        """True if ticks that a call did not reach come again, as the next ones of their symbol."""
+
+    @property
+    def failed_come_again(self) -> bool:
+        """True if all ticks of the current call come again if the call fails."""
+
+    @property
+    def ends_at_failure(self) -> bool:
+        """True if no tick comes after one that a handler failed on."""
 
     def times(self) -> npt.NDArray[np.int64]:
-        """The feed's time at each of them."""
+        """The feed's time at each of the ticks in hand."""
 
     def arm(self, handled: int, alarm: int) -> None:
         """Sets the due time of the symbol's timer, as of the first ``handled`` of the ticks in hand; 0: never."""
 
 
-class Host(Protocol):
-    """Functions that run one symbol of a Python handler."""
+class Site(TicksSite, Protocol):
+    """Place where Python's handlers run: a worker of the engine, or the caller."""
 
-    @property
-    def call(self) -> Call:
-        """Function to call with the symbol's next ticks."""
+    def batch(self) -> EmittingBatch:
+        """The ticks, or the timer, in this thread's hands."""
 
-    @property
-    def plain(self) -> Callable[..., Any] | None:
-        """A function of (symbol, ticks, row) that does what ``call`` does, where there is one."""
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
+        """Runs a chain tick by tick, and copies the row as it is after each. Returns the number of ticks handled. If
+        some are left, the chain stopped before its own timer, or failed on the next tick."""
 
-    @property
-    def one(self) -> Callable[[Any], Any] | None:
-        """Function to call with one tick, trades apart, where ``TickByTick`` allows it."""
-
-    @property
-    def object(self) -> Any:
-        """The object whose methods are called; None: it has none."""
-
-    def wake(self, time: int) -> int:
-        """Runs the symbol's timer. Returns the due time of the next one, 0: never."""
-
-    def finish(self, time: int) -> None:
-        """Runs the end, at the feed's time there."""
-
-    @property
-    def alarm(self) -> int:
-        """Due time of the symbol's timer; 0: never."""
-
-    @property
-    def own_alarm(self) -> int:
-        """Due time of the timer that the Python handler itself has set; 0: never."""
-
-    def resume(self, alarm: int) -> None:
-        """Goes on where another process left off: the row, and the state of native handlers, are as they were there.
-        ``alarm``: the value of ``own_alarm`` then."""
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
+        """Runs the timers of such a chain that are due for a symbol, or its end."""
 
 
 def acting(context: Context, time: int, act: Callable[[], Any] | None) -> None:
@@ -98,61 +90,262 @@ def acting(context: Context, time: int, act: Callable[[], Any] | None) -> None:
         context.at, context.now = at, None
 
 
-class Timed:
-    """Calls the functions of a handler with its ticks, timers and end, and passes on the timers that they set.
+def _joined(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Joins records of the same layout: numpy's concatenate would leave out the bytes between fields."""
+    if not len(first) or not len(second):
+        return first if len(first) else second
+    both = np.empty(len(first) + len(second), first.dtype)
+    both[: len(first)], both[len(first) :] = first, second
+    return both
 
-    It gets no tick at or behind the timer that is set. So a handler that sets a timer in the middle of a batch handles
-    only the ticks before it: an object is called for no more, a batch handler says how many it took.
+
+class Ahead:
+    """Records that are made of ticks, one per tick, before the handler gets the ticks: trades, or a chain's rows.
+
+    Ticks that the handler leaves over come again, and what makes the records cannot go back. So the records of those
+    ticks are kept, and so is a failure on the tick behind them.
+
+    Attributes:
+        made: The records of the ticks in hand. There may be more, of ticks that come later.
+        failure: The failure on the tick behind ``made``; None: there is none.
     """
 
-    def __init__(self, context: Context, functions: SymbolFunctions, clock: Clock) -> None:
-        self._context = context
-        self._functions = functions
-        self._clock = clock
-        self.plain = functions.plain
-        self.one = functions.one
-        self.object = functions.object
+    def __init__(self, more: Callable[[npt.NDArray[Any]], tuple[npt.NDArray[Any], Failure | None]]) -> None:
+        """``more``: makes records of ticks, fewer where it stops or fails before a tick."""
+        self._more = more
+        self._kept: npt.NDArray[Any] | None = None
+        self.made: npt.NDArray[Any] = np.empty(0)
+        self.failure: Failure | None = None
+
+    def make(self, ticks: npt.NDArray[Any]) -> int:
+        """Returns the number of ticks, from the first one on, that have their records in ``made``."""
+        kept, known = self._kept, 0 if self._kept is None else len(self._kept)
+        if kept is not None and (known >= len(ticks) or self.failure is not None):
+            self.made = kept
+        elif self.failure is None:
+            made, self.failure = self._more(ticks[known:] if known else ticks)
+            self.made = made if kept is None else _joined(kept, made)
+        else:
+            self.made = self.made[:0]
+        return min(len(self.made), len(ticks))
+
+    def keep(self, gone: int, *, comes_again: bool) -> None:
+        """Notes that the first ``gone`` ticks do not come again; ``comes_again``: the others do."""
+        if not comes_again:
+            self._kept = self.failure = None
+        else:
+            self._kept = self.made[gone:] if gone < len(self.made) else None
 
     @property
-    def call(self) -> Call:
-        return self._functions.ticks if self._context.timer is None else self._call
+    def is_ahead(self) -> bool:
+        """True if it has gone on to ticks that come again."""
+        return self._kept is not None or self.failure is not None
+
+
+def _tracked(
+    site: Site, native: Chained, prefix: np.dtype[Any], ticks: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], Failure | None]:
+    after: npt.NDArray[Any] = np.empty(len(ticks), prefix)
+    done, failure = site.track(native, ticks, after)
+    return after[:done], failure
+
+
+class NativePart:
+    """The handlers of a chain before its last one, which Python runs. They run in C, over the ticks of a batch first.
+
+    Where it is ahead of Python, the symbol's row is that of the last tick, or timer, that Python has seen.
+    """
+
+    def __init__(self, context: Context, site: Site, native: Chained, *, row: Any, prefix: np.dtype[Any]) -> None:
+        """``row``: the symbol's; ``prefix``: the dtype of that part of it which is the native handlers'."""
+        self._context = context
+        self._site = site
+        self._native = native
+        self._row = row
+        self._prefix = prefix
+        # Neither knows this object: a circle would outlive the run.
+        self.ahead = Ahead(partial(_tracked, site, native, prefix))
+        #: The rows after the last tick, or timer, that Python has seen, shape (1,).
+        self._last = self._rows_now()
+        #: The rows after the last tick of ``ahead``, shape (1,); None: it is not ahead.
+        self._farthest: npt.NDArray[Any] | None = None
+
+    def make(self, ticks: npt.NDArray[Any]) -> int:
+        """Runs over ticks, as ``Ahead.make``."""
+        if self._farthest is not None:
+            self._put_back(self._farthest[0])
+            self._farthest = None
+        done = self.ahead.make(ticks)
+        self.ahead.made.flags.writeable = False
+        return done
+
+    def show(self, first: int, end: int) -> None:
+        """Gives Python the rows right after some of the ticks in hand."""
+        rows = self.ahead.made[first:end]
+        self._context.after = {name: rows[name] for name in self._prefix.names or ()}
+
+    def keep(self, gone: int, *, comes_again: bool) -> None:
+        """See ``Ahead.keep``."""
+        made = self.ahead.made[:gone]
+        self.ahead.keep(gone, comes_again=comes_again)
+        if len(made):
+            self._last = made[-1:]
+        if self.ahead.is_ahead:
+            self._farthest = self._rows_now()
+            self._put_back(self._last[0])
+
+    def go_back(self, at: int) -> None:
+        """Makes the symbol's row that right after one of the ticks in hand."""
+        self._put_back(self.ahead.made[at])
 
     @property
     def alarm(self) -> int:
-        timer = self._context.timer
-        return 0 if timer is None else timer.alarm
+        """Due time of the part's timer; 0: never."""
+        return self._native.alarm(self._context.key)
 
     @property
-    def own_alarm(self) -> int:
-        return self.alarm
+    def has_timers(self) -> bool:
+        """True if it may have timers."""
+        return self._native.function.wake is not None
 
-    def resume(self, alarm: int) -> None:
-        if self._context.timer is not None:
-            self._context.timer.resume(alarm)
+    @property
+    def has_end(self) -> bool:
+        """True if it does something at the end of a run."""
+        return self._native.function.finish is not None
+
+    def act(self, time: int, *, at_end: bool) -> None:
+        """Runs the due timers, or the end. Raises EarlierPartError."""
+        failure = self._site.act(self._native, self._context.key, time, at_end)
+        self._last = self._rows_now()
+        if failure is not None:
+            raise EarlierPartError.of(failure)
+
+    def show_last(self) -> None:
+        """Gives Python the rows of the last tick, or timer, that it has seen."""
+        self._context.after = {name: self._last[name] for name in self._prefix.names or ()}
+
+    def resume(self) -> None:
+        """The symbol's row is as it was in another process."""
+        self._last = self._rows_now()
+        self.show_last()
+
+    def _put_back(self, rows: Any) -> None:
+        for name in self._prefix.names or ():
+            self._row[name] = rows[name]
+
+    def _rows_now(self) -> npt.NDArray[Any]:
+        """The part's rows as they are in the symbol's row, shape (1,)."""
+        rows: npt.NDArray[Any] = np.zeros(1, self._prefix)
+        for name in self._prefix.names or ():
+            rows[name][0] = self._row[name]
+        rows.flags.writeable = False
+        return rows
+
+
+class Host:
+    """Host of the code that Python runs for one symbol, or for the symbols that share a strand.
+
+    It runs the native part of a chain over a batch, makes the trades, and calls the handler's functions with the ticks
+    that both have come to. A call ends before a timer that is asked for in it: an object is called for no more ticks, a
+    batch handler says how many it took. It passes on the earlier one of its timer and the native part's.
+
+    Attributes:
+        plain: A function of (symbol, ticks, row) that does what ``call`` does; None: there is none.
+        one: The function to call with one tick, trades apart, where ``TickByTick`` allows it.
+        object: The object whose methods are called; None: there is none.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        functions: SymbolFunctions,
+        site: TicksSite,
+        *,
+        maker: TradeMaker | None = None,
+        before: NativePart | None = None,
+    ) -> None:
+        self._context = context
+        self._functions = functions
+        self._site = site
+        self._before = before
+        self._trades = None if maker is None else Ahead(lambda ticks: maker.make(ticks, site.participant or 0))
+        self._has_timers = context.timer is not None or (before is not None and before.has_timers)
+        #: The due time that the site knows.
+        self._told = 0
+        self._is_bare = context.timer is None and before is None and maker is None
+        self.plain = functions.plain if self._is_bare else None
+        self.one = None if before is not None else functions.one
+        self.object = functions.object
+
+    # ---- ticks
+
+    @property
+    def call(self) -> Call:
+        """Function to call with the next ticks: it returns the number handled, None for all. It costs nothing more than
+        the handler's own where there are no timers, no trades and no handlers before it."""
+        return self._functions.ticks if self._is_bare else self._call
 
     def _call(self, ticks: npt.NDArray[Any]) -> int | None:
-        timer, n = self._context.timer, len(ticks)
-        assert timer is not None
-        timer.begin(self._clock.times())
-        handled = 0
+        context, site, before, trades = self._context, self._site, self._before, self._trades
+        n = done = len(ticks)
+        if before is not None:
+            done = before.make(ticks)
+        if trades is not None:
+            done = trades.make(ticks[:done])
+            context.trades = trades.made[:done]
+        if before is not None and done:
+            before.show(0, done)
+        handled, asked, timer = 0, False, context.timer
         try:
-            handled = self._took(self._functions.ticks(ticks), n)
-        except FailedOnTick as error:
-            # Timers set by the ticks before it stand. The failed tick counts as done: it will not come again.
-            if timer.over(error.handled):
-                self._clock.arm(error.handled + 1, timer.alarm)
+            if done:
+                if timer is not None:
+                    times = site.times()
+                    timer.begin(times if done == n else times[:done])
+                said = self._functions.ticks(ticks if done == n else ticks[:done])
+                if timer is not None:
+                    handled = self._took(said, done, timer)
+                    asked = timer.over(handled)
+                else:
+                    handled = done if said is None else said
+        except BaseException as error:
+            at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
+            asked = timer is not None and timer.over(at)
+            if before is not None:
+                before.show(at, at + 1)
+            if site.failed_come_again:
+                self._keep(0, asked=asked)
+            elif interrupts(cause):
+                self._keep(at, asked=asked)
+            else:
+                self._keep(at + 1, asked=asked)
+                if before is not None and site.ends_at_failure:
+                    before.go_back(at)
             raise
-        except BaseException:
-            timer.over(0)
-            raise
-        if timer.over(handled):
-            self._clock.arm(handled, timer.alarm)
+        # Timers that Python has asked for may come before the tick that failed: it is first in the call that fails.
+        if done < n and (done == 0 or (handled == done and not site.brings_rest)):
+            failed = self._failed_after(done)
+            if failed is not None:
+                self._keep(0 if site.failed_come_again else done + 1, asked=asked)
+                raise FailedOnTick(done) from failed
+        if asked or before is not None or trades is not None:
+            self._keep(handled, asked=asked)
         return None if handled == n else handled
 
-    def _took(self, said: Any, n: int) -> int:
+    def _failed_after(self, done: int) -> Exception | None:
+        """The failure of what runs before the functions on the tick behind the first ``done``; None: it has only
+        stopped there. The failure is told once, or the tick comes again."""
+        for each in (None if self._before is None else self._before.ahead, self._trades):
+            if each is None or each.failure is None or len(each.made) != done:
+                continue
+            failure = each.failure
+            if not self._site.failed_come_again:
+                each.failure = None
+            return EngineError(failure.reason) if each is self._trades else EarlierPartError.of(failure)
+        return None
+
+    def _took(self, said: Any, n: int, timer: Timer) -> int:
         """Number of ticks that a call has handled. Raises ConfigurationError for an impossible number."""
-        timer, called = self._context.timer, self._context.handler
-        assert timer is not None
+        called = self._context.handler
         if said is None:
             said = n
             if timer.end < n:
@@ -171,58 +364,73 @@ class Timed:
             )
         return int(said)
 
+    def _keep(self, gone: int, *, asked: bool) -> None:
+        """Notes that the first ``gone`` of the ticks in hand do not come again. ``asked``: one of them set a timer."""
+        if self._before is not None:
+            self._before.keep(gone, comes_again=self._site.brings_rest)
+        if self._trades is not None:
+            self._trades.keep(gone, comes_again=self._site.brings_rest)
+        if gone and self._has_timers and ((alarm := self.alarm) != self._told or asked):
+            self._site.arm(gone, alarm)
+            self._told = alarm
+
+    # ---- timers, and the end
+
+    @property
+    def alarm(self) -> int:
+        """Due time of the symbol's timer, the earlier one of both parts'; 0: never."""
+        own, before = self.own_alarm, self._before
+        earlier = 0 if before is None or not before.has_timers else before.alarm
+        return min(own, earlier) if own and earlier else own or earlier
+
+    @property
+    def own_alarm(self) -> int:
+        """Due time of the timer that the Python handler itself has set; 0: never."""
+        timer = self._context.timer
+        return 0 if timer is None else timer.alarm
+
+    def resume(self, alarm: int) -> None:
+        """Goes on where another process left off: the row, and the state of native handlers, are as they were there.
+        ``alarm``: the value of ``own_alarm`` then."""
+        if self._context.timer is not None:
+            self._context.timer.resume(alarm)
+        self._told = self.alarm
+        if self._before is not None:
+            self._before.resume()
+            if self._functions.stand is not None:
+                self._functions.stand()
+
     def wake(self, time: int) -> int:
-        """Raises what the handler does; its timer is over then as well."""
-        timer, wake = self._context.timer, self._functions.wake
-        assert timer is not None
-        timer.alarm = 0
-        if wake is not None:
-            acting(self._context, time, lambda: wake(time))
-        return timer.alarm
+        """Runs the symbol's timer: that of the native part, then the handler's. Returns the due time of the next one;
+        0: never. Raises what they do; the timer that fails is over then as well."""
+        before, timer, wake = self._before, self._context.timer, self._functions.wake
+        try:
+            if before is not None and 0 < before.alarm <= time:
+                self._act(before, time, at_end=False)
+            if timer is not None and (before is None or 0 < timer.alarm <= time):
+                if before is not None:
+                    before.show_last()
+                timer.alarm = 0
+                acting(self._context, time, None if wake is None else lambda: wake(time))
+        finally:
+            self._told = self.alarm
+        return self._told
 
     def finish(self, time: int) -> None:
-        """Raises what the handler does."""
-        if self._context.timer is not None:
-            self._context.timer.finish()
+        """Runs the ends of both parts, at the feed's time there. Raises what they do."""
+        before, timer = self._before, self._context.timer
+        if before is not None:
+            if before.has_end:
+                self._act(before, time, at_end=True)
+            before.show_last()
+        if timer is not None:
+            timer.finish()
         acting(self._context, time, self._functions.finish)
 
-
-_NONE: Final = np.empty(0, TRADE)
-
-
-def _joined(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Joins trades in the same layout: numpy's concatenate would leave out the bytes between fields."""
-    if not len(first) or not len(second):
-        return first if len(first) else second
-    both = np.empty(len(first) + len(second), TRADE)
-    both[: len(first)], both[len(first) :] = first, second
-    return both
-
-
-class TradesSite(Protocol):
-    """Site of a handler that is called with trades made from ticks."""
-
-    @property
-    def participant(self) -> int | None:
-        """The worker that runs it."""
-
-    @property
-    def brings_rest(self) -> bool:
-        """True if ticks that a call did not reach come again, as the next ones of their symbol."""
-
-    @property
-    def failed_come_again(self) -> bool:
-        """True if all ticks of the current call come again if the call fails."""
-
-
-def with_trades(
-    functions: SymbolFunctions, context: Context, site: TradesSite, maker: TradeMaker | None
-) -> SymbolFunctions:
-    """A handler's functions for a symbol; where it asks for trades, each call finds them in ``context.trades``."""
-    if maker is None:
-        return functions
-    call = Traded(context, site, maker, functions.ticks).call
-    return functions._replace(ticks=call, plain=None)
+    def _act(self, before: NativePart, time: int, *, at_end: bool) -> None:
+        before.act(time, at_end=at_end)
+        before.show_last()
+        acting(self._context, time, self._functions.changed)
 
 
 def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:
@@ -235,52 +443,6 @@ def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:
             RuntimeWarning,
             stacklevel=3,
         )
-
-
-class HoldsTrades(Protocol):
-    """A context, or what stands for those of several symbols."""
-
-    trades: npt.NDArray[Any]
-
-
-class Traded:
-    """Makes the trades of ticks ahead of a handler's call. Ticks that the call leaves over come again, and have been in
-    the book by then: what was made of them is kept."""
-
-    def __init__(self, context: HoldsTrades, site: TradesSite, maker: TradeMaker, call: Call) -> None:
-        self._context = context
-        self._site = site
-        self._maker = maker
-        self._inner = call
-        self._ahead: npt.NDArray[Any] = _NONE
-
-    def call(self, ticks: npt.NDArray[Any]) -> int | None:
-        known = min(len(self._ahead), len(ticks))
-        new, failure = self._maker.make(ticks[known:], self._site.participant or 0)
-        made, further, done = _joined(self._ahead[:known], new), self._ahead[known:], known + len(new)
-        handled = 0
-        try:
-            handled = self._handle(ticks[:done], made)
-        except FailedOnTick as error:
-            # Ticks that an interrupt came upon come again.
-            failed = error.handled + (not interrupts(error.__cause__ or error))
-            handled = 0 if self._site.failed_come_again else failed
-            raise
-        except BaseException:
-            handled = 0 if self._site.failed_come_again else 1
-            raise
-        finally:
-            self._ahead = _joined(made[handled:], further) if self._site.brings_rest else _NONE
-        if failure is not None and handled == done:
-            raise FailedOnTick(done) from EngineError(failure.reason)
-        return None if handled == len(ticks) else handled
-
-    def _handle(self, ticks: npt.NDArray[Any], made: npt.NDArray[Any]) -> int:
-        if not len(ticks):
-            return 0
-        self._context.trades = made
-        handled = self._inner(ticks)
-        return len(ticks) if handled is None else handled
 
 
 #: The method; the fields of a row that it is about; how the names begin of those it is given; what to chain.

@@ -23,13 +23,11 @@ from strand.handlers.feed_trades import On, source_for
 from strand.handlers.host import (
     STATES,
     Events,
-    Timed,
-    TradesSite,
+    Host,
     check_states,
     stand,
     tell_changes,
     watches_of,
-    with_trades,
 )
 from strand.handlers.state import Parameters, check_runs, name_of, row_dtype
 from strand.options import named_options
@@ -77,23 +75,16 @@ class HostedHandler(SingleHandler):
     def functions_of(self, context: Context) -> SymbolFunctions:
         """Functions to call for the symbol of a context."""
 
-    def bind_functions(
-        self, context: BindContext, maker: TradeMaker | None
-    ) -> Callable[[Context, TradesSite], SymbolFunctions]:
-        """Binds the functions to the place where they run, with trades of a maker if they ask for any."""
-        functions_of = self.shape.functions_in(self, context)
-        return lambda of_symbol, site: with_trades(functions_of(of_symbol), of_symbol, site, maker)
-
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
         check_states(self.name, self.needs_states, {})
         maker = context.maker_for(self.trades)
-        functions_of = self.bind_functions(context, maker)
+        functions_of = self.shape.functions_in(self, context)
         return BoundPython(
             name=self.name,
             timers=self.timers,
             ends=self.ends,
             emitting=self,
-            host=lambda of_symbol, site: Timed(of_symbol, functions_of(of_symbol, site), site),
+            host=lambda of_symbol, site: Host(of_symbol, functions_of(of_symbol), site, maker=maker),
             key=context.key,
             params=None if self.params is None else self.params.records(self.name, context.table),
             by_tick=self.by_tick(maker),

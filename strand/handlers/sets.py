@@ -14,10 +14,10 @@ from strand.brief import several
 from strand.errors import ConfigurationError
 from strand.handlers.base import FailedSet, Handler, Shape, SingleHandler, not_callable
 from strand.handlers.bound import BindContext
-from strand.handlers.chains import BatchTimes, ChainHandler, chain_dtype
+from strand.handlers.chains import ChainHandler, chain_dtype
 from strand.handlers.compiled.handlers import CompiledHandler
 from strand.handlers.context import Context, FailedOnTick, SymbolFunctions, Timer
-from strand.handlers.host import Timed
+from strand.handlers.host import Host
 from strand.handlers.python_handlers import METHODS, ObjectHandler, PythonHandler, functions_of, made_by
 from strand.handlers.set_context import (
     Alarms,
@@ -187,6 +187,24 @@ def _functions_of_objects(
 # ---- batches
 
 
+class _InWindow:
+    """Site of the sets' hosts, with the ticks in hand that are for one set. The symbol's host knows the real site."""
+
+    participant = None
+    brings_rest = True
+    failed_come_again = ends_at_failure = False
+
+    def __init__(self) -> None:
+        self.now = np.empty(0, np.int64)
+
+    def times(self) -> npt.NDArray[np.int64]:
+        """Times of the set's ticks."""
+        return self.now
+
+    def arm(self, handled: int, alarm: int) -> None:
+        """Does nothing: the sets' timers are set together."""
+
+
 class _Batches:
     """Calls the functions of a symbol for each set with all ticks of a batch, one set after the other.
 
@@ -197,11 +215,11 @@ class _Batches:
     def __init__(self, handler: PythonHandler, contexts: Sequence[SetContext], of_symbol: Context) -> None:
         self._of_symbol = of_symbol
         self._contexts = contexts
-        self._times = BatchTimes()
+        self._times = _InWindow()
         self._ahead = [0] * len(contexts)
         for context in contexts:
             context.timer = Timer(handler.name) if handler.timers else None
-        self._hosts = [Timed(context, handler.functions_of(context), self._times) for context in contexts]
+        self._hosts = [Host(context, handler.functions_of(context), self._times) for context in contexts]
         self.functions = SymbolFunctions(
             self._call, self._wake if handler.timers else None, self._finish if handler.ends else None
         )

@@ -100,6 +100,18 @@ def test_a_batch_is_what_one_publish_has_of_a_symbol_and_in_order_what_comes_in_
     assert found[0] == found[1]
 
 
+def test_the_first_tick_that_fails_is_named_whichever_symbol_is_called_first() -> None:
+    ticks = in_turn(0, 1, 0, 1, 0, 1, 2, 2)
+    calls = Calls()
+    loop = CallerRun(["A", "B", "C"], noting(calls, {"A": 4, "B": 3}))
+    with pytest.raises(HandlerError, match="failed on B at sequence 3: ValueError: B"), loop:
+        loop.publish(ticks)
+    assert loop.outputs["seen"].array()["what"].tolist() == [0, 1, 2]
+    assert all(symbol != "C" for symbol, _ in calls)
+    assert loop.rows["B"]["n"] == 2
+    assert len(loop.failures) == 1
+
+
 @pytest.mark.parametrize("before", [(), ("count",)])
 @pytest.mark.parametrize("on", ["tick", "trade"])
 def test_a_function_that_fails_on_a_batch_is_told_its_ticks_one_by_one(before: tuple[str, ...], on: Any) -> None:

@@ -11,9 +11,20 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Flags, TickBatch
-from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, TICK, clear_records, joined, named
+from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, TICK, clear_records, is_clear, joined, named
 
-__all__ = ["LAST", "Rolls", "end_views", "event_fields", "free_bit", "roll_text", "with_ends", "with_last"]
+__all__ = [
+    "CONSOLIDATED",
+    "LAST",
+    "Publishers",
+    "Rolls",
+    "end_views",
+    "event_fields",
+    "free_bit",
+    "roll_text",
+    "with_ends",
+    "with_last",
+]
 
 #: Bits of flags that readers set, where they are free.
 LAST: Final = 128
@@ -215,6 +226,39 @@ class Rolls:
             return {}
         key, before, after, time = self.first
         return {"examples": {"rolled_instruments": roll_text(names[key], before, after, time)}}
+
+
+#: A column of Databento's records of quotes that all publishers made together.
+CONSOLIDATED: Final = "bid_pb_00"
+
+
+class Publishers:
+    """The publisher of each name's latest quote in one reading of a file.
+
+    A quote is its publisher's own: another publisher's takes its place, and a spread between the two is of neither.
+    """
+
+    def __init__(self) -> None:
+        self._latest = np.full(1, _NONE, np.int64)
+
+    def mixed(self, ticks: TickBatch) -> int:
+        """Returns how many of the quotes took the place of another publisher's. A clear record leaves no quote."""
+        told = ticks[(ticks["kind"] == KIND_QUOTE) | is_clear(ticks)]
+        if not len(told):
+            return 0
+        keys = told["instrument_id"]
+        if (most := int(keys.max())) >= len(self._latest):
+            self._latest = np.concatenate([self._latest, np.full(most + 1, _NONE, np.int64)])
+        own = np.where(told["kind"] == KIND_QUOTE, told["publisher_id"].astype(np.int64), _NONE)
+        if (self._latest[keys] == own).all():
+            return 0
+        order = np.argsort(keys, kind="stable")
+        by_key, own = keys[order], own[order]
+        begins = np.append(True, by_key[1:] != by_key[:-1])
+        before = np.where(begins, self._latest[by_key], np.append(_NONE, own[:-1]))
+        ends = np.append(begins[1:], True)
+        self._latest[by_key[ends]] = own[ends]
+        return int(np.count_nonzero((before != own) & (before != _NONE) & (own != _NONE)))
 
 
 def roll_text(name: str, before: int, after: int, time: int) -> str:

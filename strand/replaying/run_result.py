@@ -171,8 +171,8 @@ _SAY_PRICES: Final = (
 _MIXED_QUOTES: Final = _Counter(
     "mixed_quotes",
     "mixed quotes",
-    "read mbo, in which each publisher has a book of its own, a consolidated schema (cmbp-1, cbbo), or a file of one "
-    "venue: each of these quotes took the place of another publisher's",
+    "read consolidated quotes (Databento's cmbp-1 and cbbo), DBN's mbo, in which each publisher has a book of its own, "
+    "or a file of one venue: each of these quotes took the place of another publisher's",
 )
 #: Counters of a feed's statistics.
 _OF_FEEDS: Final = (

@@ -37,7 +37,7 @@ from strand.feeds.formats.csv.profile import (
 from strand.feeds.formats.csv.ticks import Made, TickMaker, tick_maker
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream, split_member
-from strand.feeds.mapping.events import Rolls, with_ends
+from strand.feeds.mapping.events import CONSOLIDATED, Publishers, Rolls, with_ends
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule, Plus
 from strand.feeds.mapping.values import PRICE_POWER, coarser_price, finer_unit
@@ -401,7 +401,8 @@ def _date_of(names: list[str]) -> dt.date | None:
 
 _COUNTS = (
     "records", "ticks", "empty_lines", "end_lines", "not_selected", "rows_rounded", "sequences_left_out",
-    "time_reversals", "unended_lines", "repeated_ids", "rolled_instruments", "bytes_in", "bytes_out",
+    "time_reversals", "unended_lines", "repeated_ids", "rolled_instruments", "mixed_quotes", "bytes_in",
+    "bytes_out",
 )  # fmt: skip
 
 
@@ -449,6 +450,8 @@ class CsvRows:
         self._highest_id: dict[int, int] = {}  # by symbol; only where the profile says that ids rise
         self.counts = self.no_counts()
         self.rolls = Rolls()
+        told = any(rule.field == "publisher_id" for rule in found.profile.fields)
+        self._publishers = Publishers() if told and CONSOLIDATED not in found.columns else None
 
     @staticmethod
     def no_counts() -> dict[str, int]:
@@ -473,6 +476,8 @@ class CsvRows:
                     self.counts["ticks"] += len(rolled) - len(ticks)
                     self.counts["rolled_instruments"] = self.rolls.count
                     ticks = rolled
+                if self._publishers is not None:
+                    self.counts["mixed_quotes"] += self._publishers.mixed(ticks)
                 yield ticks
                 if len(ticks):
                     last_ns = int(ticks["ts_recv"][-1])

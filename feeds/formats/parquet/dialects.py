@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from strand.errors import FormatError
 from strand.feeds.formats.parquet.sources import ArrowSource, Dialect, KeepsGroup
-from strand.feeds.mapping.events import LAST, end_views
+from strand.feeds.mapping.events import CONSOLIDATED, LAST, end_views
 from strand.feeds.mapping.values import PRICE_POWER, float_units
 from strand.ticks import (
     KIND_NONE,
@@ -119,6 +119,7 @@ class DatabentoSource(_Table):
         fields = [pa.field(name, kinds.get(name, pa.int64())) for name in _FIELDS]
         self.schema = pa.schema([*fields, *keys])
         self.instrument = "instrument_id" if self._has_symbols else None
+        self.own_quotes = CONSOLIDATED not in there
         self.names = list(self.schema.names)
         one = self._width == 1 or self._make == self._bars
         # A name that goes over to another instrument makes one more tick.

@@ -33,7 +33,7 @@ from strand.feeds.formats.parquet.sources import (
 from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
 from strand.feeds.io.sources import InflateLimits
 from strand.feeds.mapping.columns import BadRow, Columns
-from strand.feeds.mapping.events import Rolls, with_ends
+from strand.feeds.mapping.events import Publishers, Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, options_among
 from strand.feeds.mapping.values import NS_IN, Array, Column, Units, decimal_units, integer_units, unusable
 from strand.symbols import NAME_BYTES, check_name, name_problem
@@ -45,7 +45,7 @@ __all__ = ["Keys", "ParquetFeed", "arrow_column", "mask_of", "nulls_of", "number
 _SPARE: Final = 65536
 _COUNTS: Final = (
     "rows", "ticks", "not_selected", "skipped_rows", "rows_rounded", "sequences_left_out", "row_groups_passed_over",
-    "rolled_instruments",
+    "rolled_instruments", "mixed_quotes",
 )  # fmt: skip
 
 # The number of the first row, and then a record batch, or how many rows were not read.
@@ -150,7 +150,7 @@ class ParquetFeed(BaseFeed):
             size_unit = f"1e{dialect.size_power}" if size_unit is None else size_unit
             price_unit = f"1e{dialect.price_power}" if dialect.price_power is not None else price_unit
         self._instrument = None if dialect is None else dialect.instrument
-        self._rolls = Rolls()
+        self._rolls, self._publishers = Rolls(), Publishers()
         self._is_file = isinstance(self._path, Path) and self._path.is_file()
         text = self._source.metadata.get(OWN_KEY)
         own = None if text is None else own_from(text, self._path)
@@ -269,7 +269,7 @@ class ParquetFeed(BaseFeed):
         counts = self._counts
         counts.update(dict.fromkeys(counts, 0))
         self.skipped.clear()
-        self._rolls = Rolls()
+        self._rolls, self._publishers = Rolls(), Publishers()
         self._check_open()
         # A thread runs ahead only for a regular file: closing then waits for one batch at most, and for a pipe it could
         # wait for ever.
@@ -372,6 +372,8 @@ class ParquetFeed(BaseFeed):
             before = self._rolls.count
             ticks = self._rolls.put_in(ticks, ids if within is None else ids[within])
             made.counts["rolled_instruments"] = self._rolls.count - before
+        if self._source.own_quotes:
+            made.counts["mixed_quotes"] = self._publishers.mixed(ticks)
         made.ticks = ticks
         return fault
 
@@ -384,8 +386,8 @@ class ParquetFeed(BaseFeed):
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,
         ``rows_rounded`` (rows of ticks in which a number was rounded), ``sequences_left_out`` (above 2^40 - 1),
-        ``row_groups_passed_over``, ``rolled_instruments`` (names that went over to another instrument, in Databento's
-        tables)."""
+        ``row_groups_passed_over``, and of Databento's tables ``rolled_instruments`` (names that went over to another
+        instrument) and ``mixed_quotes`` (of one publisher after another's, under one name)."""
         return dict(self._counts)
 
 

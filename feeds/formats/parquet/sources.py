@@ -42,6 +42,7 @@ class ArrowSource:
     metadata: Mapping[bytes, bytes]
     rows: int | None = None
     row_groups: int | None = None
+    own_quotes: bool = False  # a quote is one publisher's, and not of all together
 
     def batches(
         self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()

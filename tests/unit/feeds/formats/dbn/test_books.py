@@ -467,3 +467,44 @@ def test_quotes_of_several_publishers_under_one_name_are_warned_of(
     result = strand.replay(path, "vwap", workers=0)
     assert result.feed_statistics["mixed_quotes"] == mixed
     assert "mixed quotes" not in [w.kind for w in result.warnings]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("publishers", "together", "mixed"), [((39, 40, 40), "ct", 9), ((39, 39, 39), "ct", 0), ((39, 40, 40), "pb", 0)]
+)
+def test_quotes_of_several_publishers_in_databentos_tables_are_warned_of(
+    tmp_path: Path, kind: str, publishers: tuple[int, ...], together: str, mixed: int
+) -> None:
+    """``pb``: columns of the publishers that made the best price together. A clear record leaves no quote."""
+    n = 16
+    columns: dict[str, Any] = {
+        "ts_recv": [ref.NOON + at for at in range(n)],
+        "ts_event": [ref.NOON + at for at in range(n)],
+        "rtype": [177 if together == "pb" else 1] * n,
+        "publisher_id": [publishers[at % 3] for at in range(n)],
+        "instrument_id": [7 if at < 10 else 8 for at in range(n)],
+        "action": ["A"] * n,
+        "side": ["B"] * n,
+        "price": [100 * 10**9] * n,
+        "size": [1] * n,
+        "flags": [128] * n,
+        "sequence": list(range(n)),
+        "bid_px_00": [100 * 10**9 + at * 10**7 for at in range(n)],
+        "ask_px_00": [101 * 10**9 + at * 10**7 for at in range(n)],
+        **{f"{name}_00": [5] * n for name in ("bid_sz", "ask_sz", f"bid_{together}", f"ask_{together}")},
+        "symbol": ["AA"] * n,
+    }
+    path = tmp_path / f"xnas-itch-20240508.mbp-1.{kind}"
+    if kind == "csv":
+        rows = (",".join(map(str, row)) for row in zip(*columns.values(), strict=True))
+        path.write_text("\n".join([",".join(columns), *rows, ""]))
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        types = {"publisher_id": pyarrow.uint16(), "instrument_id": pyarrow.uint32(), "rtype": pyarrow.uint8()}
+        arrays = {name: pyarrow.array(values, types.get(name)) for name, values in columns.items()}
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(arrays), path)
+    result = strand.replay(path, "spread", workers=0)
+    assert result.feed_statistics["rolled_instruments"] == 1
+    assert result.feed_statistics["mixed_quotes"] == mixed
+    assert [w.count for w in result.warnings if w.kind == "mixed quotes"] == [mixed] * (mixed > 0)

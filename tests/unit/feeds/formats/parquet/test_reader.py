@@ -229,6 +229,7 @@ def test_what_is_made_ahead_is_neither_counted_nor_named_yet(
             "sequences_left_out": 0,
             "row_groups_passed_over": 0,
             "rolled_instruments": 0,
+            "mixed_quotes": 0,
         }
         assert feed.skipped.counts == {"bad row": passed}
     assert list(batches) == []

@@ -1,15 +1,18 @@
 /* The hand-over of places (strand/tasks/places.py) under sequential consistency, searched to the end: 2 places, up to THREADS threads, tasks
- * that checkpoint, block, or go on as coroutines, and an end at any time. A section under the lock of Places is one step, and so is what
- * the engine does with a task; which thread of the spares is woken, and which listed task is taken, is left open. Names are those of
- * places.py.
+ * that checkpoint, block, or go on as coroutines, and an end at any time. Names are those of places.py.
  *
- * One thread at a time uses a place. When nothing goes on any more, all tasks are over and each place has a thread that waits at it. A
- * thread that sleeps is woken once: as its task is taken, or by the end, after which all threads end.
+ * A section under the lock of Places is one step, and so is what the engine does with a task: whoever could see the middle of a section
+ * waits for that lock before it changes anything. Which thread of the spares is woken, and which listed task is taken, is left open. A wake
+ * may come to a thread that is awake, and then stays for its next sleep. `_spares` may have seats that are none any more, and each reader
+ * looks.
  *
- * WRONG=1: the place is given before the task is listed. WRONG=2: a worker that hands over says that it has no place after it is a spare.
- * WRONG=3: the seat is entered after the task is listed. WRONG=4: the end clears the spares and does not wake them.
- * WRONG=5: a task is suspended although the end came after its spare was found.
- * WRONG=6: a new thread does not sleep if it sees a place already, whose giver wakes it after that.
+ * One thread at a time uses a place. When nothing goes on any more, all tasks are over and each place has a thread that waits at it.
+ * After the end all threads end.
+ *
+ * WRONG=1: the place is given before the task is listed. WRONG=2: a worker that hands over says that it has no place after it
+ * has given it, and a spare is taken without a look at what it has.
+ * WRONG=3: the seat is entered after the task is listed, and not under the lock. WRONG=4: the end wakes the spares alone.
+ * WRONG=5: who sleeps does not look at the end. WRONG=6: who sleeps does not look at its place once more after a wake.
  * WRONG=7: the entry of a coroutine is noted as held after it is away.
  */
 #ifndef WRONG
@@ -34,80 +37,127 @@
 #define AWAY 3
 #define OVER 4
 
-byte state[TASKS], waits[TASKS];
+byte state[TASKS], waited[TASKS];
 byte in_hand[PLACES], user[PLACES]; /* the task of a place, and the thread that is in the engine as that worker */
 bool stopping;
 
-byte place[THREADS]; /* Seat.place */
-bool born[THREADS], woken[THREADS], is_spare[THREADS];
+byte place[THREADS], waits[THREADS]; /* Seat.place, and the task of Seat.waits */
+bool is_listed[THREADS], born[THREADS], woken[THREADS], spares[THREADS];
 byte suspended[TASKS]; /* by task: the thread */
 bool held[TASKS];      /* Held, by task */
 bool in_loop[TASKS];   /* a coroutine in the asyncio thread */
 byte n_threads = PLACES;
 bool ended;
 
-/* ---- the engine, as the worker of place p */
-
-#define ENTER(p) atomic { assert(user[p] == NONE); user[p] = me }
-#define LEAVE(p) user[p] = NONE
-
 /* ---- a seat */
 
-#define WAKE(t) assert(!woken[t]); woken[t] = true
-#define SLEEP atomic { woken[me] -> woken[me] = false }
+#define WAKE(t) woken[t] = true
+#if WRONG == 6
+#define SLEEP if :: place[me] == NONE && !ended -> atomic { woken[me] -> woken[me] = false } :: else fi; skip
+#else
+#define SLEEP                                                                                                                              \
+  do                                                                                                                                       \
+  :: place[me] == NONE && (!ended || WRONG == 5) -> atomic { woken[me] -> woken[me] = false }                                              \
+  :: else -> break                                                                                                                         \
+  od;                                                                                                                                      \
+  skip
+#endif
+#if WRONG == 2
+#define IS_SPARE(t) spares[t]
+#else
+#define IS_SPARE(t) (spares[t] && place[t] == NONE && waits[t] == NONE)
+#endif
 
-/* A spare, or a new thread; NONE: there may be no more. */
+/* A spare, or a new thread; NONE: there may be no more. Within a section under the lock. */
 inline find_spare() {
   if
-  :: is_spare[0] -> spare = 0
-  :: is_spare[1] -> spare = 1
-  :: is_spare[2] -> spare = 2
+  :: IS_SPARE(0) -> spare = 0
+  :: IS_SPARE(1) -> spare = 1
+  :: IS_SPARE(2) -> spare = 2
 #if THREADS > 3
-  :: is_spare[3] -> spare = 3
+  :: IS_SPARE(3) -> spare = 3
 #endif
   :: else ->
     if
-    :: n_threads < THREADS -> spare = n_threads; born[spare] = true; n_threads++
+    :: n_threads < THREADS -> spare = n_threads; born[spare] = true; spares[spare] = true; n_threads++
     :: else -> spare = NONE
     fi
-  fi;
-  if :: spare != NONE -> is_spare[spare] = false :: else fi
+  fi
 }
 
-inline give(t, p) {
-  place[t] = p;
-  WAKE(t)
-}
-
-/* The task in hand leaves the place, to be suspended or away. */
+/* The task in hand leaves the place, to be suspended or away: Places._leave. */
 inline leave(to) {
+  atomic {
+    if
+    :: ended || stopping -> goto told
+    :: else
+    fi;
+    find_spare();
+    if :: spare == NONE -> goto task :: else fi; /* it goes on, or gets WouldDeadlockError */
 #if WRONG == 1
-  give(spare, p);
-  ENTER(p);
-  d_step { assert(state[k] == RUNS); state[k] = to; LEAVE(p) }
-#else
-  ENTER(p);
-  d_step { assert(state[k] == RUNS); state[k] = to; LEAVE(p) }
-  give(spare, p)
+    d_step { place[spare] = p; WAKE(spare) }
+  }
+  atomic {
 #endif
+#if WRONG != 3
+    if :: to == SUSPENDED -> suspended[k] = me :: else fi;
+#endif
+    assert(user[p] == NONE && state[k] == RUNS);
+    d_step {
+      state[k] = to;
+      is_listed[me] = (to == SUSPENDED);
+      waits[me] = k;
+      place[me] = NONE;
+      spares[spare] = false;
+#if WRONG != 1
+      place[spare] = p;
+      WAKE(spare)
+#endif
+    }
+  }
+#if WRONG == 3
+  if :: to == SUSPENDED -> suspended[k] = me :: else fi
+#endif
+}
+
+/* Places.end wakes all that have no place. */
+#if WRONG == 4
+#define WAKE_AT_END(t) if :: spares[t] && place[t] == NONE -> WAKE(t) :: else fi
+#else
+#define WAKE_AT_END(t) if :: place[t] == NONE -> WAKE(t) :: else fi
+#endif
+inline end_all() {
+  d_step {
+    ended = true;
+    WAKE_AT_END(0);
+    WAKE_AT_END(1);
+    WAKE_AT_END(2);
+#if THREADS > 3
+    WAKE_AT_END(3)
+#endif
+  }
 }
 
 proctype thread(byte me) {
   byte p, k, spare, sleeper;
-  bool stopped;
 
 end_unborn:
   born[me];
-#if WRONG == 6
-  if :: place[me] == NONE -> SLEEP :: else fi;
-#else
-  SLEEP;
-#endif
 
-work:
-  p = place[me];
-  if :: p == NONE -> goto no_more :: else fi;
-  ENTER(p);
+live:
+  atomic {
+    p = place[me];
+    if
+    :: p != NONE -> goto serve
+    :: p == NONE && ended -> goto gone_for_good
+    :: p == NONE && !ended -> spares[me] = true
+    fi
+  }
+  SLEEP;
+  goto live;
+
+serve:
+  atomic { assert(user[p] == NONE); user[p] = me }
   atomic { /* Place.take and PyBatches.more, which wait, and end the task in hand */
     k = NONE;
     if
@@ -120,113 +170,109 @@ work:
     :: state[2] == LISTED || state[2] == SUSPENDED -> k = 2
 #endif
     fi;
-    LEAVE(p);
-    if :: k == NONE -> goto no_more :: else fi;
+    user[p] = NONE;
+    if :: k == NONE -> goto give_up :: else fi;
     in_hand[p] = k;
     if :: state[k] == SUSPENDED -> state[k] = RUNS; goto hand_over :: else -> state[k] = RUNS fi
   }
 
 task:
   if
-  :: waits[k] < WAITS -> waits[k]++; goto suspend
-  :: waits[k] < WAITS -> waits[k]++; goto go_away
-  :: waits[k] < WAITS -> waits[k] = WAITS; goto hold
-  :: atomic { waits[k] = WAITS; state[k] = OVER; goto work }
+  :: waited[k] < WAITS -> waited[k]++; goto suspend
+  :: waited[k] < WAITS -> waited[k]++; goto go_away
+  :: waited[k] < WAITS -> waited[k] = WAITS; goto hold
+  :: atomic { waited[k] = WAITS; state[k] = OVER; goto live }
   fi;
 
 hold: /* the thread keeps its place */
 #if WRONG != 7
   held[k] = true;
 #endif
-  ENTER(p);
-  d_step { assert(state[k] == RUNS); state[k] = AWAY; in_loop[k] = true; LEAVE(p) }
+  atomic { assert(user[p] == NONE && state[k] == RUNS); state[k] = AWAY; in_loop[k] = true }
 #if WRONG == 7
   held[k] = true;
 #endif
-  goto work;
+  goto live;
 
 suspend:
-  atomic {
-    stopped = ended || stopping;
-    if :: !stopped -> find_spare() :: else fi
-  }
-  if :: stopped -> goto told :: else fi;
-  if :: spare == NONE -> goto task :: else fi;
-#if WRONG != 3
-  atomic {
-#if WRONG != 5
-    stopped = ended;
-#endif
-    if :: !stopped -> suspended[k] = me :: else fi
-  }
-  if :: stopped -> give(spare, NONE); goto told :: else fi;
-#endif
-  place[me] = NONE;
   leave(SUSPENDED);
-#if WRONG == 3
-  suspended[k] = me;
-#endif
-  goto wait;
+  goto come_back;
 
 go_away:
-  atomic {
-    stopped = ended || stopping;
-    if :: !stopped -> find_spare() :: else fi
-  }
-  if :: stopped -> goto told :: else fi;
-  if :: spare == NONE -> goto task :: else fi; /* WouldDeadlockError */
-  if :: ended -> give(spare, NONE); goto told :: else fi;
-  place[me] = NONE;
   leave(AWAY);
-  /* the block, and come_back */
-  atomic {
-    stopped = ended;
-    if :: !stopped -> suspended[k] = me :: else fi
-  }
-  if :: stopped -> goto told :: else fi;
-  d_step { assert(state[k] == AWAY); state[k] = SUSPENDED }
 
-wait:
+come_back:
+  if
+  :: is_listed[me]
+  :: else ->
+    atomic {
+      suspended[k] = me;
+      if
+      :: ended -> waits[me] = NONE; goto told
+      :: else -> assert(state[k] == AWAY); state[k] = SUSPENDED; is_listed[me] = true
+      fi
+    }
+  fi;
   SLEEP;
-  p = place[me];
-  if :: p == NONE -> goto told :: else fi;
-  ENTER(p); /* PyBatches.resumed */
-  d_step { assert(in_hand[p] == k && state[k] == RUNS); LEAVE(p) }
+  atomic { /* the lock: a worker may be about to hand its place over; and PyBatches.resumed */
+    p = place[me];
+    if
+    :: p == NONE -> waits[me] = NONE; goto told
+    :: else -> assert(user[p] == NONE && in_hand[p] == k && state[k] == RUNS)
+    fi
+  }
+  waits[me] = NONE;
   goto task;
 
-told: /* StoppedError */
-  atomic { assert(stopping); waits[k] = WAITS; state[k] = OVER; goto work }
+told: /* StoppedError: the task ends, with a place or without one */
+  atomic { assert(stopping); waited[k] = WAITS; state[k] = OVER; goto live }
 
 hand_over:
-  if
-  :: held[k] ->
-    held[k] = false;
-    ENTER(p);
-    d_step { assert(in_hand[p] == k && state[k] == RUNS); state[k] = OVER; LEAVE(p) }
-    goto work
-  :: else
-  fi;
+  atomic {
+    if
+    :: held[k] ->
+      held[k] = false;
+      assert(user[p] == NONE && in_hand[p] == k && state[k] == RUNS);
+      state[k] = OVER;
+      goto live
+    :: else
+    fi
+  }
   atomic {
     sleeper = suspended[k];
-    suspended[k] = NONE;
+    if
+    :: ended -> sleeper = NONE
+    :: !ended && sleeper != NONE && (place[sleeper] != NONE || !is_listed[sleeper] || waits[sleeper] != k) -> sleeper = NONE
+    :: else
+    fi;
     if
     :: sleeper != NONE ->
+      spares[me] = true;
+      suspended[k] = NONE;
 #if WRONG != 2
       place[me] = NONE;
 #endif
-      is_spare[me] = true
-    :: else -> assert(ended); goto no_more
+      place[sleeper] = p;
+      WAKE(sleeper)
+    :: else -> assert(ended); goto give_up
     fi
   }
 #if WRONG == 2
   place[me] = NONE;
 #endif
-  give(sleeper, p);
-  SLEEP;
-  goto work;
+  goto live;
 
-no_more:
-  skip
+give_up:
+  stopping = true;
+  end_all();
+  place[me] = NONE;
+
+gone_for_good: /* Places._go */
+  skip;
+  d_step {
+    for (k : 0 .. THREADS - 1) { spares[k] = false }
+    for (k : 0 .. TASKS - 1) { suspended[k] = NONE }
+  }
 }
 
 /* The asyncio thread: coroutines end, and come back to whoever takes them. */
@@ -245,7 +291,6 @@ end_loop:
 
 proctype end() {
   byte t;
-  bool asleep[THREADS];
   if
   :: skip /* at any time */
   :: skip ->
@@ -258,46 +303,17 @@ proctype end() {
     assert(user[0] != NONE && user[1] != NONE)
   fi;
   stopping = true;
-  d_step { /* the lock */
-    ended = true;
-    t = 0;
-    do
-    :: t < THREADS -> asleep[t] = is_spare[t]; is_spare[t] = false; t++
-    :: else -> break
-    od;
-#if WRONG == 4
-    t = 0;
-    do
-    :: t < THREADS -> asleep[t] = false; t++
-    :: else -> break
-    od;
-#endif
-    t = 0;
-    do
-    :: t < TASKS ->
-      if :: suspended[t] != NONE -> asleep[suspended[t]] = true; suspended[t] = NONE :: else fi;
-      t++
-    :: else -> break
-    od;
-    t = 0
-  }
-  do
-  :: t < THREADS ->
-    if :: asleep[t] -> give(t, NONE) :: else fi;
-    t++
-  :: else -> break
-  od
+  end_all()
 }
 
 init {
   byte i;
   d_step {
-    for (i : 0 .. THREADS - 1) { place[i] = NONE }
+    for (i : 0 .. THREADS - 1) { place[i] = NONE; waits[i] = NONE }
     for (i : 0 .. TASKS - 1) { suspended[i] = NONE }
     for (i : 0 .. PLACES - 1) {
       place[i] = i;
       born[i] = true;
-      woken[i] = (WRONG != 6);
       in_hand[i] = NONE;
       user[i] = NONE
     }

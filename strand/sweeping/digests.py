@@ -21,6 +21,7 @@ from strand.brief import in_full
 from strand.errors import ConfigurationError, FeedError
 from strand.handlers import Handler
 from strand.handlers.base import SingleHandler
+from strand.handlers.basket_handlers import BasketShape
 from strand.handlers.compiled.code_references import add_code, imported_in, referred_to
 from strand.handlers.compiled.handlers import CompiledHandler, numba_module
 from strand.handlers.native_handlers import NativeFunctions, NativeHandler
@@ -286,6 +287,10 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
             add_written(whole, part.written)
         if isinstance(part, NativeHandler):
             words += _library(part)
+        if isinstance(part.shape, BasketShape):
+            words += [sorted(part.shape.described.items()), part.shape.state.descr, part.shape.counts]
+            if callable(part.shape.baskets.given):
+                add_written(whole, [part.shape.baskets.given])
     whole.update(in_full(words).encode())
     return whole.hexdigest()
 

@@ -74,6 +74,30 @@ def test_the_digest_covers_the_timers_of_handlers_in_c_before(c_handlers: Path) 
     assert digest() != digest(wake="wake_bomb")
 
 
+def test_the_digest_covers_the_baskets_of_handlers_before() -> None:
+    def digest(baskets: Any, **options: Any) -> str:
+        @strand.basket_handler(baskets=baskets, cache=False, **{"basket_state": [("n", "i8")], **options})
+        def pair(tick, row, basket):  # type: ignore[no-untyped-def]
+            basket.n += 1
+
+        return code_digest(strand.chain(pair, _handler()), {})
+
+    def by_letter(place: int) -> Any:
+        return lambda symbol: symbol[place]
+
+    assert digest({"a": ["A", "B"]}) == digest({"a": ["A", "B"]})
+    assert digest(by_letter(0)) == digest(by_letter(0))
+    found = {
+        digest({"a": ["A", "B"]}),
+        digest({"a": ["A", "C"]}),
+        digest({"a": ["A", "B"]}, basket_state=[("n", "i8"), ("last", "i8")]),
+        digest({"a": ["A", "B"]}, state=[("ticks", "i8")]),
+        digest(by_letter(0)),
+        digest(by_letter(-1)),
+    }
+    assert len(found) == 6
+
+
 def test_the_digest_of_a_file_goes_by_its_bytes(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     a.write_bytes(np.arange(1_000_000).tobytes())

@@ -56,7 +56,7 @@ class Asked:
         None,
         Flag(),
         "Pin the calling thread, for the length of the call, to a core that no worker has.",
-        unset="does so too, unless a thread inflates the file and only one such core is left",
+        unset="pins it too, unless a thread inflates the file and only one such core is left",
         more="That thread would have to share a worker's core.",
     )
     speed: float = option(0.0, _ANY, "0 is as fast as possible, 1 as recorded by ``ts_recv``, 10 ten times as fast.")

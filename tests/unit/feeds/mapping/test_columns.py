@@ -469,6 +469,16 @@ def test_a_whole_price_is_currency_as_a_constant_and_in_a_column(tmp_path: Path)
         assert read(ParquetFeed(path, symbol="X", columns=columns))["price"][0] == price  # type: ignore[arg-type]
 
 
+def test_a_sequence_may_be_a_constant_in_every_reader_of_columns(tmp_path: Path) -> None:
+    path, array = table(tmp_path / "a.parquet", {"ts": [5]}), tmp_path / "a.npy"
+    np.save(array, np.array([(5,)], [("ts", "i8")]))
+    for given, wanted in ((7, 7), ((1 << 40) - 1, (1 << 40) - 1), (-1, 0)):
+        for said in ({"constants": {"sequence": given}}, {"columns": {"sequence": {"constant": given}}}):
+            options: dict[str, Any] = {"columns": {}, **said}
+            assert read(ParquetFeed(path, symbol="X", **options))["sequence"].tolist() == [wanted]
+            assert read(NpyFeed(array, symbol="X", time_unit="ns", **options))["sequence"].tolist() == [wanted]
+
+
 def test_a_constant_may_be_a_float(tmp_path: Path) -> None:
     path = table(tmp_path / "a.parquet", {"ts": [5]})
     assert read(ParquetFeed(path, symbol="X", constants={"price": 12.1}))["price"][0] == 12_100_000_000

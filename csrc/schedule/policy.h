@@ -120,6 +120,7 @@ static inline uint32_t sd_list_in_turn(const sd_ready *ready, uint32_t own, uint
   return own + i < ready->n_workers ? own + i : own + i - ready->n_workers;
 }
 
+/* state_bytes, start, ready, peek and count are needed, and `next`, or `pick` and `pick_if`: else there is no such policy. */
 typedef struct sd_policy {
   const char *name;
   /* Whether a publisher may run the handlers of idle strands itself. Such strands are never listed, so no policy orders them. */

@@ -207,7 +207,7 @@ def read_names(path: Path) -> tuple[str, ...]:
 
 
 #: Keys from here up are taken for damage unless ``max_symbols`` is given: a table that size would be made for them.
-MAX_GUESSED_CAPACITY: Final = 1 << 22
+_MAX_GUESSED_CAPACITY: Final = 1 << 22
 _INPUT_PIECE: Final = 1 << 16
 #: Bytes of records read at once. A bound is needed: the header's size and number of records may be false.
 _BATCH_BYTES: Final = 1 << 26
@@ -517,12 +517,12 @@ class NpyFeed(BaseFeed):
                 for ticks in self._sound(records, position):
                     keys = ticks["instrument_id"]
                     if self._skip:
-                        keys = keys[keys < MAX_GUESSED_CAPACITY]
+                        keys = keys[keys < _MAX_GUESSED_CAPACITY]
                     if len(keys) and int(keys.max()) > highest:
                         highest, at = int(keys.max()), position + int(np.argmax(keys))
         except FeedError:
             pass  # raised when the feed is read, after the ticks before it
-        if highest >= MAX_GUESSED_CAPACITY:
+        if highest >= _MAX_GUESSED_CAPACITY:
             raise self._bad_record(
                 at, f"instrument_id is {highest}: give max_symbols= if the file really has so many instruments"
             )

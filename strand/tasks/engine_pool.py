@@ -19,7 +19,7 @@ from strand.brief import one_line
 from strand.errors import ConfigurationError, QueueFull, StoppedError
 from strand.handlers.native_handlers import NativeFunctions
 from strand.policies.fair import Fair
-from strand.policies.policy import LEVELS, Fifo, Levels, Policy
+from strand.policies.policy import LEVELS, Levels, Policy
 from strand.spans import SpanLike
 from strand.tasks.options import Ranks, options_of
 from strand.tasks.places import Turn, seat_here
@@ -64,11 +64,11 @@ class EnginePool:
         #: The priorities of the engine, by those of tasks that stand in their own; None: they are the same. Under a
         #: policy without priorities all are the usual one.
         self._codes: tuple[int, ...] | defaultdict[int, int] | None = None
-        self._is_fifo = isinstance(policy, Fifo)
+        self._has_priorities = policy.usual_priority is not None or isinstance(policy, Fair)
         self._has_levels = isinstance(policy, Levels)
         if self._has_levels:
             self._codes = tuple(self._code(level, level) for level in range(len(LEVELS)))
-        elif self._is_fifo:
+        elif not self._has_priorities:
             self._codes = defaultdict(lambda: USUAL_PRIORITY)
         self._charges = isinstance(policy, Fair)
         #: Tasks in C that workers may call, by their addresses, for as long as there is an engine.
@@ -116,14 +116,14 @@ class EnginePool:
     ) -> int:
         """See ``EngineTasks.submit_native``: lists a task for each item."""
         self._native[task.address] = task
-        number = USUAL_PRIORITY if self._is_fifo else priority
+        number = priority if self._has_priorities else USUAL_PRIORITY
         done = self._tasks.submit_native(
             task.address, items, key=key, priority=number, marks=marks, within_ns=within_ns
         )
         return done if done == len(items) else self._refuse(len(items), done)
 
     def prioritise(self, entry: int, priority: int, own: int) -> None:
-        if not self._is_fifo:
+        if self._has_priorities:
             self._tasks.prioritise(entry, self._code(priority, own))
 
     def give_up(self, entry: int) -> None:

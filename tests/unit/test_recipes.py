@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -74,7 +75,8 @@ static void list_strands(const sd_ready *ready, uint32_t list, const uint32_t *s
 static uint32_t pick(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t maximum, uint32_t share) {
   uint32_t n = 0;
   sd_lock(&ready->lists[list].lock);
-  for (; n < maximum && *top(ready, list); n++) {
+  const uint32_t most = (uint32_t)(((uint64_t)sd_list_length(&ready->lists[list]) * share + 3) / 4);
+  for (; n < maximum && n < most && *top(ready, list); n++) {
     strands[n] = *top(ready, list) - 1;
     *top(ready, list) = below(ready)[strands[n]];
   }
@@ -83,15 +85,37 @@ static uint32_t pick(const sd_ready *ready, uint32_t list, uint32_t *strands, ui
   return n;
 }
 
+static uint32_t pick_if(const sd_ready *ready, uint32_t list, uint32_t *strand, sd_can_use can, const void *who) {
+  sd_lock(&ready->lists[list].lock);
+  const uint32_t first = *top(ready, list), taken = first && can(who, first - 1);
+  if (taken) *top(ready, list) = below(ready)[*strand = first - 1];
+  sd_list_count_taken(&ready->lists[list], taken);
+  sd_unlock(&ready->lists[list].lock);
+  return taken;
+}
+
 static uint32_t peek(const sd_ready *ready, uint32_t list, uint32_t i) { return SD_NONE; }
 
 static int count(const sd_ready *ready, uint32_t list, uint32_t *times) {
+  sd_lock(&ready->lists[list].lock);
   for (uint32_t at = *top(ready, list); at; at = below(ready)[at - 1]) times[at - 1]++;
+  sd_unlock(&ready->lists[list].lock);
   return 1;
 }
 
 const sd_policy sd_policy_backwards = {
     .name = "backwards",
+    .state_bytes = state_bytes,
+    .start = start,
+    .ready = list_strands,
+    .pick = pick,
+    .pick_if = pick_if,
+    .peek = peek,
+    .count = count,
+};
+
+const sd_policy sd_policy_unfinished = {
+    .name = "unfinished",
     .state_bytes = state_bytes,
     .start = start,
     .ready = list_strands,
@@ -103,10 +127,13 @@ const sd_policy sd_policy_backwards = {
 HEADER = """
 #include "schedule/policy.h"
 
-extern const sd_policy sd_policy_backwards;
+extern const sd_policy sd_policy_backwards, sd_policy_unfinished;
 """
 #: What registers it.
-REGISTERED = ("[SD_LEVELS] = &sd_policy_levels", "[SD_LEVELS] = &sd_policy_levels, [9] = &sd_policy_backwards")
+REGISTERED = (
+    "[SD_LEVELS] = &sd_policy_levels",
+    "[SD_LEVELS] = &sd_policy_levels, [9] = &sd_policy_backwards, [10] = &sd_policy_unfinished",
+)
 INCLUDED = ('#include "schedule/fifo.h"', '#include "schedule/backwards.h"\n#include "schedule/fifo.h"')
 
 
@@ -130,6 +157,8 @@ def test_a_policy_written_against_the_table_compiles_and_orders_ready_strands(tm
         assert trial.listed() == [0] * 5
         trial.close()
     assert orders == {0: [0, 1, 2, 3, 4, None], 9: [4, 3, 2, 1, 0, None]}
+    built.sd_policy_of.restype = ctypes.c_void_p
+    assert [bool(built.sd_policy_of(number)) for number in (9, 10)] == [True, False]  # the other one lacks pick_if
 
 
 # ---- feed

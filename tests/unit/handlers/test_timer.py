@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from strand import Dispatcher, Handler, bars, batch_handler, chain, native
+from strand import Dispatcher, Handler, bars, batch_handler, chain, native, object_handler, replay
 from strand import handler as compiled
 from strand.caller.run import CallerRun
+from strand.testing import feed
 from strand.ticks import KIND_TRADE
 
 #: Every way to write a handler, and chains of them: made of the path to C handlers, with the multipliers of its parts.
@@ -190,6 +191,34 @@ def test_a_quiet_symbol_s_timer_fires_when_the_others_pass_its_time(c_handlers: 
         (failure,) = d.failures
         assert (failure.symbol, failure.code) == (d.symbols[0], 7)
         assert "its timer at 105 ns: boom at 105" in str(failure)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["objects", "batches"])
+def test_a_quiet_symbol_s_timer_fires_at_the_run_s_last_time_itself(kind: str, workers: int) -> None:
+    def wake(symbol: str, time: int, row: Any) -> None:
+        row["woken"] = time
+
+    @batch_handler(state=[("woken", "i8")], on_wake=wake)
+    def batches(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        if symbol == "A":
+            ctx.wake_at(10, at=0)
+
+    @object_handler(state=[("woken", "i8")])
+    class Objects:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: Any) -> None:
+            if tick.ts_recv == 1:
+                self.ctx.wake_at(10)
+
+        def on_wake(self, time: int) -> None:
+            self.ctx.row["woken"] = time
+
+    ticks = feed([("A", 1, 5, 1), ("B", 10, 5, 1)])
+    result = replay(ticks, {"objects": Objects, "batches": batches}[kind], workers=workers, cores=None)
+    assert result.rows["A"]["woken"] == 10
 
 
 def test_a_timer_that_was_left_to_a_strand_s_records_fires_though_none_of_them_is_late_enough() -> None:

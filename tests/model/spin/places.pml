@@ -27,6 +27,9 @@
 #ifndef WAITS
 #define WAITS 1 /* times that a task waits in its middle */
 #endif
+#ifndef COROUTINES /* 0: tasks checkpoint and block alone */
+#define COROUTINES 1
+#endif
 #define PLACES 2
 #define NONE 15
 
@@ -178,9 +181,9 @@ serve:
 
 task:
   if
-  :: waited[k] < WAITS -> waited[k]++; goto suspend
-  :: waited[k] < WAITS -> waited[k]++; goto go_away
-  :: waited[k] < WAITS -> waited[k] = WAITS; goto hold
+  :: atomic { waited[k] < WAITS -> waited[k]++; goto suspend }
+  :: atomic { waited[k] < WAITS -> waited[k]++; goto go_away }
+  :: atomic { COROUTINES && waited[k] < WAITS -> waited[k] = WAITS; goto hold }
   :: atomic { waited[k] = WAITS; state[k] = OVER; goto live }
   fi;
 
@@ -218,11 +221,9 @@ come_back:
     p = place[me];
     if
     :: p == NONE -> waits[me] = NONE; goto told
-    :: else -> assert(user[p] == NONE && in_hand[p] == k && state[k] == RUNS)
+    :: else -> assert(user[p] == NONE && in_hand[p] == k && state[k] == RUNS); waits[me] = NONE; goto task
     fi
   }
-  waits[me] = NONE;
-  goto task;
 
 told: /* StoppedError: the task ends, with a place or without one */
   atomic { assert(stopping); waited[k] = WAITS; state[k] = OVER; goto live }

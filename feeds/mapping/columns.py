@@ -276,7 +276,7 @@ class Columns:
         self.constants = {field: rule.constant for field, rule in self._rules.items() if rule.constant is not None}
         found = {field: _first_of(aliases, names, field in TIMES) for field, aliases in ALIASES.items()}
         said = {*columns, *constants}
-        if (found["price"] is None and "price" not in chosen) or not said.isdisjoint(PLACES):
+        if (found["price"] is None and "price" not in chosen) or "bid_price" in said:
             found |= {field: _first_of(aliases, names) for field, aliases in QUOTE_ALIASES.items()}
         if reading.own:
             found["symbol"] = None  # its keys and the names in its metadata replace the column
@@ -291,9 +291,10 @@ class Columns:
             if field not in self._rules and field not in ("symbol", "instrument_id")
         }
         self._check_alike(names, chosen)
-        if "bid_price" in said and not self.is_quote:
-            where = "columns" if "bid_price" in columns else "constants"
-            raise ConfigurationError(f"{where}.bid_price", "name ask_price too: a quote has both")
+        side = next((one for one in PLACES if one in constants), "bid_price")
+        if side in said and not self.is_quote:
+            where = "columns" if side in columns else "constants"
+            raise ConfigurationError(f"{where}.{side}", "name ask_price too: a quote has both")
         if self.is_quote and chosen.get("side") is not None and "kind" not in chosen and "kind" not in self.constants:
             raise ConfigurationError("columns.side", "leave it out: a quote has both sides")
         self._share(chosen)

@@ -70,7 +70,6 @@ def blank_tick() -> Ticks:
 
 def put(ticks: Ticks, field: str, values: Any) -> None:
     """Writes values into the place of a field, or of a side of a quote: an ask's price may be below 0."""
-    # A sequence has no column of its own to write into.
     ticks[PLACES.get(field, field)] = np.int64(values).view(np.uint64) if field == "ask_price" else values
 
 

@@ -479,6 +479,24 @@ def test_a_sequence_may_be_a_constant_in_every_reader_of_columns(tmp_path: Path)
             assert read(NpyFeed(array, symbol="X", time_unit="ns", **options))["sequence"].tolist() == [wanted]
 
 
+def test_an_ask_beside_a_price_leaves_price_and_size_where_they_are(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"ts": [5], "price": [1.5], "size": [3], "ask": [2.5]})
+    for columns, constants, ask in (
+        ({"ask_price": "ask"}, {}, 2_500_000_000),
+        ({}, {"ask_price": 2.5}, 2_500_000_000),
+        ({"ask_size": None}, {}, 0),
+        ({"ask_price": None}, {}, 0),
+    ):
+        ticks = read(ParquetFeed(path, symbol="X", columns=columns, constants=constants))  # type: ignore[arg-type]
+        assert (ticks["price"][0], ticks["size"][0], ticks["order_id"][0]) == (1_500_000_000, 3, ask), (
+            columns,
+            constants,
+        )
+    for side in ("bid_size", "ask_size"):
+        with pytest.raises(ConfigurationError, match=rf"constants\.{side}: name ask_price too"):
+            ParquetFeed(path, symbol="X", constants={side: 1})
+
+
 def test_a_constant_may_be_a_float(tmp_path: Path) -> None:
     path = table(tmp_path / "a.parquet", {"ts": [5]})
     assert read(ParquetFeed(path, symbol="X", constants={"price": 12.1}))["price"][0] == 12_100_000_000

@@ -27,9 +27,6 @@
 #ifndef WAITS
 #define WAITS 1 /* times that a task waits in its middle */
 #endif
-#ifndef COROUTINES /* 0: tasks checkpoint and block alone */
-#define COROUTINES 1
-#endif
 #define PLACES 2
 #define NONE 15
 
@@ -183,7 +180,7 @@ task:
   if
   :: atomic { waited[k] < WAITS -> waited[k]++; goto suspend }
   :: atomic { waited[k] < WAITS -> waited[k]++; goto go_away }
-  :: atomic { COROUTINES && waited[k] < WAITS -> waited[k] = WAITS; goto hold }
+  :: atomic { waited[k] < WAITS -> waited[k] = WAITS; goto hold }
   :: atomic { waited[k] = WAITS; state[k] = OVER; goto live }
   fi;
 

@@ -176,6 +176,25 @@ def test_a_group_that_ended_is_returned_when_its_tasks_are_over_and_its_debt_is_
     trial.close()
 
 
+def test_a_group_that_comes_back_begins_where_its_own_clock_stands_if_it_ran_ahead(built: ctypes.CDLL) -> None:
+    trial = Trial(built, fair(SLICE), 1, 3)
+    for strand in range(3):
+        trial.prioritise(strand, strand, False, 0)
+    trial.ready(0, range(3), WAS_EMPTY, 0)
+    for strand, took in enumerate((25, 40, 42)):  # their next slices begin there
+        assert trial.next(0, 0) == strand
+        trial.charge(strand, took)
+        trial.ready(0, [strand], VISITED, 0)
+    assert trial.next(0, 0) == 0
+    trial.charge(0, 19)  # its clock stands at 44 while it is idle
+    assert trial.next(0, 0) == 1
+    trial.charge(1, 30)
+    trial.ready(0, [1], VISITED, 0)
+    trial.ready(0, [0], WAS_EMPTY, 0)
+    assert [trial.next(0, 0) for _ in range(3)] == [2, 0, 1]  # at 42, 44 and 70
+    trial.close()
+
+
 def test_without_a_group_that_waits_there_is_no_debt(built: ctypes.CDLL) -> None:
     trial = Trial(built, fair(SLICE), 1, 1, tasks=1)
     trial.renew(1, 0)

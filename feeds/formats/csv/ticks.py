@@ -211,6 +211,8 @@ class TickMaker:
         if chosen is not None or block.at is not None:
             places = block.places()
             ticks["sequence"] = (places if chosen is None else places[chosen]) + (first + 1)
+        if any(rule.field == "sequence" and rule.constant is not None for rule in self._rules):
+            ticks["sequence"] = self._template["sequence"]
         made = Made(ticks, recv, faults, chosen)
         if totals is not None:
             ticks["size"] = totals

@@ -472,11 +472,19 @@ def test_a_whole_price_is_currency_as_a_constant_and_in_a_column(tmp_path: Path)
 def test_a_sequence_may_be_a_constant_in_every_reader_of_columns(tmp_path: Path) -> None:
     path, array = table(tmp_path / "a.parquet", {"ts": [5]}), tmp_path / "a.npy"
     np.save(array, np.array([(5,)], [("ts", "i8")]))
+    (tmp_path / "a.csv").write_text("ts\n5\n")
+    profile = tmp_path / "a.toml"
     for given, wanted in ((7, 7), ((1 << 40) - 1, (1 << 40) - 1), (-1, 0)):
         for said in ({"constants": {"sequence": given}}, {"columns": {"sequence": {"constant": given}}}):
             options: dict[str, Any] = {"columns": {}, **said}
             assert read(ParquetFeed(path, symbol="X", **options))["sequence"].tolist() == [wanted]
             assert read(NpyFeed(array, symbol="X", time_unit="ns", **options))["sequence"].tolist() == [wanted]
+        rules = 'ts_recv = { column = "ts", unit = "ns" }\nkind = { constant = "quote" }\n'
+        profile.write_text(
+            f'name = "a"\nsymbol = {{ constant = "X" }}\n[fields]\n{rules}sequence = {{ constant = {given} }}\n'
+        )
+        with strand.feeds.open(tmp_path / "a.csv", profile=profile) as feed:
+            assert feed.to_numpy()["sequence"].tolist() == [wanted]
 
 
 def test_an_ask_beside_a_price_leaves_price_and_size_where_they_are(tmp_path: Path) -> None:

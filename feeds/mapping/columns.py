@@ -291,9 +291,9 @@ class Columns:
             if field not in self._rules and field not in ("symbol", "instrument_id")
         }
         self._check_alike(names, chosen)
-        side = next((one for one in PLACES if one in constants), "bid_price")
-        if side in said and not self.is_quote:
-            where = "columns" if side in columns else "constants"
+        side = next((one for one in PLACES if one in constants or columns.get(one) is not None), None)
+        if side is not None and not self.is_quote:
+            where = "columns" if columns.get(side) is not None else "constants"
             raise ConfigurationError(f"{where}.{side}", "name ask_price too: a quote has both")
         if self.is_quote and chosen.get("side") is not None and "kind" not in chosen and "kind" not in self.constants:
             raise ConfigurationError("columns.side", "leave it out: a quote has both sides")

@@ -503,6 +503,8 @@ def test_an_ask_beside_a_price_leaves_price_and_size_where_they_are(tmp_path: Pa
     for side in ("bid_size", "ask_size"):
         with pytest.raises(ConfigurationError, match=rf"constants\.{side}: name ask_price too"):
             ParquetFeed(path, symbol="X", constants={side: 1})
+        with pytest.raises(ConfigurationError, match=rf"columns\.{side}: name ask_price too"):
+            ParquetFeed(path, symbol="X", columns={side: "size"})
 
 
 def test_a_constant_may_be_a_float(tmp_path: Path) -> None:

@@ -308,13 +308,16 @@ class Host:
                 else:
                     handled = done if said is None else said
         except BaseException as error:
-            at, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
+            # No name is left of the error: this frame is in its traceback, and a circle would outlive the run.
+            at, stops = 0, interrupts(error)
+            if type(error) is FailedOnTick:
+                at, stops = error.handled, interrupts(error.__cause__ or error)
             asked = timer is not None and timer.over(at)
             if before is not None:
                 before.show(at, at + 1)
             if site.failed_come_again:
                 self._keep(0, asked=asked)
-            elif interrupts(cause):
+            elif stops:
                 self._keep(at, asked=asked)
             else:
                 self._keep(at + 1, asked=asked)

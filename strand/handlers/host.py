@@ -309,9 +309,8 @@ class Host:
                     handled = done if said is None else said
         except BaseException as error:
             # No name is left of the error: this frame is in its traceback, and a circle would outlive the run.
-            at, stops = 0, interrupts(error)
-            if type(error) is FailedOnTick:
-                at, stops = error.handled, interrupts(error.__cause__ or error)
+            at = error.handled if isinstance(error, FailedOnTick) else 0
+            stops = interrupts((error.__cause__ if isinstance(error, FailedOnTick) else None) or error)
             asked = timer is not None and timer.over(at)
             if before is not None:
                 before.show(at, at + 1)

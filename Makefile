@@ -24,6 +24,7 @@ DURATION ?= 60
 # The two bounds of a model run, one after the other.
 ITERATIONS ?= 200000
 SEEDS ?= 20000
+WHOLE ?=
 PYTEST ?=
 JOB_PACKAGES ?= databento nautilus_trader
 PEER_PACKAGES ?= nautilus_trader hftbacktest csp bytewax
@@ -163,8 +164,9 @@ model:
 mutants:
 	$(or $(PYTHON),python3) tests/model/mutants.py $(SAMPLE:%=--sample %) $(MUTANTS)
 
+# WHOLE=1 has the longest search too.
 spin:
-	tests/model/spin/run.sh
+	WHOLE=$(WHOLE) tests/model/spin/run.sh
 
 $(VENV)/.fuzz: $(VENV)/.installed
 	$(call NEEDED,fuzz)

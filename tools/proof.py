@@ -24,7 +24,7 @@ LOGS: Final = ROOT / "build/proof"
 CHECKS: Final = {
     "mutants": ("make mutants", r"\d+ of \d+ mutants were tried"),
     "model": ("make model ITERATIONS=1000000 SEEDS=1000000", r"(?:ok|FAILED) \d+ seeds from .*"),
-    "spin": ("make spin", r"(?<=every state).* states, .*"),
+    "spin": ("make spin WHOLE=1", r"(?<=every state).* states, .*"),
     "bad-input": ("make bad-input", r"bad inputs tried: [\d,]+|\d+ passed.* in [\d.]+s"),
     "properties": (
         "HYPOTHESIS_PROFILE=proof make test PYTEST='-o timeout=3600 -o faulthandler_timeout=4000'",

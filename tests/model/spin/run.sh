@@ -1,5 +1,6 @@
 #!/bin/sh
 # Searches the Promela models to the end and checks that each wrong variant is caught. Prints states, seconds and memory.
+# WHOLE=1 has the search of three tasks too: 60 million states, minutes and 3.4 GB.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(mktemp -d)
@@ -33,7 +34,7 @@ search "protocol, every state" protocol.pml none "" "$safe" "-m1000000"
 search "protocol, all are handled (fair)" protocol.pml none "-DLIVENESS" "-DNFAIR=4" "-a -f -m1000000"
 search "parking, every state" parking.pml none "" "$safe" "-m1000000"
 search "places, 4 threads, every state" places.pml none "" "$safe" "-m1000000"
-search "places, 3 tasks, every state" places.pml none "-DTHREADS=3 -DTASKS=3" "$safe" "-m1000000"
+[ -z "${WHOLE:-}" ] || search "places, 3 tasks, every state" places.pml none "-DTHREADS=3 -DTASKS=3" "$safe" "-m1000000"
 for w in 1 2 3; do search "wrong: protocol $w" protocol.pml error "-DWRONG=$w" "$safe" "-m1000000"; done
 for w in 1 2 3; do search "wrong: parking $w" parking.pml error "-DWRONG=$w" "$safe" "-m1000000"; done
 for w in 1 2 3 4 5 6 7; do search "wrong: places $w" places.pml error "-DTHREADS=3 -DWRONG=$w" "$safe" "-m1000000"; done

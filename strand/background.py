@@ -106,7 +106,13 @@ class _Beside:
                     self._ended(error)
             finally:
                 error = None  # which holds this frame
+                self._let_go()
                 self._inside.threads.remove(me)
+
+    def _let_go(self) -> None:
+        """Drops the functions: most are methods of the user, which holds this object. Such a circle would keep all that
+        the user has until the garbage collector comes by."""
+        self._ended = None
 
     @abstractmethod
     def _work_on(self) -> None: ...
@@ -201,6 +207,10 @@ class Rounds(_Beside):
             if self._is_ending:
                 break
             pause_s = self._look(is_woken)
+
+    def _let_go(self) -> None:
+        super()._let_go()
+        del self._look
 
 
 class BackgroundWriter:

@@ -400,7 +400,8 @@ class _Symbols:
             return [context.row]
         unit = int(self._units[key])
         if unit not in self._rows_of_unit:
-            self._rows_of_unit[unit] = context.rows_of(np.flatnonzero(self._units == unit).tolist())
+            rows_of, symbols = context.rows_of, np.flatnonzero(self._units == unit).tolist()
+            self._rows_of_unit[unit] = [context.row] if rows_of is None else rows_of(symbols)
         return self._rows_of_unit[unit]
 
     def bind(self, bound: BoundPython, key: int) -> tuple[Context, Host]:

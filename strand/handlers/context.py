@@ -254,10 +254,11 @@ class Context:
         self.trades: npt.NDArray[Any] = _NO_TRADES
         #: Of a handler that is called with trades alone: the places of their ticks among those in hand.
         self.places: npt.NDArray[np.intp] | None = None
-        #: Where symbols share rows: the row of a symbol by key, all rows that calls for some symbols write to, the
-        #: parameters of all symbols by key, and the key's field of a tick.
-        self.row_of: Callable[[int], Any] = lambda _: row
-        self.rows_of: Callable[[Sequence[int]], list[Any]] = lambda _: [row]
+        #: Where symbols share rows: the row of a symbol by key, all rows that calls for some symbols write to (None:
+        #: the symbol's own), the parameters of all symbols by key, and the key's field of a tick. A run has a context
+        #: for each symbol, and each object more of one lets the garbage collector look at all of them sooner.
+        self.row_of: Callable[[int], Any]
+        self.rows_of: Callable[[Sequence[int]], list[Any]] | None = None
         self.params_of: npt.NDArray[Any] | None = None
         self.record_key = "instrument_id"
 

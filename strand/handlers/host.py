@@ -242,6 +242,10 @@ class NativePart:
         return rows
 
 
+def _trades_of(maker: TradeMaker, site: TicksSite, ticks: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Failure | None]:
+    return maker.make(ticks, site.participant or 0)
+
+
 class Host:
     """Host of the code that Python runs for one symbol, or for the symbols that share a strand.
 
@@ -254,6 +258,11 @@ class Host:
         one: The function to call with one tick, trades apart, where ``TickByTick`` allows it.
         object: The object whose methods are called; None: there is none.
     """
+
+    __slots__ = (
+        "_before", "_context", "_functions", "_has_timers", "_is_bare", "_site", "_told", "_trades", "object", "one",
+        "plain",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -268,7 +277,7 @@ class Host:
         self._functions = functions
         self._site = site
         self._before = before
-        self._trades = None if maker is None else Ahead(lambda ticks: maker.make(ticks, site.participant or 0))
+        self._trades = None if maker is None else Ahead(partial(_trades_of, maker, site))
         self._has_timers = context.timer is not None or (before is not None and before.has_timers)
         #: The due time that the site knows.
         self._told = 0

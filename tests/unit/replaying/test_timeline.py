@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,12 @@ import pytest
 from engine_support import ticks_for
 
 import strand
-from strand import Dispatcher, feeds, replay
+from strand import Dispatcher, batch_handler, feeds, replay
 from strand.errors import UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replaying import rows_over_time, sampler
 from strand.replaying.timeline import Timeline
+from strand.testing import feed
 
 pytestmark = pytest.mark.python
 
@@ -182,3 +185,23 @@ def test_named_symbols_are_watched_in_the_order_given_and_unknown_ones_are_an_er
     assert list(timeline_of(raised.value.partial).symbols) == ["AAAHD"]
     # Of a part of the feed nobody knows whom it would have told of.
     assert replay(sample_path(), "count", watch=["NOSUCH"], limit=1000, **OPTIONS).ticks == 1000
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("emits", [False, True])
+def test_a_replay_goes_with_the_last_reference_to_its_result(workers: int, emits: bool) -> None:
+    """Without the garbage collector: it would come when memory of several runs has gathered."""
+    contexts: list[Any] = []
+
+    @batch_handler(state=[("ticks", "i8")], outputs={"out": [("n", "i8")]})
+    def watched(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        contexts.append(weakref.ref(ctx))
+        if emits:
+            ctx.emit((1,), at=0)
+
+    gc.disable()
+    try:
+        replay(feed([("A", 1, 5, 1), ("B", 10, 5, 1)]), watched, workers=workers, cores=None)
+        assert [context() for context in contexts] == [None, None]
+    finally:
+        gc.enable()

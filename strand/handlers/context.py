@@ -205,6 +205,10 @@ class _Logger(logging.LoggerAdapter[logging.Logger]):
         return f"{symbol}: {msg}", kwargs
 
 
+def _no_row(key: int) -> Any:
+    raise KeyError(key)
+
+
 class Context:
     """Context of one symbol in a Python handler, the same object at every call for that symbol.
 
@@ -257,7 +261,7 @@ class Context:
         #: Where symbols share rows: the row of a symbol by key, all rows that calls for some symbols write to (None:
         #: the symbol's own), the parameters of all symbols by key, and the key's field of a tick. A run has a context
         #: for each symbol, and each object more of one lets the garbage collector look at all of them sooner.
-        self.row_of: Callable[[int], Any]
+        self.row_of: Callable[[int], Any] = _no_row
         self.rows_of: Callable[[Sequence[int]], list[Any]] | None = None
         self.params_of: npt.NDArray[Any] | None = None
         self.record_key = "instrument_id"

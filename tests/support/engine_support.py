@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -111,6 +112,17 @@ def open_files() -> list[str]:
     """The files that this process has open."""
     there = [each for each in Path("/proc/self/fd").iterdir() if each.exists()]  # but for the look's own
     return sorted(str(each.readlink()) for each in there)
+
+
+def system_threads() -> int:
+    """The threads of this process as the system counts them. Python counts a new one only once that runs, which may be
+    after a test that looks for those that were left."""
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def wait_for_threads(most: int) -> None:
+    """Waits until this process has no more threads than that, and the garbage collector has been there."""
+    wait_until(lambda: gc.collect() >= 0 and system_threads() <= most)
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 30.0) -> None:

@@ -5,8 +5,6 @@ Each test runs in a child, which ends in a bounded time: a call that waits in va
 
 from __future__ import annotations
 
-import _thread
-import gc
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bounded_child import in_bounded_child
-from engine_support import ticks_for, wait_until
+from engine_support import system_threads, ticks_for, wait_for_threads, wait_until
 from interrupt_points import APART, at_each_point, at_random, free, interrupter
 
 import strand
@@ -178,7 +176,7 @@ class Made:
     def __init__(self, folder: Path, *, is_kept: bool) -> None:
         self.sink, self.path, self.kept = Sink(), folder / "filed.npy", list[Dispatcher]()
         self.path.unlink(missing_ok=True)
-        self._is_kept, self._threads = is_kept, _thread._count()
+        self._is_kept, self._threads = is_kept, system_threads()
 
     def run(self) -> None:
         out = {"sunk": self.sink, "filed": self.path}
@@ -200,7 +198,7 @@ class Made:
             assert self.sink.records == len(dispatcher.outputs["collected"].array())
         dispatcher = None
         self.kept.clear()
-        wait_until(lambda: gc.collect() >= 0 and _thread._count() == self._threads)
+        wait_for_threads(self._threads)
         # None: the dispatcher had not been made.
         assert self.sink.ends in ([], ["aborted"], ["closed"])
         left = [path.name for path in self.path.parent.iterdir()]
@@ -231,7 +229,7 @@ def test_an_interrupt_at_the_first_step_of_a_block_s_end_leaves_what_another_sto
 
 
 def left_at_the_first_step(end: str) -> None:
-    threads = _thread._count()
+    threads = system_threads()
     with interrupter().installed():
         dispatcher = Dispatcher(4, counting, workers=2, cores=None)
         with pytest.raises(KeyboardInterrupt) as caught, dispatcher:
@@ -239,7 +237,7 @@ def left_at_the_first_step(end: str) -> None:
             interrupter().arm(2)  # the first point is the return of this call
         interrupter().disarm()
     assert caught.traceback[-1].name == "__exit__"
-    assert _thread._count() > threads
+    assert system_threads() > threads
     if end == "stop":
         assert dispatcher.publish(ticks_for([0])) == 1  # it still runs
         assert dispatcher.stop()
@@ -247,4 +245,4 @@ def left_at_the_first_step(end: str) -> None:
     else:
         with pytest.warns(ResourceWarning, match="call stop"):
             caught = dispatcher = None
-    wait_until(lambda: _thread._count() == threads)
+    wait_for_threads(threads)

@@ -5,8 +5,6 @@ Each test runs in a child, which ends in a bounded time.
 
 from __future__ import annotations
 
-import _thread
-import gc
 import gzip
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bounded_child import in_bounded_child
-from engine_support import ticks_for, wait_until
+from engine_support import system_threads, ticks_for, wait_for_threads
 from interrupt_points import at_each_point, interrupter
 
 import strand
@@ -64,7 +62,7 @@ class Case:
     def __init__(self, folder: Path, workers: int, every: int | None, files: list[Path], *, is_one: bool) -> None:
         self.path, self.sink, self.results = folder / "filed.npy", Sink(), []
         self.path.unlink(missing_ok=True)
-        self.is_one, self._files, self._threads = is_one, files, _thread._count()
+        self.is_one, self._files, self._threads = is_one, files, system_threads()
         self._options = {"workers": workers, "fingerprint_every": every} | ({"cores": None} if workers else {})
 
     def replay(self) -> None:
@@ -78,7 +76,7 @@ class Case:
 
     def check(self) -> None:
         # A second interrupt may leave the end to a thread, which ``threading`` does not know.
-        wait_until(lambda: gc.collect() >= 0 and _thread._count() == self._threads)
+        wait_for_threads(self._threads)
         # None: the dispatcher had not begun; aborted: it had not begun to run.
         assert self.sink.ends in ([], ["aborted"], ["closed"])
         left = [path.name for path in self.path.parent.iterdir()]

@@ -5,8 +5,6 @@ Each test runs in a child, which ends in a bounded time.
 
 from __future__ import annotations
 
-import _thread
-import gc
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 
 import pytest
 from bounded_child import in_bounded_child
-from engine_support import open_files, ticks_for, wait_until
+from engine_support import open_files, system_threads, ticks_for, wait_for_threads
 from interrupt_points import APART, at_each_point, interrupter
 
 import strand
@@ -54,7 +52,7 @@ class Case:
         self._files, self._out, self._workers = sorted(folder.glob("*.npy")), folder / "out", workers
         shutil.rmtree(self._out, ignore_errors=True)
         self._partial: list[Any] = []
-        self._threads, self._open = _thread._count(), open_files()
+        self._threads, self._open = system_threads(), open_files()
 
     def sweep(self) -> Any:
         return sweep(self._files, counting, SETS, out=self._out, workers=self._workers)
@@ -67,7 +65,7 @@ class Case:
             raise
 
     def check(self) -> None:
-        wait_until(lambda: gc.collect() >= 0 and _thread._count() == self._threads)
+        wait_for_threads(self._threads)
         assert open_files() == self._open
         partials = [found for found in self._partial if found is not None]
         for found in partials:

@@ -5,8 +5,6 @@ Each test runs in a child, which ends in a bounded time.
 
 from __future__ import annotations
 
-import _thread
-import gc
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +13,7 @@ from typing import Any
 
 import pytest
 from bounded_child import in_bounded_child
-from engine_support import open_files, wait_until
+from engine_support import open_files, system_threads, wait_for_threads
 from interrupt_points import APART, at_each_point, interrupter
 from mold_lines import listen, orders, sender
 from mold_wire import end_of_session, packet
@@ -32,7 +30,7 @@ class Case:
 
     def __init__(self, operation: Callable[[], Any]) -> None:
         self._operation, self._partial = operation, list[Any]()
-        self._threads, self._open = _thread._count(), open_files()
+        self._threads, self._open = system_threads(), open_files()
 
     def run(self) -> None:
         try:
@@ -42,7 +40,7 @@ class Case:
             raise
 
     def check(self) -> None:
-        wait_until(lambda: gc.collect() >= 0 and _thread._count() == self._threads)
+        wait_for_threads(self._threads)
         assert open_files() == self._open
         for result in filter(None, self._partial):
             found = result.statistics  # a second interrupt leaves ticks that had been published

@@ -153,6 +153,32 @@ _DAY_NS: Final = 86_400 * 10**9
 _NONE: Final = -1
 
 
+class _Latest:
+    """The first and the latest number of each key, as far as ticks were followed; ``_NONE``: it has none."""
+
+    def __init__(self) -> None:
+        self.first = np.full(1, _NONE, np.int64)
+        self.latest = np.full(1, _NONE, np.int64)
+
+    def follow(self, keys: npt.NDArray[np.uint32], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        """Returns the number that the key of each tick had before it; None where no key has another one now."""
+        if (most := int(keys.max())) >= len(self.latest):
+            more = np.full(most + 1, _NONE, np.int64)
+            self.first, self.latest = np.concatenate([self.first, more]), np.concatenate([self.latest, more])
+        if (self.latest[keys] == numbers).all():
+            return None
+        order = np.argsort(keys, kind="stable")
+        by_key, own = keys[order], numbers[order]
+        begins = np.append(True, by_key[1:] != by_key[:-1])
+        before = np.empty_like(own)
+        before[order] = np.where(begins, self.latest[by_key], np.append(_NONE, own[:-1]))
+        new = (before == _NONE) & (self.first[keys] == _NONE)
+        self.first[keys[new]] = numbers[new]
+        ends = np.append(begins[1:], True)
+        self.latest[by_key[ends]] = own[ends]
+        return before
+
+
 class Rolls:
     """The instrument of each name in one reading of a file.
 
@@ -168,38 +194,23 @@ class Rolls:
     def __init__(self) -> None:
         self.count = 0
         self.first: tuple[int, int, int, int] | None = None
-        self._first = np.full(1, _NONE, np.int64)
-        self._latest = np.full(1, _NONE, np.int64)
+        self._ids = _Latest()
         self._days: dict[tuple[int, int], int] = {}  # by key and instrument, of keys with several: the latest day
 
     def put_in(self, ticks: TickBatch, instruments: npt.NDArray[Any]) -> TickBatch:
         """The ticks, with one more wherever a name goes over. ``instruments``: the number of each tick's."""
         if not len(ticks):
             return ticks
-        keys = ticks["instrument_id"]
-        if (most := int(keys.max())) >= len(self._latest):
-            more = np.full(most + 1, _NONE, np.int64)
-            self._first, self._latest = np.concatenate([self._first, more]), np.concatenate([self._latest, more])
-        ids = instruments.astype(np.int64)
-        if (self._latest[keys] == ids).all():
+        keys, ids = ticks["instrument_id"], instruments.astype(np.int64)
+        if (before := self._ids.follow(keys, ids)) is None:
             return ticks
-        order = np.argsort(keys, kind="stable")
-        by_key, own = keys[order], ids[order]
-        begins = np.append(True, by_key[1:] != by_key[:-1])
-        before = np.where(begins, self._latest[by_key], np.append(_NONE, own[:-1]))
-        changes = np.flatnonzero((before != own) & (before != _NONE))
-        places = np.sort(order[changes]).tolist()
-        was = dict(zip(order[changes].tolist(), before[changes].tolist(), strict=True))
-        rolled = [at for at in places if self._is_roll(ticks, at, int(ids[at]), int(was[at]))]
-        ends = np.append(begins[1:], True)
-        new = begins & (before == _NONE)
-        self._first[by_key[new]] = own[new]
-        self._latest[by_key[ends]] = own[ends]
+        changes = np.flatnonzero((before != ids) & (before != _NONE)).tolist()
+        rolled = [at for at in changes if self._is_roll(ticks, at, int(ids[at]), int(before[at]))]
         if not rolled:
             return ticks
         if self.first is None:
             at = rolled[0]
-            self.first = int(keys[at]), int(was[at]), int(ids[at]), int(ticks["ts_recv"][at])
+            self.first = int(keys[at]), int(before[at]), int(ids[at]), int(ticks["ts_recv"][at])
         self.count += len(rolled)
         marks = clear_records(keys[rolled], ticks["ts_recv"][rolled])
         pieces, begin = [], 0
@@ -210,9 +221,9 @@ class Rolls:
 
     def ends_of(self, key: int, time_ns: int) -> tuple[int, int] | None:  # noqa: ARG002 - what was read says it
         """The first and the latest instrument of a name that was read, by its key; None: no tick had it."""
-        if key >= len(self._first) or self._first[key] == _NONE:
+        if key >= len(self._ids.first) or self._ids.first[key] == _NONE:
             return None
-        return int(self._first[key]), int(self._latest[key])
+        return int(self._ids.first[key]), int(self._ids.latest[key])
 
     def _is_roll(self, ticks: TickBatch, at: int, to: int, was: int) -> bool:
         key, day = int(ticks["instrument_id"][at]), int(ticks["ts_recv"][at]) // _DAY_NS
@@ -239,26 +250,17 @@ class Publishers:
     """
 
     def __init__(self) -> None:
-        self._latest = np.full(1, _NONE, np.int64)
+        self._publishers = _Latest()
 
     def mixed(self, ticks: TickBatch) -> int:
         """Returns how many of the quotes took the place of another publisher's. A clear record leaves no quote."""
-        told = ticks[(ticks["kind"] == KIND_QUOTE) | is_clear(ticks)]
+        is_quote = ticks["kind"] == KIND_QUOTE
+        told = np.flatnonzero(is_quote | is_clear(ticks))
         if not len(told):
             return 0
-        keys = told["instrument_id"]
-        if (most := int(keys.max())) >= len(self._latest):
-            self._latest = np.concatenate([self._latest, np.full(most + 1, _NONE, np.int64)])
-        own = np.where(told["kind"] == KIND_QUOTE, told["publisher_id"].astype(np.int64), _NONE)
-        if (self._latest[keys] == own).all():
-            return 0
-        order = np.argsort(keys, kind="stable")
-        by_key, own = keys[order], own[order]
-        begins = np.append(True, by_key[1:] != by_key[:-1])
-        before = np.where(begins, self._latest[by_key], np.append(_NONE, own[:-1]))
-        ends = np.append(begins[1:], True)
-        self._latest[by_key[ends]] = own[ends]
-        return int(np.count_nonzero((before != own) & (before != _NONE) & (own != _NONE)))
+        own = np.where(is_quote, ticks["publisher_id"].astype(np.int64), _NONE)[told]
+        before = self._publishers.follow(ticks["instrument_id"][told], own)
+        return 0 if before is None else int(np.count_nonzero((before != own) & (before != _NONE) & (own != _NONE)))
 
 
 def roll_text(name: str, before: int, after: int, time: int) -> str:

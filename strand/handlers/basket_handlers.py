@@ -281,7 +281,7 @@ def _functions_of_batches(handler: PythonHandler, strand: _Strand) -> SymbolFunc
 
 
 def _functions_of_objects(handler: ObjectHandler, strand: _Strand) -> SymbolFunctions:
-    """Functions that call the objects of baskets, each of which is there from its first tick on."""
+    """Functions that call the objects of baskets. A basket has its object from its first tick on."""
     objects = BasketObjects()
     calls: dict[int, tuple[BasketContext, Any, Any]] = {}
     has_trades = handler.trades is not None

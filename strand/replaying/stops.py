@@ -11,7 +11,7 @@ class Stop:
     """Base of stops, which does nothing. The one loop of a run (``strand.replaying.run``) publishes ticks up to the
     nearest place of any stop, in the one thread that publishes.
 
-    A place is the index of a tick in the feed's batch at hand. All ticks before it have been published, and it has not.
+    A place is the index of a tick in the batch at hand: the ticks before it have been published, and no others.
     Stops of one place have their turns in the order of the run's list.
 
     ``sees_ticks``: True if it has to be told of all ticks, so that no decoder may publish them by itself.

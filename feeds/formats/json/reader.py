@@ -75,8 +75,7 @@ def whole_lines(
             after = at + end + 1
             yield Line(begin, after, number, line)
             begin, start, number, endless = after, end + 1, number + 1, False
-        # The start of a line is carried over, except of the first line, which is skipped, and of a line that is too
-        # long.
+        # The start of the last line is carried over, unless it is too long.
         endless = endless or len(text) - start > longest
         kept = 0 if endless else max(len(text) - start, 0)
         rest = data[len(text) - kept :]
@@ -351,7 +350,7 @@ _COUNTS: Final = (
     "messages", "ticks", "other_messages", "rows_rounded", "connected", "disconnected", "gap", "gap_messages",
     "not_rising", "older_messages", "repeated_after_snapshot", "sequences_left_out",
 )  # fmt: skip
-#: Kinds of ticks of which books are made.
+#: Kinds of ticks that change books.
 _BOOKS: Final = (KIND_ORDER, KIND_QUOTE)
 #: The sign of a step in price to a worse level.
 _WORSE: Final = {b"B": -1, b"A": 1}

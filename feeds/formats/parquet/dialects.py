@@ -263,7 +263,7 @@ class DatabentoSource(_Table):
 
 
 def _column(ticks: Array, name: str) -> Any:
-    """A field of ticks as a column; a price that is none is null."""
+    """Makes a column of a field of ticks. A price of UNDEF_PRICE becomes null."""
     import pyarrow as pa
 
     if name == "sequence":
@@ -363,7 +363,7 @@ class NautilusSource(_Table):
 
     @property
     def flags(self) -> Flags:
-        """Deltas keep their flags, of which 16 says that they are of price levels; other rows have none."""
+        """Flags of deltas, which are kept as they are (16: of price levels). Other rows have none."""
         if self._of != 2:
             return Flags()
         return Flags(snapshot=32, last=128 if self._has_ends else 0, top=64, other=16)

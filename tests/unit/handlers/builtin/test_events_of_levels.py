@@ -70,7 +70,7 @@ def stream(changes: list[Any]) -> Ticks:
 def test_rows_and_books_are_those_of_the_last_end_wherever_one_looks(
     changes: list[Any], sizes: tuple[int, int], batch: int, workers: int, ends: bool
 ) -> None:
-    """Where the feed says no ends, each tick is one."""
+    """Each tick ends an event where the feed says no ends."""
     top, most = sizes
     ticks = stream(changes)
     plain = [PlainDepth(top, most, last=LAST if ends else 0) for _ in range(2)]

@@ -8,29 +8,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.itch import (
-    ATTRIBUTED,
-    BROKEN_TRADE,
-    CROSS,
-    CROSS_CLOSING,
-    CROSS_HALT,
-    CROSS_INTRADAY,
-    CROSS_MASK,
-    CROSS_OPENING,
-    DIRECT_LISTING,
-    DIRECT_LISTING_OPEN,
-    IMBALANCE,
-    IPO_CANCELED,
-    IPO_QUOTING,
-    LOCATES,
-    LULD_COLLAR,
-    NON_PRINTABLE,
-    OPERATIONAL_HALT,
-    OPERATIONAL_RESUME,
-    REG_SHO,
-    RETAIL_INTEREST,
-    ItchDecoder,
-)
+from strand.binding import itch
 from strand.feeds.base import TickBatch
 from strand.feeds.write.check import Found, Misfits, Target, fields_that_differ, misfits
 from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, TICK, UNDEF_PRICE, zeros
@@ -73,17 +51,19 @@ _LAYOUTS: Final = {
     }.items()
 }  # fmt: skip
 _WIDEST: Final = max(layout.itemsize for layout in _LAYOUTS.values())
-_STATUSES: Final = {BROKEN_TRADE: b"B", LULD_COLLAR: b"J", IPO_QUOTING: b"K", IPO_CANCELED: b"K", REG_SHO: b"Y",
-                    OPERATIONAL_HALT: b"h", OPERATIONAL_RESUME: b"h", RETAIL_INTEREST: b"N", DIRECT_LISTING: b"O",
-                    DIRECT_LISTING_OPEN: b"O"}  # fmt: skip
+_STATUSES: Final = {
+    itch.BROKEN_TRADE: b"B", itch.LULD_COLLAR: b"J", itch.IPO_QUOTING: b"K", itch.IPO_CANCELED: b"K",
+    itch.REG_SHO: b"Y", itch.OPERATIONAL_HALT: b"h", itch.OPERATIONAL_RESUME: b"h", itch.RETAIL_INTEREST: b"N",
+    itch.DIRECT_LISTING: b"O", itch.DIRECT_LISTING_OPEN: b"O",
+}  # fmt: skip
 #: The message type by the flags of a status tick: a small number has its own type, a letter is a trading state, and all
 #: from 0x80 on are imbalances.
 _STATUS_TYPES: Final = np.array(
-    [_STATUSES.get(i, b"I" if i & IMBALANCE else b"H" if chr(i).isalpha() else b"?") for i in range(256)], "S1"
+    [_STATUSES.get(i, b"I" if i & itch.IMBALANCE else b"H" if chr(i).isalpha() else b"?") for i in range(256)], "S1"
 )
 #: In an ITCH file the sequence is the message's position.
 _IGNORED: Final = ("sequence",)
-_CROSSES: Final = {CROSS_OPENING: b"O", CROSS_CLOSING: b"C", CROSS_HALT: b"H", CROSS_INTRADAY: b"I"}
+_CROSSES: Final = {itch.CROSS_OPENING: b"O", itch.CROSS_CLOSING: b"C", itch.CROSS_HALT: b"H", itch.CROSS_INTRADAY: b"I"}
 
 
 class ItchTicks(Target):
@@ -97,7 +77,7 @@ class ItchTicks(Target):
     def __init__(self, file: BinaryIO, misfits: Misfits, midnight_ns: int) -> None:
         super().__init__(file, misfits)
         self._midnight_ns = midnight_ns
-        self._announced = np.zeros(LOCATES, np.bool_)
+        self._announced = np.zeros(itch.LOCATES, np.bool_)
         self._decoder = self._new_decoder()
         self._shift: int | None = None
         self._known: list[str] | None = None
@@ -137,7 +117,7 @@ class ItchTicks(Target):
         for kind, field in ((None, "kind"), (KIND_ORDER, "action"), (KIND_STATUS, "flags")):
             found[(types == b"?") & ((ticks["kind"] == kind) if kind is not None else True)] = field
         keys = self._locates(ticks)
-        found[(keys >= LOCATES) | (keys == 0)] = "instrument_id"
+        found[(keys >= itch.LOCATES) | (keys == 0)] = "instrument_id"
         named = np.flatnonzero(ticks["instrument_id"] < len(self._is_stock))
         found[named[~self._is_stock[ticks["instrument_id"][named]]]] = "symbols"
         return found
@@ -146,8 +126,8 @@ class ItchTicks(Target):
         locates: npt.NDArray[np.int64] = ticks["instrument_id"].astype(np.int64) + int(self._shift or 0)
         return locates
 
-    def _new_decoder(self) -> ItchDecoder:
-        return ItchDecoder(midnight_ns=self._midnight_ns, skip=False)
+    def _new_decoder(self) -> itch.ItchDecoder:
+        return itch.ItchDecoder(midnight_ns=self._midnight_ns, skip=False)
 
     def _reads_back(self, ticks: TickBatch, data: bytes) -> bool:
         again, sound = _decoded(self._decoder, len(ticks), data)
@@ -211,7 +191,7 @@ class ItchTicks(Target):
         return first
 
 
-def _decoded(decoder: ItchDecoder, count: int, data: bytes) -> tuple[TickBatch, bool]:
+def _decoded(decoder: itch.ItchDecoder, count: int, data: bytes) -> tuple[TickBatch, bool]:
     again = zeros(count + 1)
     made, used, sound = decoder.decode(memoryview(data), last=False, out=again)
     return again[:made], sound and used == len(data)
@@ -223,7 +203,7 @@ def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
     priced = ticks["price"] != UNDEF_PRICE
     by_flags = _STATUS_TYPES[flags]
     conditions = [
-        order & (action == b"A") & (flags & ATTRIBUTED == 0),
+        order & (action == b"A") & (flags & itch.ATTRIBUTED == 0),
         order & (action == b"A"),
         order & (action == b"F") & ~priced,
         order & (action == b"F"),
@@ -231,7 +211,7 @@ def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
         order & (action == b"C"),
         order & (action == b"N"),
         order & (action == b"M"),
-        trade & (flags & CROSS == 0),
+        trade & (flags & itch.CROSS == 0),
         trade,
         status,
     ]
@@ -256,7 +236,7 @@ def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any]
         "price": (np.where(undefined, 0, ticks["price"]) // _PRICE_UNIT).astype(np.uint64).astype(np.uint32),
         "side": np.where(ticks["side"] == b"A", b"S", ticks["side"]),
         "mpid": b"    ",
-        "printable": np.where(flags & NON_PRINTABLE != 0, b"N", b"Y"),
+        "printable": np.where(flags & itch.NON_PRINTABLE != 0, b"N", b"Y"),
         "state": flags.view("S1") if kind == b"H" else b" ",
         "reserved": b" ",
         "reason": ticks["ref_id"].astype(np.uint32),
@@ -268,10 +248,10 @@ def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any]
         "inverse": b"N",
         "upper": (ticks["ref_id"] // np.uint64(_PRICE_UNIT)).astype(np.uint32),
         "lower": (ticks["order_id"] // np.uint64(_PRICE_UNIT)).astype(np.uint32),
-        "qualifier": np.where(flags == IPO_QUOTING, b"A", b"C"),
+        "qualifier": np.where(flags == itch.IPO_QUOTING, b"A", b"C"),
         "letter": ticks["ref_id"].astype(np.uint8),
         "letters": ticks["ref_id"].astype(np.uint16),
-        "open": np.where(flags == DIRECT_LISTING_OPEN, b"Y", b"N"),
+        "open": np.where(flags == itch.DIRECT_LISTING_OPEN, b"Y", b"N"),
     }
     for field in fields:
         if field in values:
@@ -279,7 +259,7 @@ def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any]
     if kind == b"Q":
         messages["cross"] = b" "
         for bits, letter in _CROSSES.items():
-            messages["cross"][flags & CROSS_MASK == bits] = letter
+            messages["cross"][flags & itch.CROSS_MASK == bits] = letter
     elif kind == b"I":
         messages["cross"] = (flags & 0x7F).astype(np.uint8).view("S1")
 

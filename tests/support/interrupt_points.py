@@ -20,8 +20,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from engine_support import open_files, system_threads, wait_for_threads
 
-__all__ = ["APART", "Interrupter", "at_each_point", "at_random", "free", "interrupter", "many_interrupts"]
+__all__ = [
+    "APART",
+    "Interrupted",
+    "Interrupter",
+    "at_each_point",
+    "at_random",
+    "free",
+    "interrupter",
+    "many_interrupts",
+]
 
 _SOURCE: Final = Path(__file__).parent / "interrupt_points.c"
 
@@ -137,6 +147,27 @@ def at_each_point(prepare: Callable[[], Prepared], apart: str, one_in: int = 1) 
             place = 1
             while interrupt(place) >= place:
                 place += 1
+
+
+class Interrupted:
+    """An operation, what this process has open before it, and the ``partial`` of each interrupt that came out of it."""
+
+    def __init__(self, operation: Callable[[], Any]) -> None:
+        self.operation = operation
+        self.partial: list[Any] = []
+        self._threads, self._open = system_threads(), open_files()
+
+    def run(self) -> None:
+        try:
+            self.operation()
+        except KeyboardInterrupt as error:
+            if (found := getattr(error, "partial", None)) is not None:
+                self.partial.append(found)
+            raise
+
+    def check_nothing_is_open(self) -> None:
+        wait_for_threads(self._threads)
+        assert open_files() == self._open
 
 
 def at_random(prepare: Callable[[], Prepared], *, interrupts: int, longest_s: float) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bounded_child import in_bounded_child
-from engine_support import open_files, system_threads, ticks_for, wait_for_threads
-from interrupt_points import APART, at_each_point, interrupter
+from engine_support import ticks_for
+from interrupt_points import APART, Interrupted, at_each_point, interrupter
 
 import strand
 from strand import Scheduler
@@ -45,35 +46,22 @@ class Threads(Scheduler):
         super().shutdown(wait, cancel_futures=kill_workers)
 
 
-class Case:
+class Case(Interrupted):
     """A sweep of two files into a folder, and what an unbroken one finds."""
 
     def __init__(self, folder: Path, workers: int) -> None:
-        self._files, self._out, self._workers = sorted(folder.glob("*.npy")), folder / "out", workers
+        self._files, self._out = sorted(folder.glob("*.npy")), folder / "out"
         shutil.rmtree(self._out, ignore_errors=True)
-        self._partial: list[Any] = []
-        self._threads, self._open = system_threads(), open_files()
-
-    def sweep(self) -> Any:
-        return sweep(self._files, counting, SETS, out=self._out, workers=self._workers)
-
-    def run(self) -> None:
-        try:
-            self.sweep()
-        except KeyboardInterrupt as error:
-            self._partial.append(getattr(error, "partial", None))
-            raise
+        super().__init__(partial(sweep, self._files, counting, SETS, out=self._out, workers=workers))
 
     def check(self) -> None:
-        wait_for_threads(self._threads)
-        assert open_files() == self._open
-        partials = [found for found in self._partial if found is not None]
-        for found in partials:
+        self.check_nothing_is_open()
+        for found in self.partial:
             assert sorted([*found.labels, *found.missing]) == [path.name for path in self._files]
             assert sorted(found.rows.to_arrow()["ticks"].to_pylist()) == sorted(EXPECTED * len(found.labels))
-        whole = self.sweep()
+        whole = self.operation()
         assert whole.missing == ()
-        assert not {label for found in partials for label in found.labels}.intersection(whole.ran)
+        assert not {label for found in self.partial for label in found.labels}.intersection(whole.ran)
         assert sorted(whole.rows.to_arrow()["ticks"].to_pylist()) == sorted(EXPECTED * 2)
         assert len(list(self._out.rglob("*.parquet"))) == 4
         assert not list(self._out.rglob("*.partial"))

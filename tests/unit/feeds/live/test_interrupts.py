@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 from bounded_child import in_bounded_child
-from engine_support import open_files, system_threads, wait_for_threads
-from interrupt_points import APART, at_each_point, interrupter
+from interrupt_points import APART, Interrupted, at_each_point, interrupter
 from mold_lines import listen, orders, sender
 from mold_wire import end_of_session, packet
 from sweep_files import beginning
@@ -25,24 +24,10 @@ from strand.feeds.live.serving import ServeOptions, serve
 pytestmark = pytest.mark.python
 
 
-class Case:
-    """An operation, and what this process has open before it."""
-
-    def __init__(self, operation: Callable[[], Any]) -> None:
-        self._operation, self._partial = operation, list[Any]()
-        self._threads, self._open = system_threads(), open_files()
-
-    def run(self) -> None:
-        try:
-            self._operation()
-        except KeyboardInterrupt as error:
-            self._partial.append(getattr(error, "partial", None))
-            raise
-
+class Case(Interrupted):
     def check(self) -> None:
-        wait_for_threads(self._threads)
-        assert open_files() == self._open
-        for result in filter(None, self._partial):
+        self.check_nothing_is_open()
+        for result in self.partial:
             found = result.statistics  # a second interrupt leaves ticks that had been published
             assert result.ticks == found.accepted == found.handled + sum(found.dropped.values())
             assert int(result.rows.array["ticks"].sum()) == found.handled

@@ -33,10 +33,12 @@ Ambiguous = Literal["infer", "earliest", "latest", "raise"]
 #: The forms that need no pattern, and patterns for others, as errors list them.
 STAMPS: Final = (
     "a stamp is ISO 8601, as 2026-09-28T09:30:00.5+02:00, 2026-09-28 09:30 and 20260928T093000, or kdb's "
-    '2026.09.28D09:30:00; give format for any other form, as in format = "%d.%m.%Y %H:%M:%S" or "%m/%d/%y %I:%M %p"'
+    "2026.09.28D09:30:00, or digits alone, as 20260928093000, with digits = 6 if a fraction of 6 digits follows them; "
+    'give format for any other form, as in format = "%d.%m.%Y %H:%M:%S" or "%m/%d/%y %I:%M %p"'
 )
 CLOCKS: Final = (
-    'a clock is 09:30:00.5, 09:30 or 093000; give format for any other form, as in format = "%H%M" for 930 (HHMM), '
+    "a clock is 09:30:00.5, 09:30 or 093000, with digits = 3 if a fraction of 3 digits follows; give format for any "
+    'other form, as in format = "%H%M" for 930 (HHMM), '
     '"%H%M%S" for 93000 and 5, "%I:%M:%S %p" for AM and PM'
 )
 _SHORT: Final = {"T": "%H:%M:%S", "F": "%Y-%m-%d", "D": "%m/%d/%y", "R": "%H:%M"}

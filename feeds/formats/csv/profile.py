@@ -611,14 +611,17 @@ def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Mat
         return FormatError(f"its first line is not {' or '.join(profile.encodings)}", path=path, line=1)
     for delimiter in profile.delimiters:
         rows = head.rows(profile.encodings, delimiter)
+        whole = rows[: -1 if len(rows) > 1 else None]
         for layout in profile.layouts:
+            # Each line may end with a delimiter: behind it is an empty field, which has no name.
+            ended = ("",) if all(len(row) == len(layout.columns) + 1 and not row[-1].strip() for row in whole) else ()
             shaped = all(
-                len(row) == len(layout.columns)
+                len(row) == len(layout.columns + ended)
                 and all(shape.fullmatch(field.strip()) for shape, field in zip(layout.shape, row, strict=False))
-                for row in rows[: -1 if len(rows) > 1 else None]
+                for row in whole
             )
             if shaped and (layout.shape or not profile.header):
-                return Match(profile, layout.columns, delimiter, encoding, head.skip, head.above)
+                return Match(profile, layout.columns + ended, delimiter, encoding, head.skip, head.above)
         if profile.header:
             columns = tuple(rows[0])
             # Lines that end with a delimiter under a header that does not.

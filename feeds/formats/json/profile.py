@@ -418,8 +418,14 @@ class MessageRule:
     def matches(self, message: Any) -> bool:
         if not all(text_of(at_path(message, path)) == wanted for path, wanted in self.where):
             return False
-        # An acknowledgement may name the same channel, and has no list.
-        return not self.optional or self.each is None or isinstance(at_path(message, self.each), list)
+        # An acknowledgement or a heartbeat may name the same channel, and has no data.
+        if not self.optional:
+            return True
+        if self.each is None:
+            needed = (field.paths for field in self.fields if field.paths and not field.rule.optional)
+            return all(_first(paths, message, message) is not None for paths in needed)
+        items = at_path(message, self.each)
+        return isinstance(items, list) and all(isinstance(item, list | Mapping) for item in items[:1])
 
     def records(self, message: Any) -> Iterator[Record | BadRecord]:
         """Each record, or in its place the BadRecord that says why it is none."""
@@ -672,8 +678,6 @@ def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, t
     if (len(columns) == 1) == (symbol.constant is not None) or len(columns) > 1:
         raise ConfigurationError(f"{where}.symbol", "give the column of the name, or { constant = NAME }")
     rules = field_rules(keys.fields, f"{where}.fields", size_power=size_power, but=_NOT_HERE)
-    if keys.optional and keys.each is None:
-        raise ConfigurationError(f"{where}.optional", "is for a rule with each, whose list a message may lack")
     for rule in rules:
         if rule.whole_power is not None:
             raise ConfigurationError(f"{where}.fields.{rule.field}.unit", "give one unit")

@@ -105,6 +105,21 @@ def test_a_column_too_far_to_the_right_is_refused(tmp_path: Path) -> None:
         CsvFeed(path, profile=tmp_path / "mine.toml")
 
 
+@pytest.mark.parametrize("end", ["", ";"])
+def test_lines_without_a_header_may_all_end_with_a_delimiter(tmp_path: Path, end: str) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\nheader = false\ndelimiter = ";"\n[[layouts]]\ncolumns = ["t", "p", "q"]\n'
+        '[symbol]\nconstant = "A"\n[fields]\nts_event = { column = "t", unit = "ns" }\nprice = "p"\nsize = "q"\n'
+    )
+    path = tmp_path / "a.csv"
+    path.write_text("".join(f"{each}{end}\n" for each in ("1281360730430000000;2.5;3", "1281360859784000000;2.75;4")))
+    found = CsvFeed(path, profile=tmp_path / "mine.toml").to_numpy()
+    assert found[["ts_event", "price", "size"]].tolist() == [
+        (1281360730430000000, 2_500_000_000, 3),
+        (1281360859784000000, 2_750_000_000, 4),
+    ]
+
+
 def test_two_columns_of_one_name_are_refused_where_they_are_read(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(PROFILE)
     path = tmp_path / "a.csv"

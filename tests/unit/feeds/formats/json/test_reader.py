@@ -204,9 +204,38 @@ def test_an_acknowledgement_of_the_same_channel_is_passed_over_where_the_rule_sa
     (tmp_path / "j.toml").write_text(RECORDS.replace("TEXT", "hash").replace("optional = true\n", ""))
     with pytest.raises(FormatError, match="no list at data: if such messages have no data, give optional = true"):
         feeds.open(path, profile=tmp_path / "j.toml").to_numpy()
-    (tmp_path / "j.toml").write_text(RECORDS.replace("TEXT", "hash").replace('each = "data"\n', ""))
-    with pytest.raises(ConfigurationError, match="optional: is for a rule with each"):
-        feeds.open(path, profile=tmp_path / "j.toml")
+
+
+def test_one_rule_takes_a_list_of_levels_and_another_a_single_level_and_heartbeats_are_passed_over(
+    tmp_path: Path,
+) -> None:
+    """Messages as Bitfinex sends them: the number of a channel, then a book, a level (price, count, amount) or text."""
+    messages = [
+        [7, [["100.5", 1, "2"], ["101", 2, "-3"]]],
+        [7, "hb"],
+        [7, ["101", 0, "-1"]],
+        [7, []],
+        [7, ["100.25", 1, "4"]],
+    ]
+    field = 'price = "{0}0", size = {{ column = "{0}2", signed = true }}, '
+    field += 'action = {{ column = "{0}1", map = {{ 0 = "C" }}, otherwise = "M" }}'
+    start = 'optional = true\nkind = "quote"\nsymbol = { constant = "A" }\n'
+    (tmp_path / "j.toml").write_text(
+        f'name = "j"\n[[message]]\neach = "1"\n{start}fields = {{ {field.format("")} }}\n'
+        f"[[message]]\n{start}fields = {{ {field.format('1.')} }}\n"
+    )
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f"{1_767_571_200 * 10**9} {json.dumps(each)}\n" for each in messages))
+    feed = feeds.open(path, profile=tmp_path / "j.toml")
+    found = [tuple(each) for each in feed.to_numpy()[["price", "size", "side", "action"]].tolist()]
+    e9 = 10**9
+    assert found == [
+        (100 * e9 + e9 // 2, 2, b"B", b"M"),
+        (101 * e9, 3, b"A", b"M"),
+        (101 * e9, 1, b"A", b"C"),
+        (100 * e9 + e9 // 4, 4, b"B", b"M"),
+    ]
+    assert feed.statistics()["other_messages"] == 1
 
 
 # ---- JSON messages become ticks: their times, what is rounded, and numbers that no field reads

@@ -491,7 +491,12 @@ class JsonTicks:
         line: int | None = None,
         size: int = 1_024,
     ) -> None:
-        """Takes a message that has been parsed. ``size``: bytes of its text, as far as they are known."""
+        """Takes a message that has been parsed, or a list of messages. ``size``: bytes of its text, as far as they are
+        known."""
+        if isinstance(message, list) and message and all(isinstance(item, Mapping) for item in message):
+            for item in message:
+                self.take_message(item, now_ns, offset=offset, line=line, size=size // len(message))
+            return
         self.counts["messages"] += 1
         try:
             self._follow_connection(message, now_ns)

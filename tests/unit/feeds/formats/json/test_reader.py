@@ -206,6 +206,21 @@ def test_an_acknowledgement_of_the_same_channel_is_passed_over_where_the_rule_sa
         feeds.open(path, profile=tmp_path / "j.toml").to_numpy()
 
 
+def test_a_line_that_is_a_list_of_objects_holds_several_messages(tmp_path: Path) -> None:
+    trade = {"channel": "trades", "data": [{"s": "A", "p": "1", "i": "x", "t": 1767571200}]}
+    later = {"channel": "trades", "data": [{"s": "B", "p": "2", "i": "y", "t": 1767571201}]}
+    bad = {"channel": "trades", "data": [{"s": "B", "i": "y", "t": 1767571201}]}
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in ([{"event": "on"}], [trade, later], [trade, bad])))
+    (tmp_path / "j.toml").write_text(RECORDS.replace("TEXT", "hash"))
+    feed = feeds.open(path, profile=tmp_path / "j.toml")
+    found = []
+    with pytest.raises(FormatError, match="line 3: message 5: price: there is no field p"):
+        found.extend(batch.copy() for batch in feed.batches())
+    assert np.concatenate(found)["price"].tolist() == [10**9, 2 * 10**9, 10**9]
+    assert [feed.statistics()[name] for name in ("messages", "other_messages")] == [5, 1]
+
+
 def test_one_rule_takes_a_list_of_levels_and_another_a_single_level_and_heartbeats_are_passed_over(
     tmp_path: Path,
 ) -> None:

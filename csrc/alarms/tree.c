@@ -39,13 +39,13 @@ uint32_t sd_alarm_first(const sd_alarm_tree *t) {
 
 uint32_t sd_alarm_due(const sd_alarm_tree *t, uint64_t time, uint32_t *leaf, uint32_t maximum) {
   uint32_t rest[DEEPEST], n_rest = 0, found = 0;
-  time = sd_alarm_until(time);
-  if (sd_alarm_next(t) > time) return 0;
+  if (!sd_alarm_precedes(sd_alarm_next(t), time)) return 0;
   rest[n_rest++] = 1;
   while (n_rest && found < maximum) {
     uint32_t at = rest[--n_rest];
     while (at < t->n) {
-      int left = sd_alarm_at(t, 2 * at) <= time, right = sd_alarm_at(t, 2 * at + 1) <= time;
+      int left = sd_alarm_precedes(sd_alarm_at(t, 2 * at), time),
+          right = sd_alarm_precedes(sd_alarm_at(t, 2 * at + 1), time);
       if (left && right) rest[n_rest++] = 2 * at + 1;
       at = 2 * at + !left;
     }

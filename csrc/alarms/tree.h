@@ -51,8 +51,8 @@ static inline uint64_t sd_alarm_next(const sd_alarm_tree *t) {
   return sd_load(&t->node[1], relaxed, K4);
 }
 
-/* The last time at which an alarm may be due. The greatest time stands for never, even if the feed's time reaches it. */
-static inline uint64_t sd_alarm_until(uint64_t time) { return time - (time == SD_NEVER); }
+/* Whether an alarm comes before what has this time. The greatest time stands for never, even if the feed's time reaches it. */
+static inline int sd_alarm_precedes(uint64_t alarm, uint64_t time) { return alarm <= time - (time == SD_NEVER); }
 
 /* Sets a leaf. Nonzero: the root has changed. */
 static inline int sd_alarm_set(const sd_alarm_tree *t, uint32_t leaf, uint64_t ns) {

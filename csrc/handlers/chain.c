@@ -169,7 +169,7 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t participant, const sd_handler 
     memcpy(&key, record + d->arena->key_offset, sizeof key);
     if (chain->alarms) {
       uint64_t alarm = sd_chain_alarm(chain, key);
-      if (alarm && alarm <= (uint64_t)positions[i].time) return i;
+      if (alarm && sd_alarm_precedes(alarm, (uint64_t)positions[i].time)) return i;
     }
     const sd_position *position = positions ? positions + i : NULL;
     if (sd_run_handler(d, handler, batch->strand, record, position, 1, &ctx) != 1 || SD_UNLIKELY(d->refused)) {

@@ -49,18 +49,27 @@ void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time) {
 
 /* ---- what is due */
 
-int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_position *positions, int64_t n) {
+/* When the next timer of an owned strand is due. */
+static inline uint64_t next_alarm(const sd_dispatcher *d, uint32_t strand) {
   const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, strand);
-  const uint64_t next = sd_alarm_next(&t);
-  for (int64_t i = 0; i < n; i++)
-    if (SD_UNLIKELY(next <= sd_alarm_until(positions[i].time))) return i;
+  return sd_alarm_next(&t);
+}
+
+int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const unsigned char *records,
+                     const sd_position *positions, int64_t n) {
+  const size_t size = d->arena->record_size;
+  uint64_t next = strand != SD_NONE ? next_alarm(d, strand) : 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (strand == SD_NONE) next = next_alarm(d, d->map[sd_key_of(d, records + (size_t)i * size)]);
+    if (SD_UNLIKELY(sd_alarm_precedes(next, positions[i].time))) return i;
+  }
   return n;
 }
 
 uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *alarm) {
   const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, strand);
   *alarm = sd_alarm_next(&t);
-  return *alarm <= sd_alarm_until(time) ? t.symbol[sd_alarm_first(&t) - t.n] : SD_NONE;
+  return sd_alarm_precedes(*alarm, time) ? t.symbol[sd_alarm_first(&t) - t.n] : SD_NONE;
 }
 
 void sd_overdue_done(sd_dispatcher *d, uint32_t strand) {

@@ -24,8 +24,10 @@
 /* For handlers: sets the alarm of the symbol whose record or timer runs. */
 void sd_wake_at(sd_context *ctx, uint32_t key, int64_t ns);
 
-/* Returns how many of the n records of an owned strand come before the first one that a timer precedes. */
-int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_position *positions, int64_t n);
+/* Returns how many of n records come before the first one that a timer of its strand precedes. `strand`: the strand of all these records,
+ * which are then not read, or SD_NONE if they are of several. The caller owns their strands. */
+int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const unsigned char *records,
+                     const sd_position *positions, int64_t n);
 /* A symbol of the strand whose alarm is at or before `time`, the earliest one first; SD_NONE: there is none. */
 uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *alarm);
 /* By the owner, when the overdue alarm of its strand has fired all that it was enqueued for: ends it. */

@@ -88,28 +88,6 @@ int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx,
 
 /* ---- among records */
 
-/* When the next timer is due on the owned strand of a record. */
-static inline uint64_t next_due(const sd_dispatcher *d, const unsigned char *record) {
-  const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, d->map[sd_key_of(d, record)]);
-  return sd_alarm_next(&t);
-}
-
-/* The same for records of several strands. */
-static int64_t cut_mixed(const sd_dispatcher *d, const unsigned char *records, const sd_position *positions,
-                         int64_t n) {
-  const size_t size = d->arena->record_size;
-  for (int64_t i = 0; i < n; i++, records += size)
-    if (SD_UNLIKELY(next_due(d, records) <= sd_alarm_until(positions[i].time))) return i;
-  return n;
-}
-
-/* No timer comes before the first of n records. Returns how many records there are up to the next one that a timer precedes. */
-static inline int64_t run_until_due(const sd_dispatcher *d, uint32_t strand, const unsigned char *records,
-                                    const sd_position *positions, int64_t n) {
-  if (strand != SD_NONE) return 1 + sd_timer_cut(d, strand, positions + 1, n - 1);
-  return 1 + cut_mixed(d, records + d->arena->record_size, positions + 1, n - 1);
-}
-
 /* As sd_run_handler, for a handler with timers. ctx->stopped: it ended early at a timer, as sd_timers_fire does. */
 static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
                          const sd_position *positions, int64_t n, sd_context *ctx) {
@@ -118,12 +96,13 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
   ctx->stopped = 0;
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
-    if (SD_UNLIKELY(next_due(d, from) <= sd_alarm_until(positions[at].time))) {
+    /* A record may ask for a timer before the next record: only a handler that then returns may get more than one. */
+    const int64_t maximum = sd_timer_cut(d, strand, from, positions + at, handler->yields ? n - at : 1);
+    if (SD_UNLIKELY(!maximum)) {
       if (ctx->n_outputs) sd_writers_commit(ctx);
       if (sd_timers_fire(d, handler, ctx, d->map[sd_key_of(d, from)], positions[at].time)) return at;
+      continue;
     }
-    /* A record may ask for a timer before the next record: only a handler that then returns may get more than one. */
-    int64_t maximum = handler->yields ? run_until_due(d, strand, from, positions + at, n - at) : 1;
     ctx->positions = positions + at;
     ctx->keys = from + d->arena->key_offset;
     ctx->call_start = positions[at].time;
@@ -132,10 +111,10 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
     int64_t done = handler->fn(d->rows, (const sd_tick *)from, maximum, ctx);
     if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= maximum && !ctx->error_code) {
       /* The last record handled is the one that asked. */
-      uint64_t time = sd_alarm_until(positions[at + done - 1].time);
+      const uint64_t time = positions[at + done - 1].time;
       const sd_alarm_place place = d->alarms.place[ctx->wake_key];
       const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, place.strand);
-      if (sd_alarm_at(&t, place.leaf) <= time) sd_arm(d, ctx->wake_key, time + 1);
+      if (sd_alarm_precedes(sd_alarm_at(&t, place.leaf), time)) sd_arm(d, ctx->wake_key, time + 1);
     } else if (SD_UNLIKELY(done != maximum)) {
       if (done >= 0 && done < maximum) return at + done;
       snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,

@@ -52,7 +52,7 @@ static void fill_batch(sd_dispatcher *d, uint32_t participant, uint32_t index, u
   }
   batch->records = records;
   if (!d->handlers[s->handler].wakes) return;
-  int64_t n = sd_timer_cut(d, batch->strand, batch->positions, batch->n);
+  int64_t n = sd_timer_cut(d, batch->strand, NULL, batch->positions, batch->n);
   if (n && n < batch->n) learn_batch(d, participant, batch->n, n);
   batch->n = n;
 }

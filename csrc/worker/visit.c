@@ -39,7 +39,7 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t participant, sd_strand *s) {
   if (SD_UNLIKELY(timed) && n > 1) n = 1;
   sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[participant]);
   sd_strand_gather_positions(s, &d->pool, (uint32_t)n, d->scratch_positions[participant]);
-  if (timed) n = sd_timer_cut(d, (uint32_t)(s - d->strands), d->scratch_positions[participant], n);
+  if (timed) n = sd_timer_cut(d, (uint32_t)(s - d->strands), NULL, d->scratch_positions[participant], n);
   sd_strand_advance(s, &d->pool, &d->participants[participant].cache, (uint32_t)n);
   sd_task_pass(d->tasks.tasks, s, (uint32_t)n);
   s->queued = s->queued - (uint32_t)n;

@@ -10,8 +10,7 @@ import sys
 import threading
 
 import strand
-from strand.feeds.live.mold import MoldFeed
-from strand.feeds.live.serving import Faults, ServeOptions, serve
+from strand.feeds.live.mold import Faults, MoldFeed, ServeOptions, serve
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 #: Messages per second, for at most so long.

@@ -10,8 +10,7 @@ import polars as pl
 from job_data import FUND, PAIR, WEIGHTS, JobData, Lots, make_data
 
 import strand
-from strand.feeds.live.mold import MoldFeed
-from strand.feeds.live.serving import ServeOptions, serve
+from strand.feeds.live.mold import MoldFeed, ServeOptions, serve
 
 SESSION = "09:30-16:00 America/New_York"
 LOADS = np.array(list(WEIGHTS.values()))

@@ -18,10 +18,10 @@ __all__ = ["COMMANDS", "cli", "include", "main"]
 #: The module of each command, which has it under the command's name, and its line in the list of commands.
 COMMANDS: Final = {
     "bench": ("strand.command.bench", "Compare strand with one core and with static routing."),
-    "config": ("strand.command.config", "Write, check and show configuration files."),
+    "config": ("strand.command.dispatchers", "Write, check and show configuration files."),
     "convert": ("strand.command.files", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
-    "demo": ("strand.command.demo", "Replay the sample file, and compare with static routing."),
-    "diff": ("strand.command.diff", "Find the first symbol and sequence at which two runs differ."),
+    "demo": ("strand.command.bench", "Replay the sample file, and compare with static routing."),
+    "diff": ("strand.command.files", "Find the first symbol and sequence at which two runs differ."),
     "gen": ("strand.command.files", "Generate files of synthetic markets that behave like real ones."),
     "handlers": ("strand.command.files", "List the built-in handlers and their options."),
     "include": ("strand.command.cli", "Print the folder of the C headers."),
@@ -31,7 +31,7 @@ COMMANDS: Final = {
     "replay": ("strand.command.replay", "Replay recorded files through a handler on all cores."),
     "runs": ("strand.command.sweep", "Show and compare the results of sweeps."),
     "serve": ("strand.command.live", "Send a recorded file as a live feed."),
-    "stat": ("strand.command.stat", "Show a running dispatcher of another process."),
+    "stat": ("strand.command.dispatchers", "Show a running dispatcher of another process."),
     "sweep": ("strand.command.sweep", "Run many sets of parameters over many files."),
 }
 

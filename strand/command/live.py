@@ -20,9 +20,8 @@ from strand.command.run_options import handling, running, values_of
 from strand.command.showing import ReportOptions, Shows, Writes, reporting, showing, writing
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds.formats.json.reader import FeedEvent
-from strand.feeds.live.mold import MoldFeed
-from strand.feeds.live.serving import Faults, ServeOptions
-from strand.feeds.live.serving import serve as run_serve
+from strand.feeds.live.mold import Faults, MoldFeed, ServeOptions
+from strand.feeds.live.mold import serve as run_serve
 from strand.feeds.live.websocket import WebSocketFeed
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler

@@ -19,7 +19,7 @@ from command_here import run_here
 
 import strand
 from strand import get_include
-from strand.command import demo
+from strand.command import bench
 from strand.command.cli import COMMANDS, cli, main
 from strand.command.parameters import CoreList, progress
 from strand.feeds.sample import sample_path
@@ -227,8 +227,8 @@ def test_the_demo_shows_rows_and_every_way_of_routing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The sample once instead of five times, and one round of each way: rates are not asked for here.
-    monkeypatch.setattr(demo, "REPEATS", 1)
-    monkeypatch.setattr(demo, "ROUNDS", 1)
+    monkeypatch.setattr(bench, "REPEATS", 1)
+    monkeypatch.setattr(bench, "ROUNDS", 1)
     monkeypatch.setattr(sys, "argv", ["strand", "demo", "--json"])
     main()
     found = json.loads(capsys.readouterr().out)

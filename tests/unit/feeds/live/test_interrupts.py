@@ -19,7 +19,7 @@ from mold_wire import end_of_session, packet
 from sweep_files import beginning
 
 import strand
-from strand.feeds.live.serving import ServeOptions, serve
+from strand.feeds.live.mold import ServeOptions, serve
 
 pytestmark = pytest.mark.python
 

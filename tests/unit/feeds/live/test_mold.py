@@ -27,8 +27,7 @@ from strand.errors import (
 )
 from strand.feeds.formats.itch import ItchFeed
 from strand.feeds.formats.recording import RecordedFeed
-from strand.feeds.live.mold import Address, MoldFeed
-from strand.feeds.live.serving import Faults, ServeOptions, serve
+from strand.feeds.live.mold import Address, Faults, MoldFeed, ServeOptions, serve
 from strand.feeds.synthetic import SyntheticFeed
 
 pytestmark = pytest.mark.python

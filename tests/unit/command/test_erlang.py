@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strand.command.policy import MAX_WORKERS, OVERFLOW, Queue, Target, blocking, least_workers, workers_for
 from strand.errors import ConfigurationError
-from strand.planning.plan import MAX_WORKERS, OVERFLOW, Queue, Target, blocking, least_workers, workers_for
 
 pytestmark = pytest.mark.python
 

@@ -11,9 +11,9 @@ import pytest
 
 import strand
 from strand import feeds
+from strand.command.policy import Arrivals, Burstiness, Load, Queue, Target, measure_arrivals, measure_service, plan
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.planning.plan import Arrivals, Burstiness, Load, Queue, Target, measure_arrivals, measure_service, plan
 from strand.testing import feed
 
 pytestmark = pytest.mark.python

@@ -1,1 +1,0 @@
-"""Number of workers that a load needs, and the waiting time of ticks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -53,7 +53,10 @@ from strand.feeds.mapping.values import (
 from strand.ticks import FIELDS, KIND_QUOTE, MAX_SEQUENCE, UNDEF_PRICE, limits
 from strand.validate import is_whole
 
-__all__ = ["ALIASES", "NOT_HERE", "BadRow", "Columns", "Conversion", "Reading", "chosen_columns", "constant_rules"]
+__all__ = [
+    "ALIASES", "NOT_HERE", "Assembly", "BadRow", "Columns", "Conversion", "Reading", "chosen_columns", "constant_rules",
+    "held",
+]  # fmt: skip
 
 #: By the name of a bid's column: the tick's field that holds it.
 _BID: Final = {"bid_price": "price", "bid_size": "size"}
@@ -251,6 +254,63 @@ class Conversion:
         }
 
 
+class Assembly:
+    """Ticks of fields, whatever columns or texts the fields come from: the one place of what a tick has that nothing
+    gives.
+
+    A row with one time has it for both. An action says the kind, or a kind the action; prices of both sides make a
+    quote. A sequence is the row's number. A constant stands in place of a column.
+
+    Args:
+        constants: Fields of one value, as ticks hold it. Both sides of a quote have names of their own (``PLACES``).
+        given: The other fields, which each call of ``ticks`` has values for.
+    """
+
+    def __init__(self, constants: Mapping[str, Any], given: Collection[str]) -> None:
+        said = {*constants, *given}
+        blank = blank_tick()
+        for field, value in constants.items():
+            put(blank, field, value)
+        for time, other in (TIMES, TIMES[::-1]):
+            if time in constants and other not in constants:
+                blank[other] = constants[time]
+        if "kind" in constants and "action" not in constants:
+            blank["action"] = action_of(int(constants["kind"]))
+        elif "kind" not in said and "ask_price" in said:
+            blank["kind"], blank["side"] = KIND_QUOTE, b"N"
+        elif "kind" not in said and "action" in constants:
+            blank["kind"] = _KINDS[blank["action"].view(np.uint8)]
+        self._blank, self._constants = blank, dict(constants)
+        self._kind_by_action = not said & {"kind", "ask_price"}
+
+    def ticks(
+        self, rows: range | npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32] | None, read: Mapping[str, Field]
+    ) -> tuple[TickBatch, int]:
+        """Ticks of rows, and how many of them are good: up to the first row for which a field has no value.
+
+        Args:
+            rows: The rows' numbers in the file, from 1.
+            keys: Each row's ``instrument_id``, shape (n,); None: 0.
+            read: The values of each field.
+        """
+        fields = {PLACES.get(field, field): found for field, found in read.items()}
+        if (moments := fields.get("ts_recv", fields.get("ts_event"))) is not None:
+            fields = {"ts_event": moments, "ts_recv": moments, **fields}
+        if keys is not None:
+            fields["instrument_id"] = whole(keys)
+        if not isinstance(rows, range):
+            fields.setdefault("sequence", whole(rows))
+        if self._kind_by_action and "action" in fields:
+            fields["kind"] = whole(_KINDS[fields["action"].values])
+        elif "kind" in fields and "action" not in fields:
+            fields["action"] = whole(_actions_of(fields["kind"].values))
+        fields = {field: found for field, found in fields.items() if field not in self._constants}
+        ticks, good = value_ticks(self._blank, int(rows[0]) if len(rows) else 1, len(rows), fields)
+        if "sequence" in self._constants:
+            ticks["sequence"] = self._constants["sequence"]
+        return ticks, good
+
+
 class Columns:
     """The columns a file's ticks are made of.
 
@@ -298,20 +358,7 @@ class Columns:
         if self.is_quote and chosen.get("side") is not None and "kind" not in chosen and "kind" not in self.constants:
             raise ConfigurationError("columns.side", "leave it out: a quote has both sides")
         self._share(chosen)
-        blank = blank_tick()
-        for field, value in self.constants.items():
-            put(blank, field, value)
-        for time, other in (("ts_event", "ts_recv"), ("ts_recv", "ts_event")):
-            if time in self.constants and other not in self.constants:
-                blank[other] = self.constants[time]
-        if "kind" not in self.of and "kind" not in self.constants:
-            if self.is_quote:
-                blank["kind"], blank["side"] = KIND_QUOTE, b"N"
-            elif "action" in self.constants:
-                blank["kind"] = _KINDS[blank["action"].view(np.uint8)]
-        elif "kind" in self.constants and "action" not in self.constants:
-            blank["action"] = action_of(int(self.constants["kind"]))
-        self._blank = blank
+        self._assembly = Assembly(self.constants, self.of)
 
     def _share(self, chosen: Mapping[str, str | None]) -> None:
         """Settles which field has a place that an id shares with a side of a quote: the one that was chosen."""
@@ -403,14 +450,16 @@ class Columns:
         """
         wrong = _Wrong()
         of = {field: column(name) for field, name in self.of.items() if field not in ("symbol", "instrument_id")}
+        if self.is_quote and "kind" not in self.of and "kind" not in self.constants:
+            of.pop("side", None)  # a quote has both
         read = {field: self._plain(field, found) or self._read(field, found, wrong) for field, found in of.items()}
-        ticks, good = self._made(rows, keys, read)
+        ticks, good = self._assembly.ticks(rows, keys, read)
         if good < len(ticks):
             wrong = _Wrong()
             slowly = {field: self._read(field, found, wrong) for field, found in of.items()}
             if "sequence" in slowly:
-                slowly["sequence"], wrong.left_out = _held(slowly["sequence"], rows)
-            ticks, _ = self._made(rows, keys, slowly)
+                slowly["sequence"], wrong.left_out = held(slowly["sequence"], rows)
+            ticks, _ = self._assembly.ticks(rows, keys, slowly)
         return Conversion(ticks, wrong.rows, wrong.first, wrong.inexact, wrong.left_out)
 
     def _plain(self, field: str, column: Column) -> Field | None:
@@ -491,29 +540,6 @@ class Columns:
         is_scaled = field in PRICES or field in SIZES
         return scaled(column, target, rounds=reading.rounds) if is_scaled else integers(column, target)
 
-    def _made(
-        self, rows: range | npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32], read: Mapping[str, Field]
-    ) -> tuple[TickBatch, int]:
-        """The ticks, and how many of them are good: up to the first row for which a plain column has no value."""
-        fields = {PLACES.get(field, field): found for field, found in read.items()}
-        if (moments := fields.get("ts_recv", fields.get("ts_event"))) is not None:
-            fields = {"ts_event": moments, "ts_recv": moments, **fields}
-        fields["instrument_id"] = whole(keys)
-        if not isinstance(rows, range):
-            fields.setdefault("sequence", whole(rows))
-        if "kind" not in self.of and "kind" not in self.constants:
-            if self.is_quote:
-                fields.pop("side", None)
-            elif "action" in fields:
-                fields["kind"] = whole(_KINDS[fields["action"].values])
-        elif "kind" in fields and "action" not in fields:
-            fields["action"] = whole(_actions_of(fields["kind"].values))
-        fields = {field: found for field, found in fields.items() if field not in self.constants}
-        ticks, good = value_ticks(self._blank, int(rows[0]) if len(rows) else 1, len(rows), fields)
-        if "sequence" in self.constants:
-            ticks["sequence"] = self.constants["sequence"]
-        return ticks, good
-
 
 class _Wrong:
     """The rows that can become no ticks (None: all can), the first of them, and those in which a number was rounded."""
@@ -535,7 +561,7 @@ class _Wrong:
             self.first = BadRow(index, column, _NULL if null else found.explain(index))
 
 
-def _held(sequence: Field, rows: range | npt.NDArray[np.uint64]) -> tuple[Field, Mask | None]:
+def held(sequence: Field, rows: range | npt.NDArray[np.uint64]) -> tuple[Field, Mask | None]:
     """Sequences as ticks hold them: a row's number in place of one that none holds, and which rows that are."""
     beyond = sequence.values > MAX_SEQUENCE
     if not beyond.any():

@@ -35,7 +35,7 @@ from strand.zones import checked_zone
 
 __all__ = [
     "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED", "BadRecord", "FieldRule", "Plus",
-    "Rounding", "SymbolKeys", "TimeKeys", "action_of", "blank_tick", "checked", "completed", "converter", "field_rule",
+    "Rounding", "SymbolKeys", "TimeKeys", "action_of", "blank_tick", "checked", "converter", "field_rule",
     "field_rules", "flags_of", "id_of", "kind_of", "names_of", "put", "shown", "text_of",
 ]  # fmt: skip
 
@@ -443,17 +443,6 @@ def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[
     return rules
 
 
-def completed(rules: tuple[FieldRule, ...]) -> tuple[FieldRule, ...]:
-    """The rules, completed by a rule for the kind or for the action, if only one of the two has a rule. Fields of a
-    quote make the kind quote."""
-    given = {rule.field for rule in rules}
-    if "kind" not in given and "ask_price" in given:
-        rules = (*rules, FieldRule("kind", constant=KINDS["quote"]))
-    elif "kind" not in given:
-        rules = _beside(rules, "action", "kind", kind_of)
-    return rules if "action" in given else _beside(rules, "kind", "action", action_of)
-
-
 def flags_of(
     rules: Iterable[FieldRule], ticks: TicksAre | None, given: Mapping[str, int] | None = None, where: str = ""
 ) -> Flags:
@@ -467,21 +456,6 @@ def flags_of(
     ours = [rule for rule in rules if rule.field == "flags"]
     raw = any(rule.columns and not rule.map for rule in ours)
     return usual_flags(ticks, "raw" if raw else "made" if ours else "never")
-
-
-def _beside(
-    rules: tuple[FieldRule, ...], field: str, other: str, stands_for: Callable[[Any], int | bytes]
-) -> tuple[FieldRule, ...]:
-    found: list[FieldRule] = []
-    for rule in rules:
-        found.append(rule)
-        if rule.field == field:
-            constant, otherwise = (
-                None if each is None else stands_for(each) for each in (rule.constant, rule.otherwise)
-            )
-            map_ = tuple((text, stands_for(value)) for text, value in rule.map)
-            found.append(replace(rule, field=other, constant=constant, otherwise=otherwise, map=map_))
-    return tuple(found)
 
 
 def field_rule(name: str, given: Any, where: str, size_power: int, but: Collection[str]) -> FieldRule:

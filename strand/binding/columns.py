@@ -45,7 +45,6 @@ __all__ = [
     "TextColumn",
     "TickCounts",
     "Whole",
-    "blank_ticks",
     "count_by_symbol",
     "count_byte",
     "holds",
@@ -272,23 +271,6 @@ def holds(column: TextColumn, text: bytes, rows: npt.NDArray[np.uint32]) -> npt.
     found = np.zeros(len(rows), np.uint8)
     Letters(({text: 1}, 0)).read(column, 0, [found], np.zeros(len(rows), np.uint16), rows)
     return found.view(np.bool_)
-
-
-def blank_ticks(
-    blank: npt.NDArray[Any], first: int, event: Whole, recv: Whole, names: npt.NDArray[np.uint32] | None
-) -> npt.NDArray[Any]:
-    """Ticks (TICK) like ``blank``, an array of one, numbered from ``first``, with their times and indices of names.
-
-    Where ``event`` is 0, the event has the time of its receipt.
-    """
-    if len(event) != len(recv) or (names is not None and len(names) != len(recv)):
-        raise ValueError(f"{len(event)} times of events and {len(recv)} of receipts")
-    ticks = empty(len(recv))
-    out, like = (ffi.cast("sd_tick *", ffi.from_buffer(array.view(np.uint8))) for array in (ticks, blank))
-    times = (ffi.from_buffer("int64_t[]", values) for values in (event, recv))
-    indices = ffi.NULL if names is None else ffi.from_buffer("uint32_t[]", names)
-    lib.sd_blank_ticks(out, len(ticks), like, first, *times, indices)
-    return ticks
 
 
 def count_byte(data: bytes | memoryview, byte: int) -> int:

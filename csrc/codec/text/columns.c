@@ -104,18 +104,6 @@ uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entr
   }
 }
 
-void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const int64_t *ts_event,
-                    const int64_t *ts_recv, const uint32_t *names) {
-  sd_tick tick = *blank;
-  for (uint64_t i = 0; i < count; i++) {
-    tick.ts_recv = ts_recv[i];
-    tick.ts_event = ts_event[i] ? ts_event[i] : tick.ts_recv;
-    sd_set_sequence(&tick, first + i);
-    if (names) tick.instrument_id = names[i];
-    out[i] = tick;
-  }
-}
-
 uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte) {
   uint64_t found = 0;
   while (count) {

@@ -32,11 +32,6 @@ typedef struct sd_letter {
 uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, const int32_t *otherwise,
                     uint32_t column, const sd_target *targets, uint32_t count, uint16_t *faults);
 
-/* Writes ticks like `blank`, each with its own number, from `first` up, its time and its name. An event without a time (0) gets that of
- * its receipt. `names` may be NULL. Each tick is written once, as a whole. */
-void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const int64_t *ts_event,
-                    const int64_t *ts_recv, const uint32_t *names);
-
 /* How many of the bytes equal this one. */
 uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte);
 

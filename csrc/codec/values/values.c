@@ -67,13 +67,17 @@ INLINE uint32_t put_floats(const sd_values *v, uint64_t at, uint32_t n, unsigned
   return n;
 }
 
-/* The same for integers. What follows one that is not allowed does not matter. */
+/* The same for integers. What follows one that is not allowed does not matter. Bounds as far apart as the type's are the type's own. */
 INLINE uint32_t put_integers(const sd_values *v, uint64_t at, uint32_t n, unsigned char *field, uint32_t width) {
   const uint64_t lowest = v->lowest, more = v->more, factor = v->factor;
   uint32_t wrong = 0, good = n;
 #define PUT(type) \
   { \
     const type *from = (const type *)v->values + at; \
+    if (factor == 1 && more >= UINT64_MAX >> (64 - 8 * sizeof(type))) { /* all that the type can hold */ \
+      for (uint32_t i = 0; i < n; i++, field += sizeof(sd_tick)) put(field, (uint64_t)(int64_t)from[i], width); \
+      break; \
+    } \
     for (uint32_t i = 0; i < n; i++, field += sizeof(sd_tick)) { \
       const uint64_t number = (uint64_t)(int64_t)from[i]; \
       wrong += number - lowest > more; \

@@ -51,7 +51,7 @@ from strand.feeds.mapping.values import TIME_POWERS, nearest_units
 from strand.symbols import name_problem
 from strand.zones import zone_named
 
-__all__ = ["LONGEST_LINE", "BadLine", "Block", "Chosen", "NumberReader", "SymbolReader", "TimeReader", "blocks"]
+__all__ = ["LONGEST_LINE", "BadLine", "Block", "Cells", "Chosen", "SymbolReader", "TimeReader", "blocks"]
 
 #: Bytes of a line, at most.
 LONGEST_LINE: Final = 1 << 16
@@ -314,67 +314,85 @@ _DIGIT: Final = re.compile(rb"\d")
 Chosen = npt.NDArray[np.uint32]
 
 
-class NumberReader:
-    """Reads the columns of one block after the other, and knows which rows of the block at hand were rounded."""
+class Cells:
+    """Rows of a block that are read, and what reading them has found.
 
-    def __init__(self, *, rounds: bool) -> None:
+    Attributes:
+        block: The block.
+        rows: The rows; None: all of them.
+        faults: A word for each row: see ``FAULT_WORDS``.
+        rounded: Mask of the rows in which a number was rounded; None: none was.
+    """
+
+    def __init__(self, block: Block, faults: Faults, rows: Chosen | None = None, *, rounds: bool = False) -> None:
+        self.block, self.faults, self.rows = block, faults, rows
+        self.rounded: npt.NDArray[np.bool_] | None = None
         self._rounds = rounds
-        self._rounded: list[npt.NDArray[np.int64]] = []
 
-    def begin(self) -> None:
-        """Starts a new pass: over another block, or over the same block for other ticks."""
-        self._rounded.clear()
+    def __len__(self) -> int:
+        return len(self.faults)
 
     @property
-    def has_rounded(self) -> bool:
-        return bool(self._rounded)
+    def places(self) -> Chosen:
+        """The place of each row in the block."""
+        return np.arange(len(self), dtype=np.uint32) if self.rows is None else self.rows
 
-    def rounded_rows(self) -> npt.NDArray[np.int64]:
-        """The rows in which a number was rounded; some of them may not be selected."""
-        return np.unique(np.concatenate(self._rounded)) if self._rounded else np.zeros(0, np.int64)
+    def keep(self, kept: npt.NDArray[np.bool_]) -> None:
+        """Leaves the other rows out."""
+        self.rows, self.faults = self.places[kept], self.faults[kept]
+        self.rounded = None if self.rounded is None else self.rounded[kept]
 
-    @staticmethod
-    def undefined(texts: frozenset[bytes], at: int, column: TextColumn, of: tuple[Faults, Chosen | None]) -> list[int]:
+    def anew(self) -> Cells:
+        """The same rows, in which nothing has been found."""
+        return Cells(self.block, np.zeros(len(self), np.uint16), self.rows, rounds=self._rounds)
+
+    def numbers(
+        self, numbers: Numbers, at: int, *, undefined: frozenset[bytes] = frozenset(), none: int = 0, dtype: Any = "i8"
+    ) -> npt.NDArray[Any]:
+        """The numbers of a column; 0 where a row has a fault. ``undefined``: texts that stand for ``none``."""
+        out = np.zeros(len(self), dtype)
+        bad = numbers.read(self.block.columns[at], at, out, self.faults, self.rows)
+        if bad and self._rounds and numbers.form == DECIMAL:
+            self._round(numbers, at, out)
+        if undefined:
+            out[self._undefined(undefined, at)] = none
+        return out
+
+    def holds(self, at: int, text: bytes) -> npt.NDArray[np.bool_]:
+        """Mask of the rows whose column holds a text."""
+        return holds(self.block.columns[at], text, self.places)
+
+    def letters(self, tables: Letters, at: int, outs: Sequence[npt.NDArray[Any]]) -> None:
+        """Writes what a column's texts stand for, by each of the tables."""
+        tables.read(self.block.columns[at], at, outs, self.faults, self.rows)
+
+    def _undefined(self, texts: frozenset[bytes], at: int) -> list[int]:
         """The places of texts that stand for no value; their faults are taken back."""
-        faults, chosen = of
-        rows = np.arange(len(faults), dtype=np.uint32) if chosen is None else chosen
+        column, faults, rows = self.block.columns[at], self.faults, self.places
         # A text that is a number, such as -1 or -999.99, was read as that number: no fault shows it.
         numbers = [text for text in texts if _DIGIT.search(text) and len(text) <= LETTER_BYTES]
-        same = np.logical_or.reduce([holds(column, text, rows) for text in numbers]) if numbers else ()
+        same = np.logical_or.reduce([self.holds(at, text) for text in numbers]) if numbers else ()
         found = np.flatnonzero(same).tolist()
         faults[found] = np.where(faults[found] >> 8 == at, 0, faults[found])
         for place in np.flatnonzero((faults == (at << 8 | FAULT_RANGE)) | (faults == (at << 8 | FAULT_TEXT))).tolist():
-            if column.text(place if chosen is None else int(chosen[place])).strip() in texts:
+            if column.text(int(rows[place])).strip() in texts:
                 faults[place] = 0
                 found.append(place)
         return found
 
-    def read(
-        self, numbers: Numbers, at: int, column: TextColumn, out: npt.NDArray[Any], of: tuple[Faults, Chosen | None]
-    ) -> None:
-        """A column of numbers.
-
-        ``of``: the faults, one a number, and the rows that are read (None: all).
-        """
-        faults, chosen = of
-        bad = numbers.read(column, at, out, faults, chosen)
-        if not bad or not self._rounds or numbers.form != DECIMAL:
-            return
-        places = np.flatnonzero(faults == (at << 8 | FAULT_PRECISION))
-        rows = places if chosen is None else chosen[places].astype(np.int64)
-        for place, row in zip(places.tolist(), rows.tolist(), strict=True):
-            text = column.text(row).strip()
+    def _round(self, numbers: Numbers, at: int, out: npt.NDArray[Any]) -> None:
+        column, rows = self.block.columns[at], self.places
+        self.rounded = np.zeros(len(self), np.bool_) if self.rounded is None else self.rounded
+        for place in np.flatnonzero(self.faults == (at << 8 | FAULT_PRECISION)).tolist():
+            self.rounded[place] = True
+            text = column.text(int(rows[place])).strip()
             if numbers.point:
                 text = text.replace(numbers.group or b" ", b"").replace(numbers.point, b".")
             units = nearest_units(text, numbers.scale)
             if units is None or not numbers.lowest <= units <= numbers.highest:
-                faults[place] = at << 8 | FAULT_RANGE
-                continue
-            if units == 0:
-                continue  # a size or price may not become 0, which means something else: the fault stays
-            out[place] = units
-            faults[place] = 0
-        self._rounded.append(rows)
+                self.faults[place] = at << 8 | FAULT_RANGE
+            elif units:  # a size or price may not become 0, which means something else: the fault stays
+                out[place], self.faults[place] = units, 0
 
 
 _DAY_NS: Final = 86_400_000_000_000
@@ -405,12 +423,10 @@ class TimeReader:
         *,
         date: dt.date | None,
         place: Callable[[tuple[str, ...]], int],
-        numbers: NumberReader,
     ) -> None:
         self._found = found
         self._date = date
         self._place = place
-        self._numbers = numbers
         ends = [rule.plus.ns[0][1] for rule in rules if rule.plus and not rule.plus.columns and not rule.plus.months]
         #: The length of all rows, where they are bars of one symbol.
         self._lasts = 0 if found.profile.symbol.columns else next(iter(ends), 0)
@@ -420,9 +436,9 @@ class TimeReader:
         #: True if times are of a day that only ``date`` could give.
         self.needs_date = self._day_column is None and any(time.of_day for time in self._columns)
 
-    def read(self, block: Block, faults: Faults, chosen: Chosen | None) -> dict[str, npt.NDArray[np.int64]]:
-        """The times of a block's rows, by field."""
-        return {time.field: self._read(time, block, faults, chosen) for time in self._columns}
+    def read(self, cells: Cells) -> dict[str, npt.NDArray[np.int64]]:
+        """The times of rows, by field."""
+        return {time.field: self._read(time, cells) for time in self._columns}
 
     def is_decimal(self, column: int) -> bool:
         """True if a column holds times that are decimals."""
@@ -469,21 +485,17 @@ class TimeReader:
                 return found
         raise AssertionError(rule)
 
-    def _read(self, time: _TimeColumn, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
-        values = np.zeros(len(faults), np.int64)
-        self._numbers.read(time.numbers, time.column, block.columns[time.column], values, (faults, chosen))
-        if time.undefined:
-            none = self._numbers.undefined(time.undefined, time.column, block.columns[time.column], (faults, chosen))
-            values[none] = -1
+    def _read(self, time: _TimeColumn, cells: Cells) -> npt.NDArray[np.int64]:
+        values = cells.numbers(time.numbers, time.column, undefined=time.undefined, none=-1)
         missing = None if time.numbers.empty is None and not time.undefined else values < 0
         if time.of_day:
-            values += self._days(block, faults, chosen)
+            values += self._days(cells)
         rest = None
         if time.plus is not None:
             # Days and months end by the local clock, whatever their length; all other spans are of one length.
-            values, rest = _plus_days(values, self._added(time.plus, block, faults, chosen), time.plus.months)
+            values, rest = _plus_days(values, self._added(time.plus, cells), time.plus.months)
         if time.local:
-            values = self._to_utc(time, values, faults, missing)
+            values = self._to_utc(time, values, cells.faults, missing)
         if rest is not None:
             values += rest
         if missing is not None:
@@ -491,31 +503,27 @@ class TimeReader:
         if len(values) and values.min() < 0:  # in the first hours of 1970 somewhere east of Greenwich
             early = values < 0
             values[early] = 0
-            faults[early & (faults == 0)] = time.column << 8 | FAULT_RANGE
+            cells.faults[early & (cells.faults == 0)] = time.column << 8 | FAULT_RANGE
         return values
 
-    def _added(self, plus: Plus, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
+    def _added(self, plus: Plus, cells: Cells) -> npt.NDArray[np.int64]:
         if not plus.columns:
-            return np.full(len(faults), 0 if plus.months else plus.ns[0][1], np.int64)
+            return np.full(len(cells), 0 if plus.months else plus.ns[0][1], np.int64)
         at = self._place(plus.columns)
         if not plus.ns:
-            below = np.zeros(len(faults), np.int64)
-            Numbers(DECIMAL, 0, 0, 999_999_999, empty=0).read(block.columns[at], at, below, faults, chosen)
-            return below
-        codes = np.zeros(len(faults), np.uint8)
+            return cells.numbers(Numbers(DECIMAL, 0, 0, 999_999_999, empty=0), at)
+        codes = np.zeros(len(cells), np.uint8)
         encoding = self._found.encoding
-        letters = Letters(({text.encode(encoding): code for code, (text, _) in enumerate(plus.ns)}, None))
-        letters.read(block.columns[at], at, [codes], faults, chosen)
+        tables = Letters(({text.encode(encoding): code for code, (text, _) in enumerate(plus.ns)}, None))
+        cells.letters(tables, at, [codes])
         spans = np.array([ns for _, ns in plus.ns], np.int64)
         return spans[np.minimum(codes, len(spans) - 1)]
 
-    def _days(self, block: Block, faults: Faults, chosen: Chosen | None) -> Any:
+    def _days(self, cells: Cells) -> Any:
         if self._day_column is not None:
-            days = np.zeros(len(faults), np.int64)
             form = self._found.profile.date_format
             numbers = Numbers(DATE) if form is None else Numbers(PATTERN, pattern=form.text)
-            numbers.read(block.columns[self._day_column], self._day_column, days, faults, chosen)
-            return days
+            return cells.numbers(numbers, self._day_column)
         return 0 if self._date is None else (self._date - dt.date(1970, 1, 1)).days * _DAY_NS
 
     def _to_utc(

@@ -27,7 +27,6 @@ from strand.feeds.mapping.rules import (
     SymbolKeys,
     TimeKeys,
     checked,
-    completed,
     field_rules,
     flags_of,
     names_of,
@@ -221,7 +220,7 @@ def read_profile(text: str, source: str) -> Profile:
     parts = tuple(
         part
         for at, given_part in enumerate(keys.parts, 1)
-        for part in _parts(given_part, f"{where}.parts[{at}]", size_power, fields)
+        for part in _parts(given_part, f"{where}.parts[{at}]", size_power)
     )
     all_rules = [*fields, *(rule for part in parts for rule in part.fields)]
     profile = Profile(
@@ -229,7 +228,7 @@ def read_profile(text: str, source: str) -> Profile:
         about=keys.about,
         source=source,
         symbol=_symbol(keys.symbol, f"{where}.symbol"),
-        fields=fields if keys.parts else completed(fields),
+        fields=fields,
         delimiters=names_of(keys.delimiter),
         encodings=names_of(keys.encoding),
         header=keys.header,
@@ -316,8 +315,8 @@ def _bars(given: bool | str | dict[str, str], where: str) -> BarsRule | None:
     return BarsRule(None, pattern, given.get("unit", ""))
 
 
-def _parts(given: Any, where: str, size_power: int, of_all: tuple[FieldRule, ...]) -> list[Part]:
-    """Returns one part, or one for each level of ``levels``. ``of_all``: the fields that all parts have."""
+def _parts(given: Any, where: str, size_power: int) -> list[Part]:
+    """Returns one part, or one for each level of ``levels``."""
     keys = checked(_PartKeys, given, where)
     names: tuple[str, ...] = ()
     text = ""
@@ -333,8 +332,6 @@ def _parts(given: Any, where: str, size_power: int, of_all: tuple[FieldRule, ...
         raise ConfigurationError(f"{where}.fields.size.running", "is for a size of the whole row, in [fields]")
     if not 0 <= keys.first_level <= 1:
         raise ConfigurationError(f"{where}.first_level", f"give 0 or 1, not {keys.first_level}")
-    known = {rule.field for rule in (*of_all, *fields)}
-    fields += tuple(rule for rule in completed((*of_all, *fields)) if rule.field not in known)
     if keys.levels is None:
         return [Part(fields, names, text, keys.filled)]
     if not 1 <= keys.levels <= _MAX_LEVELS:

@@ -34,7 +34,7 @@ from strand.feeds.formats.csv.profile import (
     named_profile,
     place_of,
 )
-from strand.feeds.formats.csv.ticks import Made, TickMaker, tick_maker
+from strand.feeds.formats.csv.ticks import Made, TickMaker
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream, split_member
 from strand.feeds.mapping.events import CONSOLIDATED, Publishers, Rolls, with_ends
@@ -314,10 +314,10 @@ class CsvFeed(BaseFeed):
         )
 
     def _new_rows(self) -> CsvRows:
-        self._maker = tick_maker(
+        self._maker = TickMaker(
             self._match,
             self._sample,
-            self._levels,
+            levels=self._levels,
             date=self._date,
             size_power=self._size_power,
             max_symbols=self._max_symbols,

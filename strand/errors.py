@@ -208,7 +208,7 @@ class UnknownSymbolError(StrandError, KeyError):
 
 
 class UnknownNameError(StrandError, KeyError):
-    """No output, basket, object, field of a snapshot or handler has that name; the message has the nearest one."""
+    """No output, row, object, field of a snapshot or handler has that name; the message has the nearest one."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -389,9 +389,9 @@ class HandlerError(StrandError):
             The copy of the row as the handler leaves it. It raises what the handler raises.
 
         Raises:
-            ConfigurationError: If Python cannot call it: built-in handlers and those in C, baskets, timers and ends.
-                Also if the input would have to be read again and cannot: live, of a Feed, of ticks published to a
-                Dispatcher, with ``load``, and if ticks were dropped.
+            ConfigurationError: If Python cannot call it: built-in handlers, those in C or of several symbols, timers
+                and ends. Also if the input would have to be read again and cannot: live, of a Feed, of ticks published
+                to a Dispatcher, with ``load``, and if ticks were dropped.
             FeedError: If the files are gone by now.
         """
         if self._again is None:

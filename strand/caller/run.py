@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
+from typing import Any, Final, Literal, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +37,6 @@ from strand.output.records import HEAD_BYTES
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.threads import interrupts_later, mended
 from strand.ticks import named
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CallerRun"]
 
@@ -359,7 +356,7 @@ class CallerRun(RunBase):
 
     def _finish(self) -> None:
         """Runs the end of every symbol that has had ticks, in the order of keys, native handlers' first; of those that
-        share a strand's baskets one end, that of the first."""
+        share rows one end, that of the first."""
         if (failure := self._caller.finish()) is not None:
             self._fail(failure)
         if self._is_pythons is None:
@@ -446,7 +443,8 @@ class CallerRun(RunBase):
         self._outputs.finish(complete=complete)
         if len(self._outputs):  # else the engine has little beside the rows
             self._rows.keep()
-        self._baskets.keep()
+        else:
+            self._rows.shared.keep()
 
     # ---- looking on
 

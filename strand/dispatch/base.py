@@ -16,17 +16,16 @@ from strand.binding.memory import Space
 from strand.dispatch.configuration import assign_handlers, check_memory
 from strand.dispatch.python_handlers import KeepsObjects, objects_of
 from strand.dispatch.records import OrderWatch, RecordReader
-from strand.dispatch.routing import basket_units, check_learnt
+from strand.dispatch.routing import shared_units
 from strand.errors import HandlerError
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.bound import BindContext, BoundHandler, BoundNative
 from strand.handlers.compiled.called_again import Before
 from strand.handlers.failures import Kept, call_again, call_of
 from strand.handlers.feed_trades import ContractsUsed
-from strand.output.basket_rows import BasketRows
 from strand.output.books import Books
 from strand.output.outputs import Outputs
-from strand.output.rows import RowMemory, Rows
+from strand.output.rows import BasketRows, RowMemory, Rows
 from strand.output.sinks import Destination
 from strand.symbols import SymbolTable
 from strand.threads import Inside
@@ -78,9 +77,9 @@ class RunBase:
             self._table, handler, handlers, self._reader.dtype, feed
         )
         #: Units of symbols that have to share a strand, by symbol; None: all may be apart.
-        self._units = basket_units(self._table, self._handlers, self._handler_of_symbol)
+        self._units = shared_units(self._table, self._handlers, self._handler_of_symbol)
         #: Makes what keeps the rows of before as handlers change them. None: nobody wants that, or handlers here may
-        #: change rows where it does not look: those that Python runs, those with baskets, and those that publish.
+        #: change rows where it does not look: those that Python runs, those of shared rows, and those that publish.
         keeps = self._units is None and all(h.is_native and not h.may_publish for h in self._handlers)
         self._history_of = history if keeps else None
         self._history: RowHistory | None = None
@@ -98,8 +97,8 @@ class RunBase:
         self._makers, self._tapes = context.makers, context.tapes
         self._contracts = context.contracts
         self._wants_names = any(contracts.address for contracts in context.contracts)
-        self._baskets = BasketRows(context.baskets, self._units)
-        self._rows = Rows(self._table, memory, self._handlers, self._handler_of_symbol)
+        shared = BasketRows(context.shared, self._units)
+        self._rows = Rows(self._table, memory, self._handlers, self._handler_of_symbol, shared)
         if self._history_of is not None:
             self._history = history = self._history_of(self._rows)
             self._bound = [_around(history, bound) for bound in self._bound]
@@ -120,8 +119,8 @@ class RunBase:
         """
         known = self._table.n_named
         self._table.learn(names)
-        if self._units is not None:
-            check_learnt(self._handlers, self._table, known)
+        for part in (part for handler in self._handlers for _, part in handler.parts_as("")):
+            part.shape.check_learnt(part.name, self._table, known)
         for contracts in self._contracts:
             contracts.learn()
         self._python.learn_symbols()
@@ -137,7 +136,7 @@ class RunBase:
 
         There are none without a ``basket_handler``.
         """
-        return self._baskets
+        return self._rows.shared
 
     @property
     def outputs(self) -> Outputs:

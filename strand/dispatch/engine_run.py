@@ -27,7 +27,6 @@ from strand.dispatch.state import RunState
 from strand.dispatch.statistics import EngineStatistics
 from strand.errors import EngineError, HandlerError, SavedStateError
 from strand.handlers.failures import place_of
-from strand.output.basket_rows import BasketRows
 from strand.output.rows import Rows
 from strand.stats import Statistics
 
@@ -49,11 +48,10 @@ class RunEnd:
     """End of a run, after all workers have ended. ``with_ends``: handlers' ends are called, where all is handled.
     ``finished``: no end has failed. ``stop_failure``: the failure of the first ``on_stop`` that failed."""
 
-    def __init__(self, state: RunState, python: PythonHandlers, rows: Rows, baskets: BasketRows) -> None:
+    def __init__(self, state: RunState, python: PythonHandlers, rows: Rows) -> None:
         self._state = state
         self._python = python
         self._rows = rows
-        self._baskets = baskets
         self.finished = self.with_ends = True
         self._is_begun = self._are_called = self._is_over = False
         self.stop_failure: HandlerError | None = None
@@ -86,7 +84,6 @@ class RunEnd:
             # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
             state.outputs.finish(complete=drained and self._are_called, started=started)
             self._rows.keep()
-            self._baskets.keep()
         self._is_over = True
 
     def _check_rest(self) -> None:
@@ -165,7 +162,7 @@ class EngineRun(RunBase):
         tasks = RunTasks(self._state, self._control, priorities, retry)
         self._calls = Calls(self._state, self._control, self._rows, self._books, tasks)
         self._statistics = EngineStatistics(self._state, self._orders, priorities, self._routing)
-        self._end = RunEnd(self._state, self._python, self._rows, self._baskets)
+        self._end = RunEnd(self._state, self._python, self._rows)
         if saved is not None:
             self._saving.take_up(saved, self._routing, self._reader, self._python)
         elif expected is not None or engine.config.n_strands >= engine.config.n_symbols:

@@ -15,13 +15,13 @@ from strand.binding.engine_words import Failure
 from strand.binding.tasks import EndBatch, PyBatches
 from strand.dicts import ByName
 from strand.errors import ConfigurationError, HandlerError
-from strand.handlers.baskets import BasketObjects
 from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.compiled.called_again import line_of
 from strand.handlers.context import Context
 from strand.handlers.failures import failure_of
 from strand.handlers.host import Host
 from strand.handlers.set_context import OneSet, SetObjects
+from strand.handlers.shared_rows import SharedObjects
 from strand.threads import interrupts
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ _BY_KEY: Final = itemgetter(0)
 
 
 class PythonHandlers:
-    """A strand of a Python handler is one symbol's, or that of some baskets, and in one worker's hands at a time.
+    """A strand of a Python handler is one symbol's, or that of symbols that share rows: in one worker's hands at a
+    time.
 
     ``calls``: what a worker calls, by strand, None before its first ticks; ``hosts``: all that is run, by strand;
     ``contexts``: by key; ``objects``: by key, where handlers are objects; ``causes``: the exceptions of each worker's
@@ -158,7 +159,7 @@ class PythonHandlers:
     def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """Sets the strands of the symbols, before anything is published."""
         self._strand_of_key = strand_of_symbol
-        # Of use where a strand has one symbol, as those of Python handlers do, or one set of functions, as baskets do.
+        # Of use where a strand has one symbol, as those of Python handlers do, or symbols that share a host.
         self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
         self._key_of_strand[strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
         if any(isinstance(bound, BoundPython) for bound in self._bound):
@@ -220,7 +221,7 @@ class PythonHandlers:
 
     def finish(self) -> bool:
         """Runs the end of every symbol's handler, in the order of keys, after all ticks are handled and no worker is
-        left. Baskets on one strand have one end, that of the first symbol that has had ticks. False: an end failed, and
+        left. Symbols that share rows have one end, that of the first that has had ticks. False: an end failed, and
         the run stops at failures; see the engine's failures."""
         left = self.hosts.copy()
         for key in np.flatnonzero(np.isin(self._strand_of_key, list(left))).tolist():
@@ -258,15 +259,15 @@ class KeepsObjects(Protocol):
 
 
 def objects_of(python: KeepsObjects) -> dict[str, Any]:
-    """The objects of object handlers by symbol, or basket, in the order of their keys."""
+    """The objects of object handlers by symbol, or by the name of a shared row, in the order of their keys."""
     return ByName("object", {name: thing for _, name, thing in _named_objects(python)})
 
 
 def _named_objects(python: KeepsObjects) -> Iterator[tuple[Context, str, Any]]:
-    """The context of each object, its symbol's or its basket's name, and the object."""
+    """The context of each object, its name, and the object."""
     for key, thing in sorted(python.objects.copy().items(), key=_BY_KEY):
         context = python.contexts[key]
-        named = thing.copy() if isinstance(thing, BasketObjects) else {context.symbol: thing}
+        named = thing.copy() if isinstance(thing, SharedObjects) else {context.symbol: thing}
         for name, each in named.items():
             yield context, name, each
 

@@ -4,7 +4,7 @@ A strand costs a publisher about one cache miss a batch, so thousands of quiet s
 symbol alone keeps its order without holding others up. Only symbols with the same handler share, and symbols whose
 handler is Python's never do: its batches are of one symbol.
 
-Where handlers have baskets, what is spread is units of symbols that have to share.
+Where symbols share rows, what is spread is units of symbols that have to share a strand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import ConfigurationError, WouldDeadlockError
 from strand.handlers import Handler
 from strand.handlers.base import SingleHandler
-from strand.handlers.baskets import units_of
+from strand.handlers.shared_rows import units_of
 from strand.policies.every_policy import policy_config
 from strand.policies.fair import Groups, groups_of
 from strand.policies.policy import Policy
@@ -40,22 +40,21 @@ __all__ = [
     "Priorities",
     "Routing",
     "StrandsLike",
-    "basket_units",
-    "check_learnt",
     "kinds_of",
     "kinds_of_units",
     "order_of",
     "priorities_of",
+    "shared_units",
     "strand_count",
     "strands_for",
 ]
 
 
-def basket_units(
+def shared_units(
     table: SymbolTable, handlers: Sequence[Handler], handler_of_symbol: npt.NDArray[np.uint16]
 ) -> npt.NDArray[np.intp] | None:
-    """See ``units_of``. Raises ConfigurationError where a basket has a symbol of another handler, and for two baskets
-    of one name; and what baskets raise that do not fit the table."""
+    """See ``units_of``. Raises ConfigurationError where symbols that share a row have several handlers, and for two
+    rows of one name; and what shapes raise that do not fit the table."""
     found = []
     owner: dict[str, SingleHandler] = {}
     for number, handler in enumerate(handlers):
@@ -63,26 +62,17 @@ def basket_units(
             if (members := part.shape.members(part.name, table)) is None:
                 continue
             found.append(members)
+            option, where = f"{part.shape.kind}s", f"handler {part.name!r}"
             for name, keys in zip(members.names, members.keys, strict=True):
                 if owner.setdefault(name, part) is not part:
                     raise ConfigurationError(
-                        "baskets", f"handlers {owner[name].name!r} and {part.name!r} both have one named {name!r}"
+                        option, f"handlers {owner[name].name!r} and {part.name!r} both have one named {name!r}"
                     )
-                others = [key for key in keys if handler_of_symbol[key] != number]
-                if others:
+                if others := [key for key in keys if handler_of_symbol[key] != number]:
                     raise ConfigurationError(
-                        "baskets",
-                        f"{name!r} has {table.name(others[0])!r}, which has another handler",
-                        where=f"handler {part.name!r}",
+                        option, f"{name!r} has {table.name(others[0])!r}, which has another handler", where=where
                     )
     return units_of(len(table), found)
-
-
-def check_learnt(handlers: Sequence[Handler], table: SymbolTable, known: int) -> None:
-    """Symbols from the index ``known`` on have got their names. Raises ConfigurationError where one has a basket."""
-    for handler in handlers:
-        for _, part in handler.parts_as(""):
-            part.shape.check_learnt(part.name, table, known)
 
 
 def kinds_of_units(

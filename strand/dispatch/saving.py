@@ -23,8 +23,8 @@ import numpy.typing as npt
 from strand.binding.memory import ABI_VERSION
 from strand.errors import ConfigurationError, SavedStateError
 from strand.feeds.io.atomic_write import atomic_write
-from strand.handlers.baskets import BasketObjects
 from strand.handlers.context import Context
+from strand.handlers.shared_rows import SharedObjects
 from strand.units import layout_to_json
 from strand.validate import file_path
 
@@ -173,9 +173,9 @@ def check_objects(python: PythonHandlers) -> None:
     it."""
     for key, context in python.contexts.copy().items():
         thing = python.objects.get(key)
-        if isinstance(thing, BasketObjects):
+        if isinstance(thing, SharedObjects):
             raise SavedStateError(
-                f"handler {context.handler!r}: objects of baskets are not saved: keep their state in rows, with "
+                f"handler {context.handler!r}: objects of {thing.kind}s are not saved: keep their state in rows, with "
                 "kind='batch' or a compiled function"
             )
         if thing is not None and not (hasattr(thing, "save") and hasattr(thing, "load")):

@@ -1,7 +1,7 @@
 """Interface of all kinds of handlers to the rest of strand.
 
 A single handler is code of one kind (``NativeHandler``, ``CompiledHandler``, ``PythonHandler``, ``ObjectHandler``) in a
-shape: ``Shape`` itself, ``BasketShape`` or ``SetShape``. A ``ChainHandler`` is several single handlers in a row.
+shape: ``Shape`` itself, or a class below it. A ``ChainHandler`` is several single handlers in a row.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from strand.handlers.state import Parameters, padded
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
-    from strand.handlers.baskets import BasketMemory, Members
     from strand.handlers.compiled.called_again import FailedCall
     from strand.handlers.context import Context, SymbolFunctions
     from strand.handlers.set_context import SetContext
+    from strand.handlers.shared_rows import Members, SharedRows
     from strand.symbols import SymbolTable
 
 __all__ = ["FailedSet", "Handler", "HandlerLike", "Shape", "SingleHandler", "not_callable"]
@@ -73,58 +73,61 @@ class Handler(ABC):
         shapes = [part.shape.brief for _, part in self.parts_as(self.name) if part.shape.brief]
         return brief(self, self.described, row, f"emits {outputs}" if outputs else "", *shapes)
 
-    # ---- what it does
-
-    @property
-    @abstractmethod
-    def is_native(self) -> bool:
-        """True if the handler runs without the GIL."""
-
-    @property
-    @abstractmethod
-    def timers(self) -> bool:
-        """True if the handler may ask for timers."""
-
-    @property
-    @abstractmethod
-    def ends(self) -> bool:
-        """True if the handler does something at the end of a run."""
-
-    @property
-    def may_publish(self) -> bool:
-        """True where it, or a part of it, may publish records itself."""
-        return False
-
-    @property
-    @abstractmethod
-    def needs_ticks(self) -> bool:
-        """True if the handler's records have to be of ``strand.TICK``."""
-
-    @property
-    @abstractmethod
-    def asks_for_trades(self) -> bool:
-        """True if the handler, or a part of it, is the user's own and is called with trades."""
-
-    @property
-    @abstractmethod
-    def takes_ticks_as_plain(self) -> bool:
-        """True if the handler, or a part of it, takes ticks as they are, because no feed has declared their meaning."""
-
-    @property
-    @abstractmethod
-    def emitted(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
-        """The dtypes of the records it emits, by name, as the engine numbers them."""
-
-    # ---- what it is made of
+    # ---- parts, and facts that hold for the handler as for some part of it
 
     @abstractmethod
     def parts_as(self, called: str) -> tuple[tuple[str, SingleHandler], ...]:
         """The single handlers it consists of, by name; a single one is ``called`` so."""
 
+    def _any(self, fact: str) -> bool:
+        return any(getattr(part, fact) for _, part in self.parts_as(self.name))
+
+    @property
+    def is_native(self) -> bool:
+        """True if the handler runs without the GIL."""
+        return self.parts_as(self.name)[-1][1].is_native
+
+    @property
+    def timers(self) -> bool:
+        """True if the handler may ask for timers."""
+        return self._any("timers")
+
+    @property
+    def ends(self) -> bool:
+        """True if the handler does something at the end of a run."""
+        return self._any("ends")
+
+    @property
+    def may_publish(self) -> bool:
+        """True where it may publish records itself."""
+        return self._any("may_publish")
+
+    @property
+    def needs_ticks(self) -> bool:
+        """True if the handler's records have to be of ``strand.TICK``."""
+        return self._any("needs_ticks")
+
+    @property
+    def asks_for_trades(self) -> bool:
+        """True if the handler is the user's own and is called with trades."""
+        return self._any("asks_for_trades")
+
+    @property
+    def takes_ticks_as_plain(self) -> bool:
+        """True if the handler takes ticks as they are, because no feed has declared their meaning."""
+        return self._any("takes_ticks_as_plain")
+
+    @property
+    def emitted(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
+        """The dtypes of the records it emits, by name, as the engine numbers them."""
+        return tuple(output for _, part in self.parts_as(self.name) for output in part.emitted)
+
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
         """Functions that a user wrote of the handler in Python, or the class of its objects."""
-        return ()
+        return tuple(function for _, part in self.parts_as(self.name) for function in part.written)
+
+    # ---- options and parameters
 
     @property
     @abstractmethod
@@ -208,14 +211,12 @@ def not_callable(name: str) -> ConfigurationError:
 
 @dataclass(frozen=True)
 class Shape:
-    """Shape of the rows that a handler's code is called with. This one: each symbol's code has a row.
+    """Shape of the rows that a handler's code is called with. This one: each symbol's code has a row."""
 
-    ``BasketShape`` (strand.handlers.basket_handlers) has rows that symbols share, and ``SetShape``
-    (strand.handlers.sets) a row per symbol and set of parameters.
-    """
-
-    #: True: some symbols share rows, and so a strand.
-    shares: ClassVar[bool] = False
+    #: Word for the owner of a row that symbols share; such symbols share a strand, too. Empty: symbols share no rows.
+    kind: ClassVar[str] = ""
+    #: Class of the objects that run compiled code as plain Python; None: that for single symbols.
+    plain: ClassVar[type[Any] | None] = None
     #: True: objects may be called for symbols in turn, in the order of ticks.
     in_turn: ClassVar[bool] = True
     #: True: another call of the code, for one tick, can find the line that fails.
@@ -237,6 +238,16 @@ class Shape:
         return {}
 
     @property
+    def words(self) -> list[object]:
+        """Plain values that a digest of the shape is made of."""
+        return []
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        """Functions that a user wrote of the shape."""
+        return ()
+
+    @property
     def counts(self) -> str | None:
         """Records, ``"tick"`` or ``"trade"``, that a symbol's row counts for the handler; None: it counts nothing."""
         return None
@@ -252,7 +263,7 @@ class Shape:
         """Checks symbols from the index ``known`` on, which have just got names. Raises ConfigurationError where one of
         these symbols shares rows, since its strand is settled by then, and is another one."""
 
-    def memory_in(self, handler: SingleHandler, context: BindContext) -> BasketMemory | None:  # noqa: ARG002
+    def memory_in(self, handler: SingleHandler, context: BindContext) -> SharedRows | None:  # noqa: ARG002
         """Returns the rows that symbols share, which begin as zeros; the run shows them."""
         return None
 
@@ -301,10 +312,32 @@ class SingleHandler(Handler):
     or beside them; None: it is called with ticks alone.
     """
 
+    is_native: ClassVar[bool] = True
+    #: True where a chain gives it the chain's whole row instead of its own part.
+    sees_chain: ClassVar[bool] = False
+    #: True if a failed call does not say at which of its ticks, and writes to nothing but rows.
+    fails_as_a_whole: ClassVar[bool] = False
+
     outputs: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
     params: Parameters | None = None
     trades: TradeSource | None = None
     shape: Shape = Shape()
+
+    @property
+    @abstractmethod
+    def timers(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def ends(self) -> bool: ...
+
+    @property
+    def may_publish(self) -> bool:
+        return False
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return ()
 
     @property
     def needs_ticks(self) -> bool:
@@ -348,11 +381,6 @@ class SingleHandler(Handler):
         if self.trades is None:
             return super().known(info)
         return replace(self, trades=trades_of(info), size_unit=info.size_unit)
-
-    @property
-    def sees_chain(self) -> bool:
-        """True where a chain gives it the chain's whole row instead of its own part."""
-        return False
 
     @property
     def has_lines(self) -> bool:

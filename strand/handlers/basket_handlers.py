@@ -3,40 +3,157 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from hashlib import blake2b
 from operator import itemgetter
 from typing import Any, Final, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.brief import one_line, several
-from strand.errors import ConfigurationError, PlaceError
+from strand.errors import ConfigurationError, PlaceError, UnknownSymbolError
 from strand.handlers.base import Shape, SingleHandler
-from strand.handlers.baskets import BasketMemory, BasketObjects, Baskets, Members
 from strand.handlers.bound import BindContext
+from strand.handlers.compiled.called_again import PlainFields, PlainOutputs, PlainRow
 from strand.handlers.compiled.handlers import CompiledHandler, arguments_of
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, as_ticks, as_trades
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.python_handlers import OBJECT_ROW, ObjectHandler, PythonHandler
+from strand.handlers.shared_rows import Members, SharedObjects, SharedRows
 from strand.handlers.state import Parameters, check_runs, name_of, row_dtype
 from strand.options import named_options
 from strand.symbols import SymbolTable
 from strand.validate import one_of
 
-__all__ = [
-    "BasketContext",
-    "BasketShape",
-    "basket_handler",
-    "check_arguments",
-    "check_methods",
-]
+__all__ = ["BasketContext", "BasketShape", "basket_handler"]
+
+#: Result of a function for a symbol.
+BasketNames = str | Iterable[str] | None
 
 
-def check_arguments(
+@dataclass(frozen=True)
+class Baskets:
+    """Baskets as a user gives them: symbols by name of the basket, or a function of a symbol."""
+
+    given: Mapping[str, tuple[str, ...]] | Callable[[str], BasketNames]
+    _members: WeakKeyDictionary[SymbolTable, Members] = field(
+        default_factory=WeakKeyDictionary, repr=False, compare=False
+    )
+
+    @classmethod
+    def declared(cls, given: object) -> Baskets:
+        """Raises ConfigurationError for what cannot be baskets."""
+        if isinstance(given, Mapping):
+            if not given:
+                raise ConfigurationError("baskets", "there are none; give symbols by name: {'pair': ['AAPL', 'MSFT']}")
+            return cls({_name(name): _symbols(name, symbols) for name, symbols in given.items()})
+        if callable(given):
+            return cls(given)
+        raise ConfigurationError(
+            "baskets",
+            f"{type(given).__name__} is neither a dict of lists of symbols by name, nor a function of a symbol",
+        )
+
+    @property
+    def described(self) -> dict[str, str]:
+        """Number of baskets as text, and a digest of their names and members."""
+        if not isinstance(self.given, Mapping):
+            return {"baskets": "a function"}
+        digest = blake2b(repr(list(self.given.items())).encode())
+        return {"baskets": f"{len(self.given):,}, {digest.hexdigest()[:16]}"}
+
+    def members(self, handler: str, table: SymbolTable) -> Members:
+        """Members of the baskets among a table's symbols; a function is called once for each. ``handler``: its name.
+
+        Raises UnknownSymbolError for a symbol that the table does not have, and ConfigurationError for what a function
+        may not return."""
+        found = self._members.get(table)
+        if found is None:
+            by_name = self._by_name(handler, table) if isinstance(self.given, Mapping) else self._asked(handler, table)
+            found = self._members[table] = Members.of(by_name, len(table))
+        return found
+
+    def check_learnt(self, handler: str, table: SymbolTable, known: int) -> None:
+        """Checks symbols from the index ``known`` on, which have just got names. Raises ConfigurationError where one of
+        these symbols has a basket, since its strand is settled by then, and is another one."""
+        if isinstance(self.given, Mapping):
+            return
+        for key in range(known, table.n_named):
+            if table.has_name(key) and _names(handler, table.name(key), self.given):
+                raise ConfigurationError(
+                    "baskets",
+                    f"the feed named {table.name(key)!r} after the run had begun, too late for a basket: give the "
+                    "baskets as a dict, or a feed that names its symbols at its beginning",
+                    where=f"handler {handler!r}",
+                )
+
+    def _by_name(self, handler: str, table: SymbolTable) -> dict[str, list[int]]:
+        assert isinstance(self.given, Mapping)
+        found = {}
+        for name, symbols in self.given.items():
+            try:
+                found[name] = [table.index(symbol) for symbol in symbols]
+            except UnknownSymbolError as error:
+                raise UnknownSymbolError(f"handler {handler!r}: basket {name!r}: {error}") from None
+        return found
+
+    def _asked(self, handler: str, table: SymbolTable) -> dict[str, list[int]]:
+        assert not isinstance(self.given, Mapping)
+        found: dict[str, list[int]] = {}
+        for key in table.named or range(len(table)):
+            for name in _names(handler, table.name(key), self.given):
+                found.setdefault(name, []).append(key)
+        if not found:
+            raise ConfigurationError(
+                "baskets", "the function returns no basket for any symbol", where=f"handler {handler!r}"
+            )
+        return found
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError("baskets", f"{name!r} is not a name: give text")
+    return name
+
+
+def _symbols(name: str, symbols: object) -> tuple[str, ...]:
+    if isinstance(symbols, str) or not isinstance(symbols, Iterable):
+        raise ConfigurationError("baskets", f"{name!r}: {symbols!r} is not a list of symbols")
+    found = tuple(symbols)
+    if not found:
+        raise ConfigurationError("baskets", f"{name!r} has no symbols")
+    for at, symbol in enumerate(found):
+        if not isinstance(symbol, str):
+            raise ConfigurationError("baskets", f"{name!r}: {symbol!r} is not a symbol's name: give text")
+        if symbol in found[:at]:
+            raise ConfigurationError("baskets", f"{name!r} has {symbol!r} twice")
+    return found
+
+
+def _names(handler: str, symbol: str, function: Callable[[str], BasketNames]) -> tuple[str, ...]:
+    """Names of the baskets that a function returns for a symbol."""
+    said = function(symbol)
+    names = () if said is None else (said,) if isinstance(said, str) else said
+    returned, where = f"the function returned {said!r} for {symbol!r}", f"handler {handler!r}"
+    if not isinstance(names, Iterable):
+        raise ConfigurationError(
+            "baskets", f"{returned}: return a basket's name, a list of names, or None", where=where
+        )
+    found = tuple(names)
+    for at, name in enumerate(found):
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError("baskets", f"{returned}: {name!r} is not a name: return text", where=where)
+        if name in found[:at]:
+            raise ConfigurationError("baskets", f"{returned}: {name!r} is in it twice", where=where)
+    return found
+
+
+def _check_arguments(
     name: str,
     function: Callable[..., Any],
     given: Collection[str],
@@ -83,9 +200,7 @@ class BasketContext:
         "_places", "_strand", "after", "handler", "index", "log", "name", "params", "row", "rows", "symbols",
     )  # fmt: skip
 
-    def __init__(
-        self, handler: str, memory: BasketMemory, index: int, of_strand: Context, names: Sequence[str]
-    ) -> None:
+    def __init__(self, handler: str, memory: SharedRows, index: int, of_strand: Context, names: Sequence[str]) -> None:
         keys, params = memory.members.keys[index], of_strand.params_of
         self.handler = handler
         self.name = memory.members.names[index]
@@ -117,6 +232,35 @@ class BasketContext:
         return one_line(f"<BasketContext of {self.handler} for {self.name}>")
 
 
+class _Plain:
+    """The function of a compiled handler, which Python runs as it is for one basket."""
+
+    def __init__(self, handler: CompiledHandler) -> None:
+        self._handler = handler
+
+    def on_start(self, ctx: BasketContext) -> None:
+        handler = self._handler
+        self._call, self._names = handler.on_tick, arguments_of(handler.on_tick)
+        self._rows = [PlainRow(row, partial(_before, ctx)) for row in ctx.rows]
+        self._params = [None] * len(ctx.rows) if ctx.params is None else [PlainFields(each) for each in ctx.params]
+        self._given: dict[str, Any] = {
+            "basket": PlainFields(ctx.row),
+            "index": ctx.index,
+            "emit": PlainOutputs(ctx.emit, handler.outputs),
+        }
+
+    def run(self, tick: Any, member: int) -> None:
+        """``on_tick`` or ``on_trade``."""
+        of_call = {"tick": tick, "trade": tick, "member": member}
+        given = self._given | of_call | {"row": self._rows[member], "params": self._params[member]}
+        self._call(*[given[name] for name in self._names])
+
+
+def _before(ctx: BasketContext, name: str) -> Any:
+    """The record of a handler before it in the chain."""
+    return ctx.after.get(name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class BasketShape(Shape):
     """Shape of a handler with baskets: beside its symbol's row, its code is called with a basket's.
@@ -125,7 +269,8 @@ class BasketShape(Shape):
     none; None: it counts nothing.
     """
 
-    shares = True
+    kind = "basket"
+    plain = _Plain
     in_turn = False
     has_lines = False
 
@@ -146,17 +291,25 @@ class BasketShape(Shape):
     def states(self) -> dict[str, np.dtype[Any]]:
         return {"basket": self.state}
 
+    @property
+    def words(self) -> list[object]:
+        return [sorted(self.described.items()), self.state.descr, self.counts]
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return (self.baskets.given,) if callable(self.baskets.given) else ()
+
     def members(self, handler: str, table: SymbolTable) -> Members:
         return self.baskets.members(handler, table)
 
     def check_learnt(self, handler: str, table: SymbolTable, known: int) -> None:
         self.baskets.check_learnt(handler, table, known)
 
-    def memory_in(self, handler: SingleHandler, context: BindContext) -> BasketMemory:
+    def memory_in(self, handler: SingleHandler, context: BindContext) -> SharedRows:
         members = self.members(handler.name, context.table)
         rows = context.space.zeros(len(members.names), self.state)
-        context.baskets.append(BasketMemory(handler.name, members, rows, handler.size_unit))
-        return context.baskets[-1]
+        context.shared.append(SharedRows(handler.name, members, rows, handler.size_unit))
+        return context.shared[-1]
 
     def functions_in(self, handler: Any, context: BindContext) -> Callable[[Context], SymbolFunctions]:
         memory = self.memory_in(handler, context)
@@ -178,7 +331,7 @@ class BasketShape(Shape):
         )
 
 
-def _rows_of(of_strand: Context, memory: BasketMemory, keys: Sequence[int]) -> list[Any]:
+def _rows_of(of_strand: Context, memory: SharedRows, keys: Sequence[int]) -> list[Any]:
     """The rows of symbols that share a strand, and those of their baskets."""
     of_baskets = [row for row, members in zip(memory.rows, memory.members.keys, strict=True) if members[0] in keys]
     return [*map(of_strand.row_of, keys), *of_baskets]
@@ -207,7 +360,7 @@ def _counting(call: Call, context: Context, *, trades: bool) -> Call:
 class _Strand:
     """The baskets of a strand, each from its first tick on, and the ticks of a batch by basket."""
 
-    def __init__(self, handler: str, memory: BasketMemory, context: Context, names: Sequence[str]) -> None:
+    def __init__(self, handler: str, memory: SharedRows, context: Context, names: Sequence[str]) -> None:
         self.context = context
         self._handler = handler
         self._memory = memory
@@ -227,7 +380,7 @@ class _Strand:
         """Basket of each symbol, or a mark that it has none or several, and the symbol's place in it."""
         spans = self._memory.members.spans
         n = spans["end"].astype(np.int64) - spans["first"]
-        basket = np.where(n == 1, spans["basket"].astype(np.int64), np.where(n == 0, _NONE, _SEVERAL))
+        basket = np.where(n == 1, spans["row"].astype(np.int64), np.where(n == 0, _NONE, _SEVERAL))
         return basket, spans["member"].astype(np.int64)
 
     def pieces(self, keys: npt.NDArray[Any]) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:
@@ -282,7 +435,7 @@ def _functions_of_batches(handler: PythonHandler, strand: _Strand) -> SymbolFunc
 
 def _functions_of_objects(handler: ObjectHandler, strand: _Strand) -> SymbolFunctions:
     """Functions that call the objects of baskets. A basket has its object from its first tick on."""
-    objects = BasketObjects()
+    objects = SharedObjects("basket")
     calls: dict[int, tuple[BasketContext, Any, Any]] = {}
     has_trades = handler.trades is not None
 
@@ -337,7 +490,7 @@ def _method(thing: Any, name: str) -> Callable[..., None] | None:
 _GIVEN: Final = ("tick", "row", "basket", "member")
 
 
-def check_methods(name: str, cls: type) -> None:
+def _check_methods(name: str, cls: type) -> None:
     """Raises ConfigurationError where the objects of a class could not be called."""
     defined = [method for method in dir(cls) if method.startswith("on_")]
     if strange := [method for method in defined if method not in _METHODS]:
@@ -349,7 +502,7 @@ def check_methods(name: str, cls: type) -> None:
     for method in ("on_tick", "on_trade"):
         if method in defined:
             given = {"tick" if method == "on_tick" else "trade", "row", "basket", "member"}
-            check_arguments(name, getattr(cls, method), given, skip=1)
+            _check_arguments(name, getattr(cls, method), given, skip=1)
 
 
 @named_options("basket_handler()")
@@ -421,15 +574,15 @@ def basket_handler(
     def wrap(function: Callable[..., Any]) -> SingleHandler:
         called = name or name_of(function)
         if isinstance(function, type):
-            check_methods(called, function)
+            _check_methods(called, function)
             trades = source_for("trade" if hasattr(function, "on_trade") else "tick")
             counting = replace(shape, counts="tick" if state is None else None)
             return ObjectHandler(name=called, factory=function, trades=trades, shape=counting, **common)
         if kind == "batch":
-            check_arguments(called, function, (f"{on}s", "rows", "basket", "members", "ctx"))
+            _check_arguments(called, function, (f"{on}s", "rows", "basket", "members", "ctx"))
             return PythonHandler(name=called, on_ticks=function, trades=source, shape=shape, **common)
         both = {"params": ("params", params), "emit": ("outputs", outputs)}
-        check_arguments(
+        _check_arguments(
             called,
             function,
             (on, "row", "basket", "member", "index", "params", "emit"),

@@ -14,10 +14,10 @@ from strand.binding.books import TapeMemory, TradeMaker, TradeSource
 from strand.binding.engine_words import RunByPython
 from strand.binding.memory import Space
 from strand.binding.native import NativeFunction
-from strand.handlers.baskets import BasketMemory
 from strand.handlers.context import Context, Emit, Timer
 from strand.handlers.feed_trades import ContractMemory
 from strand.handlers.host import Host, Site
+from strand.handlers.shared_rows import SharedRows
 from strand.symbols import SymbolTable
 
 __all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "TickByTick"]
@@ -28,7 +28,7 @@ class BindContext:
     """Context that handlers are bound to: the symbols, the records and their key, the bytes from one row to the next,
     and the space for state beside rows.
 
-    ``makers``: makers of trades for handlers that ask for trades. ``baskets``: the rows of handlers with baskets.
+    ``makers``: makers of trades for handlers that ask for trades. ``shared``: the rows that symbols share.
     ``contracts``: the contracts of handlers that make notionals. ``tapes``: the books of handlers that take quotes.
     """
 
@@ -38,7 +38,7 @@ class BindContext:
     row_stride: int
     space: Space
     makers: list[TradeMaker] = field(default_factory=list)
-    baskets: list[BasketMemory] = field(default_factory=list)
+    shared: list[SharedRows] = field(default_factory=list)
     contracts: list[ContractMemory] = field(default_factory=list)
     tapes: list[TapeMemory] = field(default_factory=list)
 
@@ -138,8 +138,8 @@ class BoundPython(BoundHandler):
         return RunByPython(self.timers, self.ends)
 
     def bind_symbol(self, key: int, *, symbol: str, row_of: Callable[[int], Any], site: Site) -> tuple[Context, Host]:
-        """Binds the handler to one symbol, from the symbol's first tick on. A handler with baskets is bound to all
-        symbols that share the strand. ``row_of``: the row of the symbol with a key."""
+        """Binds the handler to one symbol, from the symbol's first tick on. A handler whose rows are shared is
+        bound to all symbols that share the strand. ``row_of``: the row of the symbol with a key."""
         emitting = self.emitting
         context = Context(
             self.name,

@@ -7,7 +7,7 @@ others' rows right after it (strand.handlers.chains). Each handler has timers of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -40,44 +40,8 @@ class ChainHandler(Handler):
 
     parts: tuple[tuple[str, SingleHandler], ...]
 
-    @property
-    def is_native(self) -> bool:
-        return self.parts[-1][1].is_native
-
-    @property
-    def timers(self) -> bool:
-        return any(part.timers for _, part in self.parts)
-
-    @property
-    def ends(self) -> bool:
-        return any(part.ends for _, part in self.parts)
-
-    @property
-    def may_publish(self) -> bool:
-        return any(part.may_publish for _, part in self.parts)
-
-    @property
-    def needs_ticks(self) -> bool:
-        return any(part.needs_ticks for _, part in self.parts)
-
-    @property
-    def asks_for_trades(self) -> bool:
-        return any(part.asks_for_trades for _, part in self.parts)
-
-    @property
-    def takes_ticks_as_plain(self) -> bool:
-        return any(part.takes_ticks_as_plain for _, part in self.parts)
-
-    @property
-    def emitted(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
-        return tuple(output for _, part in self.parts for output in part.emitted)
-
     def parts_as(self, called: str) -> tuple[tuple[str, SingleHandler], ...]:  # noqa: ARG002 - they have names
         return self.parts
-
-    @property
-    def written(self) -> tuple[Callable[..., Any], ...]:
-        return tuple(function for _, part in self.parts for function in part.written)
 
     @property
     def options(self) -> dict[str, Option]:
@@ -205,10 +169,11 @@ class ChainHandler(Handler):
     ) -> BoundPython:
         """The last handler, which Python runs, with the earlier handlers as one native part that it runs."""
         native, memory, path = self._bind_natives(context, before)
-        if last.shape.shares and any(part.timers or part.ends for _, part in before):
+        if last.shape.kind and any(part.timers or part.ends for _, part in before):
             raise ConfigurationError(
                 "chain",
-                f"{last.name!r} is run by Python for baskets, and a handler before it has timers or an end: compile it",
+                f"{last.name!r} is run by Python for {last.shape.kind}s, and a handler before it has timers or an end: "
+                "compile it",
             )
         states = {name: part.state for name, part in before}
         check_states(last.name, last.needs_states, states)

@@ -70,8 +70,7 @@ def is_jit_disabled() -> bool:
 
 
 def _as_python(handler: Handler) -> Handler:
-    from strand.handlers.compiled.handlers import CompiledHandler
-    from strand.handlers.compiled.plain import uncompiled
+    from strand.handlers.compiled.handlers import CompiledHandler, uncompiled
 
     return uncompiled(handler) if isinstance(handler, CompiledHandler) else handler
 

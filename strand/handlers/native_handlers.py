@@ -143,10 +143,6 @@ class NativeHandler(SingleHandler):
     intervals: tuple[int, bytes] | None = None
 
     @property
-    def is_native(self) -> bool:
-        return True
-
-    @property
     def may_publish(self) -> bool:
         return isinstance(self.function, NativeFunction) and not self.function.never_publishes
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Final, overload
+from typing import Any, ClassVar, Final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -48,56 +47,36 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class HostedHandler(SingleHandler):
-    """A handler that Python runs: each symbol has functions of its own, from its first tick on."""
-
-    @property
-    def is_native(self) -> bool:
-        return False
-
-    @property
-    def needs_states(self) -> tuple[str, ...]:
-        """Methods that are called after another handler's row has changed."""
-        return ()
-
-    @property
-    def fails_as_a_whole(self) -> bool:
-        """True if a failed call does not say at which of its ticks, and writes to nothing but rows."""
-        return False
-
-    def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:  # noqa: ARG002 - as object handlers have it
-        """Way to call the handler for several symbols in turn, with trades of a maker; None: the handler takes
-        batches."""
-        return None
-
-    @abstractmethod
-    def functions_of(self, context: Context) -> SymbolFunctions:
-        """Functions to call for the symbol of a context."""
-
-    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
-        check_states(self.name, self.needs_states, {})
-        maker = context.maker_for(self.trades)
-        functions_of = self.shape.functions_in(self, context)
-        return BoundPython(
-            name=self.name,
-            timers=self.timers,
-            ends=self.ends,
-            emitting=self,
-            host=lambda of_symbol, site: Host(of_symbol, functions_of(of_symbol), site, maker=maker),
-            key=context.key,
-            params=None if self.params is None else self.params.records(self.name, context.table),
-            by_tick=self.by_tick(maker),
-        )
+def _bound(
+    handler: HostedHandler, context: BindContext, maker: TradeMaker | None, by_tick: TickByTick | None
+) -> BoundPython:
+    """Binds a handler that Python runs: each symbol has functions of its own, from its first tick on. ``by_tick``: see
+    ``BoundPython``."""
+    functions_of = handler.shape.functions_in(handler, context)
+    return BoundPython(
+        name=handler.name,
+        timers=handler.timers,
+        ends=handler.ends,
+        emitting=handler,
+        host=lambda of_symbol, site: Host(of_symbol, functions_of(of_symbol), site, maker=maker),
+        key=context.key,
+        params=None if handler.params is None else handler.params.records(handler.name, context.table),
+        by_tick=by_tick,
+    )
 
 
 OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], None]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PythonHandler(HostedHandler):
+class PythonHandler(SingleHandler):
     """A handler of functions that Python calls: ``on_ticks`` with a batch of ticks or trades, the others at timers and
     at the end of a run."""
+
+    is_native = False
+    fails_as_a_whole = True
+    #: Methods that are called after another handler's row has changed.
+    needs_states: ClassVar[tuple[str, ...]] = ()
 
     on_ticks: Callable[..., Any]
     on_wake: Callable[..., None] | None = None
@@ -110,10 +89,6 @@ class PythonHandler(HostedHandler):
     @property
     def ends(self) -> bool:
         return self.on_finish is not None
-
-    @property
-    def fails_as_a_whole(self) -> bool:
-        return True
 
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
@@ -147,7 +122,11 @@ class PythonHandler(HostedHandler):
         except FailedOnTick as failed:
             raise (failed.__cause__ or failed) from None
 
+    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
+        return _bound(self, context, context.maker_for(self.trades), None)
+
     def functions_of(self, context: Context) -> SymbolFunctions:
+        """Functions to call for the symbol of a context."""
         plain = self._is_plain
         call = _plain(self.on_ticks, context) if plain else _with_context(self.on_ticks, context)
         return SymbolFunctions(
@@ -332,10 +311,12 @@ OBJECT_ROW = np.dtype([("ticks", "<i8")])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ObjectHandler(HostedHandler):
-    """A handler of objects, one per symbol, or per basket. ``factory``: their class, or a function that makes them.
+class ObjectHandler(SingleHandler):
+    """A handler of objects, one per symbol in the plain shape. ``factory``: their class, or a function that makes them.
     ``counts``: the row is ``OBJECT_ROW``, in which ticks are counted for them. ``calls``: functions of a user's that
     the objects call, where their class is Strand's."""
+
+    is_native = False
 
     factory: Callable[..., Any]
     counts: bool = False
@@ -355,15 +336,18 @@ class ObjectHandler(HostedHandler):
 
     @property
     def needs_states(self) -> tuple[str, ...]:
+        """Methods that are called after another handler's row has changed."""
         return tuple(method for method in STATES if hasattr(self.factory, method))
 
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
         return self.calls or (self.factory,)
 
-    def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:
-        takes_turns = self.shape.in_turn and not self.timers and not self.needs_states
-        return TickByTick(maker, self.counts) if takes_turns else None
+    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
+        check_states(self.name, self.needs_states, {})
+        maker = context.maker_for(self.trades)
+        takes_turns = self.shape.in_turn and not self.timers
+        return _bound(self, context, maker, TickByTick(maker, self.counts) if takes_turns else None)
 
     def call_again(self, call: FailedCall) -> None:
         self.shape.check_again(self.name)
@@ -383,7 +367,11 @@ class ObjectHandler(HostedHandler):
                 method(value)
 
     def functions_of(self, context: Context) -> SymbolFunctions:
+        """Functions to call for the symbol of a context."""
         return functions_of(made_by(self), self.name, self.counts, context)
+
+
+HostedHandler = PythonHandler | ObjectHandler
 
 
 @overload

@@ -165,10 +165,17 @@ class OutputDigest:
         return self._hash.digest()
 
 
-def fingerprint_of(total: npt.NDArray[np.uint64], outputs: Mapping[str, OutputDigest] | None = None) -> str:
-    """A fingerprint, 32 hexadecimal digits: of the sum of the symbols' digests, and of outputs by name."""
+def fingerprint_of(
+    total: npt.NDArray[np.uint64], outputs: Mapping[str, OutputDigest] | None = None, rows: Rows | None = None
+) -> str:
+    """A fingerprint, 32 hexadecimal digits: of the sum of the symbols' digests, and by name of outputs and of shared
+    ``rows``."""
     whole = blake2b(total.astype("<u8").tobytes(), digest_size=DIGEST_BYTES)
-    for name, output in sorted((outputs or {}).items()):
+    digests = dict(outputs or {})
+    for name, row in ({} if rows is None else rows.shared.records()).items():
+        digests[name] = OutputDigest(row.dtype)
+        digests[name].add(row)
+    for name, output in sorted(digests.items()):
         whole.update(b"%b\0%d " % (name.encode(), output.records) + output.digest())
     return whole.hexdigest()
 
@@ -219,7 +226,7 @@ def fingerprint_of_rows(
 ) -> str:
     """The fingerprint of rows at rest, of the ticks by symbol, and of outputs."""
     sums = [digest_sum(digests) for _, digests in RowBytes(rows).changed(names, counts)]
-    return fingerprint_of(digest_sum(np.array(sums, np.uint64).reshape(-1, 2)), outputs)
+    return fingerprint_of(digest_sum(np.array(sums, np.uint64).reshape(-1, 2)), outputs, rows)
 
 
 class Running:

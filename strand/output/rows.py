@@ -1,11 +1,12 @@
-"""Rows: every symbol's state, as the handlers left it."""
+"""Rows: the state of every symbol, and of every basket, as the handlers left it."""
 
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     import polars
 
     from strand.handlers import Handler
+    from strand.handlers.shared_rows import Members, SharedRows
 
-__all__ = ["RowMemory", "Rows", "near_filled"]
+__all__ = ["BasketRows", "BusiestBasket", "RowMemory", "Rows", "near_filled"]
 
 _BLOCK_ROWS: Final = 64
 #: Of rows that are copied at a time to see whether they are zeros.
@@ -55,7 +57,228 @@ def near_filled(rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     return places[places < len(rows)]
 
 
-class Rows(TableByName, Tabular):
+class _ByHandler(TableByName, Tabular):
+    """Rows by name: those of each handler in an array. A table has those of one handler.
+
+    Attributes:
+        handlers: The names of the handlers, by their numbers.
+    """
+
+    #: Column of a table that has the names.
+    _column: ClassVar[str]
+
+    handlers: tuple[str, ...]
+    _tables: list[Table]
+    _views: list[npt.NDArray[Any]]
+
+    @abstractmethod
+    def _number(self, handler: str | None) -> int:
+        """The place of a handler by its name, or of the only one."""
+
+    @abstractmethod
+    def _shown(self, number: int) -> tuple[SymbolNames, npt.NDArray[Any]]:
+        """The rows of a handler that tables have, and their names."""
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """All rows, shape (n,), if they are of one handler.
+
+        Raises:
+            ConfigurationError: If they are of several.
+        """
+        return self._views[self._number(None)]
+
+    def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:
+        """Returns a structured array of the exact integers, with the names in a field before the row's own.
+
+        Of symbols it has those with a name, and those with a row that is not all zeros.
+
+        Args:
+            handler: The name of the handler whose rows to return; needed if there are several.
+
+        Raises:
+            ConfigurationError: If there are several handlers and none is named.
+            UnknownNameError: If no handler has that name.
+        """
+        names, rows = self._shown(self._number(handler))
+        return with_names(rows, names.texts(), 0, called=self._column)
+
+    def to_arrow(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
+        """Returns a pyarrow.Table of the rows that ``to_numpy`` has, with a column of their names.
+
+        Prices are in units of currency, sizes in units of the instrument, and times are timestamps in UTC. The
+        handler's dtype has to declare them (strand.units). Undefined values are null. A part of a chain gives columns
+        like ``book.bid_price``, a sub-array lists, bytes text.
+
+        Args:
+            handler: As for ``to_numpy``.
+            prices: ``"float"``; ``"decimal"`` for exact decimals of nine digits after the point; ``"integer"`` for
+                units of 1e-9. A price that the handler keeps as a float stays one.
+
+        Raises:
+            MissingExtraError: Without pyarrow.
+            ConfigurationError: If there are several handlers and none is named, or for other ``prices``. Also if the
+                unit of sizes is unknown, because merged files differ in it.
+            UnknownNameError: If no handler has that name.
+        """
+        number = self._number(handler)
+        names, rows = self._shown(number)
+        return arrow_table({self._column: names, **self._tables[number].shown(rows, prices)})
+
+    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> polars.DataFrame:
+        """Returns a polars.DataFrame of the same, with the arguments of ``to_arrow``.
+
+        Raises:
+            MissingExtraError: Without polars or pyarrow. Other errors are those of ``to_arrow``.
+        """
+        return polars_frame(partial(self.to_arrow, handler, prices=prices))
+
+    def to_pandas(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
+        """Returns a pandas.DataFrame of the same, indexed by name, with the arguments of ``to_arrow``.
+
+        Raises:
+            MissingExtraError: Without pandas or pyarrow. Other errors are those of ``to_arrow``.
+        """
+        return pandas_frame(partial(self.to_arrow, handler, prices=prices), index=self._column)
+
+
+class BusiestBasket(NamedTuple):
+    """``names``: of baskets that share a strand, ``ticks``: of their symbols, ``share``: of all ticks, from 0 to 1."""
+
+    names: tuple[str, ...]
+    ticks: int
+    share: float
+
+    def __str__(self) -> str:
+        more = f" and {len(self.names) - 1:,} more on its strand" if len(self.names) > 1 else ""
+        return f"{self.names[0]!r}{more} had {self.share:.1%} of the ticks"
+
+
+class BasketRows(_ByHandler):
+    """The row of each basket by its name: ``baskets["pair"]``; of all handlers that have baskets.
+
+    While the run goes on these are views of live memory, consistent where none of a basket's symbols has pending ticks.
+    After it they are final.
+    """
+
+    _column = "basket"
+
+    def __init__(self, shared: Sequence[SharedRows], units: npt.NDArray[np.intp] | None) -> None:
+        """``units``: what shares a strand, by symbol."""
+        self._units = units
+        self.handlers = tuple(each.handler for each in shared)
+        self._members = [each.members for each in shared]
+        self._tables = [Table(each.rows.dtype, each.size_unit) for each in shared]
+        self._views = [each.rows for each in shared]
+        self._at = _places(self._members)
+
+    def __repr__(self) -> str:
+        return brief(self, several(len(self), "basket"), listed(self))
+
+    def __getitem__(self, name: str) -> Any:
+        """The row of a basket. Raises UnknownNameError."""
+        if name not in self._at:
+            raise unknown_name("basket", name, self._at)
+        number, index = self._at[name]
+        return self._views[number][index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._at)
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._at
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the baskets, as handlers number them."""
+        return tuple(self._at)
+
+    def members(self, name: str) -> tuple[int, ...]:
+        """The indexes of a basket's symbols, in the order of its members. Raises UnknownNameError."""
+        self[name]
+        number, index = self._at[name]
+        return self._members[number].keys[index]
+
+    def busiest(self, ticks_by_symbol: npt.NDArray[np.int64]) -> BusiestBasket | None:
+        """The baskets with the most ticks among those that share a strand; None where there are no baskets."""
+        if self._units is None or not self._at:
+            return None
+        ticks = np.bincount(self._units, weights=ticks_by_symbol)
+        unit_of = {name: int(self._units[self.members(name)[0]]) for name in self._at}
+        most = max(unit_of.values(), key=lambda unit: float(ticks[unit]))
+        names = tuple(name for name, unit in unit_of.items() if unit == most)
+        return BusiestBasket(names, int(ticks[most]), float(ticks[most] / max(1, int(ticks_by_symbol.sum()))))
+
+    def records(self) -> dict[str, npt.NDArray[Any]]:
+        """Each row as an array of shape (1,), by its name in a run's fingerprint."""
+        return {f"basket {name}": self._views[number][i : i + 1] for name, (number, i) in self._at.items()}
+
+    def _number(self, handler: str | None) -> int:
+        if handler is None:
+            if len(self.handlers) != 1:
+                raise ConfigurationError(
+                    "baskets",
+                    f"give the name of a handler with baskets; there are {', '.join(self.handlers) or 'none'}",
+                )
+            return 0
+        if handler not in self.handlers:
+            raise unknown_name("handler with baskets", handler, self.handlers)
+        return self.handlers.index(handler)
+
+    def _shown(self, number: int) -> tuple[SymbolNames, npt.NDArray[Any]]:
+        rows = self._views[number]
+        return SymbolNames(np.arange(len(rows)), self._members[number].names), rows
+
+    # ---- days
+
+    def on_day_of(self, over: npt.NDArray[np.intp], others: npt.NDArray[np.intp], symbols: Sequence[str]) -> list[str]:
+        """Names of the baskets that are on a day of the symbols ``over``, as none of their symbols is on another day,
+        which ``others`` are on. Raises ConfigurationError for one on two days. ``symbols``: names by index."""
+        found = []
+        for name in self._at:
+            members = np.array(self.members(name))
+            on = members[np.isin(members, others)]
+            if not len(on):
+                found.append(name)
+            elif np.isin(members, over).any():
+                raise ConfigurationError(
+                    "per_day",
+                    f"basket {name!r}: it has symbols of two days, as {symbols[int(on[0])]!r} is not of the day that "
+                    "ends: replay each day by itself",
+                )
+        return found
+
+    def of(self, names: Sequence[str]) -> BasketRows:
+        """Copies of the rows of some baskets, by name."""
+        taken, chosen = copy.copy(self), set(names)
+        at = [[i for i, name in enumerate(members.names) if name in chosen] for members in self._members]
+        taken._views = [rows[some] for rows, some in zip(self._views, at, strict=True)]
+        taken._members = [
+            members._replace(names=tuple(members.names[i] for i in some), keys=tuple(members.keys[i] for i in some))
+            for members, some in zip(self._members, at, strict=True)
+        ]
+        taken._at = _places(taken._members)
+        return taken
+
+    def begin(self, names: Sequence[str]) -> None:
+        """Makes some baskets' rows zeros, as before the first tick. Their symbols have no pending ticks."""
+        for number, index in (self._at[name] for name in names):
+            self._views[number][index] = np.zeros((), self._views[number].dtype)
+
+    def keep(self) -> None:
+        """Copies the rows out of the engine's memory, which is not needed any more."""
+        self._views = [rows.copy() for rows in self._views]
+
+
+def _places(shared: Sequence[Members]) -> dict[str, tuple[int, int]]:
+    """The number of a handler, and the place among its rows, by the name of each row."""
+    return {name: (number, i) for number, members in enumerate(shared) for i, name in enumerate(members.names)}
+
+
+class Rows(_ByHandler):
     """State by symbol: ``rows["AAPL"]`` is that symbol's record, ``rows.array`` all of them, shape (n_symbols,).
 
     ``in``, ``len``, iteration, ``keys``, ``values`` and ``items`` are of the symbols that tables have. These are the
@@ -64,17 +287,25 @@ class Rows(TableByName, Tabular):
 
     Numbers in records are exact integers in ``rows.units``. Tables are in natural units. While the dispatcher runs,
     records are views of live memory, consistent for a symbol without pending ticks. After the stop they are final and
-    stay valid.
+    stay valid. ``shared``: the rows that symbols share, which follow these.
     """
 
+    _column = "symbol"
+
     def __init__(
-        self, table: SymbolTable, engine: RowMemory, handlers: list[Handler], handler_of_symbol: npt.NDArray[np.uint16]
+        self,
+        table: SymbolTable,
+        engine: RowMemory,
+        handlers: Sequence[Handler],
+        handler_of_symbol: npt.NDArray[np.uint16],
+        shared: BasketRows | None = None,
     ) -> None:
+        self.shared = BasketRows((), None) if shared is None else shared
         self._table = table
         self._handler_of_symbol = handler_of_symbol
         self._tables = [Table(h.state, h.size_unit) for h in handlers]
         self._views = [engine.rows(table.plain) for table in self._tables]
-        self._names = [h.name for h in handlers]
+        self.handlers = tuple(h.name for h in handlers)
         #: True if a handler of the user's own is called with trades: its rows do not show it.
         self.asks_for_trades = any(h.asks_for_trades for h in handlers)
         self._asking = [h.asks_for_trades for h in handlers]
@@ -87,7 +318,7 @@ class Rows(TableByName, Tabular):
 
     def __repr__(self) -> str:
         kept = (
-            f"{name} ({listed(view.dtype.names or ())})" for name, view in zip(self._names, self._views, strict=True)
+            f"{name} ({listed(view.dtype.names or ())})" for name, view in zip(self.handlers, self._views, strict=True)
         )
         return brief(self, several(self._n_shown, "symbol"), listed(kept))
 
@@ -102,18 +333,16 @@ class Rows(TableByName, Tabular):
         names = np.array([self._table.name(i) for i in shown.tolist()], np.str_)
         columns = {"symbol": names, **table.columns(view[shown])}
         found = f"{several(len(places), 'symbol')} of {self._n_shown:,}"
-        note = f"{self._names[number]}: {found} with a row that is not zeros"
+        note = f"{self.handlers[number]}: {found} with a row that is not zeros"
         return table_html(columns, table.unit_words, note=note)
 
     def _filled(self, number: int) -> npt.NDArray[np.intp]:
         """The indices of a handler's symbols whose rows are not zeros."""
-        view = self._views[number]
-        near = near_filled(view)
-        places: npt.NDArray[np.intp] = near[self._handler_of_symbol[near] == number]
-        if not len(places):
-            return places
-        found: npt.NDArray[np.intp] = places[_filled(view, places)]
-        return found
+        rows = self._views[number]
+        near, at_once = near_filled(rows), max(_LOOK_BYTES // max(rows.dtype.itemsize, 1), 1)
+        near = near[self._handler_of_symbol[near] == number]
+        parts = [some[_are_filled(rows, some)] for some in np.split(near, range(at_once, len(near), at_once))]
+        return np.concatenate(parts)
 
     def _ipython_key_completions_(self) -> list[str]:
         if self._chosen is None:
@@ -135,11 +364,6 @@ class Rows(TableByName, Tabular):
         """Mask of the symbols whose handler is the user's own and is called with trades, shape (n_symbols,)."""
         return np.array(self._asking, np.bool_)[self._handler_of_symbol]
 
-    @property
-    def handlers(self) -> tuple[str, ...]:
-        """The names of the handlers, by their numbers."""
-        return tuple(self._names)
-
     def at(self, index: int) -> np.void:
         """Returns the row of the symbol with an index."""
         row: np.void = self._views[self._handler_of_symbol[index]][index]
@@ -147,35 +371,25 @@ class Rows(TableByName, Tabular):
 
     def as_seen_by(self, index: int) -> npt.NDArray[Any]:
         """Returns all rows, shape (n_symbols,), with the dtype of the handler that the symbol with an index has."""
-        found: npt.NDArray[Any] = self._views[self._handler_of_symbol[index]]
-        return found
+        return self._views[int(self._handler_of_symbol[index])]
 
     def __getitem__(self, symbol: str | int) -> np.void:
         """The row of a symbol. Raises UnknownSymbolError."""
         return self.at(self._table.index(symbol))
 
     def __iter__(self) -> Iterator[str]:
-        return (self._table.name(i) for i in self._shown().tolist())
+        return (self._table.name(i) for i in self._indices().tolist())
 
     def __len__(self) -> int:
-        return len(self._shown())
+        return len(self._indices())
 
     def __contains__(self, symbol: object) -> bool:
         found = self._table.find(symbol) if isinstance(symbol, str) else None
-        return found is not None and bool(np.isin(found, self._shown()))
+        return found is not None and bool(np.isin(found, self._indices()))
 
-    def _shown(self) -> npt.NDArray[np.intp]:
+    def _indices(self) -> npt.NDArray[np.intp]:
         """The symbols of all handlers that tables have, by index."""
         return np.sort(np.concatenate([self.kept(number) for number in range(len(self._views))]))
-
-    @property
-    def array(self) -> npt.NDArray[Any]:
-        """All rows, shape (n_symbols,), if all symbols have one handler.
-
-        Raises:
-            ConfigurationError: If they have different handlers.
-        """
-        return self._views[self._number(None)]
 
     def of_handler(self, name: str) -> npt.NDArray[Any]:
         """Returns all rows with the dtype of one handler, shape (n_symbols,).
@@ -188,16 +402,19 @@ class Rows(TableByName, Tabular):
         return self._views[self._number(name)]
 
     def _number(self, handler: str | None) -> int:
-        """The place of a handler by its name, or of the only one."""
         if handler is None:
             if len(self._views) > 1:
                 raise ConfigurationError(
-                    "rows", f"symbols have different handlers ({', '.join(self._names)}): use of_handler(name)"
+                    "rows", f"symbols have different handlers ({', '.join(self.handlers)}): use of_handler(name)"
                 )
             return 0
-        if handler not in self._names:
-            raise unknown_name("handler", handler, self._names)
-        return self._names.index(handler)
+        if handler not in self.handlers:
+            raise unknown_name("handler", handler, self.handlers)
+        return self.handlers.index(handler)
+
+    def _shown(self, number: int) -> tuple[SymbolNames, npt.NDArray[Any]]:
+        symbols = self.kept(number)
+        return SymbolNames(symbols, self._table), self._views[number][symbols]
 
     def by_handler(self) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[Any]]]:
         """Yields for each handler the indices of its symbols and their rows, both of shape (n,)."""
@@ -218,9 +435,11 @@ class Rows(TableByName, Tabular):
         """Names by index."""
         return self._table
 
-    def of(self, symbols: npt.NDArray[np.intp]) -> Rows:
-        """Returns a copy of some symbols' rows, of at least one, by their names and their places in ``symbols``."""
+    def of(self, symbols: npt.NDArray[np.intp], shared: Sequence[str] = ()) -> Rows:
+        """Returns a copy of some symbols' rows, of at least one, by their names and their places in ``symbols``, and of
+        the ``shared`` rows of these names."""
         taken = copy.copy(self)
+        taken.shared = self.shared.of(shared)
         taken._table = SymbolTable([self._table.name(i) for i in symbols.tolist()])
         taken._handler_of_symbol = self._handler_of_symbol[symbols]
         taken._views = [view[symbols] for view in self._views]
@@ -232,14 +451,16 @@ class Rows(TableByName, Tabular):
         number = self._handler_of_symbol[symbols[0]]
         taken = self.of(symbols[self._handler_of_symbol[symbols] == number])
         taken._views, taken._tables = [taken._views[number]], [self._tables[number]]
-        taken._names = [self._names[number]]
+        taken.handlers = (self.handlers[number],)
         taken._handler_of_symbol = np.zeros_like(taken._handler_of_symbol)
         return taken
 
-    def begin(self, symbols: npt.NDArray[np.intp]) -> None:
-        """Makes some symbols' rows zeros, as before the first tick. The symbols have no pending ticks."""
+    def begin(self, symbols: npt.NDArray[np.intp], shared: Sequence[str]) -> None:
+        """Makes some symbols' rows zeros, and the ``shared`` rows of these names, as before the first tick. The symbols
+        have no pending ticks."""
         for view in self._views:
             view[symbols] = np.zeros((), view.dtype)
+        self.shared.begin(shared)
 
     # ---- as tables
 
@@ -293,72 +514,10 @@ class Rows(TableByName, Tabular):
         columns = self._tables[number].columns(self._views[number][symbols])
         return {"symbol": SymbolNames(symbols, self._table).texts(), **columns}
 
-    def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:
-        """Returns a structured array of the exact integers, with a field ``symbol`` before the row's own.
-
-        It has the symbols with a name, and those with a row that is not all zeros.
-
-        Args:
-            handler: The name of the handler whose symbols to return; needed if symbols have several handlers.
-
-        Raises:
-            ConfigurationError: If symbols have several handlers and none is named.
-            UnknownNameError: If no handler has that name.
-        """
-        number = self._number(handler)
-        symbols = self.kept(number)
-        return with_names(self._views[number][symbols], SymbolNames(symbols, self._table).texts(), 0)
-
-    def to_arrow(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
-        """Returns a pyarrow.Table of the symbols that ``to_numpy`` has, with a column ``symbol``.
-
-        Prices are in units of currency, sizes in units of the instrument, and times are timestamps in UTC. The
-        handler's dtype has to declare them (strand.units). Undefined values are null. A part of a chain gives columns
-        like ``book.bid_price``, a sub-array lists, bytes text.
-
-        Args:
-            handler: As for ``to_numpy``.
-            prices: ``"float"``; ``"decimal"`` for exact decimals of nine digits after the point; ``"integer"`` for
-                units of 1e-9. A price that the handler keeps as a float stays one.
-
-        Raises:
-            MissingExtraError: Without pyarrow.
-            ConfigurationError: If symbols have several handlers and none is named, or for other ``prices``. Also if the
-                unit of sizes is unknown, because merged files differ in it.
-            UnknownNameError: If no handler has that name.
-        """
-        number = self._number(handler)
-        symbols = self.kept(number)
-        columns = self._tables[number].shown(self._views[number][symbols], prices)
-        return arrow_table({"symbol": SymbolNames(symbols, self._table), **columns})
-
-    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> polars.DataFrame:
-        """Returns a polars.DataFrame of the same, with the arguments of ``to_arrow``.
-
-        Raises:
-            MissingExtraError: Without polars or pyarrow. Other errors are those of ``to_arrow``.
-        """
-        return polars_frame(partial(self.to_arrow, handler, prices=prices))
-
-    def to_pandas(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
-        """Returns a pandas.DataFrame of the same, indexed by symbol, with the arguments of ``to_arrow``.
-
-        Raises:
-            MissingExtraError: Without pandas or pyarrow. Other errors are those of ``to_arrow``.
-        """
-        return pandas_frame(partial(self.to_arrow, handler, prices=prices), index="symbol")
-
     def kept(self, number: int = 0) -> npt.NDArray[np.intp]:
         """Returns the indices of one handler's symbols that have a name, or a row that is not all zeros."""
-        rows = self._views[number]
-        kept = np.zeros(len(rows), bool)
-        places, at_once = near_filled(rows), max(_LOOK_BYTES // max(rows.dtype.itemsize, 1), 1)
-        for some in np.split(places, range(at_once, len(places), at_once)):
-            kept[some] = _filled(rows, some)
-        kept[self._named] = True
-        if len(self._views) > 1:
-            kept &= self._handler_of_symbol == number
-        return np.flatnonzero(kept)
+        named = self._named
+        return np.union1d(self._filled(number), named[self._handler_of_symbol[named] == number])
 
     def show_only(self, chosen: npt.NDArray[np.bool_]) -> None:
         """Shows in tables only those of the named symbols that were asked for. Others need a row that is not all zeros.
@@ -372,9 +531,10 @@ class Rows(TableByName, Tabular):
     def keep(self) -> None:
         """Copies the rows out of the engine, which is then no longer needed."""
         self._views = [_kept(view) for view in self._views]
+        self.shared.keep()
 
 
-def _filled(rows: npt.NDArray[Any], places: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+def _are_filled(rows: npt.NDArray[Any], places: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
     """Mask of the rows at the given positions that are not all zeros."""
     data: Any = _as_one_field(rows)[places].view(np.uint8).reshape(len(places), rows.dtype.itemsize)
     found: npt.NDArray[np.bool_] = data.any(axis=1)

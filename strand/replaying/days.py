@@ -13,11 +13,9 @@ import numpy.typing as npt
 
 from strand.brief import brief, several
 from strand.dispatch.base import interior
-from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
-from strand.output.basket_rows import BasketRows
 from strand.output.fingerprint import fingerprint_of_rows
-from strand.output.rows import Rows
+from strand.output.rows import BasketRows, Rows
 from strand.replaying.stops import Stop
 from strand.ticks import empty, is_clear
 
@@ -38,7 +36,6 @@ class Day:
         symbols: The names of symbols with ticks.
         ticks_by_symbol: How many ticks each of these had, without clear records, shape (n,), i8.
         rows: The rows as a replay of that day alone leaves them.
-        baskets: The baskets' rows, likewise.
     """
 
     start_ns: int
@@ -46,7 +43,6 @@ class Day:
     symbols: tuple[str, ...]
     ticks_by_symbol: npt.NDArray[np.int64]
     rows: Rows
-    baskets: BasketRows
 
     def __repr__(self) -> str:
         day = str(np.datetime64(self.start_ns, "ns"))[:10]
@@ -56,11 +52,16 @@ class Day:
     def ticks(self) -> int:
         return int(self.ticks_by_symbol.sum())
 
+    @property
+    def baskets(self) -> BasketRows:
+        """The baskets' rows, as those of symbols."""
+        return self.rows.shared
+
     @cached_property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that stand for the day's rows, ticks and baskets, by name. Emitted records are no part
         of it."""
-        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, self.baskets.digests())
+        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol)
 
 
 class DayRecorder(Stop):
@@ -105,7 +106,7 @@ class DayRecorder(Stop):
         """Takes the rows of the days under way, when all has been handled."""
         self._begin()
         self._rest()
-        self._add(self._symbols, None, self._baskets_of(self._symbols))
+        self._add(self._symbols, None, self._shared_by(self._symbols))
 
     def _take(self, clears: TickBatch) -> None:
         """Some symbols' day is over. A batch may end among the clear records of a boundary."""
@@ -120,8 +121,8 @@ class DayRecorder(Stop):
         self._dispatcher.learn_symbols(self._feed.symbols)
         self._symbols = np.flatnonzero(self._counts > self._counted)
         self._ticks = self._counts[self._symbols] - self._counted[self._symbols]
-        self._rows = self._dispatcher.rows.of(self._symbols) if len(self._symbols) else None
-        self._baskets = self._dispatcher.baskets.of(self._dispatcher.baskets.names)
+        rows = self._dispatcher.rows
+        self._rows = rows.of(self._symbols, rows.shared.names) if len(self._symbols) else None
 
     def _begin(self, time: int | None = None) -> None:
         """All clear records of a boundary are published: the rows of their symbols begin anew. ``time``: of the tick
@@ -131,46 +132,33 @@ class DayRecorder(Stop):
         over = np.unique(np.concatenate(self._over)).astype(np.intp)
         self._over = []
         self._dispatcher.drain()
-        names = self._baskets_of(over)
-        self._add(over, self._over_ns, names)
+        shared = self._shared_by(over)
+        self._add(over, self._over_ns, shared)
         inside = interior(self._dispatcher)
         if inside.history is not None and time is not None:
             inside.history.keep(over, max(time, inside.feed_time))
-        self._dispatcher.rows.begin(over)
-        self._dispatcher.baskets.begin(names)
+        self._dispatcher.rows.begin(over, shared)
         self._counted[over] = self._counts[over]
         self._start[over] = self._over_ns
 
-    def _baskets_of(self, over: npt.NDArray[np.intp]) -> list[str]:
-        """The baskets that are on the day of some symbols. Raises ConfigurationError for one on two days."""
-        found, others = [], np.setdiff1d(self._symbols, over)
-        for name in self._baskets:
-            members = np.array(self._baskets.members(name))
-            on = members[np.isin(members, others)]
-            if not len(on):
-                found.append(name)
-            elif np.isin(members, over).any():
-                symbol = self._dispatcher.symbols[int(on[0])]
-                raise ConfigurationError(
-                    "per_day",
-                    f"basket {name!r}: it has symbols of two days, as {symbol!r} is not of the day that ends: "
-                    "replay each day by itself",
-                )
-        return found
+    def _shared_by(self, over: npt.NDArray[np.intp]) -> list[str]:
+        """The names of shared rows that are on the day of some symbols. Raises ConfigurationError for one on two
+        days."""
+        others = np.setdiff1d(self._symbols, over)
+        return self._dispatcher.rows.shared.on_day_of(over, others, self._dispatcher.symbols)
 
-    def _add(self, over: npt.NDArray[np.intp], end_ns: int | None, baskets: Sequence[str]) -> None:
+    def _add(self, over: npt.NDArray[np.intp], end_ns: int | None, shared: Sequence[str]) -> None:
         """The day of some symbols, of those whose rows were kept."""
         at = np.flatnonzero(np.isin(self._symbols, over))
         if not len(at) or self._rows is None:
             return
         starts = self._start[self._symbols[at]]
-        rows = self._rows.of(at)
+        rows = self._rows.of(at, shared)
         day = Day(
             start_ns=int(np.where(starts < 0, self._first or 0, starts).min()),
             end_ns=end_ns,
             symbols=tuple(rows.symbols),
             ticks_by_symbol=self._ticks[at],
             rows=rows,
-            baskets=self._baskets.of(baskets),
         )
         self.days = (*self.days, day)

@@ -155,7 +155,7 @@ class Recorder(Stop):
             dump(self._file, whole)
 
     def _fingerprint(self, outputs: Mapping[str, OutputDigest]) -> str:
-        return fingerprint_of(self._row_sum, {**outputs, **self._dispatcher.baskets.digests()})
+        return fingerprint_of(self._row_sum, outputs, self._dispatcher.rows)
 
     def _learn(self) -> Names:
         """Names so far. A symbol that has got its name since is another symbol to a digest."""

@@ -305,7 +305,6 @@ class Run:
             info=self._feed.info,
             symbols=symbols,
             rows=dispatcher.rows,
-            baskets=dispatcher.baskets,
             ticks=self.published.ticks,
             ticks_by_symbol=by_symbol,
             seen=self.published.seen.counts(),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,10 @@ from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError
 from strand.feeds import FeedInfo
 from strand.feeds.base import Skipped
-from strand.output.basket_rows import BasketRows, BusiestBasket
 from strand.output.books import NO_BOOKS, Books
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest, fingerprint_of_rows
-from strand.output.rows import Rows
+from strand.output.rows import BasketRows, BusiestBasket, Rows
 from strand.replaying.days import Day
 from strand.stats import Statistics
 from strand.symbols import SymbolTable
@@ -60,43 +59,6 @@ class RunWarning:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.count:,} ({self.example}); {self.cure}"
-
-
-class RunFacts(Protocol):
-    """A run's result, as far as warnings are found in it."""
-
-    @property
-    def info(self) -> FeedInfo: ...
-    @property
-    def symbols(self) -> SymbolTable: ...
-    @property
-    def rows(self) -> Rows: ...
-    @property
-    def days(self) -> tuple[Day, ...]: ...
-    @property
-    def ticks(self) -> int: ...
-    @property
-    def ticks_by_symbol(self) -> npt.NDArray[np.int64]: ...
-    @property
-    def seen(self) -> TickCounts: ...
-    @property
-    def busiest_basket(self) -> BusiestBasket | None: ...
-    @property
-    def workers(self) -> int: ...
-    @property
-    def unpriced(self) -> npt.NDArray[np.int64]: ...
-    @property
-    def unended(self) -> npt.NDArray[np.int64]: ...
-    @property
-    def straddling(self) -> npt.NDArray[np.int64]: ...
-    @property
-    def contracts(self) -> ContractsUsed: ...
-    @property
-    def feed_statistics(self) -> Mapping[str, int]: ...
-    @property
-    def pacing(self) -> Pacing | None: ...
-    @property
-    def statistics(self) -> Statistics: ...
 
 
 class _Counter(NamedTuple):
@@ -361,12 +323,12 @@ _NEEDS: Final = (
 )
 
 
-def warnings_of(result: RunFacts) -> tuple[RunWarning, ...]:
+def warnings_of(result: RunResult) -> tuple[RunWarning, ...]:
     """The warnings of a run: about ticks without use for its handlers, and about its rows, days, feed, times, symbols,
     baskets and pace."""
     parts = [*_of_meaning(result), *_of_unused(result), *_of_trades(result), *_of_rows(result), *_of_feed(result)]
     parts += [*_of_units(result), *_of_contracts(result), *_of_times(result), *_of_symbols(result)]
-    return (*parts, *_of_baskets(result), *_of_pace(result))
+    return (*parts, *_of_shared_rows(result), *_of_pace(result))
 
 
 def _parts(table: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
@@ -380,12 +342,12 @@ def _is(part: npt.NDArray[Any], row: frozenset[str]) -> bool:
     return row <= set(part.dtype.names or ())
 
 
-def _all_rows(result: RunFacts) -> Sequence[Rows]:
+def _all_rows(result: RunResult) -> Sequence[Rows]:
     """A run per day has its last day's rows among those of the others."""
     return [day.rows for day in result.days] or [result.rows]
 
 
-def _lacks(result: RunFacts, kind: str) -> bool:
+def _lacks(result: RunResult, kind: str) -> bool:
     """Tells whether the feed had ticks, but none of the kind that a handler needs."""
     seen = result.seen
     if kind == "single order":
@@ -399,7 +361,7 @@ def _lacks(result: RunFacts, kind: str) -> bool:
     return not seen.trades and not seen.orders and bool(result.ticks)
 
 
-def _of_unused(result: RunFacts) -> Iterator[RunWarning]:
+def _of_unused(result: RunResult) -> Iterator[RunWarning]:
     for need in _NEEDS:
         if not _lacks(result, need.kind):
             continue
@@ -418,7 +380,7 @@ def _of_unused(result: RunFacts) -> Iterator[RunWarning]:
             yield RunWarning("unusable ticks", total, example, need.cure)
 
 
-def _of_trades(result: RunFacts) -> Iterator[RunWarning]:
+def _of_trades(result: RunResult) -> Iterator[RunWarning]:
     """Warnings about ticks without use for handlers of trades, and about the user's handlers that were called with no
     trade."""
     kind = "trade or order"
@@ -434,13 +396,13 @@ def _of_trades(result: RunFacts) -> Iterator[RunWarning]:
         yield RunWarning("trades of size 0", result.seen.zero_sizes, f"in {info.path}", _ZERO_SIZES)
 
 
-def _counts_trades(result: RunFacts) -> bool:
+def _counts_trades(result: RunResult) -> bool:
     parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
     ours = [_DEPTH, *(need.row for need in _NEEDS if need.kind == "trade or order")]
     return result.rows.asks_for_trades or any(_is(part, row) for part in parts for row in ours)
 
 
-def _of_rows(result: RunFacts) -> Iterator[RunWarning]:
+def _of_rows(result: RunResult) -> Iterator[RunWarning]:
     found: dict[_Counter, Counter[str]] = {}
     for rows in _all_rows(result):
         for symbols, table in rows.by_handler():
@@ -460,7 +422,7 @@ def _of_rows(result: RunFacts) -> Iterator[RunWarning]:
             yield RunWarning(counter.kind, by_symbol.total(), f"{most:,} of {symbol}", counter.cure)
 
 
-def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.NDArray[Any]]:
+def _counted(result: RunResult, table: npt.NDArray[Any]) -> dict[_Counter, npt.NDArray[Any]]:
     """Counters of a handler's rows, shape (n,). Parts of a chain that have the same counter have met the same ticks."""
     found: dict[_Counter, npt.NDArray[Any]] = {}
     for part in _parts(table):
@@ -477,7 +439,7 @@ def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.ND
     return found
 
 
-def _of_feed(result: RunFacts) -> Iterator[RunWarning]:
+def _of_feed(result: RunResult) -> Iterator[RunWarning]:
     examples: Mapping[str, str] = result.info.details.get("examples", {})
     parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
     of_quotes = any(_is(part, row) for part in parts for row in (_SPREAD, _IMBALANCE, _BBO, _DEPTH))
@@ -487,7 +449,7 @@ def _of_feed(result: RunFacts) -> Iterator[RunWarning]:
             yield RunWarning(counter.kind, count, example, counter.cure)
 
 
-def _of_meaning(result: RunFacts) -> Iterator[RunWarning]:
+def _of_meaning(result: RunResult) -> Iterator[RunWarning]:
     parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
     built_in = any(_is(part, need.row) for part in parts for need in _NEEDS if need.row is not _DEPTH)
     if not built_in and not result.rows.asks_for_trades:
@@ -496,14 +458,14 @@ def _of_meaning(result: RunFacts) -> Iterator[RunWarning]:
         yield RunWarning("orders of an unsaid kind", result.seen.orders, f"in {result.info.path}", _SAY_TICKS)
 
 
-def _of_units(result: RunFacts) -> Iterator[RunWarning]:
+def _of_units(result: RunResult) -> Iterator[RunWarning]:
     if result.info.prices_assumed and result.ticks:
         yield RunWarning("whole-number prices", result.ticks, f"in {result.info.path}", _SAY_PRICES)
     if result.info.size_unit is None and result.ticks:
         yield RunWarning("mixed size units", result.ticks, f"in {result.info.path}", NO_SIZE_UNIT)
 
 
-def _of_contracts(result: RunFacts) -> Iterator[RunWarning]:
+def _of_contracts(result: RunResult) -> Iterator[RunWarning]:
     """Contracts that fit no symbol; and Binance's COIN-margined futures in files that say contracts alone."""
     unused = result.contracts.unused
     if unused:
@@ -520,7 +482,7 @@ def _of_contracts(result: RunFacts) -> Iterator[RunWarning]:
         yield RunWarning("contracts of USD", sum(found.values()), f"{found[symbol]:,} of {symbol}", _COINS)
 
 
-def _of_times(result: RunFacts) -> Iterator[RunWarning]:
+def _of_times(result: RunResult) -> Iterator[RunWarning]:
     seen = result.seen
     if seen.behind:
         place = f"tick {seen.furthest_at + 1:,}, of {result.symbols[seen.furthest_symbol]}"
@@ -531,7 +493,7 @@ def _of_times(result: RunFacts) -> Iterator[RunWarning]:
         yield RunWarning("backward times", seen.behind, f"{place}, is {seen.furthest_ns:,} ns behind", cure)
 
 
-def _of_symbols(result: RunFacts) -> Iterator[RunWarning]:
+def _of_symbols(result: RunResult) -> Iterator[RunWarning]:
     unnamed = [i for i in np.flatnonzero(result.ticks_by_symbol).tolist() if not result.symbols.has_name(i)]
     if unnamed:
         most = max(unnamed, key=lambda i: int(result.ticks_by_symbol[i]))
@@ -539,14 +501,14 @@ def _of_symbols(result: RunFacts) -> Iterator[RunWarning]:
         yield RunWarning("unnamed symbols", len(unnamed), example, _NAMES)
 
 
-def _of_baskets(result: RunFacts) -> Iterator[RunWarning]:
+def _of_shared_rows(result: RunResult) -> Iterator[RunWarning]:
     busiest = result.busiest_basket
     if busiest is not None and result.workers and busiest.share > 1 / result.workers:
         cure = f"use smaller baskets, or fewer than {result.workers} workers: one worker at a time handles a basket"
         yield RunWarning("busy basket", busiest.ticks, str(busiest), cure)
 
 
-def _of_pace(result: RunFacts) -> Iterator[RunWarning]:
+def _of_pace(result: RunResult) -> Iterator[RunWarning]:
     pacing = result.pacing
     if pacing is not None and pacing.late:
         example = f"one was {pacing.lateness.maximum_ns / 1e6:,.3f} ms late"
@@ -570,7 +532,6 @@ class RunResult:
         info: What the feed says of itself.
         symbols: The feed's names, by ``instrument_id``; as many as have a name or a tick.
         rows: The final state of all symbols.
-        baskets: The final state of baskets, by name (``strand.basket_handler``).
         ticks: How many ticks were handed to the dispatcher.
         ticks_by_symbol: The same by symbol, shape (n,), i8.
         seen: How many ticks of each kind there were, and how many with times that run backwards.
@@ -603,7 +564,6 @@ class RunResult:
     info: FeedInfo
     symbols: SymbolTable
     rows: Rows
-    baskets: BasketRows
     ticks: int
     ticks_by_symbol: npt.NDArray[np.int64]
     seen: TickCounts
@@ -643,8 +603,7 @@ class RunResult:
 
         It is the same for any number of workers, grouping and batches. It is computed when it is first asked for.
         """
-        digests = {**self._digests(), **self.baskets.digests()}
-        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, digests)
+        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, self._digests())
 
     @cached_property
     def warnings(self) -> tuple[RunWarning, ...]:
@@ -654,6 +613,11 @@ class RunResult:
         ``skipped`` and ``statistics.dropped`` count what options let pass.
         """
         return warnings_of(self)
+
+    @property
+    def baskets(self) -> BasketRows:
+        """The final state of baskets, by name (``strand.basket_handler``)."""
+        return self.rows.shared
 
     @property
     def books(self) -> Books:

@@ -57,8 +57,9 @@ def snapshot(
     A snapshot at T has each row as all ticks up to and at T have left it. The feed's time is the greatest ``ts_recv``
     so far. The table is the same on any number of workers.
 
-    Handlers in C and compiled ones keep each row of before as they change it. A run with others, of baskets, or with
-    ``save`` or ``load``, is brought to rest at each snapshot instead, which takes far longer (docs/results.md).
+    Handlers in C and compiled ones keep each row of before as they change it. A run with others, of several
+    symbols, or with ``save`` or ``load``, is brought to rest at each snapshot instead, which takes far longer
+    (docs/results.md).
 
     Args:
         every: The time between two snapshots: ``"1s"`` or float seconds. They are at its multiples since the UNIX

@@ -21,11 +21,9 @@ from strand.brief import in_full
 from strand.errors import ConfigurationError, FeedError
 from strand.handlers import Handler
 from strand.handlers.base import SingleHandler
-from strand.handlers.basket_handlers import BasketShape
 from strand.handlers.compiled.code_references import add_code, imported_in, referred_to
 from strand.handlers.compiled.handlers import CompiledHandler, numba_module
 from strand.handlers.native_handlers import NativeFunctions, NativeHandler
-from strand.handlers.python_handlers import HostedHandler
 from strand.handlers.sets import part_with_sets
 from strand.machine import strand_version
 from strand.output.fingerprint import packed
@@ -283,14 +281,12 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
         if isinstance(part, CompiledHandler):
             for function in part.written:
                 add_function(whole, function, set())
-        if isinstance(part, HostedHandler):
+        if not part.is_native:
             add_written(whole, part.written)
         if isinstance(part, NativeHandler):
             words += _library(part)
-        if isinstance(part.shape, BasketShape):
-            words += [sorted(part.shape.described.items()), part.shape.state.descr, part.shape.counts]
-            if callable(part.shape.baskets.given):
-                add_written(whole, [part.shape.baskets.given])
+        words += part.shape.words
+        add_written(whole, part.shape.written)
     whole.update(in_full(words).encode())
     return whole.hexdigest()
 

@@ -23,7 +23,6 @@ from strand.feeds import Feed
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.handlers import HandlerLike
 from strand.options import named_options, refuse_unknown
-from strand.output.basket_rows import BasketRows
 from strand.output.rows import Rows
 from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay, replay_by
@@ -394,9 +393,6 @@ class Ran(Protocol):
     def rows(self) -> Rows: ...
 
     @property
-    def baskets(self) -> BasketRows: ...
-
-    @property
     def outputs(self) -> Mapping[str, Any]: ...
 
 
@@ -430,7 +426,7 @@ def reference(
 def assert_same(run: Ran, expected: Ran) -> None:
     """Raises DifferenceError, an AssertionError, unless two runs have the same rows and outputs to the last bit.
 
-    Symbols are compared by name, and so are baskets.
+    Symbols are compared by name, and so are the rows that they share.
 
     Args:
         run: A result of ``strand.replay``, ``reference`` or ``seeded``, or a Dispatcher that has stopped.
@@ -440,8 +436,7 @@ def assert_same(run: Ran, expected: Ran) -> None:
         DifferenceError: If the runs differ. The message tells the symbols and fields that differ, with both values, and
             the first record of each output that differs. The error's ``symbols`` and ``outputs`` name all of them.
     """
-    of_rows = dict(_row_differences(run, expected))
-    of_rows.update(_basket_differences(run.baskets, expected.baskets))
+    of_rows = dict([*_row_differences(run, expected), *_shared_row_differences(run, expected)])
     of_outputs = dict(_output_differences(run.outputs, expected.outputs))
     if not of_rows and not of_outputs:
         return
@@ -463,12 +458,13 @@ def _row_differences(run: Ran, expected: Ran) -> Iterator[tuple[str, str]]:
             yield name, text
 
 
-def _basket_differences(baskets: BasketRows, expected: BasketRows) -> Iterator[tuple[str, str]]:
-    for name in sorted({*baskets, *expected}):
-        if name not in baskets or name not in expected:
-            yield f"basket {name}", f"only the {'run' if name in baskets else 'expected one'} has it"
-        elif text := _values(baskets[name], expected[name]):
-            yield f"basket {name}", text
+def _shared_row_differences(run: Ran, expected: Ran) -> Iterator[tuple[str, str]]:
+    rows, others = run.rows.shared.records(), expected.rows.shared.records()
+    for name in sorted({*rows, *others}):
+        if name not in rows or name not in others:
+            yield name, f"only the {'run' if name in rows else 'expected one'} has it"
+        elif text := _values(rows[name][0], others[name][0]):
+            yield name, text
 
 
 def _output_differences(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

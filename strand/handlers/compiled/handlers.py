@@ -19,10 +19,11 @@ from strand.binding.native import NativeFunction, finish_pointer, pointer_from_a
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.handlers.base import SingleHandler
 from strand.handlers.bound import BindContext, BoundNative
-from strand.handlers.compiled.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs
-from strand.handlers.context import as_ticks
+from strand.handlers.compiled.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs, PlainRow
+from strand.handlers.context import Context, as_ticks
 from strand.handlers.emitted import check_fields, output_dtypes
 from strand.handlers.feed_trades import On, source_for
+from strand.handlers.python_handlers import ObjectHandler
 from strand.handlers.state import Parameters, check_runs, name_of, row_dtype, totals_in
 from strand.options import named_options
 from strand.ticks import TICK, TRADE
@@ -34,7 +35,7 @@ __all__ = [
     "explain",
     "handler",
     "numba_module",
-    "reason_of_compiled",
+    "uncompiled",
 ]
 
 _NOISE = re.compile(r"^(Failed in \w+ mode pipeline|During:|There are \d+ candidate|File \"|\s*<source elided>)")
@@ -76,15 +77,6 @@ _HINTS = (
     (r"_wake_at\(ctx\(end\)", "the run has ended, and its timers with it"),
     (r"Invalid use of", "the types it is called with do not fit it"),
 )
-
-
-def reason_of_compiled(said: str) -> str:
-    """Reason for a compiled handler's failure: its own message, or else that it raised, as machine code keeps no
-    exceptions."""
-    if said and not re.fullmatch(r"its (timer|end) at \d+ ns", said):
-        return said
-    raised = "it raised an exception, which machine code does not keep"
-    return f"{said}: {raised}" if said else raised
 
 
 def explain(
@@ -212,6 +204,8 @@ class CompiledHandler(SingleHandler):
     """A handler of functions in Python that numba compiles when a dispatcher is made: ``on_tick``, which is called with
     ticks or trades, and those for timers and the end of a run. ``cache``: their code is kept on disk."""
 
+    sees_chain = True
+
     on_tick: OnTick
     on_wake: Callable[..., None] | None = None
     on_finish: Callable[..., None] | None = None
@@ -221,10 +215,6 @@ class CompiledHandler(SingleHandler):
 
     def __post_init__(self) -> None:
         check_fields(self, **{f"{name}_state": dtype for name, dtype in self.shape.states.items()})
-
-    @property
-    def is_native(self) -> bool:
-        return True
 
     @property
     def timers(self) -> bool:
@@ -237,10 +227,6 @@ class CompiledHandler(SingleHandler):
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
         return tuple(each for each in (self.on_tick, self.on_wake, self.on_finish) if each is not None)
-
-    @property
-    def sees_chain(self) -> bool:
-        return True
 
     def compile(self, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction:
         """The function the engine calls for records of a dtype and rows of a dtype. Raises ConfigurationError,
@@ -286,7 +272,67 @@ class CompiledHandler(SingleHandler):
         _plain(self.on_tick)(PlainFields(call.row[0]), tick, *(further[name] for name in names))
 
     def reason_of(self, message: str) -> str:
-        return reason_of_compiled(message)
+        # Its own message, or else that it raised: machine code keeps no exceptions.
+        if message and not re.fullmatch(r"its (timer|end) at \d+ ns", message):
+            return message
+        raised = "it raised an exception, which machine code does not keep"
+        return f"{message}: {raised}" if message else raised
+
+
+class _Plain:
+    """The functions of a compiled handler, which Python runs as they are for one symbol."""
+
+    def __init__(self, handler: CompiledHandler) -> None:
+        self._handler = handler
+
+    def on_start(self, context: Context) -> None:
+        handler = self._handler
+        further = {
+            "params": None if context.params is None else PlainFields(context.params),
+            "emit": PlainOutputs(context.emit, handler.outputs),
+            "ctx": context,
+        }
+        self._row = PlainRow(context.row, partial(_before, context))
+        found: list[Any] = [
+            None if one is None else partial(one, **{name: further[name] for name in arguments_of(one)[first:]})
+            for one, first in ((handler.on_tick, 2), (handler.on_wake, 2), (handler.on_finish, 1))
+        ]
+        self._run, self._wake, self._finish = found
+
+    def run(self, tick: Any) -> None:
+        """``on_tick`` or ``on_trade``."""
+        self._run(self._row, tick)
+
+    def wake(self, time: int) -> None:
+        """``on_wake``."""
+        self._wake(self._row, time)
+
+    def finish(self) -> None:
+        """``on_finish``."""
+        self._finish(self._row)
+
+
+def _before(context: Context, name: str) -> Any:
+    """The record of a handler before it in the chain."""
+    if name not in context.states:
+        return None
+    return context.after[name][0 if context.at is None or context.now is not None else context.at]
+
+
+def uncompiled(handler: CompiledHandler) -> ObjectHandler:
+    """Same handler, run by Python tick by tick, as ``NUMBA_DISABLE_JIT=1`` asks for. A debugger can stop in it."""
+    plain: Any = handler.shape.plain or _Plain
+    methods: dict[str, Any] = {"on_tick" if handler.trades is None else "on_trade": plain.run}
+    if handler.on_wake is not None:
+        methods["on_wake"] = _Plain.wake
+    if handler.on_finish is not None:
+        methods["on_finish"] = _Plain.finish
+    same = ("name", "state", "shape", "params", "outputs", "trades", "size_unit", "origin")
+    return ObjectHandler(
+        factory=partial(type(handler.name, (plain,), methods), handler),
+        calls=handler.written,
+        **{name: getattr(handler, name) for name in same},
+    )
 
 
 @named_options("handler()")
@@ -421,8 +467,8 @@ def _compile_all(handler: CompiledHandler, record: np.dtype[Any], key: str, row:
         at: At = "tick" if function is handler.on_tick else "timer" if len(first) == 2 else "end"
         return compile_function(handler, function, known, key, make, at=at, cache=handler.cache)
 
-    if handler.shape.shares:
-        tick = _compile_for_baskets(handler, record, key, row)
+    if handler.shape.kind:
+        tick = _compile_for_shared_rows(handler, record, key, row)
     else:
         tick = one(handler.on_tick, (row, record), partial(make_loop, key=key))
     wake = one(handler.on_wake, (row, None), make_wake)
@@ -437,13 +483,14 @@ def _compile_all(handler: CompiledHandler, record: np.dtype[Any], key: str, row:
     )
 
 
-def _compile_for_baskets(handler: CompiledHandler, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> Any:
-    """The loop over a batch that calls ``handler.on_tick`` for each basket of a tick's symbol."""
-    from strand.handlers.compiled.loop import make_basket_loop
+def _compile_for_shared_rows(handler: CompiledHandler, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> Any:
+    """The loop over a batch that calls ``handler.on_tick`` for each shared row of a tick's symbol."""
+    from strand.handlers.compiled.loop import make_loop_of_shared_rows
 
     tick = "tick" if handler.trades is None else "trade"
     known = {"row": row, tick: record, **handler.shape.states, "member": None, "index": None}
-    make = partial(make_basket_loop, key=key, tick_name=tick, counts=handler.shape.counts is not None)
+    counts, shared = handler.shape.counts is not None, handler.shape.kind
+    make = partial(make_loop_of_shared_rows, key=key, tick_name=tick, shared=shared, counts=counts)
     return compile_function(handler, handler.on_tick, known, key, make, cache=handler.cache)
 
 

@@ -1,4 +1,5 @@
-"""The loops that call a compiled handler: for a symbol, a basket, or sets of parameters. Imported with numba only."""
+"""The loops that call a compiled handler: for a symbol, shared rows, or sets of parameters. Imported with numba
+only."""
 
 from __future__ import annotations
 
@@ -21,7 +22,6 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import TypingError
 
 from strand.binding.native import HANDLER_LAYOUT
-from strand.handlers.baskets import MEMBER, SPAN
 from strand.handlers.compiled.code_references import add_code, referred_to
 from strand.handlers.compiled.context import (
     AttributeTemplate,
@@ -41,6 +41,7 @@ from strand.handlers.compiled.context import (
     types,
     yields,
 )
+from strand.handlers.shared_rows import MEMBER, SPAN
 from strand.handlers.state import SET, SETS, TIMERS, TURN
 
 __all__ = [
@@ -49,9 +50,9 @@ __all__ = [
     "add_function",
     "check_comparisons",
     "entry_of",
-    "make_basket_loop",
     "make_finish",
     "make_loop",
+    "make_loop_of_shared_rows",
     "make_wake",
     "record_at",
     "set_of",
@@ -159,8 +160,8 @@ def _address(builder: Any, record: Any, offset: int, i: Any, size: int) -> Any:
     return builder.add(first, builder.mul(i, ir.Constant(word, size)))
 
 
-#: Changes with the loops (that of compiled_baskets, too) and what is checked before: code of others is compiled again.
-LOOP = 9
+#: Changes with the loops, and what is checked before: code of others is compiled again.
+LOOP = 10
 
 
 @intrinsic
@@ -466,7 +467,7 @@ _TABLES: Final = 4
 
 
 def tables_of(*tables: npt.NDArray[Any] | None) -> bytes:
-    """Parameters of the loop: the addresses of spans, entries, rows of baskets, and parameters."""
+    """Parameters of the loop: the addresses of spans, entries, shared rows, and parameters."""
     return np.array([0 if table is None else table.ctypes.data for table in tables], np.uint64).tobytes()
 
 
@@ -499,31 +500,37 @@ def _table(record: Any) -> Any:
     return entry
 
 
-#: Code that makes each argument.
+#: Code that makes each argument beside the shared row.
 _ARGUMENTS: Final = {
     "row": "row",
     "tick": "tick",
     "trade": "tick",
-    "basket": "basket_at(baskets, basket)",
     "member": "member",
-    "index": "basket",
+    "index": "index",
     "params": "params_at(params, symbol)",
     "emit": "emit_at(context, i, 0)",
 }
 
 
-def make_basket_loop(
-    one: Any, records: Mapping[str, Any], arguments: Sequence[str], *, key: str, tick_name: str, counts: bool
+def make_loop_of_shared_rows(
+    one: Any,
+    records: Mapping[str, Any],
+    arguments: Sequence[str],
+    *,
+    key: str,
+    tick_name: str,
+    shared: str,
+    counts: bool,
 ) -> tuple[Callable[..., int], Any]:
-    """The function over a batch and its signature, as ``compiled_loop.make_loop``. ``tick_name``: what ``one`` calls a
-    record; ``counts``: a symbol's row counts its ticks."""
-    space: dict[str, Any] = {"one": one, "basket_at": _table(records["basket"])}
+    """The function over a batch and its signature, as ``make_loop``. ``tick_name`` and ``shared``: the names that
+    ``one`` has for a record and a shared row; ``counts``: a symbol's row counts its ticks."""
+    space: dict[str, Any] = {"one": one, "shared_at": _table(records[shared])}
     if "params" in arguments:
         space["params_at"] = _table(records["params"])
     if "emit" in arguments:
         space["emit_at"] = emit_at(records["emit"])
-    given = ", ".join(_ARGUMENTS[name] for name in arguments)
-    source = f"def step(row, tick, context, baskets, params, symbol, i, basket, member):\n    one({given})\n"
+    given = ", ".join({**_ARGUMENTS, shared: "shared_at(rows, index)"}[name] for name in arguments)
+    source = f"def step(row, tick, context, rows, params, symbol, i, index, member):\n    one({given})\n"
     source += f"def count(row):\n    {'row.ticks += 1' if counts else 'pass'}\n"
     exec(source, space)  # the words above, and no others
     step, count = numba.njit(space["step"]), numba.njit(space["count"])
@@ -531,21 +538,21 @@ def make_basket_loop(
 
     def loop(rows: Any, ticks: Any, n: int, context: Any) -> int:
         done = 0
-        spans, entries, baskets, params = _tables(context)
+        spans, entries, shared_rows, params = _tables(context)
         try:
             for i in range(n):
                 tick = record_at(ticks, i)
                 symbol = np.int64(tick[key])
                 row = record_at(rows, symbol)
                 span = span_at(spans, symbol)
-                basket, member = np.int64(span.basket), np.int64(span.member)
+                index, member = np.int64(span.row), np.int64(span.member)
                 at, end = np.int64(span.first), np.int64(span.end)
                 while at < end:
-                    step(row, tick, context, baskets, params, symbol, i, basket, member)
+                    step(row, tick, context, shared_rows, params, symbol, i, index, member)
                     at += 1
                     if at < end:
                         entry = entry_at(entries, at)
-                        basket, member = np.int64(entry.basket), np.int64(entry.member)
+                        index, member = np.int64(entry.row), np.int64(entry.member)
                 count(row)
                 done += 1
         except Exception:

@@ -11,7 +11,7 @@ import pytest
 import strand
 from strand import TOTAL, Trade, add_total
 from strand.errors import ConfigurationError, HandlerError
-from strand.handlers.compiled.plain import uncompiled
+from strand.handlers.compiled.handlers import uncompiled
 from strand.ticks import KIND_TRADE, zeros
 
 pytest.importorskip("numba")

@@ -10,7 +10,7 @@ import pytest
 import strand
 from strand import testing
 from strand.errors import ConfigurationError
-from strand.output.basket_rows import BasketRows
+from strand.output.rows import BasketRows
 from strand.replaying.result import ReplayResult
 
 
@@ -72,7 +72,7 @@ def test_of_several_handlers_a_table_is_of_one() -> None:
 
 def test_without_baskets_there_are_none() -> None:
     baskets = run(handler="count").baskets
-    assert (len(baskets), baskets.digests()) == (0, {})
+    assert (len(baskets), baskets.records()) == (0, {})
     assert isinstance(baskets, BasketRows)
     with pytest.raises(ConfigurationError, match="give the name of a handler with baskets; there are none"):
         baskets.array  # noqa: B018

@@ -14,7 +14,7 @@ from strand.command.run_options import keys_of_options
 from strand.config.configuration import OF_SCHEDULERS
 from strand.config.file import TABLES, lines_of_tables
 from strand.options import options_in
-from strand.policies.every_policy import POLICIES
+from strand.policies.policy import POLICIES
 
 __all__ = ["written"]
 

@@ -47,9 +47,7 @@ if TYPE_CHECKING:
     from strand.machine import get_include
     from strand.output.sinks import Sink
     from strand.outside.attached import Attached, attach
-    from strand.policies.aging import Aging
-    from strand.policies.fair import Fair
-    from strand.policies.policy import Fifo, Levels
+    from strand.policies.policy import Aging, Fair, Fifo, Levels
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
     from strand.replaying.snapshots import snapshot
@@ -127,11 +125,11 @@ __all__ = [
 
 # Module of a name that is imported on first use; all others are of strand.handlers.
 _MODULES = {
-    "Aging": "strand.policies.aging",
+    "Aging": "strand.policies.policy",
     "Attached": "strand.outside.attached",
     "Config": "strand.config.configuration",
     "Dispatcher": "strand.dispatch.dispatcher",
-    "Fair": "strand.policies.fair",
+    "Fair": "strand.policies.policy",
     "Fifo": "strand.policies.policy",
     "Guard": "strand.dispatch.guard",
     "Levels": "strand.policies.policy",

@@ -14,7 +14,7 @@
 #include "numbering/watermark.h"
 #include "overdue/overdue.h"
 #include "publish/publish.h"
-#include "schedule/policies.h"
+#include "schedule/policy.h"
 #include "sd_error.h"
 #include "worker/alarm.h"
 #include "worker/free_task.h"

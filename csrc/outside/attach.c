@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "engine/dispatcher.h"
-#include "schedule/policies.h"
+#include "schedule/policy.h"
 #include "sd_error.h"
 
 static int refuse(char *why, const char *text) {

@@ -14,7 +14,7 @@
  * would be ahead even without the time of a visit in its wait: without that, a strand whose worker is in a visit without end would wait
  * for ever while the others never run out. Under the list's lock the hints are what is there. If that comes later than what was seen,
  * another worker has taken the strand, and the worker looks again. */
-#include "schedule/aging.h"
+#include "schedule/policy.h"
 
 #include <stddef.h>
 

@@ -15,7 +15,7 @@
  * All of it stands on list 0, under that list's lock. Deferred strands (policy.h) stand in chains of their groups of their own, and so
  * groups in two heaps, one for each side. A group has one clock. One that has only deferred strands is as one that is idle: its start may be
  * before the present. */
-#include "schedule/fair.h"
+#include "schedule/policy.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* First in, first out: strands are drained in the order in which they became ready. A list is a ring, with places for all strands, and a
  * chain behind it, which free tasks may need. So the rings are as large as there are strands, however many tasks there may be. */
-#include "schedule/fifo.h"
+#include "schedule/policy.h"
 
 #if defined(SD_MODEL_SCHEDULER)
 enum { LEAST_PLACES = 2 };

@@ -9,7 +9,7 @@
  *
  * Strands may be held back for a resource that is short. They stay where they are, are not taken, and rise as ever. One that rises out of
  * a queue that is held back may be taken, but no push wakes a worker for it: whoever holds strands back has to look again and again. */
-#include "schedule/levels.h"
+#include "schedule/policy.h"
 
 #include <stddef.h>
 

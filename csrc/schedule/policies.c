@@ -1,16 +1,10 @@
-#include "schedule/policies.h"
-
 #include <stddef.h>
+#include <string.h>
 
-#include "schedule/aging.h"
-#include "schedule/fair.h"
-#include "schedule/fifo.h"
-#include "schedule/levels.h"
+#include "schedule/policy.h"
 
-static const sd_policy *const POLICIES[] = {[SD_FIFO] = &sd_policy_fifo,
-                                            [SD_LEVELS] = &sd_policy_levels,
-                                            [SD_AGING] = &sd_policy_aging,
-                                            [SD_FAIR] = &sd_policy_fair};
+#define POLICY(name, number) [number] = &sd_policy_##name,
+static const sd_policy *const POLICIES[SD_POLICY_COUNT] = {SD_POLICIES(POLICY)};
 
 /* Whether a policy has all that the engine calls unasked. */
 static int is_whole(const sd_policy *p) {
@@ -18,6 +12,12 @@ static int is_whole(const sd_policy *p) {
 }
 
 const sd_policy *sd_policy_of(int32_t number) {
-  const sd_policy *p = number >= 0 && (uint32_t)number < sizeof POLICIES / sizeof *POLICIES ? POLICIES[number] : NULL;
+  const sd_policy *p = number >= 0 && number < SD_POLICY_COUNT ? POLICIES[number] : NULL;
   return p && is_whole(p) ? p : NULL;
+}
+
+int32_t sd_policy_number(const char *name) {
+  int32_t number = 0;
+  while (number < SD_POLICY_COUNT && !(POLICIES[number] && !strcmp(POLICIES[number]->name, name))) number++;
+  return number;
 }

@@ -18,8 +18,11 @@
 
 #include "schedule/list.h"
 
+/* Every policy: sd_policy_NAME, and its number below. All lists of policies come from this one. */
+#define SD_POLICIES(X) X(fifo, SD_FIFO) X(levels, SD_LEVELS) X(aging, SD_AGING) X(fair, SD_FAIR)
+
 /* cffi: begin */
-enum { SD_FIFO = 0, SD_LEVELS = 1, SD_AGING = 2, SD_FAIR = 3 };
+enum { SD_FIFO, SD_LEVELS, SD_AGING, SD_FAIR, SD_POLICY_COUNT };
 
 /* Levels, the highest first. A priority of SD_LEVELS has its level in the lowest byte. Above it a task of Python's has one more than its own
  * level, by which it is counted while it waits: the head of an order stands in the highest level of its order. */
@@ -205,5 +208,16 @@ typedef struct sd_policy {
    * likewise. */
   uint64_t (*due)(const sd_ready *ready, uint64_t now);
 } sd_policy;
+
+#define SD_POLICY_DECLARED(name, number) extern const sd_policy sd_policy_##name;
+SD_POLICIES(SD_POLICY_DECLARED)
+
+/* The policy of a number, SD_FIFO and so on; NULL: there is none, or it lacks what it needs. */
+const sd_policy *sd_policy_of(int32_t number);
+
+/* The number of a policy's name; SD_POLICY_COUNT: there is none. */
+/* cffi: begin */
+int32_t sd_policy_number(const char *name);
+/* cffi: end */
 
 #endif

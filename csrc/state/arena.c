@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "schedule/policies.h"
+#include "schedule/policy.h"
 #include "sd_error.h"
 
 /* Returns the next aligned offset for `bytes`, and moves *end behind them. */

@@ -35,9 +35,7 @@ from strand.feeds.synthetic import route_stream
 from strand.handlers import spin
 from strand.machine import Cores, choose_cores, pinned
 from strand.options import ByName, Choice, Number, Whole, named_fields, option, read_options
-from strand.policies.aging import Aging
-from strand.policies.fair import Fair
-from strand.policies.policy import LEVELS, Fifo, Levels, Policy, level_name
+from strand.policies.policy import LEVELS, Aging, Fair, Fifo, Levels, Policy, level_name
 from strand.stats import Latency
 
 __all__ = ["LevelOutcome", "PoliciesOptions", "PolicyOutcome", "run_policies"]

@@ -56,7 +56,7 @@ ON_FULL: Final = {
     "shed": lib.SD_SHED,
 }
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
-POLICIES: Final = {"fifo": lib.SD_FIFO, "levels": lib.SD_LEVELS, "aging": lib.SD_AGING, "fair": lib.SD_FAIR}
+
 #: Under aging: the priority of class 0 and base 0, the largest base, and what stands for ``low_every="load"``.
 AGING_USUAL: Final[int] = lib.SD_AGING_USUAL
 AGING_MAXIMUM: Final[int] = lib.SD_AGING_MAX
@@ -168,7 +168,7 @@ def config_struct(config: EngineConfig, core: Core) -> Any:
     c.sizes.has_positions = config.has_positions
     c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
     c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
-    c.policy.number = POLICIES[config.policy.name]
+    c.policy.number = lib.sd_policy_number(config.policy.name.encode())
     c.policy.fair.n_groups = config.n_groups
     for name, value in config.policy.options.items():
         setattr(getattr(c.policy, config.policy.name), name, value)

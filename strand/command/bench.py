@@ -33,7 +33,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import batch_handler, spin
 from strand.machine import choose_cores
 from strand.options import options_in
-from strand.policies.every_policy import POLICIES
+from strand.policies.policy import POLICIES
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration

@@ -132,10 +132,9 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         "--capacity-ticks", "--total-capacity-ticks", "--on-full", "--strands", "--idle", "--min-workers",
     ),
     "Scheduling policy": ("--policy", "--priority"),
-    "With --policy levels": ("--timeout", "--since", "--guard", "--mark", "--level-capacity-ticks"),
-    "With --policy aging": ("--coefficient", "--class", "--low-every", "--max-wait"),
-    "With --policy fair": ("--fair-group", "--weight", "--slice-ms", "--cpu-share", "--burst-ms"),
 }  # fmt: skip
+#: Options of the dispatcher that only one policy has, beside the options of the policy itself.
+_OF_POLICY: Final = {"levels": ("--guard", "--mark", "--level-capacity-ticks"), "fair": ("--fair-group",)}
 _REST: Final = "Other"
 #: Width of the column of options, in letters. The text of a wider option begins on the next line.
 _WIDEST: Final = 30
@@ -148,6 +147,12 @@ class SectionedCommand(click.Command):
         super().__init__(*args, **options)
         own = dict(sections or {})
         self.sections = own | {title: names for title, names in SECTIONS.items() if title not in own}
+        if any("--policy" in param.opts for param in self.params):
+            from strand.policies.policy import POLICIES
+
+            for name, kind in POLICIES.items():
+                flags = [option.flag for option in options_in(kind).values() if option.flag]
+                self.sections[f"With --policy {name}"] = (*flags, *_OF_POLICY.get(name, ()))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the sections, then the options that are in none. See ``click.Command.format_options``."""

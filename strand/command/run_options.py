@@ -20,8 +20,7 @@ from strand.config.file import TABLES
 from strand.dispatch.configuration import Limits, Pool, grouped
 from strand.handlers.loading import load_handler
 from strand.options import ByName, Option, Whole, options_in
-from strand.policies.every_policy import POLICIES
-from strand.policies.policy import Policy
+from strand.policies.policy import POLICIES, Policy
 from strand.report.quantities import printable
 
 __all__ = [
@@ -70,7 +69,7 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
 #: what click takes.
 _BESIDE: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
     "priorities": (
-        ("levels", "aging"),
+        tuple(name for name, kind in POLICIES.items() if kind.usual_priority is not None),
         "--priority",
         {
             "metavar": "SYMBOL=VALUE",

@@ -14,8 +14,7 @@ from strand.dispatch.configuration import Limits, Pool, grouped, worker_cores
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError
 from strand.options import named_fields, options_in
-from strand.policies.every_policy import POLICIES
-from strand.policies.policy import Fifo, Policy
+from strand.policies.policy import POLICIES, Fifo, Policy
 from strand.spans import span_text
 from strand.tasks.retry import RetryPolicy
 from strand.validate import Faults

@@ -26,9 +26,8 @@ from strand.dispatch.watching import least_of
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.io.files import small_text
 from strand.options import Kind, Number, Option, Span, Whole, options_in
-from strand.policies.every_policy import POLICIES
-from strand.policies.fair import groups_of
-from strand.policies.policy import LEVELS, Levels, Policy
+from strand.policies.groups import groups_of
+from strand.policies.policy import LEVELS, POLICIES, Levels, Policy
 from strand.spans import span_text
 from strand.symbols import SymbolTable, check_name
 from strand.tasks.retry import RetryPolicy

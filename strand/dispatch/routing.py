@@ -27,9 +27,8 @@ from strand.errors import ConfigurationError, WouldDeadlockError
 from strand.handlers import Handler
 from strand.handlers.base import SingleHandler
 from strand.handlers.shared_rows import units_of
-from strand.policies.every_policy import policy_config
-from strand.policies.fair import Groups, groups_of
-from strand.policies.policy import Policy
+from strand.policies.groups import Groups, groups_of
+from strand.policies.policy import Policy, policy_config
 from strand.symbols import SymbolTable
 from strand.threads import WAITS_FOR_ITSELF, Inside
 from strand.validate import is_whole, path, yes_or_no

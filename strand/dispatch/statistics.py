@@ -22,8 +22,7 @@ from strand.dispatch.routing import Priorities, Routing
 from strand.dispatch.state import RunState
 from strand.errors import AttachError
 from strand.machine import strand_version
-from strand.policies.aging import CLASSES, RULES
-from strand.policies.policy import LEVELS
+from strand.policies.policy import CLASSES, LEVELS, RULES
 from strand.stats import FairStatistics, GroupStatistics, Latency, LongStretch, Statistics, WorkerStatistics
 from strand.units import layout_from_json, layout_to_json
 

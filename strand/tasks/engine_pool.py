@@ -18,8 +18,7 @@ from strand.binding.tasks import NO_KEY, OWN_LEVEL, TASK_BYTES, USUAL_PRIORITY
 from strand.brief import one_line
 from strand.errors import ConfigurationError, QueueFull, StoppedError
 from strand.handlers.native_handlers import NativeFunctions
-from strand.policies.fair import Fair
-from strand.policies.policy import LEVELS, Levels, Policy
+from strand.policies.policy import LEVELS, Fair, Levels, Policy
 from strand.spans import SpanLike
 from strand.tasks.options import Ranks, options_of
 from strand.tasks.places import Turn, seat_here

@@ -12,8 +12,7 @@ import numpy as np
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
-from strand.policies.aging import CLASS_SHIFT, CLASSES, Aging
-from strand.policies.policy import LEVELS, Levels, Policy, mark_bits
+from strand.policies.policy import CLASS_SHIFT, CLASSES, LEVELS, Aging, Levels, Policy, mark_bits
 from strand.spans import SpanLike, span_ns, span_text
 from strand.tasks.groups import TaskGroup
 from strand.tasks.retry import RetryPolicy

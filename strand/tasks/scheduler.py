@@ -21,9 +21,8 @@ from strand.dispatch.statistics import counted_by_policy, fair_statistics
 from strand.dispatch.watching import Activating, least_of
 from strand.errors import ConfigurationError, StoppedError
 from strand.options import named_options
-from strand.policies.every_policy import policy_config
-from strand.policies.fair import Fair, Groups
-from strand.policies.policy import Levels, Policy
+from strand.policies.groups import Groups
+from strand.policies.policy import Fair, Levels, Policy, policy_config
 from strand.stats import ActiveStatistics, GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
 from strand.tasks.engine_pool import EnginePool, EngineTasks

@@ -1619,8 +1619,9 @@ static void recycled_script(void *unused, unsigned fiber) {
   }
 }
 
+/* Under the policies that take the first one of equal tasks first. */
 static const char *recycled_entries_keep_nothing(void) {
-  sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  sd_config c = usual_of((int32_t)sd_scheduler_random(SD_FAIR + 1), 2, 1);
   c.policy.fair.slice_ns = SHORT_SLICE_NS;
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(recycled_script, NULL);
@@ -1638,7 +1639,7 @@ static void taken_script(void *unused, unsigned fiber) {
     const note *n = submit_note(NULL, free_task);
     const uint32_t entry = taken_from_a_list();
     expect(entry != SD_NONE && sd_is_task(W.d, entry), "a task is not listed");
-    if (how == 2 && W.config.policy.number != SD_FIFO)
+    if (how == 2 && W.d->policy->prioritise)
       expect(sd_task_prioritise(W.d, n->handle, priority) == SD_OK, "a task that was taken cannot be changed");
     if (how) expect(sd_task_give_up(W.d, n->handle) == SD_OK, "a task that was taken cannot be given up");
     sd_run_free_task(W.d, 0, entry, &batch);
@@ -1666,7 +1667,7 @@ static void taken_script(void *unused, unsigned fiber) {
 }
 
 static const char *given_up_when_taken(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, 1);
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(taken_script, NULL);
   return run();
@@ -1699,7 +1700,7 @@ static void stopper(void *unused, unsigned fiber) {
 }
 
 static const char *stops_while_others_submit(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, one_of(1, 2));
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, one_of(1, 2));
   make(&c, NATIVE, 0, 0);
   add_workers(c.sizes.n_workers);
   W.publishing = one_of(1, 3);
@@ -1732,7 +1733,7 @@ static void full_table_script(void *unused, unsigned fiber) {
 }
 
 static const char *full_tables_become_free(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, 1);
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(full_table_script, NULL);
   return run();
@@ -1770,7 +1771,7 @@ static void drains_tasks_script(void *unused, unsigned fiber) {
 }
 
 static const char *drains_what_tasks_submit(void) {
-  sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, one_of(1, 3));
+  sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, one_of(1, 3));
   c.sizes.n_tasks = 64;
   make(&c, NATIVE, 0, 0);
   add_workers(c.sizes.n_workers);
@@ -1811,7 +1812,7 @@ static void submits_in_order(void *unused, unsigned fiber) {
 }
 
 static const char *helpers_leave_pythons_their_place(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, 1);
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(ordered_worker, NULL);
   W.working = 1;
@@ -1837,7 +1838,7 @@ static void helps_once(void *unused, unsigned fiber) {
 }
 
 static const char *wakes_for_another_turn(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, 1);
   make(&c, NATIVE, 0, 0);
   add_workers(1);
   sd_scheduler_add(helps_once, NULL);
@@ -1919,9 +1920,8 @@ static void deferred_script(void *unused, unsigned fiber) {
 }
 
 static const char *deferred_tasks_run(void) {
-  static const int32_t policies[] = {SD_FIFO, SD_LEVELS, SD_AGING, SD_FAIR};
   const uint32_t workers = one_of(2, 3);
-  sd_config c = usual_of(policies[sd_scheduler_random(4)], 2, workers);
+  sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, workers);
   c.python_workers = 1;
   c.idle = sd_scheduler_random(4) ? SD_IDLE_PARK : SD_IDLE_BACKOFF;
   W.nesting = sd_scheduler_random(4) == 0;
@@ -2059,7 +2059,7 @@ static uint32_t draw_priority(life *t, uint32_t *own, uint32_t *to) {
   *to = 0;
   if (policy_number() == SD_LEVELS) return level | *own << SD_OWN_LEVEL;
   if (policy_number() == SD_AGING) return SD_AGING_USUAL - 4 + sd_scheduler_random(9);
-  if (policy_number() == SD_FIFO) return SD_USUAL_PRIORITY;
+  if (!W.d->policy->prioritise) return SD_USUAL_PRIORITY;
   if (L.groups[group].closed) return SD_USUAL_PRIORITY;
   L.groups[group].entering++;
   return *to = group;
@@ -2072,7 +2072,7 @@ static void submit_life(void) {
   t->in_c = (int)sd_scheduler_random(2);
   t->turns = (int)sd_scheduler_random(2);
   spec.priority = draw_priority(t, &t->own, &t->group);
-  if (spec.priority == SD_USUAL_PRIORITY && policy_number() != SD_FIFO) return;
+  if (spec.priority == SD_USUAL_PRIORITY && W.d->policy->prioritise) return;
   if (t->in_c) spec.fn = life_in_c, spec.argument = t;
   t->time = L.groups[t->group].time;
   t->submitted = 1;
@@ -2244,7 +2244,11 @@ static const char *tasks_end_once(int32_t policy) {
   return run();
 }
 
-static const char *tasks_end_once_in_turn(void) { return tasks_end_once(SD_FIFO); }
+/* And by any policy that has no check of its own below. */
+static const char *tasks_end_once_in_turn(void) {
+  const uint32_t n = sd_scheduler_random(SD_POLICY_COUNT - SD_FAIR);
+  return tasks_end_once(n ? SD_FAIR + (int32_t)n : SD_FIFO);
+}
 static const char *tasks_end_once_by_level(void) { return tasks_end_once(SD_LEVELS); }
 static const char *tasks_end_once_by_age(void) { return tasks_end_once(SD_AGING); }
 static const char *groups_are_returned_once(void) { return tasks_end_once(SD_FAIR); }

@@ -2,8 +2,7 @@
  * handlers that publish to their own strands, and free tasks that submit themselves, for as long as one strand, the quiet one, has
  * records left. Somebody has to come for it, or the run has no end.
  *
- * liveness [SEEDS] [FIRST]    or SEED=n liveness, to run one again and print it; POLICY=levels, aging or fair: under that
- * policy
+ * liveness [SEEDS] [FIRST]    or SEED=n liveness, to run one again and print it; POLICY=NAME: under that policy
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -166,13 +165,8 @@ static int one(uint64_t seed, int loud) {
 int main(int argc, char **argv) {
   tell_crashes();
   const char *only = getenv("SEED"), *policy = getenv("POLICY");
-  if (policy && *policy && strcmp(policy, "fifo")) {
-    POLICY = !strcmp(policy, "levels")  ? SD_LEVELS
-             : !strcmp(policy, "aging") ? SD_AGING
-             : !strcmp(policy, "fair")  ? SD_FAIR
-                                        : -1;
-    if (POLICY < 0) return fprintf(stderr, "POLICY=%s: give fifo, levels, aging or fair\n", policy), 2;
-  }
+  if (policy && *policy) POLICY = sd_policy_number(policy);
+  if (POLICY == SD_POLICY_COUNT) return fprintf(stderr, "POLICY=%s: csrc/schedule/policy.h has no such one\n", policy), 2;
   if (only) return one(strtoull(only, NULL, 10), 1);
   const uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000,
                  first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;

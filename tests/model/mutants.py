@@ -37,7 +37,8 @@ ROOMS = (CSRC / "engine_rooms").read_text().split()
 CC = [*shlex.split(os.environ.get("CC", "cc")), "-std=gnu11", "-O1", "-w", "-DSD_MODEL_SCHEDULER"]
 #: At most so many are tried of the programs of scenarios; a check of tests/model/checks.c has its own number of them.
 SEEDS = {"schedule": 30000, "liveness": 2000}
-SEEDS |= {f"{program}-{policy}": n for program, n in SEEDS.items() for policy in ("levels", "fair")}
+POLICIES = re.findall(r"X\((\w+), SD_", (CSRC / "schedule" / "policy.h").read_text())
+SEEDS |= {f"{program}-{policy}": n for program, n in SEEDS.items() for policy in POLICIES[1:]}
 SEEDS |= {"schedule-aging": 10000, "liveness-aging": 1000}
 PROGRAMS = ("schedule", "liveness", "checks")
 #: A check ends by itself, in steps of the scheduler. A change that makes the engine loop without one is no use here.

@@ -34,8 +34,10 @@ must() {
 # ---- the core's headers under Relacy; the longest first
 
 # More optimizing takes longer than it saves.
-cxx=(${CXX:-g++} -std=gnu++11 -O1 -w ${RELACY:+-I$RELACY} -I"$root/csrc" -I"$here")
+cxx=(${CXX:-g++} -std=gnu++11 -O1 -w ${RELACY:+-I$RELACY} -I"$root/csrc" -I"$here" -I"$build")
 programs=(engine drain lossy tasks park pause look bench variants)
+# A new policy is one file more, and no line in engine.hpp.
+(cd "$root/csrc" && printf '#include "%s"\n' schedule/*.c) >"$build/all_of_schedule.c"
 # The engine's files are C: what C allows of pointers and C++ does not is let pass.
 compile_program() { "${cxx[@]}" $([[ $1 == engine ]] && echo -fpermissive) -c "$here/$1.cpp" -o "$build/$1.o"; }
 for program in engine model_main "${programs[@]:1}"; do beside must "$program" compile_program "$program"; done
@@ -120,19 +122,20 @@ while read -r label verdict; do
   for half in $halves; do beside must "$label:${half%:*}" weaken "$label:${half%:*}" "${half#*:}"; done
 done <<<"$rows"
 
-# In pieces, so that every core has some.
+# In pieces, so that every core has some. The first policy is the one of the runs without POLICY.
+policies=($(grep -o 'X([a-z_]*, SD_' "$root/csrc/schedule/policy.h" | sed 's/X(\(.*\), SD_/\1/'))
 piece=$((seeds / jobs + 1))
 for ((first = 1; first <= seeds; first += piece)); do
   beside must schedule "$build/schedule" "$((piece < seeds - first + 1 ? piece : seeds - first + 1))" "$first"
-  beside must schedule-levels env POLICY=levels "$build/schedule" "$((piece / 4 + 1))" "$first"
-  beside must schedule-aging env POLICY=aging "$build/schedule" "$((piece / 4 + 1))" "$first"
-  beside must schedule-fair env POLICY=fair "$build/schedule" "$((piece / 4 + 1))" "$first"
+  for policy in "${policies[@]:1}"; do
+    beside must "schedule-$policy" env POLICY="$policy" "$build/schedule" "$((piece / 4 + 1))" "$first"
+  done
 done
 
 beside must liveness "$build/liveness" "$((seeds / 10))"
-beside must liveness-levels env POLICY=levels "$build/liveness" "$((seeds / 20))"
-beside must liveness-aging env POLICY=aging "$build/liveness" "$((seeds / 20))"
-beside must liveness-fair env POLICY=fair "$build/liveness" "$((seeds / 20))"
+for policy in "${policies[@]:1}"; do
+  beside must "liveness-$policy" env POLICY="$policy" "$build/liveness" "$((seeds / 20))"
+done
 
 wait
 

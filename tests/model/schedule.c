@@ -1,8 +1,7 @@
 /* The real dispatcher under the seeded scheduler: publishers, workers (native and as Python ones behave), steals, pauses,
  * every bound, on a strand, on a level and in all, failing handlers, handlers that publish, tasks between records, stops. After each run the contract is checked.
  *
- * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it; POLICY=levels, aging or fair: under that
- * policy
+ * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it; POLICY=NAME: under that policy
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -301,7 +300,7 @@ static void change_free(void) {
   free_task *t = &R.frees[sd_scheduler_random(R.n_frees)];
   if (!t->handle) return;
   if (sd_scheduler_random(2)) {
-    if (POLICY == SD_FIFO) return;
+    if (!R.d->policy->prioritise) return;
     t->changed = 1;
     const int code = sd_task_prioritise(R.d, t->handle, some_priority());
     if (code != SD_OK && code != SD_AGAIN) broken("a task cannot be changed");
@@ -776,6 +775,7 @@ static int prepare(uint64_t seed) {
   c->idle = (int32_t)sd_scheduler_random(3);
   c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)sd_scheduler_random(5);
+  c->policy.number = POLICY;
   if (POLICY == SD_LEVELS) {
     R.guards = R.guarding = sd_scheduler_random(2);
     R.lifts = sd_scheduler_random(2);
@@ -785,7 +785,6 @@ static int prepare(uint64_t seed) {
   }
   if (POLICY == SD_AGING) {
     sd_aging_config *aging = &c->policy.aging;
-    c->policy.number = SD_AGING;
     aging->n_classes = sd_scheduler_random(3) ? SD_AGING_CLASSES : 1;
     for (uint32_t i = 0; i < SD_AGING_CLASSES; i++) aging->coefficient[i] = 1e6 * one_of(1, 40) * (i + 1);
     if (aging->n_classes > 1) aging->low_every = (uint32_t[]){0, 1, 3, SD_AGING_BY_LOAD}[sd_scheduler_random(4)];
@@ -950,13 +949,8 @@ static int one(uint64_t seed, int loud) {
 int main(int argc, char **argv) {
   tell_crashes();
   const char *only = getenv("SEED"), *policy = getenv("POLICY");
-  if (policy && *policy && strcmp(policy, "fifo")) {
-    POLICY = !strcmp(policy, "levels")  ? SD_LEVELS
-             : !strcmp(policy, "aging") ? SD_AGING
-             : !strcmp(policy, "fair")  ? SD_FAIR
-                                        : -1;
-    if (POLICY < 0) return fprintf(stderr, "POLICY=%s: give fifo, levels, aging or fair\n", policy), 2;
-  }
+  if (policy && *policy) POLICY = sd_policy_number(policy);
+  if (POLICY == SD_POLICY_COUNT) return fprintf(stderr, "POLICY=%s: csrc/schedule/policy.h has no such one\n", policy), 2;
   if (only) return one(strtoull(only, NULL, 10), 1);
   uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1,
            steps = 0;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "schedule/policies.h"
+#include "schedule/policy.h"
 
 sd_clock sd_the_clock = {0, 1.0};
 

@@ -124,41 +124,34 @@ const sd_policy sd_policy_unfinished = {
     .count = count,
 };
 """
-HEADER = """
-#include "schedule/policy.h"
-
-extern const sd_policy sd_policy_backwards, sd_policy_unfinished;
-"""
-#: What registers it.
+#: What registers them, in schedule/policy.h.
 REGISTERED = (
-    "[SD_LEVELS] = &sd_policy_levels",
-    "[SD_LEVELS] = &sd_policy_levels, [9] = &sd_policy_backwards, [10] = &sd_policy_unfinished",
+    ("X(fair, SD_FAIR)", "X(fair, SD_FAIR) X(backwards, SD_BACKWARDS) X(unfinished, SD_UNFINISHED)"),
+    ("SD_FAIR, SD_POLICY_COUNT", "SD_FAIR, SD_BACKWARDS, SD_UNFINISHED, SD_POLICY_COUNT"),
 )
-INCLUDED = ('#include "schedule/fifo.h"', '#include "schedule/backwards.h"\n#include "schedule/fifo.h"')
 
 
 def test_a_policy_written_against_the_table_compiles_and_orders_ready_strands(tmp_path: Path) -> None:
     shutil.copytree(CSRC, tmp_path / "csrc", ignore=shutil.ignore_patterns("*.o", "*.so"))
     schedule = tmp_path / "csrc/schedule"
     (schedule / "backwards.c").write_text(POLICY)
-    (schedule / "backwards.h").write_text(HEADER)
-    text = (schedule / "policies.c").read_text()
-    for old, new in (REGISTERED, INCLUDED):
+    text = (schedule / "policy.h").read_text()
+    for old, new in REGISTERED:
         assert text.count(old) == 1
         text = text.replace(old, new)
-    (schedule / "policies.c").write_text(text)
+    (schedule / "policy.h").write_text(text)
     built = build(tmp_path, csrc=tmp_path / "csrc")
     orders = {}
-    for number in (0, 9):
+    for number in (0, 4):
         trial = Trial(built, Config(number), 2, 5)
         trial.ready(1, range(5), 0, 0)
         assert trial.listed() == [1] * 5
         orders[number] = [trial.next(0, 0) for _ in range(6)]
         assert trial.listed() == [0] * 5
         trial.close()
-    assert orders == {0: [0, 1, 2, 3, 4, None], 9: [4, 3, 2, 1, 0, None]}
+    assert orders == {0: [0, 1, 2, 3, 4, None], 4: [4, 3, 2, 1, 0, None]}
     built.sd_policy_of.restype = ctypes.c_void_p
-    assert [bool(built.sd_policy_of(number)) for number in (9, 10)] == [True, False]  # the other one lacks pick_if
+    assert [bool(built.sd_policy_of(number)) for number in (4, 5)] == [True, False]  # the other one lacks pick_if
 
 
 # ---- feed

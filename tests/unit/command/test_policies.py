@@ -16,9 +16,7 @@ from strand.config.configuration import Config
 from strand.dispatch.configuration import Limits, Pool
 from strand.dispatch.guard import Guard
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.policies.aging import Aging
-from strand.policies.fair import Fair
-from strand.policies.policy import Fifo, Levels
+from strand.policies.policy import Aging, Fair, Fifo, Levels
 
 pytestmark = pytest.mark.python
 

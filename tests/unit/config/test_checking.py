@@ -10,8 +10,7 @@ import pytest
 import strand
 from strand.config.file import TABLES, checked, keys_of
 from strand.options import options_in
-from strand.policies.every_policy import POLICIES
-from strand.policies.policy import Policy
+from strand.policies.policy import POLICIES, Policy
 from strand.validate import Faults
 
 pytestmark = pytest.mark.python

@@ -14,8 +14,7 @@ from strand.config.configuration import Config, check_file
 from strand.config.file import format_of, read_file, template
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.policies.every_policy import POLICIES
-from strand.policies.policy import Levels
+from strand.policies.policy import POLICIES, Levels
 
 pytestmark = pytest.mark.python
 

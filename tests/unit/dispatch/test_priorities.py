@@ -17,8 +17,7 @@ from strand import Dispatcher, batch_handler, testing
 from strand.dispatch.routing import kinds_of
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.handlers import spin
-from strand.policies.aging import Aging
-from strand.policies.policy import Fifo, Levels
+from strand.policies.policy import Aging, Fifo, Levels
 from strand.ticks import TICK
 
 NAMES = ["A", "B", "C", "D", "E"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 import strand
-from strand.binding.engine_words import POLICIES as IN_THE_CORE
-from strand.policies.every_policy import POLICIES
-from strand.policies.policy import Policy
+from strand.binding import lib
+from strand.policies.policy import POLICIES, Policy
 
 pytestmark = pytest.mark.python
 
 
 def test_they_are_those_of_the_core_in_its_order() -> None:
-    assert list(POLICIES) == sorted(IN_THE_CORE, key=IN_THE_CORE.__getitem__)
+    assert [lib.sd_policy_number(name.encode()) for name in POLICIES] == list(range(lib.SD_POLICY_COUNT))
+    assert lib.sd_policy_number(b"none") == lib.SD_POLICY_COUNT
 
 
 def test_each_is_exported_and_can_be_made_without_options() -> None:

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.policies.aging import CLASSES, Aging
-from strand.policies.every_policy import policy_config
-from strand.policies.fair import Fair
-from strand.policies.policy import LEVELS, Fifo, Levels, Policy
+from strand.policies.policy import CLASSES, LEVELS, Aging, Fair, Fifo, Levels, Policy, policy_config
 
 pytestmark = pytest.mark.python
 

@@ -9,8 +9,7 @@ import pytest
 from task_pools import KnownGroups, Stepped, SteppedPool, raises
 
 from strand.errors import ConfigurationError, TaskDropped, TaskExpired, UnknownSymbolError, WouldDeadlockError
-from strand.policies.fair import Fair
-from strand.policies.policy import Fifo
+from strand.policies.policy import Fair, Fifo
 from strand.tasks import Ranks, RetryPolicy, TaskGroup, Tasks, current_task
 from strand.testing import Clock
 

@@ -1,93 +1,19 @@
-"""Fair: on-CPU time is shared among groups of symbols, and capped over all of them."""
+"""Groups of symbols, among which ``Fair`` shares time."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from strand.binding.engine_words import UNIT_WEIGHT
-from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
-from strand.options import ByName, Number, named_fields, option, read_options
-from strand.policies.policy import Policy, give_policy
-from strand.symbols import SymbolTable, check_name
+from strand.policies.policy import Fair, Policy, give_policy, group_name
+from strand.symbols import SymbolTable
 from strand.validate import nearest, path
 
-__all__ = ["Fair", "Groups", "groups_of"]
-
-
-def _group_name(option: str, name: Any) -> str:
-    if check_name(option, name) == "*":
-        raise ConfigurationError(option, 'no group is named "*"; groups={"*": name} is for the other symbols')
-    return str(name)
-
-
-@named_fields
-@dataclass(frozen=True, slots=True, repr=False)
-class Fair(Policy):
-    """Shares the on-CPU time of handlers among groups of symbols, in slices, whatever their numbers of ticks.
-
-    ``groups=`` of the dispatcher says which symbols make a group. A symbol that it does not name is a group of its own.
-    A group that has used up its slice waits its turn. Of the groups that are ready, the one whose slice started
-    earliest comes first. docs/policies.md has the formulas and what they promise.
-
-    Publishers never handle ticks themselves, as they do under Fifo. Where they help to drain, that is charged too.
-
-    Raises:
-        ConfigurationError: If a value is outside these ranges.
-    """
-
-    core_name = "fair"
-
-    slice_ms: float = option(
-        20.0,
-        Number(0.001, 60_000, "ms", metavar="MS"),
-        "On-CPU time, by all of a group's symbols together, after which a group of weight 1 waits its turn.",
-        flag=None,
-    )
-    cpu_share: float | None = option(
-        None,
-        Number(0.001, 1, metavar="SHARE"),
-        "Share of on-CPU time that all groups may take together, of as many cores as there are workers.",
-        unset="no cap",
-        more="While more was taken, no strand is drained, and workers sleep. With a cap they also sleep when nothing "
-        "is ready, whatever ``idle`` says.",
-        flag=None,
-    )
-    burst_ms: float = option(
-        100.0,
-        Number(0.001, 60_000, "ms", metavar="MS"),
-        "With cpu_share: after less work, so much wall time of the cap may be taken at once.",
-        flag=None,
-    )
-    weights: Mapping[str, float] = option(
-        FrozenDict(),
-        ByName(Number(0.001, 1000), _group_name, "GROUP=NUMBER"),
-        "By group, what its slice is multiplied by.",
-        more="In steps of 0.001. Other groups have 1.",
-        flag="--weight",
-    )
-
-    def __post_init__(self) -> None:
-        read_options(self).end()
-
-    def core_options(self) -> dict[str, Any]:
-        return {
-            "slice_ns": round(self.slice_ms * 1e6),
-            "burst_ns": round(self.burst_ms * 1e6),
-            "cpu_share": self.cpu_share or 0.0,
-        }
-
-    def priority_of(self, name: str, priority: Any) -> int:
-        del priority
-        raise ConfigurationError(name, "Fair has groups, and no priorities: give groups, or regroup() a symbol")
-
-    def of_strand(self, priorities: npt.NDArray[np.uint32]) -> int:
-        return int(np.bincount(priorities).argmax())  # the group of most of its symbols
+__all__ = ["Groups", "groups_of"]
 
 
 def _misspelt(weights: Mapping[str, float], number: Mapping[str, int], used: Collection[int]) -> dict[str, str]:
@@ -104,7 +30,7 @@ class Groups:
     that seem to mean another group, by which."""
 
     def __init__(self, policy: Fair, table: SymbolTable, given: Mapping[str, str]) -> None:
-        named = {symbol: _group_name(path("groups", symbol), group) for symbol, group in given.items()}
+        named = {symbol: group_name(path("groups", symbol), group) for symbol, group in given.items()}
         others = named.pop("*", None)
         self._table = table
         #: Those of tasks' groups, once there are tasks.

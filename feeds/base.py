@@ -24,7 +24,7 @@ from strand.validate import unit_power
 
 __all__ = [
     "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
-    "TickBatch", "TicksAre", "usual_flags",
+    "TickBatch", "TicksAre", "inflates", "usual_flags",
 ]  # fmt: skip
 
 #: Characters of a path that a line shows.
@@ -135,6 +135,12 @@ class FeedInfo:
 
 #: Samples kept of each reason.
 SAMPLES: Final = 8
+
+
+def inflates(info: FeedInfo) -> bool:
+    """True if the feed's file is compressed: then a thread is busy with it for most of a run. A member that a zip
+    archive stores uncompressed does not count."""
+    return bool(info.details.get("compression", "none") != "none" and info.details.get("inflater", "") is not None)
 
 
 class SkippedRecord(NamedTuple):

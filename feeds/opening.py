@@ -263,7 +263,7 @@ def open(  # noqa: A001
         from strand.feeds.formats.json.profile import is_message_profile
 
         format = "jsonl" if is_message_profile(options["profile"]) else "csv"  # noqa: A001
-    moments = Moment.parse("start", start), Moment.parse("end", end)
+    moments = [None if given is None else Moment.parse(name, given) for name, given in (("start", start), ("end", end))]
     wanted = tuple(read_symbols(symbols))
     day_zone = zone_of(new_day)
     if day_zone is None:

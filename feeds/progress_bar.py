@@ -13,7 +13,7 @@ from strand.errors import FeedError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo
 from strand.feeds.io.streams import find_member, split_member
 
-__all__ = ["InputShare", "ProgressBar", "Told", "bar_text", "is_watched"]
+__all__ = ["InputShare", "ProgressBar", "bar_text", "is_watched"]
 
 
 class InputShare:
@@ -176,29 +176,6 @@ class ProgressBar:
         self._feed_ns, at = (lambda: at), self._at_ns  # what it was asked of may be gone
         self._show()
         self._bar.stop()
-
-
-class Told:
-    """Progress of a call by its argument ``progress``: True is a bar where somebody sees it, a function itself.
-
-    ``tell``: the function to call with the ticks so far; None: no progress is shown.
-    """
-
-    def __init__(self, what: str, progress: bool | Callable[[int], None] | None, total: int | None) -> None:
-        self._bar = ProgressBar(what, total) if progress is True and is_watched() else None
-        self.tell = self._bar if progress is None or isinstance(progress, bool) else progress
-
-    def opened(self, feed: Feed) -> None:
-        """Begins the progress, before the feed is read."""
-        if self._bar is not None:
-            self._bar.__enter__()
-        if (opened := getattr(self.tell, "opened", None)) is not None:
-            opened(feed)
-
-    def end(self) -> None:
-        """However it ends, after ``opened`` or before."""
-        if self._bar is not None:
-            self._bar.__exit__()
 
 
 def bar_text(done: int, rate: float | None, elapsed_s: float, share: float | None, feed_ns: int | None) -> str:

@@ -114,10 +114,10 @@ class Moment(NamedTuple):
     of_day: tuple[int, int, int, int] | None = None
 
     @classmethod
-    def parse(cls, name: str, value: str | int | None) -> Self | None:
+    def parse(cls, name: str, value: str | int) -> Self:
         """The moment that the option ``name`` was given. Raises ConfigurationError."""
-        if value is None or is_whole(value):
-            return None if value is None else cls(absolute_ns=_in_range(name, int(value)))
+        if is_whole(value):
+            return cls(absolute_ns=_in_range(name, int(value)))
         text = str(value).strip()
         if text.isdecimal():
             return cls(absolute_ns=_in_range(name, int(text)))

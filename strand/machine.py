@@ -12,12 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from strand.errors import DISTRIBUTION, ConfigurationError
 
-__all__ = ["HEADERS", "Cores", "choose_cores", "describe", "get_include", "memory_there", "pinned", "strand_version"]
-
-
-def memory_there() -> int:
-    """Bytes of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+__all__ = ["HEADERS", "Cores", "choose_cores", "describe", "get_include", "pinned", "strand_version"]
 
 
 class Cores(NamedTuple):

@@ -296,6 +296,12 @@ class Engine(Counters):
         lacking = f"no memory for the failures of {self.config.n_strands:,} strands"
         checked(self._lib.sd_failures_go_on(self._d), lacking, MemoryError)
         self.goes_on = True
+        self._first_failure = self._ffi.new("sd_failure *")
+
+    @property
+    def goes_on_after_one(self) -> bool:
+        """True if a strand has failed, and the others go on."""
+        return self.goes_on and bool(self._lib.sd_failure_get(self._d, 0, self._first_failure) == lib.SD_OK)
 
     def counts_all(self, strand: int) -> bool:
         """Tells whether the position of a strand's failure counts every tick published before it, because none was

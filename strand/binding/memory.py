@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from strand.binding import CORE, Core, ffi, lib
 from strand.binding.gate import checked, made
 
-__all__ = ["ABI_VERSION", "Memory", "Space", "bytes_of", "filled", "held", "owned"]
+__all__ = ["ABI_VERSION", "Memory", "Space", "bytes_of", "filled", "held", "memory_there", "owned"]
 
 #: Finalizer of each pointer, by a reference to the pointer.
 _freed_by: dict[weakref.ref[Any], Any] = {}
@@ -54,6 +55,11 @@ def filled(ctype: str, numbers: Mapping[str, float], *others: str, ffi: Any = ff
     if numbers.keys() != fields:
         raise TypeError(f"{ctype}: give {', '.join(sorted(fields))}, not {', '.join(sorted(numbers))}")
     return ffi.new(f"{ctype} *", dict(numbers))
+
+
+def memory_there() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def bytes_of(records: npt.NDArray[Any]) -> Any:

@@ -68,7 +68,6 @@ class Counters:
         self.n_workers = n_workers
         self._n_participants = n_participants
         self._counters_start = counters_start
-        self._first_failure = self._ffi.new("sd_failure *")
 
     def totals(self) -> dict[str, int]:
         t = self._ffi.new("sd_totals *")
@@ -155,11 +154,6 @@ class Counters:
         counts = np.zeros(lib.SD_BUCKETS, dtype=np.uint64)
         self._lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
         return counts
-
-    @property
-    def has_failed(self) -> bool:
-        """True if a handler has failed."""
-        return bool(self._lib.sd_failure_get(self._d, 0, self._first_failure) == lib.SD_OK)
 
     def failures(self) -> list[Failure]:
         """The first failures, at most 64, in the order they happened; all of them where the run goes on after one."""

@@ -18,6 +18,7 @@ from strand.binding.caller import POSITION, Caller
 from strand.binding.engine import Engine
 from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, Failure, RunByPython, Until, histogram_floors_ns
 from strand.binding.gate import key_error
+from strand.binding.memory import memory_there
 from strand.caller.python_handlers import CallerPython
 from strand.dicts import FrozenDict
 from strand.dispatch.base import HistoryOf, Interior, RunBase
@@ -31,7 +32,6 @@ from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundNative, BoundPython
 from strand.handlers.failures import error_of
 from strand.handlers.host import warn_of_unpriced
-from strand.machine import memory_there
 from strand.options import named_options
 from strand.output.records import HEAD_BYTES
 from strand.stats import Latency, Statistics, WorkerStatistics

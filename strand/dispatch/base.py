@@ -249,6 +249,11 @@ class Interior:
         ticks to end after."""
         raise NotImplementedError
 
+    @property
+    def pinned_cores(self) -> Sequence[int]:
+        """Cores that threads of the run are pinned to."""
+        return ()
+
     # ---- of the end
 
     def contracts_used(self) -> ContractsUsed:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from strand.binding.engine_words import PAUSED, QUARANTINED, StrandInspection
 from strand.binding.gate import NOT_STARTED, Code
 from strand.brief import one_line
-from strand.clock import Deadline
 from strand.dispatch.routing import Priorities, Routing
 from strand.dispatch.state import FORKED, RunState
 from strand.errors import (
@@ -28,7 +27,7 @@ from strand.errors import (
     WouldDeadlockError,
 )
 from strand.tasks.waits import IN_LOOP, check_not_in_loop, numbered, wait_as, waiter_here
-from strand.threads import WAITS_FOR_ITSELF, Inside
+from strand.threads import WAITS_FOR_ITSELF, Deadline, Inside
 from strand.validate import seconds
 
 if TYPE_CHECKING:

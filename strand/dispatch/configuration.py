@@ -20,12 +20,12 @@ from strand.binding.engine_words import (
     segment_bytes,
     segment_records,
 )
+from strand.binding.memory import memory_there
 from strand.brief import written
 from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import Order, StrandsLike, kinds_of, kinds_of_units, strand_count, strands_for
 from strand.errors import ConfigurationError
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.machine import memory_there
 from strand.options import ByName, Choice, Flag, Kind, Number, Whole, named_fields, option, read_options
 from strand.policies.policy import LEVELS, give_policy, level_name
 from strand.symbols import SymbolTable

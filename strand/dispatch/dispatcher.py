@@ -21,7 +21,6 @@ import numpy.typing as npt
 from strand.binding.books import TradeMaker
 from strand.binding.engine import Engine
 from strand.binding.engine_words import StrandInspection
-from strand.clock import Deadline
 from strand.dispatch.base import HistoryOf
 from strand.dispatch.calls import Calls, SymbolView
 from strand.dispatch.configuration import (
@@ -51,7 +50,7 @@ from strand.handlers.host import warn_of_unpriced
 from strand.options import named_options, options_of
 from strand.output.sinks import Destination
 from strand.policies.policy import Fifo, Policy
-from strand.threads import WAITS_FOR_ITSELF, mended
+from strand.threads import WAITS_FOR_ITSELF, Deadline, mended
 from strand.ticks import TICK
 from strand.validate import text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -241,6 +241,10 @@ class EngineInterior(Interior):
     def feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder:
         assert self._run._publishers is not None
         return self._run._publishers.feeder(counts, seen, limit)
+
+    @property
+    def pinned_cores(self) -> Sequence[int]:
+        return [core for core in self._run._state.cores or () if core is not None]
 
     @property
     def is_closing(self) -> bool:

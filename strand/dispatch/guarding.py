@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RESOURCES
+from strand.binding.memory import memory_there
 from strand.dicts import FrozenDict
 from strand.dispatch.guard import Guard, Hold, Reading, decide
 from strand.dispatch.watching import Regular
 from strand.errors import MissingExtraError
-from strand.machine import memory_there
 from strand.stats import GuardStatistics
 from strand.threads import Inside
 

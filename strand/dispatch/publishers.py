@@ -13,7 +13,6 @@ from strand.binding.columns import Seen
 from strand.binding.engine import HeldParticipant
 from strand.binding.feeder import Feeder
 from strand.binding.gate import NOT_STARTED, Code, publish_error
-from strand.clock import Deadline
 from strand.dispatch.calls import RunTasks
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.records import OrderWatch, RecordReader
@@ -21,7 +20,7 @@ from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 from strand.errors import StoppedError, WouldDeadlockError
 from strand.tasks.waits import IN_LOOP
-from strand.threads import WAITS_FOR_ITSELF
+from strand.threads import NEVER, WAITS_FOR_ITSELF, Deadline
 from strand.validate import seconds
 
 __all__ = ["Publishers"]
@@ -77,7 +76,7 @@ class Publishers:
             timeout_s = 0  # room may come only when this coroutine, or another one in its thread, has ended
         if self._state.overload.is_on:
             self._state.overload.look(stacklevel=3)
-        deadline = Deadline(seconds("timeout_s", timeout_s))
+        deadline = NEVER if timeout_s is None else Deadline(seconds("timeout_s", timeout_s))
         me, held = threading.get_ident(), self._participant()
         try:
             # A half-published batch counts as accepted meanwhile: no stop may end before this does.
@@ -102,7 +101,7 @@ class Publishers:
 
     def _end_if_failed(self) -> None:
         """Ends the run after a failure where strands go on: the ticks published before it are handled first."""
-        if self._engine.goes_on and self._engine.has_failed:
+        if self._engine.goes_on_after_one:
             self.drain_inside(None)
 
     def _publish_nested(self, array: npt.NDArray[Any]) -> int:
@@ -135,7 +134,7 @@ class Publishers:
         me, held = threading.get_ident(), self._participant()
         try:
             self._inside.threads.append(me)
-            participant = _enter(held, Deadline(None))
+            participant = _enter(held, NEVER)
             assert participant is not None
             code = self._engine.step(participant, feeder, flush=flush, slice_ns=SLICE_NS)
             while code == Code.AGAIN and feeder.is_open:
@@ -160,7 +159,7 @@ class Publishers:
         """Drains in a thread that was found to be outside, and may be marked as inside since."""
         if self._state.closing:
             raise self._state.stopped_error()
-        deadline = Deadline(seconds("timeout_s", timeout_s))
+        deadline = NEVER if timeout_s is None else Deadline(seconds("timeout_s", timeout_s))
         me, held = threading.get_ident(), self._participant()
         try:
             self._inside.threads.append(me)
@@ -176,7 +175,7 @@ class Publishers:
                 held.give()
             finally:
                 self._inside.threads.remove(me)
-        if code == Code.OK and self._engine.goes_on and self._engine.has_failed:
+        if code == Code.OK and self._engine.goes_on_after_one:
             self._engine.stop()
         elif code in (Code.OK, Code.AGAIN):
             return code == Code.OK

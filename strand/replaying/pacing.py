@@ -14,10 +14,9 @@ import numpy.typing as npt
 
 from strand.binding import live
 from strand.brief import brief, several
-from strand.clock import Clock, installed
 from strand.errors import ConfigurationError
 from strand.stats import Latency
-from strand.threads import Bell
+from strand.threads import Bell, Clock, installed
 from strand.validate import is_number, whole
 
 __all__ = ["Pacer", "Pacing", "SystemClock"]

@@ -23,7 +23,6 @@ from strand.feeds import Feed, FeedInfo
 from strand.feeds.base import Selection
 from strand.feeds.merge.selected import SelectedFeed, empty_feed, is_live, unknown_symbol
 from strand.feeds.opening import FeedOptions, options_with_date
-from strand.feeds.progress_bar import Told
 from strand.feeds.times import Moment, as_date
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
@@ -34,14 +33,14 @@ from strand.replaying.failed import rereading, telling_more
 from strand.replaying.options import Asked, ReplayOptions
 from strand.replaying.recorder import Recorder, describe_source, run_header
 from strand.replaying.result import ReplayResult
-from strand.replaying.run import Published, Run, Source, Stops, Straddling, pinned
-from strand.replaying.sampler import Sampler, rows_watched
+from strand.replaying.run import Published, Run, Sampler, Source, Stops, Straddling, pinned, rows_watched
 from strand.replaying.snapshots import check_snapshot, history_of, snapshots_for
 from strand.replaying.until import Until
 from strand.symbols import SymbolTable, near_symbol
 from strand.validate import file_path, mapping
 
 if TYPE_CHECKING:
+    from strand.feeds.progress_bar import ProgressBar
     from strand.replaying.pacing import Pacer
 
 __all__ = ["ReplayResult", "replay", "replay_by"]
@@ -102,9 +101,15 @@ def replay_by(
     asked = Asked(**{name: value for name, value in given.items() if name in own})  # type: ignore[arg-type]
     options: RunOptions = {name: value for name, value in given.items() if name not in own}  # type: ignore[assignment]
     plain, position = workers_of(options) == 0, asked.position
-    pacer, cut = _pacer(asked), Until.of(asked.until, pdb=asked.pdb, workers=workers_of(options))
-    check_snapshot(asked.snapshot)
-    reading, told = options_with_date(asked.feed_options, asked.date), _told(asked)
+    pacer = _pacer(asked)
+    cut = (
+        None
+        if asked.until is None and not asked.pdb
+        else Until.of(asked.until, pdb=asked.pdb, workers=workers_of(options))
+    )
+    if asked.snapshot is not None:
+        check_snapshot(asked.snapshot)
+    reading, progress = options_with_date(asked.feed_options, asked.date), _Progress(asked)
     wanted = feeds.read_symbols(asked.symbols or ())
     left = SavedReplay.of(asked, source, reading, plain=plain)
     position = left.position
@@ -114,7 +119,7 @@ def replay_by(
     feed = _feed(source, wanted, asked, reading, plain=plain)
     begun = time.perf_counter()
     try:
-        told.opened(feed)
+        progress.opened(feed)
         ticks = Source(feed, position)
         _look_at_first(ticks, feed, asked, wanted, skipped=position)
         ready = time.perf_counter()
@@ -171,7 +176,7 @@ def replay_by(
             nullcontext() if cut is None else closing(cut),
         ):
             setup_s = time.perf_counter() - ready
-            run.publish(ticks, told.tell)
+            run.publish(ticks, progress.tell)
             wall_s = time.perf_counter() - begun
             run.end(with_ends=asked.save is None)
             if asked.save is not None and not isinstance(run.ended_by, FeedError):
@@ -180,7 +185,7 @@ def replay_by(
                 left.save(dispatcher, asked.save, position + published.ticks, counts)
             feed_statistics = dict(feed.statistics())
     finally:
-        told.end()
+        progress.end()
         feed.close()
     dispatcher.learn_symbols(feed.symbols)
     if stops.days is not None:
@@ -240,15 +245,39 @@ def _pacer(asked: Asked) -> Pacer | None:
     return asked.pacer
 
 
-def _told(asked: Asked) -> Told:
-    progress = asked.progress
-    if progress is not None and not isinstance(progress, bool) and not callable(progress):
-        raise ConfigurationError("progress", f"{progress!r} is neither True, False nor a function")
-    if asked.pdb and progress is True:
-        raise ConfigurationError(
-            "progress", "its bar would be drawn over the debugger's prompt; leave it out with pdb=True"
-        )
-    return Told("replaying", progress, asked.limit)
+class _Progress:
+    """Progress of a replay by its option ``progress``: True is a bar where somebody sees it, a function itself. Raises
+    ConfigurationError.
+
+    ``tell``: the function to call with the ticks so far; None: no progress is shown.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        given = asked.progress
+        if given is not None and not isinstance(given, bool) and not callable(given):
+            raise ConfigurationError("progress", f"{given!r} is neither True, False nor a function")
+        if asked.pdb and given is True:
+            raise ConfigurationError(
+                "progress", "its bar would be drawn over the debugger's prompt; leave it out with pdb=True"
+            )
+        self._bar: ProgressBar | None = None
+        if given is True:
+            from strand.feeds.progress_bar import ProgressBar, is_watched
+
+            self._bar = ProgressBar("replaying", asked.limit) if is_watched() else None
+        self.tell = self._bar if given is None or isinstance(given, bool) else given
+
+    def opened(self, feed: Feed) -> None:
+        """Begins the progress, before the feed is read."""
+        if self._bar is not None:
+            self._bar.__enter__()
+        if (opened := getattr(self.tell, "opened", None)) is not None:
+            opened(feed)
+
+    def end(self) -> None:
+        """However it ends, after ``opened`` or before."""
+        if self._bar is not None:
+            self._bar.__exit__()
 
 
 def _unwatched(asked: Asked, result: ReplayResult) -> UnknownSymbolError | None:
@@ -289,9 +318,9 @@ def _feed(
     if options:
         raise ConfigurationError("feed_options", f"{', '.join(options)} are for files; this feed is open already")
     day = as_date(source.info.date) if source.info.date is not None else None
-    moments = Moment.parse("start", asked.start), Moment.parse("end", asked.end)
     start_ns, end_ns = (
-        None if moment is None else moment.ns(day, source.info.path, source.info.zone) for moment in moments
+        None if given is None else Moment.parse(name, given).ns(day, source.info.path, source.info.zone)
+        for name, given in (("start", asked.start), ("end", asked.end))
     )
     select = Selection(tuple(wanted), start_ns, end_ns)
     return SelectedFeed(source, select) if select else source

@@ -17,7 +17,7 @@ from strand.binding.columns import TickCounts
 from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError
 from strand.feeds import FeedInfo
-from strand.feeds.base import Skipped
+from strand.feeds.base import Skipped, inflates
 from strand.output.books import NO_BOOKS, Books
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest, fingerprint_of_rows
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from strand.replaying.snapshot_tables import Snapshots
     from strand.replaying.timeline import Timeline
 
-__all__ = ["RunResult", "RunWarning", "inflates", "warnings_of"]
+__all__ = ["RunResult", "RunWarning", "warnings_of"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -516,12 +516,6 @@ def _of_pace(result: RunResult) -> Iterator[RunWarning]:
     overload = result.statistics.overload
     if overload is not None:
         yield RunWarning("lasting overload", overload.pending, overload.said, overload.cure)
-
-
-def inflates(info: FeedInfo) -> bool:
-    """True if the feed's file is compressed: then a thread is busy with it for most of a run. A member that a zip
-    archive stores uncompressed does not count."""
-    return bool(info.details.get("compression", "none") != "none" and info.details.get("inflater", "") is not None)
 
 
 @dataclass(frozen=True, repr=False)

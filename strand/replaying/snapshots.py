@@ -256,9 +256,9 @@ class HistoryRecorder(SnapshotRecorder):
 _BEFORE: Final = -(2**63)
 
 
-def check_snapshot(wanted: Snapshot | None) -> None:
+def check_snapshot(wanted: object) -> None:
     """Raise ConfigurationError for what is no snapshot."""
-    if wanted is not None and not isinstance(wanted, Snapshot):
+    if not isinstance(wanted, Snapshot):
         raise ConfigurationError(
             "snapshot", f"{wanted!r} is not a snapshot; give strand.snapshot(every='1s', fields=[...])"
         )

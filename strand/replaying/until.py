@@ -6,7 +6,7 @@ import sys
 from bdb import BdbQuit
 from collections.abc import Iterable
 from types import CodeType, FrameType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -51,8 +51,8 @@ class Until(Stop):
         self._at: int | None = None
 
     @classmethod
-    def of(cls, until: object, *, pdb: bool = False, workers: object = 0) -> Until | None:
-        """Reads the options of ``replay``; None: it has no early end. Raises ConfigurationError."""
+    def of(cls, until: object, *, pdb: bool = False, workers: object = 0) -> Self:
+        """Reads the options of a ``replay`` that has one of both. Raises ConfigurationError."""
         if isinstance(until, tuple | list):
             if len(until) != 2 or not isinstance(until[0], str) or not is_whole(until[1]) or until[1] < 1:
                 raise ConfigurationError(
@@ -63,8 +63,6 @@ class Until(Stop):
             return cls(until[0], int(until[1]), prompt=pdb)
         if pdb:
             raise ConfigurationError("pdb", 'say at which tick: until=("AAPL", 17)')
-        if until is None:
-            return None
         if not isinstance(until, str) and not is_whole(until):
             raise ConfigurationError("until", f'{until!r} is neither ("AAPL", number) nor a time')
         return cls(moment=Moment.parse("until", until))

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar, overload
 
 from strand.brief import brief
-from strand.clock import Clock, Deadline
 from strand.errors import ConfigurationError, MissingExtraError, StoppedError, StrandError, WouldDeadlockError
 from strand.options import named_options
 from strand.policies.policy import LEVELS, level_of
@@ -29,7 +28,7 @@ from strand.tasks.retry import RetryPolicy
 from strand.tasks.states import Bounds, States, Table
 from strand.tasks.timers import Periodic, Timers
 from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, RunningTask, blocking
-from strand.threads import in_main_thread, mended
+from strand.threads import Clock, Deadline, in_main_thread, mended
 from strand.validate import did_you_mean, seconds, whole
 
 __all__ = ["Core", "TaskExecutor", "Tasks", "Workers", "register_joblib", "task", "task_named"]

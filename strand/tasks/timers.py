@@ -13,10 +13,9 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from strand.binding.gate import Thread
-from strand.clock import Clock
 from strand.errors import StrandError
 from strand.tasks.future import TaskFuture
-from strand.threads import Bell, mended
+from strand.threads import Bell, Clock, mended
 
 __all__ = ["Deadlines", "Periodic", "Timer", "Timers"]
 

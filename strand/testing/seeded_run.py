@@ -16,7 +16,6 @@ import numpy.typing as npt
 from strand.binding.gate import Code, publish_error
 from strand.binding.memory import Space
 from strand.binding.scheduled import MAX_WORKERS, ScheduledEngine
-from strand.clock import installed
 from strand.dispatch.base import HistoryOf
 from strand.dispatch.configuration import (
     GROUPS,
@@ -43,6 +42,7 @@ from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay, replay_by
 from strand.replaying.result import ReplayResult
 from strand.testing.tools import Clock, assert_same, reference
+from strand.threads import installed
 from strand.validate import whole
 
 __all__ = ["SeededDispatcher", "check_seeds", "seeded"]

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from strand.brief import brief
 from strand.caller.run import CallerRun
-from strand.clock import install, installed
 from strand.diff.runs import to_json
 from strand.dispatch.configuration import GROUPS
 from strand.errors import ConfigurationError, DifferenceError
@@ -27,6 +26,7 @@ from strand.output.rows import Rows
 from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay, replay_by
 from strand.replaying.result import ReplayResult
+from strand.threads import install, installed
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, limits, zeros
 from strand.validate import is_whole, seconds, several, whole
 

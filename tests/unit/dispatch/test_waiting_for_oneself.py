@@ -300,7 +300,7 @@ CODE = {
     strand.dispatch.dispatcher.__file__,
     strand.dispatch.calls.__file__,
     strand.binding.engine.__file__,
-    strand.clock.__file__,
+    strand.threads.__file__,
 }
 CALLS: dict[str, Callable[[Dispatcher], object]] = {
     "publish": lambda d: d.publish(ticks_for([0] * 10)),

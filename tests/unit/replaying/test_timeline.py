@@ -15,7 +15,8 @@ import strand
 from strand import Dispatcher, batch_handler, feeds, replay
 from strand.errors import UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.replaying import rows_over_time, sampler
+from strand.replaying import rows_over_time
+from strand.replaying import run as replay_run
 from strand.replaying.timeline import Timeline
 from strand.testing import feed
 
@@ -77,8 +78,8 @@ def test_moments_follow_each_other_and_counts_never_fall() -> None:
 
 
 def test_a_long_run_is_seen_at_no_more_moments_than_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "CAPACITY", 8)
-    monkeypatch.setattr(sampler, "FIRST_INTERVAL_S", 1e-5)
+    monkeypatch.setattr(replay_run, "CAPACITY", 8)
+    monkeypatch.setattr(replay_run, "FIRST_INTERVAL_S", 1e-5)
     t = timeline_of(replay(sample_path(), sums, workers=1, **OPTIONS))
     assert 2 <= len(t) <= 8
     assert t.handled[-1] == 200_500

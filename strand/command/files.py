@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ from strand.command.parameters import (
     progress,
     reading,
     show,
+    source_of,
 )
 from strand.command.run_options import NAME
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
@@ -59,14 +61,7 @@ __all__ = ["convert", "diff", "gen", "handlers", "info"]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def info(files: tuple[str, ...], reads: Reads, verbose: bool, as_json: bool) -> None:
     """Show what files contain: format, messages, symbols, time span, busiest symbols. Reads the files to their end."""
-    feed = feeds.open(
-        files if len(files) > 1 else files[0],
-        symbols=reads.symbols or (),
-        start=reads.start,
-        end=reads.end,
-        **reads.options,
-    )
-    limit = reads.limit
+    feed, limit = reads.open(files), reads.limit
     try:
         counts = np.zeros(feed.max_symbols, dtype=np.int64)
         total, first_ns, last_ns = 0, None, None
@@ -240,19 +235,8 @@ def convert(files: tuple[str, ...], out: Path, to: str | None, on_unwritable: An
     if not files:
         raise click.UsageError(f"give the file to read, and then the file to write: only {out} is given")
     with progress("converting", reads.limit, as_json) as advance:
-        written = run_convert(
-            files if len(files) > 1 else files[0],
-            out,
-            to=to,
-            symbols=reads.symbols or (),
-            start=reads.start,
-            end=reads.end,
-            limit=reads.limit,
-            allow_empty=reads.allow_empty,
-            feed_options=reads.options,
-            on_unwritable=on_unwritable,
-            progress=advance,
-        )
+        chosen = reads._asdict() | {"symbols": reads.symbols or ()}
+        written = run_convert(source_of(files), out, to=to, on_unwritable=on_unwritable, progress=advance, **chosen)
     plain: dict[str, Any] = {
         "path": written.path,
         "format": written.format,
@@ -441,41 +425,40 @@ SHOWN: Final = 10
 _NO_TICKS: Final = {str(AT_TIMER): ", of a timer", str(AT_END): ", of the run's end"}
 
 
+def _of_sides(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of both runs, as one argument ``sides``: those of ``narrow`` by name, None for what is not
+    given."""
+    files: dict[str, Any] = {"multiple": True, "metavar": "FILE", "shell_complete": complete_files}
+    settings: dict[str, Any] = {"multiple": True, "metavar": "OPTION=VALUE"}
+    instead = "instead of the one that its file names."
+
+    @click.option("--source", help="File that both runs read, if it has moved. Repeatable.", **files)
+    @click.option("--source-a", help="File that A read, if it has moved. Repeatable.", **files)
+    @click.option("--source-b", help="File that B read, if it has moved. Repeatable.", **files)
+    @click.option("--handler-a", metavar="HANDLER", help=f"Handler to run for A, {instead}")
+    @click.option("--handler-b", metavar="HANDLER", help=f"Handler to run for B, {instead}")
+    @click.option("--set-a", help="Set an option of --handler-a. Repeatable.", **settings)
+    @click.option("--set-b", help="Set an option of --handler-b. Repeatable.", **settings)
+    @wraps(command)
+    def with_sides(*, source: tuple[str, ...], **others: Any) -> None:
+        of = {name: [others.pop(f"{name}_{letter}") for letter in "ab"] for name in ("source", "handler", "set")}
+        options = [given_options(f"--set-{letter}", given) for letter, given in zip("ab", of["set"], strict=True)]
+        for letter, name, given in zip("ab", of["handler"], options, strict=True):
+            if given and name is None:
+                raise click.UsageError(f"--set-{letter} needs --handler-{letter}")
+        sources = [list(own or source) or None for own in of["source"]]
+        command(sides={"sources": sources, "handlers": of["handler"], "options": options}, **others)
+
+    return with_sides
+
+
 @click.command("diff")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@click.option(
-    "--source",
-    multiple=True,
-    metavar="FILE",
-    shell_complete=complete_files,
-    help="File that both runs read, if it has moved. Repeatable.",
-)
-@click.option(
-    "--source-a",
-    multiple=True,
-    metavar="FILE",
-    shell_complete=complete_files,
-    help="File that A read, if it has moved. Repeatable.",
-)
-@click.option(
-    "--source-b",
-    multiple=True,
-    metavar="FILE",
-    shell_complete=complete_files,
-    help="File that B read, if it has moved. Repeatable.",
-)
-@click.option("--handler-a", metavar="HANDLER", help="Handler to run for A, instead of the one that its file names.")
-@click.option("--handler-b", metavar="HANDLER", help="Handler to run for B, instead of the one that its file names.")
-@click.option("--set-a", multiple=True, metavar="OPTION=VALUE", help="Set an option of --handler-a. Repeatable.")
-@click.option("--set-b", multiple=True, metavar="OPTION=VALUE", help="Set an option of --handler-b. Repeatable.")
+@_of_sides
 @click.option("--no-narrow", is_flag=True, help="Compare only the files: do not replay to find the exact tick.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def diff(
-    a: Path, b: Path, source: tuple[str, ...], source_a: tuple[str, ...],
-    source_b: tuple[str, ...], handler_a: str | None, handler_b: str | None, set_a: tuple[str, ...],
-    set_b: tuple[str, ...], no_narrow: bool, as_json: bool,
-) -> None:  # fmt: skip
+def diff(a: Path, b: Path, sides: dict[str, Any], no_narrow: bool, as_json: bool) -> None:
     """Find the first symbol and sequence at which two runs differ.
 
     A and B are two files of `strand replay --fingerprints`, or two files of an output (npy, Parquet, Arrow IPC, CSV).
@@ -485,22 +468,16 @@ def diff(
     from strand.diff.rerun import Narrowed, narrow
     from strand.diff.runs import diff_runs
 
-    options = (given_options("--set-a", set_a), given_options("--set-b", set_b))
-    for letter, name, given in zip("ab", (handler_a, handler_b), options, strict=True):
-        if given and name is None:
-            raise click.UsageError(f"--set-{letter} needs --handler-{letter}")
     kinds = [_is_run(path) for path in (a, b)]
     if kinds[0] != kinds[1]:
         raise ConfigurationError(f"{a if kinds[0] else b} is a fingerprint file, but {b if kinds[0] else a} is not")
     if kinds[0]:
         parting = diff_runs(a, b)
-        sources = (list(source_a or source) or None, list(source_b or source) or None)
-        named = (handler_a, handler_b)
-        found = Narrowed(None) if no_narrow else narrow(parting, sources=sources, handlers=named, options=options)
+        found = Narrowed(None) if no_narrow else narrow(parting, **sides)
         show(as_json, _run_as_dict(parting, found), lambda console: _print_run(console, parting, found))
         same = parting.same
     else:
-        if source or source_a or source_b or handler_a or handler_b:
+        if any(sides["sources"] + sides["handlers"]):
             raise ConfigurationError("sources and handlers are for fingerprint files; these are outputs")
         difference, records = diff_records(a, b)
         plain = {"same": difference is None, "kind": "records", "paths": [str(a), str(b)], "records": records}

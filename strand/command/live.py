@@ -59,7 +59,7 @@ _LISTEN_SECTIONS: Final = {
 
 
 def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of both feeds, as one argument ``given``: those that were given, by name."""
+    """Adds the options of both feeds, as one argument ``feed``: the feed that they make."""
     subscribe = _OF_WEBSOCKET["subscribe"]
     options = {
         "subscribe": replace(
@@ -68,34 +68,49 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
         **_OF_LINES,
     }
     options["group"] = replace(options["group"], text=f"{options['group'].text} Give it twice for A and B.")
+    del options["request_after_s"]
 
+    @click.option(
+        "--line",
+        multiple=True,
+        metavar="HOST:PORT",
+        help="Address of a line. Give it twice for A and B. Port 0 is any free port.",
+    )
+    @click.option("--websocket", metavar="URL", help="Receive JSON messages of a WebSocket instead, ws:// or wss://.")
+    @click.option(
+        "--profile",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="For --websocket: the .toml file that describes the messages.",
+    )
     @wraps(command)
-    def with_options(**others: Any) -> None:
-        values = {name: others.pop(name) for name in options if name != "request_after_s"}
-        command(given=values_of(options.values(), values), **others)
+    def with_feed(*, line: tuple[str, ...], websocket: str | None, profile: Path | None, **others: Any) -> None:
+        given = values_of(options.values(), {name: others.pop(name) for name in options})
+        command(feed=_feed(line, websocket, profile, given), **others)
 
-    found: Callable[..., None] = with_options
+    found: Callable[..., None] = with_feed
     for name, option in reversed(options.items()):
-        if name != "request_after_s":
-            found = declared(option, multiple=name in ("subscribe", "group"))(found)
+        found = declared(option, multiple=name in ("subscribe", "group"))(found)
     return found
 
 
+def _feed(
+    line: tuple[str, ...], websocket: str | None, profile: Path | None, given: dict[str, Any]
+) -> MoldFeed | WebSocketFeed:
+    """Makes the feed of a command line. Raises UsageError for options that do not go together."""
+    if (websocket is None) == (not line):
+        raise click.UsageError("give --line, once or twice, or --websocket")
+    if websocket is None:
+        given.pop("subscribe", None)
+        return MoldFeed(*line, on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True), **given)
+    if other := [option.flag for name, option in _OF_LINES.items() if name in given.keys() - _OF_WEBSOCKET.keys()]:
+        raise click.UsageError(f"{other[0]} is for --line, not for --websocket")
+    if profile is None:
+        raise click.UsageError("--websocket needs --profile, the file that describes the messages")
+    return WebSocketFeed(websocket, profile, on_event=_tell, **given)
+
+
 @click.command("listen", cls=SectionedCommand, sections=_LISTEN_SECTIONS)
-@click.option(
-    "--line",
-    multiple=True,
-    metavar="HOST:PORT",
-    help="Address of a line. Give it twice for A and B. Port 0 is any free port.",
-)
-@click.option("--websocket", metavar="URL", help="Receive JSON messages of a WebSocket instead, ws:// or wss://.")
-@click.option(
-    "--profile",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="For --websocket: the .toml file that describes the messages.",
-)
-@_of_feeds
 @handling
 @click.option(
     "--symbols",
@@ -113,10 +128,11 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
 @writing
 @reporting
 @showing
+@_of_feeds  # last: the feed is made when all else is known to be right
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def listen(
-    line: tuple[str, ...], websocket: str | None, profile: Path | None, symbols: str | None, given: dict[str, Any],
-    handler: Handler, run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool, shows: Shows,
+    feed: MoldFeed | WebSocketFeed, symbols: str | None, handler: Handler, run: dict[str, Any], writes: Writes,
+    report: ReportOptions, shows: Shows, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a handler on a live feed: NASDAQ ITCH 5.0 over MoldUDP64, on one line or on two that carry the same messages.
 
@@ -125,32 +141,20 @@ def listen(
     The run ends with the session, at --max-seconds, --max-messages or --idle-timeout-s, or at an interrupt. It then
     shows the rows as replay does, what each line received and missed, and which messages were missing on both.
     """
-    if (websocket is None) == (not line):
-        raise click.UsageError("give --line, once or twice, or --websocket")
-    out = writes.rows
-    feed: MoldFeed | WebSocketFeed
-    if websocket is not None:
-        if other := [option.flag for name, option in _OF_LINES.items() if name in given.keys() - _OF_WEBSOCKET.keys()]:
-            raise click.UsageError(f"{other[0]} is for --line, not for --websocket")
-        if profile is None:
-            raise click.UsageError("--websocket needs --profile, the file that describes the messages")
-        feed = WebSocketFeed(websocket, profile, on_event=_tell, **given)
-    else:
-        given.pop("subscribe", None)
-        feed = MoldFeed(*line, on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True), **given)
-    record = given.get("record")
+    out, wanted = writes.rows, names(symbols)
+    record = next(iter(feed.writes), None)
 
     def ended(result: ReplayResult, rows_file: Path | None, error: str | None = None) -> None:
         if as_json:
             told = {"live": feed.report(), "record": record}
             click.echo(json.dumps(as_dict(result) | told | ({} if error is None else {"error": error})))
             return
-        shows.print(result, rows_file=rows_file, symbols=names(symbols))
+        shows.print(result, rows_file=rows_file, symbols=wanted)
         _print_feed(feed, record)
 
     shows.check(handler, feed)
     try:
-        check_outputs(output_paths(writes.outputs, rows=out, page=report.path), feed, symbols=names(symbols))
+        check_outputs(output_paths(writes.outputs, rows=out, page=report.path), feed, symbols=wanted)
         with ended_by(feed.stop):  # what came is handled and reported
             if isinstance(feed, MoldFeed):
                 for warning in feed.warnings:
@@ -159,7 +163,7 @@ def listen(
             result = replay(
                 feed,
                 handler,
-                symbols=names(symbols),
+                symbols=wanted,
                 allow_empty=True,  # the report says that nothing came
                 **run,
                 out=writes.outputs,

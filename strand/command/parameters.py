@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SECTIONS", "CoreList", "Reads", "SectionedCommand", "StrandCount", "complete_files", "complete_handlers",
-    "complete_settings", "declared", "given_options", "names", "progress", "reading", "show",
+    "complete_settings", "declared", "given_options", "names", "progress", "reading", "show", "source_of",
 ]  # fmt: skip
 
 
@@ -221,14 +221,25 @@ def given_options(option: str, given: tuple[str, ...]) -> dict[str, str]:
 
 
 class Reads(NamedTuple):
-    """Ticks that were asked for. ``options``: for ``strand.feeds.open``, of its merging and of readers."""
+    """Ticks that were asked for, by the names that ``strand.replay`` has. ``feed_options``: for ``strand.feeds.open``,
+    of its merging and of readers."""
 
     symbols: list[str] | None
     start: str | None
     end: str | None
     limit: int | None
     allow_empty: bool
-    options: FeedOptions
+    feed_options: FeedOptions
+
+    def open(self, files: Sequence[str]) -> Feed:
+        """Opens the files, all ticks of the selection."""
+        symbols = self.symbols or ()
+        return feeds.open(source_of(files), symbols=symbols, start=self.start, end=self.end, **self.feed_options)
+
+
+def source_of(files: Sequence[str]) -> str | Sequence[str]:
+    """Files as ``strand.feeds.open`` takes them: one by itself."""
+    return files if len(files) > 1 else files[0]
 
 
 def names(text: str | None) -> list[str] | None:

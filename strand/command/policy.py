@@ -21,13 +21,11 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 
-from strand import feeds
 from strand.binding.columns import count_by_symbol
-from strand.command.parameters import Reads, SectionedCommand, complete_files, reading, show
+from strand.command.parameters import Reads, SectionedCommand, complete_files, reading, show, source_of
 from strand.command.run_options import handling
 from strand.errors import ConfigurationError
 from strand.feeds import Feed
-from strand.feeds.opening import FeedOptions
 from strand.handlers import Handler, HandlerLike
 from strand.replaying.replay import replay
 from strand.report.quantities import duration
@@ -422,32 +420,12 @@ def _name(names: Sequence[str], index: int) -> str:
     return names[index] if index < len(names) and names[index] else f"#{index}"
 
 
-def measure_service(
-    files: str | Sequence[str],
-    handler: HandlerLike,
-    *,
-    symbols: Sequence[str] | None = None,
-    start: str | None = None,
-    end: str | None = None,
-    limit: int | None = None,
-    feed_options: FeedOptions | None = None,
-) -> float:
+def measure_service(source: str | Sequence[str], handler: HandlerLike, **options: Any) -> float:
     """ns per tick that one worker is busy with a replay of files, taking ticks from their queues included.
 
     The options are those of ``strand.replay``, which says what is raised.
     """
-    result = replay(
-        files,
-        handler,
-        symbols=symbols,
-        start=start,
-        end=end,
-        limit=limit,
-        feed_options=feed_options,
-        workers=1,
-        publisher_drains=False,
-        timeline=False,
-    )
+    result = replay(source, handler, workers=1, publisher_drains=False, timeline=False, **options)
     workers = [worker for worker in result.statistics.workers if worker.core is not None or worker.name != "publishers"]
     busy_ns, handled = sum(w.busy_ns for w in workers), sum(w.handled for w in workers)
     service_ns = busy_ns / handled if handled else math.nan
@@ -551,14 +529,9 @@ def _measured(
         raise click.UsageError("--rate: --from measures the rate; leave out one of the two")
     if "-" in files and service_ns is None:
         raise click.UsageError("--from -: standard input cannot be read twice; give a file, or --service")
-    symbols, start, end, limit = reads.symbols, reads.start, reads.end, reads.limit
-    chosen = list(files) if len(files) > 1 else files[0]
-    feed = feeds.open(chosen, symbols=symbols or (), start=start, end=end, **reads.options)
-    arrivals = measure_arrivals(feed, limit=limit)
+    arrivals = measure_arrivals(reads.open(files), limit=reads.limit)
     if service_ns is None:
-        service_ns = measure_service(
-            chosen, handler, symbols=symbols, start=start, end=end, limit=limit, feed_options=reads.options
-        )
+        service_ns = measure_service(source_of(files), handler, **reads._asdict())
     return Load(arrivals.rate_per_s, service_ns, arrivals.by_symbol, arrivals.burstiness, not handler.is_native)
 
 

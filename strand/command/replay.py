@@ -5,52 +5,51 @@ from __future__ import annotations
 import functools
 import json
 from bdb import BdbQuit
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from strand.command.parameters import Reads, SectionedCommand, complete_files, progress, reading
+from strand.command.parameters import (
+    Reads,
+    SectionedCommand,
+    complete_files,
+    declared,
+    progress,
+    reading,
+    source_of,
+)
 from strand.command.run_options import handling, running
 from strand.command.showing import ReportOptions, Shows, Writes, reporting, showing, writing
 from strand.errors import FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds import Feed
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
+from strand.options import options_in
+from strand.replaying.options import Asked
 from strand.replaying.replay import replay as run_replay
 from strand.replaying.result import ReplayResult
 from strand.report.rows_file import write_rows
 from strand.report.summary import as_dict
 
-__all__ = ["fingerprinting", "replay", "stopping"]
+__all__ = ["replay"]
 
 
-def fingerprinting(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options, as one argument ``recording``."""
+def _declared(*names: str, **more: Mapping[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds options of ``strand.replay`` as it declares them. ``more``: of an option, other arguments of
+    ``click.option``."""
 
-    @click.option(
-        "--fingerprint-every",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Stop the run briefly every N ticks, and take a fingerprint of its state and its input.",
-    )
-    @click.option(
-        "--fingerprints",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="Write the fingerprints of the run and of each symbol, for `strand diff`. The ending .gz "
-        "compresses the file.",
-    )
-    @functools.wraps(command)
-    def recorded(*, fingerprint_every: int | None, fingerprints: Path | None, **others: Any) -> None:
-        command(recording={"fingerprint_every": fingerprint_every, "fingerprints": fingerprints}, **others)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for name in reversed(names):
+            command = declared(options_in(Asked)[name], **more.get(name, {}))(command)
+        return command
 
-    return recorded
+    return decorate
 
 
-def stopping(command: Callable[..., None]) -> Callable[..., None]:
+def _stopping(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options: they become the arguments ``until`` and ``pdb`` of ``strand.replay`` in ``run``, and ``--only``
     the symbols of ``reads``. This decorator stands above the ones that make ``run`` and ``reads``."""
 
@@ -100,8 +99,8 @@ _QUIT: Final = click.exceptions.Exit(0)
 )
 @running
 @reading
-@stopping
-@fingerprinting
+@_stopping
+@_declared("fingerprint_every", "fingerprints")
 @click.option(
     "--speed",
     type=click.FloatRange(0),
@@ -109,37 +108,22 @@ _QUIT: Final = click.exceptions.Exit(0)
     metavar="FACTOR",
     help="1 replays as recorded, 10 is ten times as fast, 0 is as fast as possible.",
 )
-@click.option(
-    "--save",
-    type=click.Path(dir_okay=False),
-    help="Write the state at the end to a file for --load. The end functions of handlers do not run.",
-)
-@click.option(
-    "--load",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Continue from a file of --save, with the same options.",
-)
-@click.option("--per-day", is_flag=True, help="Start all rows anew on each day, and report the rows of each day.")
+@_declared("save", "load", "per_day", load={"type": click.Path(exists=True, dir_okay=False)})
 @writing
 @reporting
 @showing
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def replay(
-    files: tuple[str, ...], handler: Handler, run: dict[str, Any], reads: Reads,
-    speed: float, writes: Writes, report: ReportOptions, as_json: bool,
-    recording: dict[str, Any], per_day: bool, save: str | None, load: str | None, shows: Shows,
+    files: tuple[str, ...], handler: Handler, run: dict[str, Any], reads: Reads, writes: Writes, report: ReportOptions,
+    shows: Shows, as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and show the final rows of the symbols.
 
     FILES are files, folders or globs, or - for standard input.
     """
     out = writes.rows
-    check_outputs(
-        [*output_paths(writes.outputs, recording["fingerprints"], rows=out, page=report.path), ("save", save)],
-        files,
-        symbols=reads.symbols,
-        options=reads.options,
-    )
+    written = output_paths(writes.outputs, asked["fingerprints"], rows=out, page=report.path)
+    check_outputs([*written, ("save", asked["save"])], files, symbols=reads.symbols, options=reads.feed_options)
 
     def check(feed: Feed) -> None:
         writes.check(handler, feed)
@@ -166,25 +150,16 @@ def replay(
         # A bar holds back a prompt until its line ends, and draws over it.
         with progress("replaying", reads.limit, as_json or "pdb" in run, check) as advance:
             result = run_replay(
-                files if len(files) > 1 else files[0],
+                source_of(files),
                 handler,
-                symbols=reads.symbols,
-                start=reads.start,
-                end=reads.end,
-                limit=reads.limit,
-                allow_empty=reads.allow_empty,
-                feed_options=reads.options,
-                progress=advance,
-                speed=speed,
-                **recording,
+                **reads._asdict(),
                 **run,
+                **asked,
+                progress=advance,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
                 watch=report.watch,
                 timeline=report.path is not None or shows.verbose or as_json,
-                per_day=per_day,
-                save=save,
-                load=load,
             )
     except KeyboardInterrupt as interrupt:
         ended_early(getattr(interrupt, "partial", None), "interrupted")

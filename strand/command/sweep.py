@@ -25,6 +25,7 @@ from strand.command.parameters import (
     given_options,
     progress,
     reading,
+    source_of,
 )
 from strand.command.parameters import show as show_either
 from strand.command.run_options import handling
@@ -82,8 +83,8 @@ SHOWN = 20
 @reading
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def sweep(
-    files: tuple[str, ...], handler: Handler, each: tuple[str, ...], days: str | None, workers: int | None,
-    out: str, backend: Any, reads: Reads, as_json: bool,
+    files: tuple[str, ...], handler: Handler, each: tuple[str, ...], days: str | None, reads: Reads, as_json: bool,
+    **run: Any,
 ) -> None:  # fmt: skip
     """Run a handler with many sets of parameters: each file is decoded once.
 
@@ -101,27 +102,20 @@ def sweep(
     try:
         with progress("sweeping", None, as_json, steps="files") as bar:
             result = run_sweep(
-                files if len(files) > 1 else files[0],
+                source_of(files),
                 handler,
                 sets,
                 days=None if days is None else [day.strip() for day in days.split(",")],
-                workers=workers,
-                out=out,
-                symbols=reads.symbols,
-                start=reads.start,
-                end=reads.end,
-                limit=reads.limit,
-                allow_empty=reads.allow_empty,
-                feed_options=reads.options,
-                backend=backend,
                 progress=advance,
+                **reads._asdict(),
+                **run,
             )
     except KeyboardInterrupt as interrupt:
         partial: SweepResult | None = getattr(interrupt, "partial", None)
         if partial is not None:
             plain = _plain(partial) | {"error": "interrupted"}
             show_either(as_json, plain, lambda console: _print(console, partial))
-        click.echo(f"{done} done, kept in {out}; the same command continues from there", err=True)
+        click.echo(f"{done} done, kept in {run['out']}; the same command continues from there", err=True)
         raise
     show_either(as_json, _plain(result), lambda console: _print(console, result))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strand.dispatch.configuration import RunOptions
-from strand.options import Flag, Kind, Whole, option, read_options
+from strand.options import File, Flag, Kind, Whole, option, read_options
 
 if TYPE_CHECKING:
     from strand.feeds.opening import FeedOptions
@@ -66,14 +66,17 @@ class Asked:
     fingerprint_every: int | None = option(
         None,
         Whole(1),
-        "After every so many ticks, bring the run to rest and take fingerprints of it and of its input: "
-        "``result.intervals``.",
+        "Every so many ticks, bring the run to rest and take fingerprints of it and of its input.",
         unset="at the end alone",
+        more="``result.intervals`` has them.",
+        flag=None,
     )
     fingerprints: str | os.PathLike[str] | None = option(
         None,
-        _ANY,
-        "A file for these fingerprints and those of each symbol; ``strand diff`` compares such files.",
+        File("FILE"),
+        "A file for the fingerprints of the run and of each symbol, for ``strand diff``.",
+        more="The ending .gz compresses it.",
+        flag=None,
     )
     out: Mapping[str, Destination] | None = option(
         None,
@@ -90,9 +93,10 @@ class Asked:
     per_day: bool = option(
         False,
         _FLAG,
-        "At the end of each day (docs/feeds/days.md), bring the run to rest and move its symbols' rows to "
-        "``result.days``.",
-        more="They begin again as zeros, so ``result.rows`` has the last day's.",
+        "Start all rows anew on each day, and report the rows of each day.",
+        more="At the end of each day (docs/feeds/days.md) the run is at rest, and its symbols' rows move to "
+        "``result.days``. They begin again as zeros, so ``result.rows`` has the last day's.",
+        flag=None,
     )
     snapshot: Snapshot | None = option(
         None, _ANY, "A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``."
@@ -100,16 +104,18 @@ class Asked:
     strict: bool = option(False, _FLAG, "Raise StrictError if the run has warnings (``result.warnings``).")
     save: str | os.PathLike[str] | None = option(
         None,
-        _ANY,
-        "A file for the state at the end.",
-        more="Ends of handlers do not run then. An interrupted run saves its state too.",
+        File("FILE"),
+        "A file for the state at the end. Ends of handlers do not run then.",
+        more="An interrupted run saves its state too.",
+        flag=None,
     )
     load: str | os.PathLike[str] | None = option(
         None,
-        _ANY,
-        "A file of ``save`` to continue from, with the same source and arguments.",
+        File("FILE"),
+        "A file of ``save`` to continue from, with the same source and options.",
         more="Ticks that were replayed before are read and skipped. ``ticks``, outputs and times of the result are of "
         "this call; rows and ``ticks_by_symbol`` are of all calls.",
+        flag=None,
     )
     until: tuple[str, int] | str | int | None = option(
         None,

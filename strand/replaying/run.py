@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from strand.replaying.days import DayRecorder
     from strand.replaying.pacing import Pacer
     from strand.replaying.recorder import Recorder
-    from strand.replaying.rows_over_time import RowSampler
     from strand.replaying.snapshots import SnapshotRecorder
-    from strand.replaying.timeline import Timeline
+    from strand.replaying.timeline import RowSampler, Timeline
     from strand.replaying.until import Until
 
 __all__ = ["Published", "Run", "Sampler", "Source", "Stops", "Straddling", "add_feed_column", "pinned", "rows_watched"]
@@ -525,7 +524,7 @@ def rows_watched(
     ConfigurationError."""
     if watch in (None, 0):
         return None
-    from strand.replaying.rows_over_time import RowSampler
+    from strand.replaying.timeline import RowSampler
 
     rows = RowSampler(dispatcher, watch, counts, feed)
     dispatcher.time_handlers()

@@ -15,8 +15,8 @@ import strand
 from strand import Dispatcher, batch_handler, feeds, replay
 from strand.errors import UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.replaying import rows_over_time
 from strand.replaying import run as replay_run
+from strand.replaying import timeline
 from strand.replaying.timeline import Timeline
 from strand.testing import feed
 
@@ -57,7 +57,7 @@ def test_the_time_of_each_symbol_s_handler_adds_up_to_that_of_all_workers(
     handler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Looks at rows are calls, which workers are busy with as well.
-    monkeypatch.setattr(rows_over_time.RowSampler, "published", lambda *_: None)
+    monkeypatch.setattr(timeline.RowSampler, "published", lambda *_: None)
     ways: dict[str, Any] = {"strands": "per-symbol", "publisher_drains": False, "cores": None}
     result = replay(sample_path(), handler, workers=2, watch=1, limit=20_000, **ways, **OPTIONS)
     t = timeline_of(result)
@@ -112,7 +112,7 @@ def test_a_symbol_that_was_set_aside_keeps_what_was_seen_before() -> None:
 
 
 def test_places_to_look_grow_apart_as_the_feed_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_over_time, "CAPACITY", 16)
+    monkeypatch.setattr(timeline, "CAPACITY", 16)
     result = replay(sample_path(), "count", watch=["AAAHD"], workers=1, **OPTIONS)
     rows = timeline_of(result).symbols["AAAHD"].rows
     assert 2 <= len(rows) <= 17

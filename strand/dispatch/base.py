@@ -13,16 +13,16 @@ from strand.binding.books import RowHistory
 from strand.binding.columns import Seen
 from strand.binding.feeder import Feeder
 from strand.binding.memory import Space
-from strand.dispatch.configuration import assign_handlers, check_memory
+from strand.dispatch.configuration import check_memory
 from strand.dispatch.python_handlers import KeepsObjects, objects_of
 from strand.dispatch.records import OrderWatch, RecordReader
-from strand.dispatch.routing import shared_units
 from strand.errors import HandlerError
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.bound import BindContext, BoundHandler, BoundNative
 from strand.handlers.compiled.called_again import Before
 from strand.handlers.failures import Kept, call_again, call_of
 from strand.handlers.feed_trades import ContractsUsed
+from strand.handlers.loading import assign_handlers
 from strand.output.books import Books
 from strand.output.outputs import Outputs
 from strand.output.rows import BasketRows, RowMemory, Rows
@@ -73,11 +73,8 @@ class RunBase:
         self._table = SymbolTable(symbols)
         check_memory(len(self._table), 1)
         self._reader = reader
-        self._handlers, self._handler_of_symbol = assign_handlers(
-            self._table, handler, handlers, self._reader.dtype, feed
-        )
-        #: Units of symbols that have to share a strand, by symbol; None: all may be apart.
-        self._units = shared_units(self._table, self._handlers, self._handler_of_symbol)
+        self._assigned = assign_handlers(self._table, handler, handlers, self._reader.dtype, feed)
+        _, self._handlers, self._handler_of_symbol, self._units = self._assigned
         #: Makes what keeps the rows of before as handlers change them. None: nobody wants that, or handlers here may
         #: change rows where it does not look: those that Python runs, those of shared rows, and those that publish.
         keeps = self._units is None and all(h.is_native and not h.may_publish for h in self._handlers)
@@ -162,6 +159,11 @@ class RunBase:
     def objects(self) -> Mapping[str, Any]:
         """The objects of an object handler, by symbol, for those that have had ticks."""
         return objects_of(self._python)
+
+    @property
+    def _needs_positions(self) -> bool:
+        """True if records need their positions: for outputs, or a history of rows."""
+        return len(self._outputs) > 0 or self._history_of is not None
 
     def _kept(self) -> Kept:
         """State of the run that reports of failures need."""

@@ -1,20 +1,17 @@
-"""Control over symbols' strands, and what runs beside the ticks: a dispatcher's tasks, and calls, which are tasks on a
-symbol's strand."""
+"""Code that runs beside the ticks: a dispatcher's tasks, and calls, which are tasks on a symbol's strand."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from strand.binding.engine_words import PAUSED, QUARANTINED, StrandInspection
 from strand.binding.gate import NOT_STARTED, Code
 from strand.brief import one_line
-from strand.dispatch.routing import Priorities, Routing
+from strand.dispatch.routing import Routing
 from strand.dispatch.state import FORKED, RunState
 from strand.errors import (
     BackpressureError,
@@ -39,64 +36,7 @@ if TYPE_CHECKING:
     from strand.tasks.retry import RetryPolicy
     from strand.tasks.tasks import Core
 
-__all__ = ["Calls", "Control", "RunTasks", "SymbolView"]
-
-
-class Control:
-    """Asks the engine about the strand of a symbol. Its methods are those of the Dispatcher."""
-
-    def __init__(self, state: RunState, routing: Routing, priorities: Priorities) -> None:
-        self._engine = state.engine
-        self._table = state.table
-        self._routing = routing
-        self._priorities = priorities
-        self._inspection = state.engine.new_inspection()
-
-    def pause(self, symbol: str | int) -> None:
-        self._engine.hold(self.strand_of(symbol), PAUSED)
-
-    def resume(self, symbol: str | int) -> None:
-        self._engine.resume(self.strand_of(symbol), PAUSED)
-
-    def release(self, symbol: str | int) -> None:
-        self._engine.resume(self.strand_of(symbol), QUARANTINED)
-
-    def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool) -> None:
-        index = self._table.index(symbol)
-        self._priorities.change(index, priority, self._routing.by_counts(None), for_backlog=for_backlog)
-
-    def regroup(self, symbol: str | int, group: str) -> None:
-        self._priorities.regroup(self._table.index(symbol), group, self._routing.by_counts(None))
-
-    def strand_of(self, symbol: str | int) -> int:
-        return int(self._routing.by_counts(None)[self._table.index(symbol)])
-
-    def inspect(self, symbol: str | int) -> StrandInspection:
-        return self._engine.inspect(self.strand_of(symbol))
-
-    def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        if not self._routing.is_known:
-            return np.zeros(len(self._table), np.uint64), np.zeros(len(self._table), np.uint64)
-        strand_of = self._routing.by_counts(None)
-        ns, ticks = self._engine.strand_times()
-        alone = np.bincount(strand_of, minlength=len(ns)) == 1
-        return np.where(alone, ns, 0)[strand_of], np.where(alone, ticks, 0)[strand_of]
-
-    def memory_fd(self) -> int:
-        if not self._engine.config.attachable:
-            raise ConfigurationError("memory_fd", "the dispatcher's memory is private; make it with attachable=True")
-        return self._engine.space.fd
-
-    def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
-        # Pending is counted down after the handler's last write, which reading it as 0 makes visible here, and what
-        # this thread does not publish meanwhile nobody handles. A handler that publishes is seen by what the strand has
-        # accepted since.
-        strand = self.strand_of(index)
-        before = self._engine.accepted_if_quiescent(strand, self._inspection)
-        if before is None:
-            return None
-        values = [column[index] for column in columns]
-        return values if self._engine.accepted_if_quiescent(strand, self._inspection) == before else None
+__all__ = ["Calls", "RunTasks", "SymbolView"]
 
 
 #: Longest single wait of a caller, or of a stop, before it looks how far the run is.
@@ -140,16 +80,13 @@ class RunTasks:
     """The tasks of one dispatcher. They are made when somebody first asks for them. ``retry``: of tasks that are given
     none; None: they fail at once. Raises ConfigurationError for what is no RetryPolicy."""
 
-    def __init__(
-        self, state: RunState, control: Control, priorities: Priorities, retry: RetryPolicy | None = None
-    ) -> None:
+    def __init__(self, state: RunState, routing: Routing, retry: RetryPolicy | None = None) -> None:
         if retry is not None:
             from strand.tasks.options import check_retry
 
             check_retry(retry)
         self._state = state
-        self._control = control
-        self._priorities = priorities
+        self._routing = routing
         self._retry = retry
         # Reentrant: a signal handler may submit a call while its thread is here.
         self._lock = threading.RLock()
@@ -195,7 +132,7 @@ class RunTasks:
             from strand.tasks.groups import GroupAccounts
             from strand.tasks.options import Ranks, call_options
 
-            engine, policy, groups = self._state.engine, self._priorities.policy, self._priorities.groups
+            engine, policy, groups = self._state.engine, self._routing.policy, self._routing.groups
             if groups is not None:
                 groups.accounts = GroupAccounts(engine, groups)
             ranks = Ranks(policy, None if groups is None else groups.accounts)
@@ -203,7 +140,7 @@ class RunTasks:
                 EnginePool(engine, policy),
                 ranks,
                 retry=self._retry,
-                strand_of=self._control.strand_of,
+                strand_of=self._routing.strand_of,
                 key_of=self._state.table.index,
             )
             core = core_of(tasks)
@@ -296,10 +233,10 @@ class RunTasks:
 class Calls:
     """The calls of one dispatcher, each a task on its symbol's strand, and its ``tasks``."""
 
-    def __init__(self, state: RunState, control: Control, rows: Rows, books: Books, tasks: RunTasks) -> None:
+    def __init__(self, state: RunState, routing: Routing, rows: Rows, books: Books, tasks: RunTasks) -> None:
         self.tasks = tasks
         self._state = state
-        self._control = control
+        self._routing = routing
         self._rows = rows
         self._books = books
 
@@ -308,7 +245,7 @@ class Calls:
         if not callable(function):
             raise ConfigurationError("fn", f"{function!r} cannot be called")
         index = self._state.table.index(symbol)
-        strand = self._control.strand_of(index)
+        strand = self._routing.strand_of(index)
         if self._state.closing:
             raise self._state.stopped_error()
         if not self._state.threads:
@@ -362,21 +299,14 @@ class Calls:
             elif not future.running():
                 self._refuse_quarantined(index, future)
 
-    def run(self, tag: int) -> None:
-        """Runs a task or call in a worker."""
-        self.tasks.run(tag)
-
-    def end(self) -> None:
-        """Tells calls and tasks that wait, when nothing runs any more."""
-        self.tasks.end()
-
     def _refuse_quarantined(self, index: int, future: TaskFuture | None = None) -> None:
         """Raises where the strand is quarantined, and the call, if there is one yet, could be given up."""
-        if not self._control.inspect(index).quarantined or (future is not None and not future.cancel()):
+        strand = self._routing.strand_of(index)
+        if not self._state.engine.inspect(strand).quarantined or (future is not None and not future.cancel()):
             return
         if self._state.engine.config.on_error == "stop":
             raise self._state.stopped_error()
-        name, strand = self._state.table.name(index), self._control.strand_of(index)
+        name = self._state.table.name(index)
         error = QuarantinedError(
             f"{name}: its strand is quarantined because a handler failed; release({name!r}) lets it continue"
         )
@@ -385,4 +315,4 @@ class Calls:
 
     def _strand_of_failure(self, failure: HandlerError) -> int | None:
         key = self._state.table.find(failure.symbol)  # a basket's failure names none
-        return None if key is None else self._control.strand_of(key)
+        return None if key is None else self._routing.strand_of(key)

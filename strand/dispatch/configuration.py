@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,11 @@ from strand.brief import written
 from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import Order, StrandsLike, kinds_of, kinds_of_units, strand_count, strands_for
 from strand.errors import ConfigurationError
-from strand.handlers import Handler, HandlerLike, resolve
+from strand.handlers import Handler
+from strand.handlers.loading import Assigned
 from strand.options import ByName, Choice, Flag, Kind, Number, Whole, named_fields, option, read_options
 from strand.policies.policy import LEVELS, give_policy, level_name
-from strand.symbols import SymbolTable
 from strand.threads import has_gil
-from strand.ticks import TICK
 from strand.validate import Faults, is_whole, whole
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ __all__ = [
     "QueueOptions",
     "RunOptions",
     "WorkerCores",
-    "assign_handlers",
     "capacities",
     "check_memory",
     "check_timed",
@@ -314,64 +312,6 @@ def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any
     return array
 
 
-def _info_of(feed: TicksAre | FeedInfo) -> FeedInfo:
-    """Description of ticks that are published from memory. Raises ConfigurationError."""
-    from strand.feeds.base import FeedInfo, TicksAre
-
-    if isinstance(feed, FeedInfo):
-        return feed
-    meanings = get_args(TicksAre)
-    if feed not in meanings:
-        raise ConfigurationError("feed", f"{feed!r} is not one of {', '.join(meanings)}: give feed.info")
-    return FeedInfo("memory", "memory", ticks=feed)
-
-
-def assign_handlers(
-    table: SymbolTable,
-    handler: HandlerLike | None,
-    handlers: Mapping[str, HandlerLike] | None,
-    dtype: np.dtype[Any],
-    feed: TicksAre | FeedInfo | None = None,
-) -> tuple[list[Handler], npt.NDArray[np.uint16]]:
-    """The distinct handlers, and each symbol's number among them, shape (n_symbols,). ``feed``: what the ticks mean;
-    None: nobody knows, or the handlers do."""
-    if (handler is None) == (handlers is None):
-        raise ConfigurationError("handler", "give either one handler for all symbols, or handlers by symbol")
-    if handlers is not None and not isinstance(handlers, Mapping):
-        raise ConfigurationError("handlers", f"{type(handlers).__name__} is not a dict of handlers by symbol")
-    wanted = {"*": handler} if handlers is None else dict(handlers)
-    distinct: list[Handler] = []
-    number: dict[int | str, int] = {}
-    of_symbol = np.zeros(len(table), dtype=np.uint16)
-    default = wanted.pop("*", None)
-    named = np.zeros(len(table), dtype=bool)
-    for names, like in [*(([name], h) for name, h in wanted.items()), (None, default)]:
-        if like is None:
-            continue
-        same = like if isinstance(like, str) else id(like)
-        if same not in number:
-            number[same] = len(distinct)
-            distinct.append(resolve(like) if feed is None else resolve(like).known(_info_of(feed)))
-        if names is None:
-            of_symbol[~named] = number[same]
-        else:
-            at = table.index(names[0])
-            of_symbol[at], named[at] = number[same], True
-    if default is None and not named.all():
-        missing = table.name(int(np.flatnonzero(~named)[0]))
-        raise ConfigurationError("handlers", f"there is none for {missing!r}; give one for '*' to serve all others")
-    if len(distinct) > 65_535:
-        raise ConfigurationError("handlers", "at most 65,535 different ones")
-    for h in distinct:
-        if h.needs_ticks and dtype != TICK:
-            raise ConfigurationError(
-                "handler",
-                f"{h.name!r} reads strand.TICK records; leave dtype out, and map the fields of your records "
-                "with columns=",
-            )
-    return distinct, of_symbol
-
-
 def _pool_segments(
     memory_bytes: int | None,
     *,
@@ -438,26 +378,21 @@ def _python_workers(given: Any, workers: int, handlers: Sequence[Handler]) -> in
 
 def engine_config(
     reader: RecordReader,
-    handlers: Sequence[Handler],
-    handler_of_symbol: npt.NDArray[np.uint16],
+    assigned: Assigned,
     order: Order,
     cores: WorkerCores,
     *,
-    units: npt.NDArray[np.intp] | None,
     pool: Pool,
     limits: Limits,
     strands: StrandsLike,
-    publisher_drains: bool,
     emits: bool,
-    on_error: str,
-    batch_ticks: int,
-    attachable: bool,
-    counters_start: int,
+    **given: Any,
 ) -> EngineConfig:
     """The engine's sizes and choices, from a dispatcher's arguments. ``emits``: there are outputs, or a history of
-    rows; both need records' positions. ``units``: what has to share a strand, by symbol."""
+    rows; both need records' positions. ``given``: fields of the configuration that are a dispatcher's own options."""
+    handlers, units = assigned.handlers, assigned.units
     total, of_levels = capacities(limits, order.config.name)
-    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, order.ranks, order.marks)
+    kind_of_symbol, handler_of = kinds_of(assigned.of_symbol, order.ranks, order.marks)
     alone = [not handlers[handler].is_native for handler in handler_of]
     n_symbols, kind_of_symbol = len(kind_of_symbol), kinds_of_units(kind_of_symbol, units)
     n_strands = strand_count(strands, kind_of_symbol, alone, cores.workers)
@@ -466,7 +401,7 @@ def engine_config(
         _check_conflate(limits.capacity_ticks, n_strands, kind_of_symbol, alone, units)
     timed = check_timed(handlers, reader)
     ends = any(h.ends for h in handlers) and reader.time_offset is not None
-    ahead = max(AHEAD_TICKS, 3 * batch_ticks)
+    ahead = max(AHEAD_TICKS, 3 * given["batch_ticks"])
     has_positions = emits or timed or ends
     return EngineConfig(
         record_size=reader.dtype.itemsize,
@@ -490,22 +425,18 @@ def engine_config(
         ),
         budget_ticks=pool.budget_ticks,
         budget_ns=int(pool.budget_us * 1000),
-        batch_ticks=batch_ticks,
         idle=pool.idle,
-        on_error=on_error,
         on_full=limits.on_full,
         capacity_ticks=limits.capacity_ticks,
         ahead_ticks=ahead,
         has_positions=has_positions,
-        publisher_drains=publisher_drains,
         python_workers=_python_workers(pool.python_workers, cores.workers, handlers),
         one_core=len(cores.allowed) == 1,
         output_memory=limits.output_memory,
-        attachable=attachable,
-        counters_start=counters_start,
         policy=order.config,
         total_capacity_ticks=total,
         level_capacity_ticks=of_levels,
+        **given,
     )
 
 

@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from strand.binding.books import TradeMaker
 from strand.binding.engine import Engine
-from strand.binding.engine_words import StrandInspection
+from strand.binding.engine_words import PAUSED, QUARANTINED, StrandInspection
 from strand.dispatch.base import HistoryOf
-from strand.dispatch.calls import Calls, SymbolView
+from strand.dispatch.calls import RunTasks, SymbolView
 from strand.dispatch.configuration import (
     GROUPS,
     KINDS,
@@ -39,12 +39,12 @@ from strand.dispatch.engine_run import EngineRun, RunEnd
 from strand.dispatch.guard import Guard
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import Priorities, StrandsLike, order_of
+from strand.dispatch.routing import StrandsLike, order_of
 from strand.dispatch.saving import check_name
 from strand.dispatch.state import RunState
 from strand.dispatch.watching import least_of
 from strand.dispatch.workers import Workers
-from strand.errors import SavedStateError, StoppedError, WouldDeadlockError
+from strand.errors import ConfigurationError, SavedStateError, StoppedError, WouldDeadlockError
 from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
 from strand.options import named_options, options_of
@@ -62,190 +62,10 @@ if TYPE_CHECKING:
     from strand.tasks.places import ThreadCounts
     from strand.tasks.retry import RetryPolicy
 
-__all__ = ["ControlledRun", "Dispatcher", "Lifecycle", "options_given"]
+__all__ = ["Dispatcher", "Lifecycle", "options_given"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
-
-
-class ControlledRun(EngineRun):
-    """A run with the methods of the Dispatcher that are about strands, and not about its ticks or threads."""
-
-    # ---- calls
-
-    def call(
-        self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts, timeout_s: float | None = None
-    ) -> R:
-        """Runs ``fn(view, *args)`` on the symbol's strand, in order with its ticks, and returns what it returns.
-
-        It runs after all ticks published before the call and before any published after it, while nothing else of the
-        strand runs: ``dispatcher.call("AAPL", lambda view: view.book.bids(5))``. A worker runs it, so it should be
-        short. It may publish, as a handler may. It may be called from any thread. A paused strand answers when it is
-        resumed.
-
-        Args:
-            symbol: Its name or index.
-            fn: Called with a ``SymbolView``, which has ``row``, ``book``, ``symbol`` and ``index``. Its exceptions are
-                raised here.
-            *args: More arguments of ``fn``.
-            timeout_s: How many seconds to wait at most. None waits without end.
-
-        Raises:
-            UnknownSymbolError: If the dispatcher has no such symbol.
-            CallTimeoutError: After ``timeout_s``.
-            QuarantinedError: If the strand is set aside because a handler failed.
-            WouldDeadlockError: Inside a handler, and in a task or call that it would wait for.
-            HandlerError: If a handler's failure has stopped the run.
-            StoppedError: After a stop, and if no worker was ever started.
-            BackpressureError: If too many calls wait already.
-        """
-        answer: R = self._calls.call(symbol, fn, args, timeout_s)
-        return answer
-
-    def submit_call(self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts) -> Future[R]:
-        """Does what ``call`` does without waiting, and returns the ``TaskFuture`` of the answer.
-
-        It may be called inside handlers too. There ``result()`` of the future does not wait, but raises
-        WouldDeadlockError: give the future an ``add_done_callback``.
-
-        ``cancel()`` of the future gives the call up unless it has begun. A stop ends it with StoppedError, or with
-        HandlerError if a handler's failure stopped the run. On a strand that is paused, or quarantined meanwhile, it
-        waits.
-
-        Raises:
-            UnknownSymbolError: If the dispatcher has no such symbol.
-            QuarantinedError: If the strand is set aside because a handler failed.
-            HandlerError: If a handler's failure has stopped the run.
-            StoppedError: After a stop, and if no worker was ever started.
-            BackpressureError: If too many calls wait already.
-        """
-        return self._calls.submit(symbol, fn, args)
-
-    # ---- strands
-
-    def pause(self, symbol: str | int) -> None:
-        """Holds back the symbol's strand, from the end of the visit under way.
-
-        Symbols that share the strand are held back with it. Its ticks queue up to its bound.
-
-        Raises:
-            UnknownSymbolError: If the dispatcher has no such symbol.
-        """
-        self._control.pause(symbol)
-
-    def resume(self, symbol: str | int) -> None:
-        """Lets a paused strand go on.
-
-        Raises:
-            UnknownSymbolError: If the dispatcher has no such symbol.
-        """
-        self._control.resume(symbol)
-
-    def release(self, symbol: str | int) -> None:
-        """Lets a quarantined strand go on, after the tick that its handler failed on.
-
-        Raises:
-            UnknownSymbolError: If the dispatcher has no such symbol.
-        """
-        self._control.release(symbol)
-
-    def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool = False) -> None:
-        """Gives a symbol another priority of the policy, and its strand the highest of its symbols, at once.
-
-        Under ``Levels`` its wait in the new level begins then.
-
-        Args:
-            symbol: Its name or index.
-            priority: A priority, as ``priorities=`` takes it.
-            for_backlog: Raise the strand only until nothing of it is pending. A priority below its own changes nothing.
-
-        Raises:
-            ConfigurationError: If the policy does not have that priority.
-            UnknownSymbolError: If the dispatcher has no such symbol.
-        """
-        self._control.prioritise(symbol, priority, for_backlog=for_backlog)
-
-    def regroup(self, symbol: str | int, group: str) -> None:
-        """Moves a symbol to another group, under ``Fair``, and with it the symbols that share its strand.
-
-        The old group keeps the on-CPU time that was charged before.
-
-        Args:
-            symbol: Its name or index.
-            group: A name in ``groups=`` or ``weights=``, or of a symbol that was a group of its own at the start.
-
-        Raises:
-            ConfigurationError: If there is no such group, or the policy has none.
-            UnknownSymbolError: If the dispatcher has no such symbol.
-        """
-        self._control.regroup(symbol, group)
-
-    def strand_of(self, symbol: str | int) -> int:
-        """Returns the number of the strand that a symbol belongs to.
-
-        Raises:
-            UnknownSymbolError: If the dispatcher has no such symbol.
-        """
-        return self._control.strand_of(symbol)
-
-    def inspect(self, symbol: str | int) -> StrandInspection:
-        """Returns the counts and the state of the symbol's strand.
-
-        Raises:
-            UnknownSymbolError: If the dispatcher has no such symbol.
-        """
-        return self._control.inspect(symbol)
-
-    def time_handlers(self) -> None:
-        """Keeps the time that handlers take, for ``handler_times``. Call it before the start.
-
-        Raises:
-            MemoryError: If there is no memory for the times.
-        """
-        self._engine.time_strands()
-
-    def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Returns by symbol how many ns its handler took, and for how many ticks; both of shape (n_symbols,), u8.
-
-        Both are 0 where that is not known: of symbols that share a strand, of ticks that a publisher handled, and
-        without ``time_handlers``.
-        """
-        return self._control.handler_times()
-
-    # ---- looking on
-
-    @property
-    def memory_fd(self) -> int:
-        """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)``.
-
-        Hand it to the process that attaches. It stays the dispatcher's, which closes it.
-
-        Raises:
-            ConfigurationError: Without ``attachable=True``.
-        """
-        return self._control.memory_fd()
-
-    def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
-        """Returns a symbol's values in columns of ``rows`` after all ticks published, which belong together.
-
-        Only the one thread that publishes may call it.
-
-        Args:
-            index: The symbol's index.
-            columns: Arrays of shape (n_symbols,), such as ``rows.array["price"]``.
-
-        Returns:
-            One value per column; None if ticks of the symbol's strand are pending.
-        """
-        return self._control.read_if_quiescent(index, columns)
-
-    def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
-        """Returns a function that reads every participant's counters, much cheaper than ``statistics()``.
-
-        It returns one array of shape (participants, fields), u8, workers first. ``COUNTERS`` of
-        strand.binding.engine_words names the fields.
-        """
-        return self._engine.counters_reader()
 
 
 def options_given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,7 +92,7 @@ class Lifecycle:
         state: RunState,
         workers: Workers,
         publishers: Publishers,
-        calls: Calls,
+        tasks: RunTasks,
         end: RunEnd,
         *,
         makers: list[TradeMaker],
@@ -281,7 +101,7 @@ class Lifecycle:
         self._state = state
         self._workers = workers
         self._publishers = publishers
-        self._calls = calls
+        self._tasks = tasks
         self._end = end
         self._makers = makers
         self._cores = cores
@@ -332,7 +152,7 @@ class Lifecycle:
         """See ``Dispatcher.stop``."""
         if self._state.forked:
             return False
-        if self._inside.here or self._calls.tasks.here:
+        if self._inside.here or self._tasks.here:
             if drain:
                 raise WouldDeadlockError(f"stop: {WAITS_FOR_ITSELF}: call stop(drain=False), which does not wait")
             self._engine.stop()
@@ -348,13 +168,13 @@ class Lifecycle:
         """See ``Dispatcher.save``. ``write`` writes the file, when all is at rest and before anything ends."""
         if self._state.forked or self._state.closing:
             raise self._state.stopped_error()
-        if self._inside.here or self._calls.tasks.here:
+        if self._inside.here or self._tasks.here:
             raise WouldDeadlockError(f"save: {WAITS_FOR_ITSELF}: save in the thread that publishes the ticks")
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
             self._publishers.drain_inside(None)
-            if waiting := self._calls.tasks.waiting:
+            if waiting := self._tasks.waiting:
                 raise SavedStateError(f"{waiting:,} tasks have not ended, and tasks are not saved: wait for them first")
             self._end.check_saved()
             self._close(drained=True, save=write)
@@ -368,7 +188,7 @@ class Lifecycle:
         try:
             self._end_regular()
             deadline = Deadline(timeout_s)
-            if not self._state.closing and self._calls.tasks.begin_end(drain=drain, timeout_s=timeout_s) and drain:
+            if not self._state.closing and self._tasks.begin_end(drain=drain, timeout_s=timeout_s) and drain:
                 drained = self._publishers.drain_inside(deadline.left_s())
         except StoppedError:
             pass  # by a handler, or by another thread
@@ -393,9 +213,9 @@ class Lifecycle:
             self._end_regular()
             self._engine.stop()
             # A handler may wait for an answer in ways that cannot be refused, and its worker for it.
-            self._calls.end()
+            self._tasks.end()
             self._workers.join()
-            self._calls.tasks.join()
+            self._tasks.join()
             # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
             self._publishers.wait_for_others()
             self._engine.tasks.stop()
@@ -406,7 +226,7 @@ class Lifecycle:
                     self._detach()
                     raise
                 self._detach()
-            self._calls.end()
+            self._tasks.end()
         finally:
             self._inside.threads.remove(me)
 
@@ -459,7 +279,7 @@ atexit.register(_stop_all)
 os.register_at_fork(after_in_child=_forget_all)
 
 
-class Dispatcher(ControlledRun):
+class Dispatcher(EngineRun):
     """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.
 
     Use it as a context manager: leaving the block drains and stops, leaving it by an exception stops at once. A process
@@ -579,16 +399,14 @@ class Dispatcher(ControlledRun):
         placed = worker_cores(pool.cores, pool.workers)
         config = engine_config(
             self._reader,
-            self._handlers,
-            self._handler_of_symbol,
+            self._assigned,
             order,
             placed,
-            units=self._units,
             pool=pool,
             limits=limits,
             strands=strands,
+            emits=self._needs_positions,
             publisher_drains=publisher_drains,
-            emits=len(self._outputs) > 0 or self._history_of is not None,
             on_error=on_error,
             batch_ticks=batch_ticks,
             attachable=attachable,
@@ -596,23 +414,16 @@ class Dispatcher(ControlledRun):
         )
         expected = symbol_counts(counts, config.n_symbols)
         engine = Engine(config)
-        self._put_together(
-            engine,
-            engine.space,
-            expected=expected,
-            priorities=Priorities(engine, order),
-            cores=placed.pinned,
-            load=load,
-            retry=retry,
-        )
-        state, calls = self._state, self._calls
+        self._inspection = engine.new_inspection()
+        self._put_together(engine, engine.space, order, expected=expected, cores=placed.pinned, load=load, retry=retry)
+        state, tasks = self._state, self._tasks
         if _paced is not None:
             state.replays(paced=_paced)
         state.look_regularly(placed.allowed, guard=guard, least=least_of(pool.min_workers, placed.workers))
         ways = self._reader, self._orders, self._routing, self._python
-        self._publishers: Publishers = Publishers(state, *ways, tasks=calls.tasks)
-        self._workers = Workers(state, self._python, calls, self._reader.dtype, placed.allowed)
-        parts = self._workers, self._publishers, calls, self._end
+        self._publishers: Publishers = Publishers(state, *ways, tasks=tasks)
+        self._workers = Workers(state, self._python, tasks, self._reader.dtype, placed.allowed)
+        parts = self._workers, self._publishers, tasks, self._end
         self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)
         self._shown: ShownNames | None = None
         if config.attachable:
@@ -747,6 +558,197 @@ class Dispatcher(ControlledRun):
         """
         return self._publishers.drain(timeout_s)
 
+    # ---- calls
+
+    def call(
+        self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts, timeout_s: float | None = None
+    ) -> R:
+        """Runs ``fn(view, *args)`` on the symbol's strand, in order with its ticks, and returns what it returns.
+
+        It runs after all ticks published before the call and before any published after it, while nothing else of the
+        strand runs: ``dispatcher.call("AAPL", lambda view: view.book.bids(5))``. A worker runs it, so it should be
+        short. It may publish, as a handler may. It may be called from any thread. A paused strand answers when it is
+        resumed.
+
+        Args:
+            symbol: Its name or index.
+            fn: Called with a ``SymbolView``, which has ``row``, ``book``, ``symbol`` and ``index``. Its exceptions are
+                raised here.
+            *args: More arguments of ``fn``.
+            timeout_s: How many seconds to wait at most. None waits without end.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+            CallTimeoutError: After ``timeout_s``.
+            QuarantinedError: If the strand is set aside because a handler failed.
+            WouldDeadlockError: Inside a handler, and in a task or call that it would wait for.
+            HandlerError: If a handler's failure has stopped the run.
+            StoppedError: After a stop, and if no worker was ever started.
+            BackpressureError: If too many calls wait already.
+        """
+        answer: R = self._calls.call(symbol, fn, args, timeout_s)
+        return answer
+
+    def submit_call(self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts) -> Future[R]:
+        """Does what ``call`` does without waiting, and returns the ``TaskFuture`` of the answer.
+
+        It may be called inside handlers too. There ``result()`` of the future does not wait, but raises
+        WouldDeadlockError: give the future an ``add_done_callback``.
+
+        ``cancel()`` of the future gives the call up unless it has begun. A stop ends it with StoppedError, or with
+        HandlerError if a handler's failure stopped the run. On a strand that is paused, or quarantined meanwhile, it
+        waits.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+            QuarantinedError: If the strand is set aside because a handler failed.
+            HandlerError: If a handler's failure has stopped the run.
+            StoppedError: After a stop, and if no worker was ever started.
+            BackpressureError: If too many calls wait already.
+        """
+        return self._calls.submit(symbol, fn, args)
+
+    # ---- strands
+
+    def pause(self, symbol: str | int) -> None:
+        """Holds back the symbol's strand, from the end of the visit under way.
+
+        Symbols that share the strand are held back with it. Its ticks queue up to its bound.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        self._engine.hold(self._routing.strand_of(symbol), PAUSED)
+
+    def resume(self, symbol: str | int) -> None:
+        """Lets a paused strand go on.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        self._engine.resume(self._routing.strand_of(symbol), PAUSED)
+
+    def release(self, symbol: str | int) -> None:
+        """Lets a quarantined strand go on, after the tick that its handler failed on.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        self._engine.resume(self._routing.strand_of(symbol), QUARANTINED)
+
+    def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool = False) -> None:
+        """Gives a symbol another priority of the policy, and its strand the highest of its symbols, at once.
+
+        Under ``Levels`` its wait in the new level begins then.
+
+        Args:
+            symbol: Its name or index.
+            priority: A priority, as ``priorities=`` takes it.
+            for_backlog: Raise the strand only until nothing of it is pending. A priority below its own changes nothing.
+
+        Raises:
+            ConfigurationError: If the policy does not have that priority.
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        self._routing.prioritise(symbol, priority, for_backlog=for_backlog)
+
+    def regroup(self, symbol: str | int, group: str) -> None:
+        """Moves a symbol to another group, under ``Fair``, and with it the symbols that share its strand.
+
+        The old group keeps the on-CPU time that was charged before.
+
+        Args:
+            symbol: Its name or index.
+            group: A name in ``groups=`` or ``weights=``, or of a symbol that was a group of its own at the start.
+
+        Raises:
+            ConfigurationError: If there is no such group, or the policy has none.
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        self._routing.regroup(symbol, group)
+
+    def strand_of(self, symbol: str | int) -> int:
+        """Returns the number of the strand that a symbol belongs to.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        return self._routing.strand_of(symbol)
+
+    def inspect(self, symbol: str | int) -> StrandInspection:
+        """Returns the counts and the state of the symbol's strand.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
+        return self._engine.inspect(self._routing.strand_of(symbol))
+
+    def time_handlers(self) -> None:
+        """Keeps the time that handlers take, for ``handler_times``. Call it before the start.
+
+        Raises:
+            MemoryError: If there is no memory for the times.
+        """
+        self._engine.time_strands()
+
+    def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """Returns by symbol how many ns its handler took, and for how many ticks; both of shape (n_symbols,), u8.
+
+        Both are 0 where that is not known: of symbols that share a strand, of ticks that a publisher handled, and
+        without ``time_handlers``.
+        """
+        if not self._routing.is_known:
+            return np.zeros(len(self._table), np.uint64), np.zeros(len(self._table), np.uint64)
+        strand_of = self._routing.by_counts(None)
+        ns, ticks = self._engine.strand_times()
+        alone = np.bincount(strand_of, minlength=len(ns)) == 1
+        return np.where(alone, ns, 0)[strand_of], np.where(alone, ticks, 0)[strand_of]
+
+    # ---- looking on
+
+    @property
+    def memory_fd(self) -> int:
+        """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)``.
+
+        Hand it to the process that attaches. It stays the dispatcher's, which closes it.
+
+        Raises:
+            ConfigurationError: Without ``attachable=True``.
+        """
+        if not self._engine.config.attachable:
+            raise ConfigurationError("memory_fd", "the dispatcher's memory is private; make it with attachable=True")
+        return self._engine.space.fd
+
+    def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
+        """Returns a symbol's values in columns of ``rows`` after all ticks published, which belong together.
+
+        Only the one thread that publishes may call it.
+
+        Args:
+            index: The symbol's index.
+            columns: Arrays of shape (n_symbols,), such as ``rows.array["price"]``.
+
+        Returns:
+            One value per column; None if ticks of the symbol's strand are pending.
+        """
+        # Pending is counted down after the handler's last write, which reading it as 0 makes visible here, and what
+        # this thread does not publish meanwhile nobody handles. A handler that publishes is seen by what the strand has
+        # accepted since.
+        strand, found = self._routing.strand_of(index), self._inspection
+        before = self._engine.accepted_if_quiescent(strand, found)
+        if before is None:
+            return None
+        values = [column[index] for column in columns]
+        return values if self._engine.accepted_if_quiescent(strand, found) == before else None
+
+    def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
+        """Returns a function that reads every participant's counters, much cheaper than ``statistics()``.
+
+        It returns one array of shape (participants, fields), u8, workers first. ``COUNTERS`` of
+        strand.binding.engine_words names the fields.
+        """
+        return self._engine.counters_reader()
+
     # ---- tasks
 
     @property
@@ -759,7 +761,7 @@ class Dispatcher(ControlledRun):
         A task may wait in ``strand.checkpoint()``, in ``strand.blocking()`` and in ``result()`` of a task or call.
         Another thread then has its worker, up to 256 threads.
         """
-        return self._calls.tasks.get()
+        return self._tasks.get()
 
     def thread_counts(self) -> ThreadCounts:
         """Returns what the workers' threads do at this moment, and how often tasks and calls were suspended."""

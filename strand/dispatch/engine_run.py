@@ -18,10 +18,10 @@ from strand.binding.feeder import Feeder
 from strand.binding.memory import Space
 from strand.brief import brief, listed, several
 from strand.dispatch.base import Interior, RunBase
-from strand.dispatch.calls import Calls, Control, RunTasks
+from strand.dispatch.calls import Calls, RunTasks
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.python_handlers import PythonHandlers, stop_objects
-from strand.dispatch.routing import Priorities, Routing
+from strand.dispatch.routing import Order, Routing
 from strand.dispatch.saving import Saving, check_objects
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import EngineStatistics
@@ -117,9 +117,9 @@ class EngineRun(RunBase):
         self,
         engine: Engine,
         space: Space,
+        order: Order,
         *,
         expected: npt.NDArray[Any] | None,
-        priorities: Priorities,
         cores: list[int] | None,
         load: str | os.PathLike[str] | None = None,
         retry: RetryPolicy | None = None,
@@ -132,36 +132,30 @@ class EngineRun(RunBase):
             engine.set_outputs(self._outputs.record_bytes)
         start = space.bytes
         self._open(engine, engine.row_stride, space)
-        self._saving = Saving(engine, self._table, self._handlers, self._handler_of_symbol, start, space.bytes)
+        self._saving = Saving(engine, self._assigned, start, space.bytes)
         saved = None if load is None else self._saving.begin(load)
-        self._python: PythonHandlers = PythonHandlers(
-            engine, self._table, self._rows, bound=self._bound, handler_of_symbol=self._handler_of_symbol
-        )
-        functions = [bound.for_engine for bound in self._bound]
+        self._python: PythonHandlers = PythonHandlers(engine, self._assigned, self._rows, self._bound)
         self._routing = Routing(
             engine,
+            self._assigned,
+            order,
             self._python,
-            self._handler_of_symbol,
-            functions,
-            self._output_numbers,
-            units=self._units,
-            priorities=priorities,
+            bound=self._bound,
+            outputs=self._output_numbers,
             inside=self._inside,
         )
         self._state = RunState(
             engine,
-            self._table,
-            self._handlers,
+            self._assigned,
             self._outputs,
             self._inside,
             causes=self._python.causes,
             kept=self._kept(),
             cores=cores,
         )
-        self._control = Control(self._state, self._routing, priorities)
-        tasks = RunTasks(self._state, self._control, priorities, retry)
-        self._calls = Calls(self._state, self._control, self._rows, self._books, tasks)
-        self._statistics = EngineStatistics(self._state, self._orders, priorities, self._routing)
+        self._tasks = RunTasks(self._state, self._routing, retry)
+        self._calls = Calls(self._state, self._routing, self._rows, self._books, self._tasks)
+        self._statistics = EngineStatistics(self._state, self._orders, self._routing)
         self._end = RunEnd(self._state, self._python, self._rows)
         if saved is not None:
             self._saving.take_up(saved, self._routing, self._reader, self._python)

@@ -20,6 +20,7 @@ from strand.handlers.compiled.called_again import line_of
 from strand.handlers.context import Context
 from strand.handlers.failures import failure_of
 from strand.handlers.host import Host
+from strand.handlers.loading import Assigned
 from strand.handlers.set_context import OneSet, SetObjects
 from strand.handlers.shared_rows import SharedObjects
 from strand.threads import interrupts
@@ -27,7 +28,6 @@ from strand.threads import interrupts
 if TYPE_CHECKING:
     from strand.binding.native import Chained
     from strand.output.rows import Rows
-    from strand.symbols import SymbolTable
 
 __all__ = ["EmittedBatch", "EngineSite", "KeepsObjects", "PythonHandlers", "objects_of", "stop_objects"]
 
@@ -137,17 +137,15 @@ class PythonHandlers:
     def __init__(
         self,
         engine: Engine,
-        table: SymbolTable,
+        assigned: Assigned,
         rows: Rows,
-        *,
         bound: Sequence[BoundHandler],
-        handler_of_symbol: npt.NDArray[np.uint16],
     ) -> None:
         self._engine = engine
-        self._table = table
+        self._table = assigned.table
         self._rows = rows
         self._bound = bound
-        self._handler_of_symbol = handler_of_symbol
+        self._handler_of_symbol = assigned.of_symbol
         self._strand_of_key = self._key_of_strand = np.empty(0, np.uint32)
         self.site = EngineSite(engine)
         self.calls: list[WorkerCall | None] = []

@@ -19,14 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
-from strand.binding.engine_words import PolicyConfig, RunByPython
-from strand.binding.native import NativeFunction
+from strand.binding.engine_words import PolicyConfig
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import ConfigurationError, WouldDeadlockError
-from strand.handlers import Handler
-from strand.handlers.base import SingleHandler
-from strand.handlers.shared_rows import units_of
+from strand.handlers.bound import BoundHandler, BoundPython
+from strand.handlers.loading import Assigned
 from strand.policies.groups import Groups, groups_of
 from strand.policies.policy import Policy, policy_config
 from strand.symbols import SymbolTable
@@ -36,42 +34,15 @@ from strand.validate import is_whole, path, yes_or_no
 __all__ = [
     "Grouping",
     "Order",
-    "Priorities",
     "Routing",
     "StrandsLike",
     "kinds_of",
     "kinds_of_units",
     "order_of",
     "priorities_of",
-    "shared_units",
     "strand_count",
     "strands_for",
 ]
-
-
-def shared_units(
-    table: SymbolTable, handlers: Sequence[Handler], handler_of_symbol: npt.NDArray[np.uint16]
-) -> npt.NDArray[np.intp] | None:
-    """See ``units_of``. Raises ConfigurationError where symbols that share a row have several handlers, and for two
-    rows of one name; and what shapes raise that do not fit the table."""
-    found = []
-    owner: dict[str, SingleHandler] = {}
-    for number, handler in enumerate(handlers):
-        for _, part in handler.parts_as(""):
-            if (members := part.shape.members(part.name, table)) is None:
-                continue
-            found.append(members)
-            option, where = f"{part.shape.kind}s", f"handler {part.name!r}"
-            for name, keys in zip(members.names, members.keys, strict=True):
-                if owner.setdefault(name, part) is not part:
-                    raise ConfigurationError(
-                        option, f"handlers {owner[name].name!r} and {part.name!r} both have one named {name!r}"
-                    )
-                if others := [key for key in keys if handler_of_symbol[key] != number]:
-                    raise ConfigurationError(
-                        option, f"{name!r} has {table.name(others[0])!r}, which has another handler", where=where
-                    )
-    return units_of(len(table), found)
 
 
 def kinds_of_units(
@@ -237,72 +208,13 @@ def order_of(
     return Order(policy, config, ranks, marks_of(guard, policy, table, marks), grouped)
 
 
-class Priorities:
-    """``priorities``: of each symbol, shape (n_symbols,); they change here. ``marks``: of each symbol, a set
-    of bits, likewise. ``groups``: under Fair, whose numbers are the priorities then."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        order: Order,
-    ) -> None:
-        self.groups = order.groups
-        self.policy = order.policy
-        self._engine = engine
-        self._priorities = order.ranks
-        self._marks = order.marks
-        self._lock = threading.Lock()
-
-    def kinds(self, handler_of_symbol: npt.NDArray[np.uint16]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
-        """Symbols of one kind may share a strand: they have one handler, one priority and the same marks. The kind of
-        each symbol, shape (n_symbols,), and the handler of each kind, shape (n_kinds,)."""
-        return kinds_of(handler_of_symbol, self._priorities, self._marks)
-
-    def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
-        """Tells the engine the priority of each strand, and the marks of all its symbols, before it has ticks."""
-        usual = self.policy.usual_priority if self.groups is None else 0
-        if usual is None:
-            return
-        if self.groups is not None:
-            self._engine.set_groups(len(self.groups), self.groups.weights)
-        order = np.argsort(strand_of_symbol, kind="stable")
-        strands, first = np.unique(strand_of_symbol[order], return_index=True)
-        for strand, of_symbols in zip(strands.tolist(), np.split(self._priorities[order], first[1:]), strict=True):
-            priority = self.policy.of_strand(of_symbols)
-            if priority != usual:
-                self._engine.prioritise(strand, priority, for_backlog=False)
-        marks = np.zeros(self._engine.config.n_strands, np.uint8)
-        np.bitwise_or.at(marks, strand_of_symbol, self._marks)
-        for strand in np.flatnonzero(marks).tolist():
-            self._engine.mark(strand, int(marks[strand]))
-
-    def change(self, index: int, priority: Any, strand_of_symbol: npt.NDArray[np.uint32], *, for_backlog: bool) -> None:
-        """Gives a symbol another priority, and its strand the highest of its symbols' priorities; or raises its
-        strand."""
-        number, strand = self.policy.priority_of("priority", priority), int(strand_of_symbol[index])
-        for_backlog = yes_or_no("for_backlog", for_backlog)
-        with self._lock:
-            if not for_backlog:
-                self._priorities[index] = number
-                number = self.policy.of_strand(self._priorities[strand_of_symbol == strand])
-            self._engine.prioritise(strand, number, for_backlog=for_backlog)
-
-    def regroup(self, index: int, group: str, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
-        """Moves a symbol's strand, and all symbols that share it, into another group."""
-        if self.groups is None:
-            raise ConfigurationError("group", f"{type(self.policy).__name__} has no groups; give policy=Fair()")
-        number, strand = self.groups.number(group), int(strand_of_symbol[index])
-        with self._lock:
-            self._priorities[strand_of_symbol == strand] = number
-            self._engine.prioritise(strand, number, for_backlog=False)
-
-
 def kinds_of(
     handler_of_symbol: npt.NDArray[np.uint16],
     priorities: npt.NDArray[np.uint32],
     marks: npt.NDArray[np.uint8],
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
-    """See Priorities.kinds."""
+    """Symbols of one kind may share a strand: they have one handler, one priority and the same marks. The kind of each
+    symbol, shape (n_symbols,), and the handler of each kind, shape (n_kinds,)."""
     if priorities.size and priorities.min() == priorities.max() and marks.min() == marks.max():
         return handler_of_symbol.astype(np.uint32), np.arange(int(handler_of_symbol.max()) + 1, dtype=np.uint16)
     orders = marks.astype(np.uint64) << np.uint64(32) | priorities
@@ -317,28 +229,34 @@ FIRST_LOOK = 1 << 18
 
 
 class Routing:
-    """Routing of symbols to strands. ``handler_of_symbol``: the number of each symbol's handler. ``functions``,
-    ``outputs``: those of each handler, as the engine takes them. ``units``: by symbol, the unit that has to share a
-    strand."""
+    """Routing of symbols to strands, with the priority and the marks of each. ``bound``: the handlers; ``outputs``: the
+    numbers of each handler's outputs.
+
+    Attributes:
+        policy: The policy of the run.
+        groups: The groups under Fair, whose numbers are the priorities then.
+    """
 
     def __init__(
         self,
         engine: Engine,
+        assigned: Assigned,
+        order: Order,
         python: PythonHandlers,
-        handler_of_symbol: npt.NDArray[np.uint16],
-        functions: Sequence[NativeFunction | RunByPython],
-        outputs: Sequence[Sequence[int]],
         *,
-        units: npt.NDArray[np.intp] | None,
-        priorities: Priorities,
+        bound: Sequence[BoundHandler],
+        outputs: Sequence[Sequence[int]],
         inside: Inside,
     ) -> None:
+        self.policy = order.policy
+        self.groups = order.groups
         self._engine = engine
+        self._assigned = assigned
         self._python = python
-        self._handler_of_symbol = handler_of_symbol
-        self._units = units
-        self._priorities = priorities
-        self._functions = functions
+        #: Of each symbol, shape (n_symbols,); they change here.
+        self._priorities = order.ranks
+        self._marks = order.marks
+        self._bound = bound
         self._outputs = outputs
         self._strand_of: npt.NDArray[np.uint32] | None = None
         self._inside = inside
@@ -347,6 +265,10 @@ class Routing:
     @property
     def is_known(self) -> bool:
         return self._strand_of is not None
+
+    def strand_of(self, symbol: str | int) -> int:
+        """The strand of a symbol. Raises UnknownSymbolError."""
+        return int(self.by_counts(None)[self._assigned.table.index(symbol)])
 
     def by_counts(self, counts: npt.NDArray[Any] | None) -> npt.NDArray[np.uint32]:
         """The strand of each symbol, shape (n_symbols,): by what is expected of each, unless it is known already."""
@@ -364,10 +286,21 @@ class Routing:
         finally:
             self._inside.threads.remove(me)
 
+    def by_keys(self, keys: npt.NDArray[Any]) -> None:
+        """Routes by the first keys that are published. They are copied: another thread may change them meanwhile."""
+        keys, symbols = keys[:FIRST_LOOK].copy(), len(self._assigned.table)
+        self.by_counts(np.bincount(keys[keys < symbols], minlength=symbols))
+
+    def restore(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
+        """Restores the strands of another process, before anything else is asked for."""
+        handler_of_strand = np.zeros(self._engine.config.n_strands, np.uint16)
+        handler_of_strand[strand_of_symbol] = self._assigned.of_symbol
+        self._strand_of = self._take(strand_of_symbol, handler_of_strand)
+
     def _settle(self, counts: npt.NDArray[Any] | None) -> npt.NDArray[np.uint32]:
-        kind_of_symbol, handler_of = self._priorities.kinds(self._handler_of_symbol)
-        alone = [isinstance(self._functions[handler], RunByPython) for handler in handler_of]
-        units = self._units
+        kind_of_symbol, handler_of = kinds_of(self._assigned.of_symbol, self._priorities, self._marks)
+        alone = [isinstance(self._bound[handler], BoundPython) for handler in handler_of]
+        units = self._assigned.units
         if units is not None and counts is not None:
             counts = np.bincount(units, weights=counts)
         kinds = kinds_of_units(kind_of_symbol, units)
@@ -375,22 +308,50 @@ class Routing:
         strand_of = found.strand_of_symbol if units is None else found.strand_of_symbol[units]
         return self._take(strand_of, handler_of[found.kind_of_strand])
 
-    def restore(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
-        """Restores the strands of another process, before anything else is asked for."""
-        handler_of_strand = np.zeros(self._engine.config.n_strands, np.uint16)
-        handler_of_strand[strand_of_symbol] = self._handler_of_symbol
-        self._strand_of = self._take(strand_of_symbol, handler_of_strand)
-
     def _take(
         self, strand_of_symbol: npt.NDArray[np.uint32], handler_of_strand: npt.NDArray[np.uint16]
     ) -> npt.NDArray[np.uint32]:
         self._engine.route(strand_of_symbol, handler_of_strand)
         self._python.route(strand_of_symbol)
-        self._priorities.route(strand_of_symbol)
-        self._engine.set_handlers(self._functions, self._outputs)
+        self._order(strand_of_symbol)
+        self._engine.set_handlers([bound.for_engine for bound in self._bound], self._outputs)
         return strand_of_symbol
 
-    def by_keys(self, keys: npt.NDArray[Any]) -> None:
-        """Routes by the first keys that are published. They are copied: another thread may change them meanwhile."""
-        keys, symbols = keys[:FIRST_LOOK].copy(), len(self._handler_of_symbol)
-        self.by_counts(np.bincount(keys[keys < symbols], minlength=symbols))
+    def _order(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
+        """Tells the engine the priority of each strand, and the marks of all its symbols, before it has ticks."""
+        usual = self.policy.usual_priority if self.groups is None else 0
+        if usual is None:
+            return
+        if self.groups is not None:
+            self._engine.set_groups(len(self.groups), self.groups.weights)
+        order = np.argsort(strand_of_symbol, kind="stable")
+        strands, first = np.unique(strand_of_symbol[order], return_index=True)
+        for strand, of_symbols in zip(strands.tolist(), np.split(self._priorities[order], first[1:]), strict=True):
+            priority = self.policy.of_strand(of_symbols)
+            if priority != usual:
+                self._engine.prioritise(strand, priority, for_backlog=False)
+        marks = np.zeros(self._engine.config.n_strands, np.uint8)
+        np.bitwise_or.at(marks, strand_of_symbol, self._marks)
+        for strand in np.flatnonzero(marks).tolist():
+            self._engine.mark(strand, int(marks[strand]))
+
+    def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool) -> None:
+        """See ``Dispatcher.prioritise``."""
+        index, strand_of = self._assigned.table.index(symbol), self.by_counts(None)
+        number, strand = self.policy.priority_of("priority", priority), int(strand_of[index])
+        for_backlog = yes_or_no("for_backlog", for_backlog)
+        with self._lock:
+            if not for_backlog:
+                self._priorities[index] = number
+                number = self.policy.of_strand(self._priorities[strand_of == strand])
+            self._engine.prioritise(strand, number, for_backlog=for_backlog)
+
+    def regroup(self, symbol: str | int, group: str) -> None:
+        """See ``Dispatcher.regroup``."""
+        index, strand_of = self._assigned.table.index(symbol), self.by_counts(None)
+        if self.groups is None:
+            raise ConfigurationError("group", f"{type(self.policy).__name__} has no groups; give policy=Fair()")
+        number, strand = self.groups.number(group), int(strand_of[index])
+        with self._lock:
+            self._priorities[strand_of == strand] = number
+            self._engine.prioritise(strand, number, for_backlog=False)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from strand.dispatch.records import RecordReader
     from strand.dispatch.routing import Routing
     from strand.handlers import Handler
-    from strand.symbols import SymbolTable
+    from strand.handlers.loading import Assigned
 
 __all__ = [
     "FORMAT",
@@ -246,9 +246,7 @@ class Saving:
     layouts."""
 
     engine: Engine
-    table: SymbolTable
-    handlers: Sequence[Handler]
-    handler_of_symbol: npt.NDArray[np.uint16]
+    assigned: Assigned
     start: int
     fixed: int
 
@@ -260,7 +258,7 @@ class Saving:
         """Writes the file. ``rows_read``: by the reader of arrays; ``more``: what the caller adds, arrays among it.
 
         Raises SavedStateError for what a handler's ``save`` returns, FeedError where the file cannot be written."""
-        symbols = saved_symbols(python)
+        symbols, table = saved_symbols(python), self.assigned.table
         self.engine.watermark()  # a round that ends at rest: later ones have the same end
         arrays = {name: value for name, value in more.items() if isinstance(value, np.ndarray)}
         end = self.engine.space.bytes
@@ -275,13 +273,13 @@ class Saving:
                     if piece.any():
                         to.write(piece.tobytes())
                         pieces.append((at, len(piece)))
-            tables = self.engine.saved_tables() | {"handler_of_symbol": self.handler_of_symbol.view(np.uint8)}
-            for name, table in tables.items():
+            tables = self.engine.saved_tables() | {"handler_of_symbol": self.assigned.of_symbol.view(np.uint8)}
+            for name, part in tables.items():
                 with packed.open(f"tables/{name}", "w", force_zip64=True) as to:
                     # Copies: zipfile reads the bytes twice, and an idle worker that asks for the watermark takes a
                     # lock in them.
-                    for at in range(0, len(table), PIECE_BYTES):
-                        to.write(table[at : at + PIECE_BYTES].tobytes())
+                    for at in range(0, len(part), PIECE_BYTES):
+                        to.write(part[at : at + PIECE_BYTES].tobytes())
             for name, array in arrays.items():
                 packed.writestr(f"arrays/{name}", array.tobytes())
             for symbol in symbols:
@@ -292,7 +290,7 @@ class Saving:
                 "build": build(),
                 "configuration": self._configuration(),
                 "handlers": self._handlers(),
-                "symbols": [self.table.name(i) if self.table.has_name(i) else "" for i in range(self.table.n_named)],
+                "symbols": [table.name(i) if table.has_name(i) else "" for i in range(table.n_named)],
                 "memory": {"start": self.start, "fixed": self.fixed, "end": end, "pieces": pieces},
                 "python": [[symbol.key, symbol.alarm, symbol.data is not None] for symbol in symbols],
                 "rows_read": rows_read,
@@ -310,7 +308,7 @@ class Saving:
                 layout_to_json(handler.state),
                 [[name, layout_to_json(dtype)] for name, dtype in handler.emitted],
             ]
-            for handler in self.handlers
+            for handler in self.assigned.handlers
         ]
 
     # ---- going on
@@ -330,13 +328,13 @@ class Saving:
 
         Raises SavedStateError, MemoryError, and what an object's ``on_start`` and ``load`` raise."""
         with saved.reading():
-            strand_of_symbol = saved.table("map", np.uint32, len(self.table))
+            strand_of_symbol = saved.table("map", np.uint32, len(self.assigned.table))
             if strand_of_symbol.max(initial=0) >= self.engine.config.n_strands:
                 raise ValueError("a symbol's strand does not exist")
             routing.restore(strand_of_symbol)
             self._fill(saved)
             reader.rows_read = int(saved.about["rows_read"])
-            symbols = list(saved.symbols(len(self.table)))
+            symbols = list(saved.symbols(len(self.assigned.table)))
         self.engine.space.adopt_books()
         restore_symbols(python, symbols)
 
@@ -355,11 +353,11 @@ class Saving:
                 raise saved.error(
                     f"it was saved with {argument}: {name} {before.get(name)}, and this dispatcher has {now[name]}"
                 )
-        if not np.array_equal(saved.table("handler_of_symbol", np.uint16), self.handler_of_symbol):
+        if not np.array_equal(saved.table("handler_of_symbol", np.uint16), self.assigned.of_symbol):
             raise saved.error("its symbols have other handlers than here")
         for index, name in enumerate(saved.about["symbols"]):
-            if name and self.table.has_name(index) and self.table.name(index) != name:
-                raise saved.error(f"symbol {index} is {name!r} there and {self.table.name(index)!r} here")
+            if name and self.assigned.table.has_name(index) and self.assigned.table.name(index) != name:
+                raise saved.error(f"symbol {index} is {name!r} there and {self.assigned.table.name(index)!r} here")
         memory = saved.about["memory"]
         if (memory["start"], memory["fixed"]) != (self.start, self.fixed):
             raise saved.error(
@@ -394,7 +392,7 @@ class Saving:
         for name, table in self.engine.saved_tables().items():
             saved.read_into(f"tables/{name}", [table])
         self.engine.restore()
-        self.table.learn(saved.about["symbols"])
+        self.assigned.table.learn(saved.about["symbols"])
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ from strand.binding.gate import Thread
 from strand.dispatch.watching import Activating, OverloadWatch
 from strand.errors import EngineError, HandlerError, StoppedError, WouldDeadlockError
 from strand.handlers.failures import Kept, describe, failures_of
+from strand.handlers.loading import Assigned
 from strand.output.outputs import Outputs
-from strand.symbols import SymbolTable
 from strand.tasks.waits import waiter_here
 from strand.threads import WAITS_FOR_ITSELF, Inside
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from strand.dispatch.guard import Guard
     from strand.dispatch.guarding import Guarding
     from strand.dispatch.watching import Regular
-    from strand.handlers import Handler
 
 __all__ = ["RunState"]
 
@@ -43,8 +42,7 @@ class RunState:
     def __init__(
         self,
         engine: Engine,
-        table: SymbolTable,
-        handlers: Sequence[Handler],
+        assigned: Assigned,
         outputs: Outputs,
         inside: Inside,
         *,
@@ -53,10 +51,10 @@ class RunState:
         cores: Sequence[int | None] | None,
     ) -> None:
         self.engine = engine
-        self.table = table
+        self.table = assigned.table
         self.outputs = outputs
         self.inside = inside
-        self._handlers = handlers
+        self._assigned = assigned
         self._causes = causes
         self._kept = kept
         self.threads: list[Thread] = []
@@ -104,7 +102,7 @@ class RunState:
     @property
     def failures(self) -> list[HandlerError]:
         """The failures of handlers that the engine keeps, in the order they happened."""
-        return failures_of(self.engine, self.table, self._handlers, self._causes, self._kept)
+        return failures_of(self.engine, self.table, self._assigned.handlers, self._causes, self._kept)
 
     def check_outside(self, words: str, cure: str) -> None:
         """Raises WouldDeadlockError where the calling thread is inside otherwise than by a task that it runs, as a

@@ -18,7 +18,7 @@ from strand.binding.outside import GroupCounts
 from strand.brief import brief, listed
 from strand.dicts import FrozenDict
 from strand.dispatch.records import OrderWatch
-from strand.dispatch.routing import Priorities, Routing
+from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 from strand.errors import AttachError
 from strand.machine import strand_version
@@ -78,9 +78,8 @@ class PolicyCounts(TypedDict):
 class EngineStatistics:
     """Counters of the engine so far, and ``orders`` beside them."""
 
-    def __init__(self, state: RunState, orders: OrderWatch, priorities: Priorities, routing: Routing) -> None:
+    def __init__(self, state: RunState, orders: OrderWatch, routing: Routing) -> None:
         self._state = state
-        self._priorities = priorities
         self._routing = routing
         self._orders = orders
         self._engine = state.engine
@@ -106,7 +105,7 @@ class EngineStatistics:
         )
 
     def _fair(self) -> FairStatistics | None:
-        groups = self._priorities.groups
+        groups = self._routing.groups
         if groups is None:
             return None
         if groups.accounts is not None:

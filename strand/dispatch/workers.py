@@ -14,7 +14,7 @@ import numpy as np
 
 from strand.binding.gate import Thread
 from strand.binding.tasks import END, FIRST, RECORDS, TASK, WAKE, PyBatches
-from strand.dispatch.calls import Calls
+from strand.dispatch.calls import RunTasks
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.state import RunState
 from strand.errors import ConfigurationError
@@ -83,14 +83,14 @@ class Workers:
         self,
         state: RunState,
         python: PythonHandlers,
-        calls: Calls,
+        tasks: RunTasks,
         dtype: np.dtype[Any],
         allowed: Sequence[int],
     ) -> None:
         self._state = state
         self._python = python
         self._dtype = dtype
-        self._work = _Work(state, python, calls, allowed)
+        self._work = _Work(state, python, tasks, allowed)
         self._places: Places | None = None
 
     def start(self) -> None:
@@ -143,10 +143,10 @@ class _Work:
 
     name: Final = "strand-worker"
 
-    def __init__(self, state: RunState, python: PythonHandlers, calls: Calls, allowed: Sequence[int]) -> None:
+    def __init__(self, state: RunState, python: PythonHandlers, tasks: RunTasks, allowed: Sequence[int]) -> None:
         self._state = state
         self._python = python
-        self._calls = calls
+        self._tasks = tasks
         self._allowed = allowed
         self._inside = state.inside
 
@@ -173,8 +173,8 @@ class _Work:
             if seat.is_cut:
                 seat.is_cut = False
                 if batches.task:
-                    self._calls.run(batches.task)  # if it has run, this does nothing
-            return work(self._python, self._calls, batches, lambda: seat.place is place)
+                    self._tasks.run(batches.task)  # if it has run, this does nothing
+            return work(self._python, self._tasks, batches, lambda: seat.place is place)
         except BaseException as error:
             if seat.place is not place or batches.task:
                 raise
@@ -186,11 +186,11 @@ class _Work:
     def over(self) -> None:
         # Whoever waits for an answer has to hear that there will be none.
         self._state.engine.tasks.stop()
-        self._calls.end()
+        self._tasks.end()
 
 
 def work(
-    python: PythonHandlers, asked: Calls, batches: PyBatches, keeps_place: Callable[[], bool] = lambda: True
+    python: PythonHandlers, tasks: RunTasks, batches: PyBatches, keeps_place: Callable[[], bool] = lambda: True
 ) -> int:
     """A batch is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand.
     ``keeps_place``: whether this thread is still the worker, which it need not be behind a task. Returns what it leaves
@@ -207,7 +207,7 @@ def work(
         else:
             what = batches.what
             if what == TASK:
-                asked.run(batches.tag)
+                tasks.run(batches.tag)
                 if not keeps_place():
                     return TASK
                 # If the task goes on elsewhere there is nothing in hand.

@@ -1,4 +1,4 @@
-"""Handlers by name, and of what users give: built-in ones, classes, and those of modules."""
+"""Handlers by name, by symbol, and of what users give: built-in ones, classes, and those of modules."""
 
 from __future__ import annotations
 
@@ -10,23 +10,35 @@ import os
 import sys
 import traceback
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from strand.brief import OURS
 from strand.errors import ConfigurationError, UnknownOptionError
-from strand.handlers.base import Handler, HandlerLike
+from strand.handlers.base import Handler, HandlerLike, SingleHandler
 from strand.handlers.builtin import BUILTIN
 from strand.handlers.builtin.definition import Builtin
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.options import Option, Origin, options_of_function
+from strand.handlers.shared_rows import units_of
+from strand.symbols import SymbolTable
+from strand.ticks import TICK
 from strand.validate import did_you_mean
 
+if TYPE_CHECKING:
+    from strand.feeds import FeedInfo
+    from strand.feeds.base import TicksAre
+
 __all__ = [
+    "Assigned",
     "Makes",
+    "assign_handlers",
     "configured",
     "find",
     "is_jit_disabled",
@@ -259,3 +271,101 @@ def _listed(options: Mapping[str, Option]) -> str:
     if not options:
         return "it has no options"
     return "its options: " + "; ".join(f"{option.name}, {option.kind.words}" for option in options.values())
+
+
+# ---- handlers by symbol
+
+
+class Assigned(NamedTuple):
+    """The symbols of a run, and their handlers.
+
+    ``handlers``: each once; ``of_symbol``: the number of each symbol's, shape (n_symbols,). ``units``: by symbol, the
+    number of the unit that has to share a strand, None where all may be apart.
+    """
+
+    table: SymbolTable
+    handlers: Sequence[Handler]
+    of_symbol: npt.NDArray[np.uint16]
+    units: npt.NDArray[np.intp] | None
+
+
+def _info_of(feed: TicksAre | FeedInfo) -> FeedInfo:
+    """Description of ticks that are published from memory. Raises ConfigurationError."""
+    from strand.feeds.base import FeedInfo, TicksAre
+
+    if isinstance(feed, FeedInfo):
+        return feed
+    meanings = get_args(TicksAre)
+    if feed not in meanings:
+        raise ConfigurationError("feed", f"{feed!r} is not one of {', '.join(meanings)}: give feed.info")
+    return FeedInfo("memory", "memory", ticks=feed)
+
+
+def assign_handlers(
+    table: SymbolTable,
+    handler: HandlerLike | None,
+    handlers: Mapping[str, HandlerLike] | None,
+    dtype: np.dtype[Any],
+    feed: TicksAre | FeedInfo | None = None,
+) -> Assigned:
+    """The distinct handlers of all symbols. ``feed``: what the ticks mean; None: nobody knows, or the handlers do."""
+    if (handler is None) == (handlers is None):
+        raise ConfigurationError("handler", "give either one handler for all symbols, or handlers by symbol")
+    if handlers is not None and not isinstance(handlers, Mapping):
+        raise ConfigurationError("handlers", f"{type(handlers).__name__} is not a dict of handlers by symbol")
+    wanted = {"*": handler} if handlers is None else dict(handlers)
+    distinct: list[Handler] = []
+    number: dict[int | str, int] = {}
+    of_symbol = np.zeros(len(table), dtype=np.uint16)
+    default = wanted.pop("*", None)
+    named = np.zeros(len(table), dtype=bool)
+    for names, like in [*(([name], h) for name, h in wanted.items()), (None, default)]:
+        if like is None:
+            continue
+        same = like if isinstance(like, str) else id(like)
+        if same not in number:
+            number[same] = len(distinct)
+            distinct.append(resolve(like) if feed is None else resolve(like).known(_info_of(feed)))
+        if names is None:
+            of_symbol[~named] = number[same]
+        else:
+            at = table.index(names[0])
+            of_symbol[at], named[at] = number[same], True
+    if default is None and not named.all():
+        missing = table.name(int(np.flatnonzero(~named)[0]))
+        raise ConfigurationError("handlers", f"there is none for {missing!r}; give one for '*' to serve all others")
+    if len(distinct) > 65_535:
+        raise ConfigurationError("handlers", "at most 65,535 different ones")
+    for h in distinct:
+        if h.needs_ticks and dtype != TICK:
+            raise ConfigurationError(
+                "handler",
+                f"{h.name!r} reads strand.TICK records; leave dtype out, and map the fields of your records "
+                "with columns=",
+            )
+    return Assigned(table, distinct, of_symbol, _units_of(table, distinct, of_symbol))
+
+
+def _units_of(
+    table: SymbolTable, handlers: Sequence[Handler], of_symbol: npt.NDArray[np.uint16]
+) -> npt.NDArray[np.intp] | None:
+    """See ``units_of``. Raises ConfigurationError where symbols that share a row have several handlers, and for two
+    shared rows of one name; and what shapes raise that do not fit the table."""
+    found = []
+    owner: dict[str, SingleHandler] = {}
+    for number, handler in enumerate(handlers):
+        for _, part in handler.parts_as(""):
+            if (members := part.shape.members(part.name, table)) is None:
+                continue
+            found.append(members)
+            option, where = f"{part.shape.kind}s", f"handler {part.name!r}"
+            for name, keys in zip(members.names, members.keys, strict=True):
+                if owner.setdefault(name, part) is not part:
+                    raise ConfigurationError(
+                        option, f"handlers {owner[name].name!r} and {part.name!r} both have one named {name!r}"
+                    )
+                if others := [key for key in keys if of_symbol[key] != number]:
+                    raise ConfigurationError(
+                        option, f"{name!r} has {table.name(others[0])!r}, which has another handler", where=where
+                    )
+    return units_of(len(table), found)

@@ -30,7 +30,7 @@ from strand.dispatch.configuration import (
 from strand.dispatch.dispatcher import options_given
 from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import Priorities, order_of
+from strand.dispatch.routing import order_of
 from strand.dispatch.workers import work
 from strand.errors import ConfigurationError, DifferenceError, StoppedError
 from strand.feeds import Feed
@@ -95,16 +95,12 @@ class SeededDispatcher(EngineRun):
         order = order_of(self._table, given["policy"], priorities=given["priorities"], groups=given["groups"])
         config = engine_config(
             self._reader,
-            self._handlers,
-            self._handler_of_symbol,
+            self._assigned,
             order,
             cores,
-            units=self._units,
             pool=replace(pool, max_publishers=1),
             limits=limits,
-            emits=len(self._outputs) > 0 or self._history_of is not None,
-            attachable=False,
-            counters_start=0,
+            emits=self._needs_positions,
             **{name: given[name] for name in ("strands", "publisher_drains", "on_error", "batch_ticks")},
         )
         expected = symbol_counts(given["counts"], config.n_symbols)
@@ -113,8 +109,7 @@ class SeededDispatcher(EngineRun):
         self._clock: Clock | None = None
         engine = ScheduledEngine(config)
         # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
-        priorities = Priorities(engine, order)
-        self._put_together(engine, Space(), expected=expected, priorities=priorities, cores=None)
+        self._put_together(engine, Space(), order, expected=expected, cores=None)
         self._fibers = engine
 
     # ---- life
@@ -238,7 +233,7 @@ class SeededDispatcher(EngineRun):
             try:
                 batches = self._engine.batches(worker, self._reader.dtype)
                 self._python.site.enter(worker, batches)
-                work(self._python, self._calls, batches)
+                work(self._python, self._tasks, batches)
                 ended = False
             except BaseException as error:
                 self._state.broken = self._state.broken or error

@@ -104,11 +104,11 @@ def test_what_a_file_says_reaches_the_engine(file: Path) -> None:
     assert (engine.n_workers, engine.capacity_ticks) == (1, 1000)
     assert engine.policy.name == "levels"
     assert engine.policy.options == {"timeout_ns": (0, *[5_000_000] * 4), "since_listed": True}
-    levels = dispatcher._control._priorities._priorities
+    levels = dispatcher._routing._priorities
     table = dispatcher.symbols
     assert levels[table.index("AAAHD")] == 0
     assert set(levels.tolist()) == {0, 4}
-    marks = dispatcher._control._priorities._marks
+    marks = dispatcher._routing._marks
     assert marks.nonzero()[0].tolist() == [table.index("AAAHD")]
     assert result.statistics.guard.keys() == {"cpu", "memory", "io"}
     plain_loop = strand.replay(sample_path(), "count", feed_options={"date": SAMPLE_DATE}, workers=0)
@@ -120,7 +120,7 @@ def test_groups_of_a_file_reach_the_dispatcher(tmp_path: Path) -> None:
     options = Config.load(tmp_path / "a.toml").dispatcher_options()
     assert options["policy"] == strand.Fair(weights={"x": 2})
     with Dispatcher(["A", "B"], "count", **options) as dispatcher:
-        groups = dispatcher._control._priorities.groups
+        groups = dispatcher._routing.groups
         assert groups is not None
         assert groups.names() == ["x", "rest"]
 

@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from strand.stats import Statistics
     from strand.sweeping.result import SweepResult
     from strand.sweeping.run import sweep
-    from strand.tasks.engine_pool import NativeTask
+    from strand.tasks.core import task
     from strand.tasks.groups import TaskGroup
+    from strand.tasks.pool import NativeTask
     from strand.tasks.retry import RetryPolicy
     from strand.tasks.scheduler import Scheduler, napoleon
-    from strand.tasks.tasks import task
     from strand.tasks.waits import blocking, checkpoint
     from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
     from strand.units import TOTAL
@@ -134,7 +134,7 @@ _MODULES = {
     "Guard": "strand.dispatch.guard",
     "Levels": "strand.policies.policy",
     "Limits": "strand.dispatch.configuration",
-    "NativeTask": "strand.tasks.engine_pool",
+    "NativeTask": "strand.tasks.pool",
     "PRICE_SCALE": "strand.ticks",
     "Pool": "strand.dispatch.configuration",
     "ReplayResult": "strand.replaying.result",
@@ -158,7 +158,7 @@ _MODULES = {
     "replay": "strand.replaying.replay",
     "sweep": "strand.sweeping.run",
     "snapshot": "strand.replaying.snapshots",
-    "task": "strand.tasks.tasks",
+    "task": "strand.tasks.core",
 }
 
 # Subpackages that users reach by name, as ``strand.feeds.open``.

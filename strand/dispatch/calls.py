@@ -30,11 +30,11 @@ from strand.validate import seconds
 if TYPE_CHECKING:
     from strand.output.books import Book, Books
     from strand.output.rows import Rows
-    from strand.tasks.engine_pool import EngineTasks
+    from strand.tasks.core import Core
     from strand.tasks.future import TaskFuture
     from strand.tasks.options import TaskOptions
     from strand.tasks.retry import RetryPolicy
-    from strand.tasks.tasks import Core
+    from strand.tasks.tasks import Tasks
 
 __all__ = ["Calls", "RunTasks", "SymbolView"]
 
@@ -92,11 +92,11 @@ class RunTasks:
         self._lock = threading.RLock()
         #: Threads that make the tasks.
         self._making = Inside()
-        self._tasks: EngineTasks | None = None
+        self._tasks: Tasks | None = None
         self._core: Core | None = None
         self._call_options: Callable[[int], TaskOptions] | None = None
 
-    def get(self) -> EngineTasks:
+    def get(self) -> Tasks:
         """See ``Dispatcher.tasks``. Raises WouldDeadlockError in a signal handler that interrupts the first call."""
         if self._tasks is None:
             me = threading.get_ident()
@@ -128,22 +128,18 @@ class RunTasks:
             if self._tasks is not None:
                 return
             # Only now: they import asyncio and more, which a replay without tasks does not need.
-            from strand.tasks.engine_pool import EnginePool, EngineTasks, core_of
+            from strand.tasks.core import Core
             from strand.tasks.groups import GroupAccounts
             from strand.tasks.options import Ranks, call_options
+            from strand.tasks.pool import Pool
+            from strand.tasks.tasks import Tasks
 
             engine, policy, groups = self._state.engine, self._routing.policy, self._routing.groups
             if groups is not None:
                 groups.accounts = GroupAccounts(engine, groups)
             ranks = Ranks(policy, None if groups is None else groups.accounts)
-            tasks = EngineTasks(
-                EnginePool(engine, policy),
-                ranks,
-                retry=self._retry,
-                strand_of=self._routing.strand_of,
-                key_of=self._state.table.index,
-            )
-            core = core_of(tasks)
+            core = Core(Pool(engine, policy), ranks)
+            tasks = Tasks(core, retry=self._retry, strand_of=self._routing.strand_of, key_of=self._state.table.index)
             core.states.name = numbered("dispatcher")
             core.states.check_outside = self._state.check_outside
             # An interrupt in between leaves no tasks, and the next call makes new ones.

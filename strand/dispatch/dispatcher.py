@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from strand.dispatch.statistics import ShownNames
     from strand.feeds.base import FeedInfo, TicksAre
     from strand.feeds.mapping.column_options import ColumnOptions
-    from strand.tasks.engine_pool import EngineTasks
     from strand.tasks.places import ThreadCounts
     from strand.tasks.retry import RetryPolicy
+    from strand.tasks.tasks import Tasks
 
 __all__ = ["Dispatcher", "Lifecycle", "options_given"]
 
@@ -752,7 +752,7 @@ class Dispatcher(EngineRun):
     # ---- tasks
 
     @property
-    def tasks(self) -> EngineTasks:
+    def tasks(self) -> Tasks:
         """An executor like ``strand.Scheduler``, whose tasks the workers run beside the ticks, by the policy.
 
         With ``options(symbol=...)`` a task runs in order with the symbol's ticks. ``stop`` waits for tasks that can

@@ -19,7 +19,7 @@ from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.state import RunState
 from strand.errors import ConfigurationError
 from strand.handlers.failures import failure_of
-from strand.tasks.places import Place, Places, Seat, Sitting, ThreadCounts
+from strand.tasks.places import Place, Places, Seat, ThreadCounts
 
 __all__ = ["Workers", "pin_here", "pin_thread", "unpin_here", "work"]
 
@@ -150,7 +150,7 @@ class _Work:
         self._allowed = allowed
         self._inside = state.inside
 
-    def live(self, seat: Sitting) -> None:
+    def live(self, seat: Seat) -> None:
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
@@ -167,7 +167,7 @@ class _Work:
             self._python.site.enter(place.participant, place.batches)
             pin_here(self._state, place, self._allowed)
 
-    def serve(self, seat: Sitting, place: Place) -> int:
+    def serve(self, seat: Seat, place: Place) -> int:
         batches = place.batches
         try:
             if seat.is_cut:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 from strand.lazy import loading
 
 if TYPE_CHECKING:
+    from strand.tasks.core import task
     from strand.tasks.ends import DeadLetter, DeadLetters
     from strand.tasks.future import TaskFuture, current_task
     from strand.tasks.groups import TaskGroup
     from strand.tasks.options import Ranks
     from strand.tasks.pool import Pool
     from strand.tasks.retry import RetryPolicy
-    from strand.tasks.tasks import TaskExecutor, Tasks, register_joblib, task
+    from strand.tasks.tasks import TaskExecutor, Tasks, register_joblib
     from strand.tasks.timers import Periodic
 
 __all__ = [
@@ -45,7 +46,7 @@ _MODULES: Final = {
     "Tasks": "tasks",
     "current_task": "future",
     "register_joblib": "tasks",
-    "task": "tasks",
+    "task": "core",
 }
 
 

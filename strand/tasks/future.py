@@ -39,7 +39,6 @@ from strand.tasks.options import TaskOptions
 from strand.tasks.waits import (
     CURRENT_TASK,
     ENDING_TASK,
-    RunningTask,
     Waiter,
     check_not_in_loop,
     wait_as,
@@ -57,7 +56,6 @@ __all__ = [
     "PENDING",
     "RUNNING",
     "Lazy",
-    "LazyFuture",
     "TaskFuture",
     "current_task",
 ]
@@ -144,99 +142,6 @@ class _Waiters(list[Any]):
         super().append(waiter)
 
 
-class LazyFuture(Future[Any]):
-    """Base of ``TaskFuture``: the bell of its waiters, and its end.
-
-    A constructor asks for ``__dict__``, which makes it. CPython 3.11 makes the dict of an object in several steps. The
-    garbage collector may run between them, and let other threads go. If two threads made one at that moment, both
-    dicts would have the same memory, and free it twice.
-    """
-
-    __slots__ = ("_end", "_result", "_state")
-    _end: str | None
-    _result: Any
-    _state: str
-    _exception: BaseException | None = None
-    _waiters: Any = Lazy(_Waiters)
-    _done_callbacks: Any = Lazy()
-
-    @property
-    def _condition(self) -> Any:  # type: ignore[override]  # which the functions of concurrent.futures ask for
-        fields = self.__dict__
-        found = fields.get("_meeting")
-        if found is None:
-            found = fields.setdefault("_meeting", Bell())
-        if found is NOBODY:
-            self._state = _state_of(self._end)
-        return found
-
-    def finish(self) -> None:
-        """Ends the task, whose ``_end``, ``_result`` and ``_exception`` are there. Only the one thread that has the
-        right to calls it, or, where an exception has cut it short, another one after it."""
-        bell = self.__dict__.setdefault("_meeting", NOBODY)
-        if bell is NOBODY:
-            self._state = _state_of(self._end)
-            return
-        if "_waiters" in self.__dict__ and in_main_thread():
-            start_new_thread(self._tell, (bell,))
-            bell.wait_for(lambda: self._state in OVER)
-        else:
-            self._tell(bell)
-        callbacks = self.__dict__.get("_done_callbacks")
-        if callbacks:
-            outer = CURRENT_TASK.get(), ENDING_TASK.get()
-            try:
-                ENDING_TASK.set(cast(RunningTask, self))
-                CURRENT_TASK.set(outer[0] or cast(RunningTask, self))
-                while callbacks:
-                    self._call_back(callbacks)
-            finally:
-                CURRENT_TASK.set(outer[0])
-                ENDING_TASK.set(outer[1])
-
-    def _tell(self, bell: Bell) -> None:
-        """Writes the state, and tells those that wait."""
-        is_mine = bell.acquire(timeout=_LOOK_S)
-        while not is_mine and not _is_left_behind(bell):
-            is_mine = bell.acquire(timeout=_LOOK_S)
-        try:
-            if self._state not in OVER:
-                for waiter in self.__dict__.get("_waiters", ()):
-                    if self not in waiter.finished_futures:
-                        if self._end == "cancelled":
-                            waiter.add_cancelled(self)
-                        elif self._exception is not None:
-                            waiter.add_exception(self)
-                        else:
-                            waiter.add_result(self)
-                self._state = _state_of(self._end)
-        finally:
-            if is_mine:
-                bell.release()
-        bell.ring()
-
-    def _call_back(self, callbacks: list[Callable[[Future[Any]], object]]) -> None:
-        """Calls the first of the callbacks, which is then in the list no more."""
-        try:
-            callback = callbacks[0]
-            del callbacks[0]
-            callback(self)
-        except BaseException as error:  # SystemExit, too: it must not end the worker
-            _log.exception("exception calling callback for %r", self)
-            if interrupts(error):
-                raise
-
-    def set_result(self, *_: Any, **__: Any) -> Any:
-        """Not for users: the scheduler alone ends a task.
-
-        Raises:
-            RuntimeError: Always.
-        """
-        raise RuntimeError(f"{self!r} is ended by its scheduler alone")
-
-    set_exception = set_running_or_notify_cancel = set_result
-
-
 def _is_left_behind(bell: Bell) -> bool:
     """Tells whether an interrupt has ended a ``wait`` or ``as_completed`` of the main thread while it took its futures'
     locks. CPython's code does not give back the locks that it holds then."""
@@ -283,7 +188,7 @@ class Keeper(Protocol):
     def ahead_of(self, task: TaskFuture) -> Waiter | None: ...
 
 
-class TaskFuture(LazyFuture):
+class TaskFuture(Future[Any]):
     """A task and its outcome to come. asyncio awaits it, and ``concurrent.futures.wait`` and ``as_completed`` take it.
 
     ``result()`` returns what the function returned. It raises what the function raised if the task failed or became a
@@ -303,6 +208,7 @@ class TaskFuture(LazyFuture):
         "_begun_ns",
         "_call",
         "_deadline_ns",
+        "_end",
         "_entry",
         "_failure",
         "_group",
@@ -314,12 +220,17 @@ class TaskFuture(LazyFuture):
         "_priority",
         "_queued_at",
         "_ran_ns",
+        "_result",
         "_rose",
+        "_state",
         "_submitted_ns",
         "_timer",
         "attempts",
         "id",
     )
+    _exception: BaseException | None = None
+    _waiters: Any = Lazy(_Waiters)
+    _done_callbacks: Any = Lazy()
     _ended_ns = 0  # where it did not begin
     _following: TaskFuture | None = None  # of its key: what its end has to list
     _runner: asyncio.Task[Any] | None = None  # of a coroutine that runs
@@ -330,7 +241,10 @@ class TaskFuture(LazyFuture):
     def __init__(  # it does not call that of Future, which makes a condition and two lists
         self, keeper: Keeper, options: TaskOptions, call: tuple[Any, Any, Any], now_ns: int
     ) -> None:
-        self.__dict__  # noqa: B018  # made before another thread can ask for it: see LazyFuture
+        # CPython 3.11 makes the dict of an object in several steps. The garbage collector may run between them, and let
+        # other threads go. If two threads made one at that moment, both dicts would have the same memory, and free it
+        # twice. So it is made before another thread can ask for it.
+        self.__dict__  # noqa: B018
         self._keeper = keeper
         self._options = options
         self._call: tuple[Any, Any, Any] | None = call
@@ -340,8 +254,8 @@ class TaskFuture(LazyFuture):
         self._attempt_ns = self._ran_ns = self.attempts = 0
         self._entry: int | None = None
         self._end: str | None = None
-        self._state = PENDING
-        self._result = None
+        self._state: str = PENDING
+        self._result: Any = None
         self.id = 0  # until it is numbered
         self._priority = options.priority
         self._queued_at = options.counted_at
@@ -608,6 +522,84 @@ class TaskFuture(LazyFuture):
             Whether the task has ended.
         """
         return bool(self._condition.wait_for(self.done, timeout))
+
+    # -- its end
+
+    @property
+    def _condition(self) -> Any:  # type: ignore[override]  # which the functions of concurrent.futures ask for
+        fields = self.__dict__
+        found = fields.get("_meeting")
+        if found is None:
+            found = fields.setdefault("_meeting", Bell())
+        if found is NOBODY:
+            self._state = _state_of(self._end)
+        return found
+
+    def finish(self) -> None:
+        """Ends the task, whose ``_end``, ``_result`` and ``_exception`` are there. Only the one thread that has the
+        right to calls it, or, where an exception has cut it short, another one after it."""
+        bell = self.__dict__.setdefault("_meeting", NOBODY)
+        if bell is NOBODY:
+            self._state = _state_of(self._end)
+            return
+        if "_waiters" in self.__dict__ and in_main_thread():
+            start_new_thread(self._tell, (bell,))
+            bell.wait_for(lambda: self._state in OVER)
+        else:
+            self._tell(bell)
+        callbacks = self.__dict__.get("_done_callbacks")
+        if callbacks:
+            outer = CURRENT_TASK.get(), ENDING_TASK.get()
+            try:
+                ENDING_TASK.set(self)
+                CURRENT_TASK.set(outer[0] or self)
+                while callbacks:
+                    self._call_back(callbacks)
+            finally:
+                CURRENT_TASK.set(outer[0])
+                ENDING_TASK.set(outer[1])
+
+    def _tell(self, bell: Bell) -> None:
+        """Writes the state, and tells those that wait."""
+        is_mine = bell.acquire(timeout=_LOOK_S)
+        while not is_mine and not _is_left_behind(bell):
+            is_mine = bell.acquire(timeout=_LOOK_S)
+        try:
+            if self._state not in OVER:
+                for waiter in self.__dict__.get("_waiters", ()):
+                    if self not in waiter.finished_futures:
+                        if self._end == "cancelled":
+                            waiter.add_cancelled(self)
+                        elif self._exception is not None:
+                            waiter.add_exception(self)
+                        else:
+                            waiter.add_result(self)
+                self._state = _state_of(self._end)
+        finally:
+            if is_mine:
+                bell.release()
+        bell.ring()
+
+    def _call_back(self, callbacks: list[Callable[[Future[Any]], object]]) -> None:
+        """Calls the first of the callbacks, which is then in the list no more."""
+        try:
+            callback = callbacks[0]
+            del callbacks[0]
+            callback(self)
+        except BaseException as error:  # SystemExit, too: it must not end the worker
+            _log.exception("exception calling callback for %r", self)
+            if interrupts(error):
+                raise
+
+    def set_result(self, *_: Any, **__: Any) -> Any:
+        """Not for users: the scheduler alone ends a task.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f"{self!r} is ended by its scheduler alone")
+
+    set_exception = set_running_or_notify_cancel = set_result
 
     # -- for who looks for circles of waits
 

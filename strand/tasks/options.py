@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
-from strand.policies.policy import CLASS_SHIFT, CLASSES, LEVELS, Aging, Levels, Policy, mark_bits
+from strand.policies.policy import CLASS_SHIFT, CLASSES, LEVELS, Aging, Levels, Policy
 from strand.spans import SpanLike, span_ns, span_text
-from strand.tasks.groups import TaskGroup
+from strand.tasks.groups import GroupAccounts, TaskGroup
 from strand.tasks.retry import RetryPolicy
 
 __all__ = [
-    "GroupNumbers",
     "Ranks",
     "TaskOptions",
     "call_options",
     "check_retry",
     "check_wait",
     "deadline_of",
-    "options_of",
 ]
-
-
-class GroupNumbers(Protocol):
-    """Groups as a pool knows them, under a policy that shares time among groups."""
-
-    #: The waits of a number's tasks so far, by bucket, which are then forgotten; ``Counts`` sets it.
-    take_waits: Callable[[int], Counter[int]]
-
-    def number_of(self, group: TaskGroup | None, /) -> int:
-        """The number of a group, which is the priority of its tasks. Raises QueueFull for one too many."""
-        ...
-
-    def waits(self, by_number: dict[int, Counter[int]], /) -> dict[str, Counter[int]]:
-        """Waits by the name of the group, from those by number."""
-        ...
 
 
 class Ranks:
@@ -51,7 +33,7 @@ class Ranks:
     ConfigurationError for what is no policy.
     """
 
-    def __init__(self, policy: Policy, groups: GroupNumbers | None = None) -> None:
+    def __init__(self, policy: Policy, groups: GroupAccounts | None = None) -> None:
         if not isinstance(policy, Policy):
             raise ConfigurationError("policy", f"{policy!r} is not a policy; give one of strand, like strand.Levels()")
         self.policy = policy
@@ -166,66 +148,6 @@ class TaskOptions:
         return brief(self, *self.figures)
 
 
-def options_of(
-    ranks: Ranks,
-    strand_of: Callable[[Any], int] | None,
-    *,
-    priority: Any = None,
-    key: Hashable | None = None,
-    symbol: Any = None,
-    deadline: SpanLike | dt.datetime | None = None,
-    delay: SpanLike | None = None,
-    retry: RetryPolicy | None = None,
-    group: TaskGroup | None = None,
-    expire_if: Callable[[], Any] | None = None,
-    marks: Any = None,
-) -> TaskOptions:
-    """The options of ``Tasks.options``, which says what they are. Raises ConfigurationError, and for an unknown symbol
-    what ``strand_of`` raises."""
-    number = ranks.usual if priority is None else ranks.number_of("priority", priority)
-    deadline_ns, deadline_at = deadline_of(deadline)
-    delay_ns = 0 if delay is None else max(0, span_ns("delay", delay, least=None))
-    _check_kinds(retry, group, expire_if)
-    try:
-        hash(key)
-    except TypeError:
-        raise ConfigurationError("key", f"{key!r} cannot be hashed; give text, a number, or a tuple of them") from None
-    strand = None
-    if symbol is not None:
-        if key is not None:
-            raise ConfigurationError(
-                "symbol", "give either symbol or key: a task is in order with a symbol's ticks or with a key's tasks"
-            )
-        if priority is not None:
-            raise ConfigurationError("priority", "a symbol's strand has one priority; change that of the symbol")
-        if strand_of is None:
-            raise ConfigurationError("symbol", "this scheduler has no ticks; give key= for an order among tasks")
-        strand = strand_of(symbol)
-    hold_ns = 0 if strand is not None else ranks.hold_ns(number)
-    waits_ns = max(delay_ns, hold_ns)
-    check_wait(delay_ns, hold_ns, deadline_ns)
-    bits = 0 if marks is None else mark_bits("marks", marks)
-    return TaskOptions(
-        number=number,
-        priority=ranks.name_of(number, priority),
-        key=key,
-        strand=strand,
-        deadline_ns=deadline_ns,
-        deadline_at=deadline_at,
-        delay_ns=delay_ns,
-        hold_ns=hold_ns,
-        waits_ns=waits_ns,
-        place="waiting" if not waits_ns else "delayed" if delay_ns >= hold_ns else "held",
-        counted_at=ranks.place_of(number) + (ranks.n_places if waits_ns else 0),
-        retry=retry,
-        group=group,
-        expire_if=expire_if,
-        marks=bits,
-        goes_at_once=not waits_ns and group is None and not bits and deadline_at is None,
-        is_checked=deadline_ns is not None or expire_if is not None,
-    )
-
-
 def call_options(ranks: Ranks, strand: int) -> TaskOptions:
     """The options of a call on a strand."""
     number = ranks.usual
@@ -265,11 +187,3 @@ def check_retry(retry: Any) -> None:
     """Raises ConfigurationError for what is neither a RetryPolicy nor None."""
     if retry is not None and not isinstance(retry, RetryPolicy):
         raise ConfigurationError("retry", f"{retry!r} is not a strand.RetryPolicy")
-
-
-def _check_kinds(retry: Any, group: Any, expire_if: Any) -> None:
-    check_retry(retry)
-    if group is not None and not isinstance(group, TaskGroup):
-        raise ConfigurationError("group", f"{group!r} is not a strand.TaskGroup")
-    if expire_if is not None and not callable(expire_if):
-        raise ConfigurationError("expire_if", f"{expire_if!r} cannot be called")

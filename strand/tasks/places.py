@@ -42,13 +42,11 @@ from strand.ticks import TICK
 __all__ = [
     "ENDED",
     "MAX_THREADS",
-    "EngineTurn",
     "Held",
     "Place",
     "Places",
     "Regular",
     "Seat",
-    "Sitting",
     "TasksAlone",
     "ThreadCounts",
     "Turn",
@@ -84,17 +82,6 @@ class ThreadCounts(NamedTuple):
     refused: int
 
 
-class Sitting(Protocol):
-    """A thread of ``Places``, which has a place or has none."""
-
-    place: Place | None
-    #: Whether an exception has cut short what the thread did with its place.
-    is_cut: bool
-
-    def live(self) -> None:
-        """The thread's body."""
-
-
 class Work(Protocol):
     """Work that the threads of ``Places`` do."""
 
@@ -102,13 +89,13 @@ class Work(Protocol):
     def name(self) -> str:
         """Prefix of the threads' names."""
 
-    def live(self, seat: Sitting) -> None:
+    def live(self, seat: Seat) -> None:
         """A thread's life: calls ``seat.live()``."""
 
     def moved(self, place: Place | None) -> None:
         """Notes that the calling thread goes on with another place, or without one, perhaps in the middle of a task."""
 
-    def serve(self, seat: Sitting, place: Place) -> int:
+    def serve(self, seat: Seat, place: Place) -> int:
         """Ends the task that is in hand, and runs what comes. Returns what stops that, as ``PyBatches.what``: RESUME, a
         stop, or TASK where the thread came out of a task with another place, or without one. Where an exception comes
         out of it that is none of a task, it is called again, with ``is_cut``."""
@@ -125,13 +112,13 @@ class TasksAlone:
     def __init__(self, run: Callable[[int], None]) -> None:
         self._run = run
 
-    def live(self, seat: Sitting) -> None:
+    def live(self, seat: Seat) -> None:
         seat.live()
 
     def moved(self, place: Place | None) -> None:
         """Nothing that it does depends on which place it is."""
 
-    def serve(self, seat: Sitting, place: Place) -> int:
+    def serve(self, seat: Seat, place: Place) -> int:
         """Gives the GIL up only if there is nothing to run. Each time it is given up, other threads that run tasks wake
         for it, and this thread waits for it again."""
         run, take, batches = self._run, place.take, place.batches
@@ -157,18 +144,10 @@ class TasksAlone:
 ENDED: Final = "a task was ended that still ran: please report this"
 
 
-class Turn(Protocol):
-    """Turn that ``Pool.hold`` gives to a task. ``charge``: called with on-CPU time in ns that the task has used; None:
-    the policy does not ask for it."""
-
-    charge: Callable[[int], object] | None
-
-    def over(self) -> None:
-        """The task has ended, or waits for a retry. From any thread, once."""
-
-
-class EngineTurn:
-    """Turn of the current task, which is away from now on. ``entry``: the engine's name for it."""
+class Turn:
+    """Turn of the current task, which is away from now on: ``Pool.hold`` gives it to a task. ``entry``: the engine's
+    name for the task. ``charge``: called with on-CPU time in ns that the task has used; None: the policy does not ask
+    for it."""
 
     __slots__ = ("_batches", "charge", "entry")
 
@@ -178,7 +157,8 @@ class EngineTurn:
         self.entry = place.batches.entry
 
     def over(self) -> None:
-        """Lists the entry, for a worker to end. Where a stop has ended it, nothing is left to do."""
+        """The task has ended, or waits for a retry; called from any thread, once. A worker ends the entry that this
+        lists. Where a stop has ended it, nothing is left to do."""
         self._batches.come_back(self.entry)
 
 
@@ -189,10 +169,10 @@ class Held:
     def __init__(self) -> None:
         self._entries: set[int] = set()
 
-    def take(self, place: Place) -> EngineTurn:
+    def take(self, place: Place) -> Turn:
         """Takes the turn of the task in hand; called by the thread of the place, which has no task in hand
         afterwards."""
-        turn = EngineTurn(place)
+        turn = Turn(place)
         self._entries.add(turn.entry)
         if place.batches.suspender(away=True)() != Code.OK:
             raise RuntimeError(ENDED)
@@ -302,7 +282,7 @@ class Seat:
         place = self.place
         return place is not None and not self.depth and not place.should_yield()
 
-    def hold(self) -> EngineTurn:
+    def hold(self) -> Turn:
         """Lets the current task go on outside these threads, so that this thread may run others. Returns the task's
         turn."""
         assert self.place is not None

@@ -12,26 +12,26 @@ from typing import Any, Final, Self, TypedDict, Unpack
 
 from strand.binding.engine import Engine
 from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, RunByPython
-from strand.binding.gate import Code, Thread
 from strand.brief import brief, several
 from strand.config.configuration import Config
 from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
 from strand.dispatch.statistics import counted_by_policy, fair_statistics
 from strand.dispatch.watching import Activating, least_of
-from strand.errors import ConfigurationError, StoppedError
+from strand.errors import ConfigurationError
 from strand.options import named_options
 from strand.policies.groups import Groups
 from strand.policies.policy import Fair, Levels, Policy, policy_config
 from strand.stats import ActiveStatistics, GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
-from strand.tasks.engine_pool import EnginePool, EngineTasks
+from strand.tasks.core import Core, Ending
 from strand.tasks.groups import IN_NO_GROUP, GroupAccounts
 from strand.tasks.options import Ranks
 from strand.tasks.places import MAX_THREADS, Places, TasksAlone, ThreadCounts
+from strand.tasks.pool import Pool
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.tasks import Core
-from strand.threads import Bell, Inside
+from strand.tasks.tasks import Tasks
+from strand.threads import Inside
 from strand.ticks import TICK
 from strand.validate import whole, yes_or_no
 
@@ -42,74 +42,7 @@ _MOST_TASKS: Final = 1 << 24
 #: Groups that may live at a time under Fair. Accounts that were never used take addresses alone, too.
 _MOST_GROUPS: Final = 1 << 20
 
-#: Interval at which a thread checks whether tasks in C are left.
-_LOOK_S: Final = 0.001
-
 _live: weakref.WeakSet[Core] = weakref.WeakSet()
-
-
-class Ending:
-    """Ends the threads of ``places`` when no task is left. See ``Workers`` for the methods. Where there were tasks in
-    C, a thread of its own waits for the last of them: nobody calls back when those have ended."""
-
-    def __init__(self, engine: Engine, places: Places) -> None:
-        self._engine = engine
-        self._places = places
-        self._bell = Bell()
-        #: More than one where an interrupt came between the start of the first one and the note of it.
-        self._threads: list[Thread] = []
-        self._expects_native = False
-        self._is_asked = self._has_given_up = self._is_over = False
-
-    def expect_native(self) -> None:
-        with self._bell:
-            if self._is_asked:
-                raise StoppedError("the workers have stopped: no task can be submitted")
-            if not self._expects_native:
-                # Now, and not at the end: Python starts no threads while the program ends.
-                thread = Thread(self._end_behind_native, "strand-native-tasks")
-                self._threads.append(thread)
-                thread.start()
-                self._expects_native = True
-
-    def let_go(self) -> None:
-        self._places.let_go()
-
-    def give_up(self) -> None:
-        self._has_given_up = True
-        self._bell.ring()
-
-    def end(self) -> None:
-        with self._bell:
-            self._is_asked = True
-            has_threads = bool(self._threads)
-        self._bell.ring()
-        if not has_threads:
-            self._places.end()
-            self._is_over = True
-            self._bell.ring()
-
-    def wait(self, wait_s: float) -> bool:
-        return self._bell.wait_for(lambda: self._is_over, wait_s)
-
-    def left(self) -> int:
-        totals = self._engine.tasks.totals(on_strands=False)
-        return totals.submitted - totals.ended
-
-    def join(self) -> None:
-        for thread in self._threads:
-            thread.join()
-        self._places.join()
-
-    def _end_behind_native(self) -> None:
-        self._bell.wait_for(lambda: self._is_asked)
-        while self._engine.drain(None, 0) == Code.AGAIN and not self._has_given_up:
-            self._bell.wait_for(lambda: self._has_given_up, _LOOK_S)
-        self._places.end()
-        self._places.join()
-        self._engine.tasks.stop()
-        self._is_over = True
-        self._bell.ring()
 
 
 class SchedulerOptions(TypedDict, total=False):
@@ -129,7 +62,7 @@ class SchedulerOptions(TypedDict, total=False):
     max_threads: int
 
 
-class Scheduler(EngineTasks):
+class Scheduler(Tasks):
     """Runs functions on threads of its own, in the order of a policy: a ``concurrent.futures.Executor``.
 
     Leaving its block shuts it down and waits for all tasks; from then on the guard holds nothing back. Without a block
@@ -194,17 +127,16 @@ class Scheduler(EngineTasks):
         engine = Engine(_config(workers, policy))
         engine.set_handlers([RunByPython()], [()])
         groups = _groups(engine, policy) if isinstance(policy, Fair) else None
-        super().__init__(
-            EnginePool(engine, policy),
+        core = Core(
+            Pool(engine, policy),
             Ranks(policy, groups),
             max_queue=_chosen(said, "max_queue", max_queue) or 0,
             max_queue_by_level=_chosen(said, "max_queue_by_level", max_queue_by_level),
             max_held=max_held or 0,
             max_dead_letters=max_dead_letters,
             seed=seed,
-            retry=_chosen(said, "retry", retry),
         )
-        core = self._core
+        super().__init__(core, retry=_chosen(said, "retry", retry))
         self._engine = engine
         self._groups = groups
         self._guarding = None if guard is None else Guarding(engine, guard, allowed=allowed, inside=Inside())
@@ -218,7 +150,7 @@ class Scheduler(EngineTasks):
         self._workers.start()
 
     def __repr__(self) -> str:
-        dead, policy = len(self.dead_letters), repr(self._ranks.policy)
+        dead, policy = len(self.dead_letters), repr(self._core.ranks.policy)
         letters = several(dead, "dead letter") if dead else ""
         name, stage = self._core.states.name, self._core.table.stage
         return brief(self, name, stage, several(self.workers, "worker"), letters, policy)

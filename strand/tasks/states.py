@@ -1,4 +1,4 @@
-"""States of the tasks of one scheduler: every change of a state is made here, and who may make it.
+"""The state machine of tasks: every change of a state, who may make it, and the attempts that workers make.
 
 ==============  ======================================  =============================  =================
 from            to                                      who                            by
@@ -26,182 +26,37 @@ task is to have. So another thread can finish the work that an exception cuts sh
 
 from __future__ import annotations
 
-import os
+import asyncio
+import logging
+import random
+import threading
 import time
-import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
+from contextvars import Context, copy_context
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from types import CoroutineType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from strand.binding.gate import NOT_STARTED
-from strand.brief import several
-from strand.errors import ConfigurationError, QueueFull, StrandError, TaskDropped, TaskExpired
+from strand.binding.tasks import ROSE_AT
+from strand.errors import ConfigurationError, StrandError, TaskDropped, TaskExpired
 from strand.spans import SpanLike
-from strand.tasks.ends import MOST_WAITS, Counts
+from strand.tasks.ends import MOST_WAITS, Counts, DeadLetter, DeadLetters
 from strand.tasks.future import FINISHED, NOBODY, PENDING, RUNNING, TaskFuture
-from strand.tasks.groups import TaskGroup
-from strand.tasks.options import Ranks, TaskOptions, deadline_of
-from strand.tasks.pool import Keys, Pool
-from strand.tasks.timers import Deadlines, Timer, Timers
-from strand.tasks.waits import Waiter, numbered
-from strand.threads import Bell, Inside, mended
+from strand.tasks.groups import CURRENT_GROUP, TaskGroup
+from strand.tasks.options import Ranks, deadline_of
+from strand.tasks.pool import Keys, Pool, Table
+from strand.tasks.retry import BUSINESS, SYSTEM, RetryPolicy
+from strand.tasks.timers import Coroutines, Deadlines, Timer, Timers
+from strand.tasks.waits import CURRENT_TASK, RunningTask, Waiter, numbered, on_behalf_of
+from strand.threads import interrupts, mended
 
-__all__ = ["WITHDRAWN", "Bounds", "Claim", "States", "Table", "dropped", "expired"]
+__all__ = ["WITHDRAWN", "Attempts", "Claim", "States", "dropped", "expired"]
 
-#: Parts of ``queued`` other than that of tasks that wait for a time.
-_PARTS = {"waiting": 0, "retrying": 2}
-_FORKED = "this process is a fork of the one that runs the scheduler: make a scheduler of its own here"
-#: All of this process, which a fork's child has to stop.
-_all: weakref.WeakSet[Table] = weakref.WeakSet()
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Bounds on the number of waiting tasks; 0: any number. ``queue``: tasks that could start now or wait for a turn.
-    ``by_level``: those of them at each level. ``held``: tasks that are delayed or held."""
-
-    queue: int = 0
-    by_level: Mapping[str, int] = field(default_factory=dict)
-    held: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.queue or self.by_level or self.held)
-
-
-class Table:
-    """``lock`` guards the orders of keys, and changes of tasks that wait: priority, timer, group. It is reentrant, as
-    the garbage collector may run a ``__del__`` that submits or cancels while it is held."""
-
-    def __init__(self, ranks: Ranks, bounds: Bounds) -> None:
-        self._ranks = ranks
-        self._bounds = bounds
-        self._n = ranks.n_places
-        self.alive: dict[int, TaskFuture] = {}
-        #: The tags of tasks that wait, by place: what their priority is counted by. First come places of those that
-        #: could start now or wait for a turn, then of those that are delayed or held, then of those that wait for a
-        #: retry. One is taken out by a single step, twice if need be.
-        self.queued: list[set[int]] = [set() for _ in range(3 * self._n)]
-        #: Threads that submit tasks in C, which are not in ``alive``. The end waits for them, so that what they submit
-        #: is run. They enter before they look at ``refusal``.
-        self.submitting = Inside()
-        #: Why nothing can be submitted; None: it can.
-        self.refusal: str | None = None
-        self.is_fork = False
-        #: True if tasks that do not run are to be cancelled.
-        self.cancels_all = False
-        self.lock = Bell()
-        self._when_over: Callable[[], None] | None = None
-        _all.add(self)
-
-    def take_lock(self) -> None:
-        """Takes ``lock``, for what each task with a key goes through. A thread that sleeps in the lock would have it
-        before it has the GIL; whoever has the GIL would soon sleep in the lock in turn, and so on: two switches of
-        threads for each task. So it never sleeps there, but lets the one that has the lock have the GIL.
-
-        The loop ends by the iterator in C that has taken the lock, so no interrupt comes between that and the return.
-        """
-        for _ in iter(partial(self.lock.acquire, False), True):
-            time.sleep(0)
-
-    @property
-    def stage(self) -> str:
-        """Stage of the scheduler, in a word or two, and the number of Python tasks that have not ended."""
-        words = {None: "running", NOT_STARTED: "not started"}.get(self.refusal, "stopped")
-        return f"{words}, {several(len(self.alive), 'task')} pending"
-
-    def take_room(self, tasks: Collection[TaskFuture], options: TaskOptions) -> None:
-        """Queues tasks that will wait, all or none. Raises QueueFull."""
-        place, n = options.counted_at, len(tasks)
-        queued = self.queued[place]
-        with self.lock:
-            if self._bounds and place >= self._n:
-                timed = self.queued[self._n : 2 * self._n]
-                self._check_room("max_held", self._bounds.held, timed, n, "are delayed or held")
-            elif self._bounds:
-                self._check_room("max_queue", self._bounds.queue, self.queued[: self._n], n, "wait")
-                level = self._ranks.names[place] if self._bounds.by_level else ""
-                bound = self._bounds.by_level.get(level, 0)
-                self._check_room("max_queue_by_level", bound, [queued], n, f"of level {level!r} wait")
-            queued.update([task.id for task in tasks])
-        for task in tasks:
-            if task._is_claimed:  # meanwhile, by a shutdown
-                queued.discard(task.id)
-
-    @staticmethod
-    def _check_room(name: str, bound: int, queued: Collection[set[int]], n: int, what: str) -> None:
-        there = sum(map(len, queued))
-        if bound and there + n > bound:
-            raise QueueFull(
-                f"{name}: {there:,} of {bound:,} tasks {what}, and {n:,} more were submitted: submit later, or fewer "
-                "at once",
-                np.arange(n),
-            )
-
-    def unqueue(self, task: TaskFuture) -> None:
-        """Takes a claimed task off the queue. Repeated calls do no harm."""
-        self.queued[task._queued_at].discard(task.id)
-
-    def requeue(self, task: TaskFuture) -> None:
-        """A task waits elsewhere now, or once more, which no bound refuses. ``lock`` is held. It can be repeated."""
-        after = self._ranks.place_of(task._number) + _PARTS.get(task._place, 1) * self._n
-        self.queued[after].add(task.id)
-        task._queued_at = after
-        # All others: an interrupt may have left the task at one that nothing else knows of.
-        for place, queued in enumerate(self.queued):
-            if place != after or task._is_claimed:  # claimed meanwhile, by one that looked at the place before
-                queued.discard(task.id)
-
-    def waiting(self) -> list[int]:
-        """Number of tasks that wait, by the index of their priority."""
-        return [sum(map(len, self.queued[at :: self._n])) for at in range(self._n)]
-
-    def submit_is_over(self) -> None:
-        """Notes that a thread among ``submitting`` is done."""
-        if self.refusal is not None:
-            self.look()
-
-    def is_idle(self) -> bool:
-        """True if no task is left, as far as this table knows."""
-        return not self.alive and not self.submitting.threads
-
-    def remove(self, task: TaskFuture) -> None:
-        """A task has ended: this is the last step of its end."""
-        self.alive.pop(task.id, None)
-        if self.refusal is not None:
-            self.look()
-
-    def refuse(self, reason: str, when_over: Callable[[], None]) -> None:
-        """Refuses further tasks. ``when_over``: called when no task is left, here or where the last one ends, and
-        perhaps more than once."""
-        self.refusal = self.refusal or reason
-        self._when_over = when_over
-        self.look()
-
-    def look(self) -> None:
-        """Tells those that wait for the end, where no task is left; called after each end once ``refusal`` is set."""
-        self.lock.ring()
-        when_over = self._when_over
-        if when_over is not None and self.is_idle():
-            when_over()
-
-    def wait_until_idle(self, wait_s: float | None) -> bool:
-        """Waits so many seconds at most, None: without a limit; whether no task is left."""
-        return self.lock.wait_for(self.is_idle, wait_s)
-
-
-def _stop_in_child() -> None:
-    for table in list(_all):
-        table.is_fork = True
-        table.refusal = _FORKED
-
-
-os.register_at_fork(after_in_child=_stop_in_child)
-
+_log = logging.getLogger(__package__)
 
 #: The end of a task that its submit gives up: it counts as never submitted.
 WITHDRAWN: Final = "withdrawn"
@@ -678,6 +533,195 @@ class States:
             with self.lock:
                 head = self.keys.head_of(task)
         return None if head is task else head
+
+
+def _alert(policy: RetryPolicy, task: TaskFuture, error: BaseException) -> None:
+    if policy.on_alert is None:
+        _log.error("task %d met an error of the system at attempt %d: %r", task.id, task.attempts, error)
+        return
+    try:
+        policy.on_alert(task, error)
+    except BaseException:  # it must end neither the worker nor the task
+        _log.exception("on_alert failed for task %d", task.id)
+
+
+class Attempts:
+    """Attempts at the tasks of one scheduler. ``seed``: of the random part of backoffs; None: another one each time."""
+
+    def __init__(self, states: States, dead_letters: DeadLetters, seed: int | None) -> None:
+        self.coroutines = Coroutines()
+        self._alive = states.table.alive
+        self._claim = states.claim
+        self._begin = states.begin
+        self._states = states
+        self._pool = states.pool
+        self._now = states.now
+        self._end = states.end
+        self._follow = states.end_and_follow
+        self._dead_letters = dead_letters
+        self._generator = random.Random(seed)
+        self._lock = threading.Lock()  # around a call of C that runs no code of a user
+
+    def run(self, tag: int) -> None:
+        """See ``Tasks.run``."""
+        task = self._alive.get(tag)
+        if task is None and tag >> ROSE_AT:
+            rose, tag = divmod(tag, 1 << ROSE_AT)
+            task = self._alive.get(tag)
+            if task is not None:
+                task._rose = rose - 1
+        if task is None:
+            return
+        visit = [tag]
+        try:
+            if not self._claim(task, visit):
+                return
+            begun = visit_ns = self._now()
+            # When it returns, this frame holds no task: the traceback of an error holds the frame.
+            while (task := self._call(task, begun, visit_ns, visit)) is not None:
+                begun = self._now()
+        except BaseException as error:
+            task = None
+            mended(self._states.end_visit, self._states.end_visit, visit, error)
+            if interrupts(error):
+                raise
+
+    def _call(self, task: TaskFuture, begun: int, visit_ns: int, visit: list[int]) -> TaskFuture | None:
+        """Runs a claimed task. Returns the next one of its key where that runs in the same visit, which began at
+        ``visit_ns``."""
+        if (task._options.is_checked or task._deadline_ns is not None) and not self._may_start(task, begun):
+            return None
+        self._begin(task, begun)
+        group = task._group
+        outer_task, outer_group = CURRENT_TASK.get(), CURRENT_GROUP.get()
+        call = task._call
+        assert call is not None
+        try:
+            CURRENT_TASK.set(task)
+            if group is not outer_group:
+                CURRENT_GROUP.set(group)
+            value = call[0](*call[1], **call[2])
+            if type(value) is CoroutineType:
+                self._hand_on(task, value, copy_context())
+        except BaseException as error:
+            self._leave(task, outer_task, outer_group)
+            self._failed(task, error)
+        else:
+            if type(value) is CoroutineType:
+                self._leave(None, outer_task, outer_group)
+            else:
+                CURRENT_TASK.set(outer_task)  # as ``_leave`` does, without its call
+                if CURRENT_GROUP.get() is not outer_group:
+                    CURRENT_GROUP.set(outer_group)
+                now = self._now()
+                task._ran_ns += now - begun
+                return self._follow(task, value, now - visit_ns, visit)
+        finally:
+            task = call = value = None  # type: ignore[assignment]  # the traceback of an error holds this frame
+        return None
+
+    def _leave(self, task: TaskFuture | None, outer: RunningTask | None, group: TaskGroup | None) -> None:
+        """Leaves the task: the thread's further work is no part of it. ``outer``, ``group``: those that the thread was
+        in before."""
+        CURRENT_TASK.set(outer)
+        if CURRENT_GROUP.get() is not group:
+            CURRENT_GROUP.set(group)
+        if task is not None:
+            task._ran_ns += self._now() - task._attempt_ns
+
+    def _hand_on(self, task: TaskFuture, coroutine: CoroutineType[Any, Any, Any], context: Context) -> None:
+        """Passes a coroutine to the asyncio thread, where it keeps the turn of its task. Raises the reason if that
+        fails, and closes the coroutine then."""
+        try:
+            self.coroutines.run(task, coroutine, context, self._pool.hold, self._coroutine_ended)
+        except BaseException:
+            coroutine.close()
+            raise
+
+    def _coroutine_ended(self, task: TaskFuture, value: Any, error: BaseException | None) -> None:
+        task._ran_ns += self._now() - task._attempt_ns
+        if error is not None:
+            mended(self._failed, self._end_failed, task, error)
+        else:
+            mended(self._end, self._end, task, "done", value, None)
+
+    def _end_failed(self, task: TaskFuture, error: BaseException) -> None:
+        self._end(task, "failed", None, error)
+
+    def _may_start(self, task: TaskFuture, now: int) -> bool:
+        """Looks at the deadline and asks ``expire_if``; ends or lists the task otherwise."""
+        if task._deadline_ns is not None and now >= task._deadline_ns:
+            self._end(task, "expired", None, expired(task, f"the deadline of task {task.id} is over", "deadline"))
+            return False
+        expire_if = task._options.expire_if
+        if expire_if is None:
+            return True
+        try:
+            answer = on_behalf_of(task, expire_if)
+            if isinstance(answer, np.bool_):
+                answer = bool(answer)
+            if answer is None or answer is False:
+                return True
+            if answer is True:
+                error = expired(task, f"expire_if of task {task.id} says that it need not run", "expire_if")
+                self._end(task, "expired", None, error)
+                return False
+            number = self._states.ranks.number_of("expire_if", answer)
+        except BaseException as error:
+            self._end(task, "failed", None, error)
+            return False
+        if number == task._number:
+            return True
+        self._states.wait_again(task, "waiting", number, answer, 0)
+        return False
+
+    def _failed(self, task: TaskFuture, error: BaseException) -> None:
+        if task.cancel_requested and isinstance(error, (CancelledError, asyncio.CancelledError)):
+            self._end(task, "cancelled", None, CancelledError())
+            return
+        try:
+            end = on_behalf_of(task, self._decide, task, error)
+        except BaseException as raised:  # by classify
+            raised.__context__ = error
+            self._end(task, "failed", None, raised)
+            return
+        if end is None:
+            return
+        if end == "expired":
+            over = expired(task, f"the deadline of task {task.id} is over before its retry", "deadline")
+            over.__cause__ = error
+            self._end(task, end, None, over)
+            return
+        if end == "dead" and task._call is not None:
+            options = replace(task._options, group=None)
+            self._dead_letters.add(DeadLetter(task.id, *task._call, error, task.attempts, self._now(), options))
+        self._end(task, end, None, error)
+
+    def _decide(self, task: TaskFuture, error: BaseException) -> str | None:
+        """End of the task; None: it waits for its retry. Raises the errors of ``classify``."""
+        policy = task._options.retry
+        if policy is None:
+            return "failed"
+        kind = policy.kind_of(error)
+        if kind == SYSTEM:
+            _alert(policy, task, error)
+        if kind == BUSINESS and isinstance(error, Exception) and task.attempts <= policy.max_retries:
+            _log.warning("task %d is not tried again, because it met a business error: %r", task.id, error)
+        if kind == BUSINESS or task.cancel_requested:
+            return "failed"
+        if task.attempts > policy.max_retries:
+            return "dead"
+        with self._lock:
+            delay_ns = policy.delay_ns(task.attempts, self._generator)
+        due_ns = self._now() + delay_ns
+        if task._deadline_ns is not None and due_ns >= task._deadline_ns:
+            return "expired"
+        ranks = self._states.ranks
+        number = ranks.raised(task._number) if kind == SYSTEM else ranks.for_retry(task._number)
+        next(self._states.counts.retries.numbers)
+        task._failure = error
+        self._states.wait_again(task, "retrying", number, task._priority, due_ns)
+        return None
 
 
 def dropped(task: TaskFuture, reason: str, cause: BaseException | None = None) -> TaskDropped:

@@ -1,378 +1,39 @@
-"""Tasks: the way in, and what a scheduler is made of, over whatever pool of threads runs it."""
+"""Tasks: the executors that users submit to, and joblib's backend over them."""
 
 from __future__ import annotations
 
-import time
+import threading
 import weakref
-from _thread import start_new_thread
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar, overload
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.tasks import NO_KEY, TASK_BYTES
 from strand.brief import brief
-from strand.errors import ConfigurationError, MissingExtraError, StoppedError, StrandError, WouldDeadlockError
+from strand.errors import ConfigurationError, MissingExtraError, StoppedError, WouldDeadlockError
 from strand.options import named_options
-from strand.policies.policy import LEVELS, level_of
+from strand.policies.policy import mark_bits
 from strand.spans import SpanLike, span_ns
 from strand.stats import TaskStatistics
-from strand.tasks.attempts import Attempts
-from strand.tasks.ends import Counts, DeadLetters
+from strand.tasks.core import Core
+from strand.tasks.ends import DeadLetters
 from strand.tasks.future import TaskFuture
-from strand.tasks.groups import CURRENT_GROUP, TaskGroup
-from strand.tasks.options import Ranks, TaskOptions, check_wait, options_of
-from strand.tasks.pool import Pool
+from strand.tasks.groups import TaskGroup
+from strand.tasks.options import TaskOptions, check_retry, check_wait, deadline_of
+from strand.tasks.pool import NativeTask
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.states import Bounds, States, Table
-from strand.tasks.timers import Periodic, Timers
-from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, RunningTask, blocking
-from strand.threads import Clock, Deadline, in_main_thread, mended
-from strand.validate import did_you_mean, seconds, whole
+from strand.tasks.timers import Periodic
+from strand.tasks.waits import blocking
+from strand.threads import Deadline, mended
+from strand.validate import seconds
 
-__all__ = ["Core", "TaskExecutor", "Tasks", "Workers", "register_joblib", "task", "task_named"]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-_functions: dict[str, Callable[..., Any]] = {}
-
-
-@overload
-def task(function: Function, /, *, name: str | None = None) -> Function: ...
-@overload
-def task(*, name: str | None = None) -> Callable[[Function], Function]: ...
-@named_options("task()")
-def task(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-    """Registers a function, so that ``submit("name", ...)`` finds it: ``@strand.task``, ``@strand.task(name="mail")``.
-
-    A module that is loaded again replaces its own functions.
-
-    Args:
-        function: The function.
-        name: Its name; None: the function's own name.
-
-    Returns:
-        The function as it is.
-
-    Raises:
-        ConfigurationError: If the name is empty or no text, if another function has the name, or if ``function`` cannot
-            be called.
-    """
-    if name is not None and (not isinstance(name, str) or not name):
-        raise ConfigurationError("name", f"{name!r} is not the name of a task: give text")
-
-    def register(found: Function) -> Function:
-        if not callable(found):
-            raise ConfigurationError("task", f"{found!r} cannot be called")
-        called = name or getattr(found, "__name__", "")
-        if not called:
-            raise ConfigurationError("task", f"{found!r} has no name of its own; give name=")
-        known = _functions.setdefault(called, found)
-        if known is not found:
-            if _place(known) != _place(found):
-                raise ConfigurationError("name", f"{called!r} is already the task {'.'.join(_place(known))}")
-            _functions[called] = found
-        return found
-
-    return register if function is None else register(function)
-
-
-def _place(function: Callable[..., Any]) -> tuple[str, str]:
-    return str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", repr(function)))
-
-
-def task_named(name: str) -> Callable[..., Any]:
-    """The function that is registered by a name. Raises ConfigurationError where there is none."""
-    found = _functions.get(name)
-    if found is None:
-        cure = did_you_mean(name, _functions) or "register a function by @strand.task(name=...)"
-        raise ConfigurationError("fn", f"no task is named {name!r}: {cure}")
-    return found
-
-
-#: Longest single wait at the end of the program.
-_SLICE_S: Final = 0.05
-#: The shortest wait for the threads' end, which needs no more time than that from a machine with nothing else to do.
-_LOOK_S: Final = 0.001
-
-
-class Workers(Protocol):
-    """Threads that end with the last task."""
-
-    def let_go(self) -> None:
-        """No task will come: nothing is held back any more. From any thread, and again and again; waits for nobody."""
-
-    def expect_native(self) -> None:
-        """Tasks in C will be submitted. Raises StoppedError where the threads were told to end."""
-
-    def end(self) -> None:
-        """Tells them to end, when no task in C is left. From any thread."""
-
-    def give_up(self) -> None:
-        """The end waits for no task in C that has not begun."""
-
-    def wait(self, wait_s: float) -> bool:
-        """Waits, after ``end``, so many seconds at most. True if no task is left."""
-        ...
-
-    def left(self) -> int:
-        """Number of tasks that have not ended, those in C too."""
-        ...
-
-    def join(self) -> None:
-        """Waits for their end, but for the caller's own."""
-
-
-class Core:
-    """The parts of one scheduler's tasks. A plain task, without key, hold, group or bound, takes no lock at all."""
-
-    def __init__(
-        self,
-        pool: Pool,
-        ranks: Ranks,
-        *,
-        clock: Clock | None,
-        bounds: Bounds,
-        max_dead_letters: int,
-        seed: int | None,
-    ) -> None:
-        self.table = Table(ranks, bounds)
-        self.timers = Timers(clock)
-        self.now = self.timers.now
-        self.dead_letters = DeadLetters(max_dead_letters, self.submit)
-        self.counts = Counts(ranks)
-        self.states = States(self.table, pool, ranks, self.timers, self.counts)
-        self.attempts = Attempts(self.states, self.dead_letters, seed)
-        #: The threads of a pool that has some of its own, and how many tasks run at a time.
-        self.workers: Workers | None = None
-        self.n_workers = 1
-        self._pool = pool
-        self._ranks = ranks
-        #: True if a task without group and wait needs no care but for its key.
-        self._takes_plain = not bounds and ranks.groups is None
-        self._queued = self.table.queued
-        self._tags = self.counts.submitted.numbers
-        self._told_to_end = False
-
-    def submit(self, options: TaskOptions, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture:
-        """Takes a task, and lists it in the pool or makes it wait. See ``TaskExecutor.submit``."""
-        table = self.table
-        refusal = table.refusal
-        if refusal is not None:
-            raise StoppedError(refusal)
-        if not callable(fn):
-            fn = self.function_of(fn)
-        task = TaskFuture(self.states, options, (fn, args, kwargs), self.now())
-        group = CURRENT_GROUP.get() if options.group is None and not options.is_call else options.group
-        try:
-            if group is None and options.goes_at_once and self._takes_plain:
-                for task.id in self._tags:
-                    self._queued[options.counted_at].add(task.id)
-                    table.alive[task.id] = task
-                    break
-                if options.deadline_ns is not None:
-                    self.states.deadlines.add(task, task._submitted_ns + options.deadline_ns)
-                if options.key is None:
-                    if options.strand is None:
-                        task._entry = self._pool.submit(task.id, options.number)
-                    else:
-                        task._entry = self._pool.submit_on(options.strand, task.id)
-                else:
-                    table.take_lock()
-                    try:
-                        if not task._is_claimed:  # it has not expired meanwhile
-                            self.states.keys.join(task)
-                    finally:
-                        table.lock.release()
-            else:
-                self._submit_with([task], options, group)
-            # A shutdown in between may have found nothing to wait for.
-            if self.table.refusal is not None and self.states.is_refused([task]):
-                raise StoppedError(self.table.refusal)
-        except BaseException as error:
-            try:
-                if isinstance(error, StoppedError) and not self.states.is_refused([task]):
-                    return task
-                self.states.withdraw([task])
-            except BaseException:
-                start_new_thread(self.states.withdraw, ([task],))
-                raise
-            raise
-        return task
-
-    def submit_many(self, options: TaskOptions, fn: Any, calls: Iterable[tuple[Any, ...]]) -> list[TaskFuture]:
-        """See ``TaskExecutor.submit_many``."""
-        refusal = self.table.refusal
-        if refusal is not None:
-            raise StoppedError(refusal)
-        if not callable(fn):
-            fn = self.function_of(fn)
-        now = self.now()
-        tasks = [TaskFuture(self.states, options, (fn, args, {}), now) for args in calls]
-        group = CURRENT_GROUP.get() if options.group is None else options.group
-        if tasks:
-            mended(self._submit_many, lambda tasks, *_: self.states.withdraw(tasks), tasks, options, group)
-        return tasks
-
-    @staticmethod
-    def function_of(fn: Any) -> Any:
-        """A function, or the one that is registered by a name. Raises TypeError and ConfigurationError."""
-        if isinstance(fn, str):
-            return task_named(fn)
-        if callable(fn):
-            return fn
-        raise TypeError(f"fn: {fn!r} is neither callable nor the name of a task")
-
-    def _submit_many(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
-        try:
-            self._submit_with(tasks, options, group)
-            # A shutdown in between may have found nothing to wait for.
-            if self.table.refusal is not None:
-                raise StoppedError(self.table.refusal)
-        except StoppedError:
-            if self.states.is_refused(tasks):
-                raise
-        except StrandError:
-            self.states.withdraw(tasks)
-            raise
-
-    def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
-        """All or none of them, with whatever is to be seen to: the caller withdraws them if it raises."""
-        is_plain = options.goes_at_once and self._takes_plain and options.key is None and options.strand is None
-        if group is None and is_plain:
-            queued, alive = self._queued[options.counted_at], self.table.alive
-            for task in tasks:
-                for task.id in self._tags:
-                    queued.add(task.id)
-                    alive[task.id] = task
-                    break
-            if options.deadline_ns is not None:
-                for task in tasks:
-                    self.states.deadlines.add(task, task._submitted_ns + options.deadline_ns)
-            entries = self._pool.submit_many([task.id for task in tasks], options.number)
-            for task, entry in zip(tasks, entries, strict=True):
-                task._entry = entry
-            return
-        deadline_ns = self.deadline_of(options, tasks[0]._submitted_ns)
-        number = self._ranks.number_in(group, options.number)
-        for task in tasks:
-            task._number = number
-            for task.id in self._tags:
-                self.table.alive[task.id] = task
-                break
-        tags = [task.id for task in tasks]
-        self.table.take_room(tasks, options)
-        if deadline_ns is not None:
-            for task in tasks:
-                self.states.deadlines.add(task, deadline_ns)
-        if group is not None:
-            for task in tasks:
-                task._group = group
-                group.add(task)
-                # From here on the group may cancel it.
-                self.states.leave_group(task)
-        if options.key is None and options.strand is None and not options.waits_ns and not options.marks:
-            entries = self._pool.submit_many(tags, number)
-            for task, entry in zip(tasks, entries, strict=True):
-                task._entry = entry
-            return
-        for task in tasks:
-            self.states.begin_wait(task)
-
-    @staticmethod
-    def deadline_of(options: TaskOptions, now: int) -> int | None:
-        """Time by which a task has to have begun, ns of the clock. Raises ConfigurationError where the task's wait ends
-        after it."""
-        if options.deadline_at is not None:
-            left = options.deadline_at - time.time_ns()
-            check_wait(options.delay_ns, options.hold_ns, left)
-            return now + left
-        return None if options.deadline_ns is None else now + options.deadline_ns
-
-    # -- the end
-
-    def waits_for_here(self) -> RunningTask | None:
-        """Unended task that runs in this thread, or whose callbacks run here; None: there is none. Here nobody can wait
-        for the end of all tasks, since that task would have to end first."""
-        for me in (CURRENT_TASK.get(), ENDING_TASK.get()):
-            if me is not None and self.table.alive.get(me.id) is me:
-                return me
-        return None
-
-    def refuse(self, reason: str) -> None:
-        """No task can be submitted from here on, none is held back, and when the last has ended, the threads end."""
-        if self.workers is not None:
-            self.workers.let_go()
-        self.table.refuse(reason, self.end_threads)
-
-    def end_threads(self) -> None:
-        """Tells the threads to end, from any thread, and again and again. No task is left, and none will come."""
-        if in_main_thread():
-            start_new_thread(self._end_threads, ())
-        else:
-            self._end_threads()
-
-    def _end_threads(self) -> None:
-        """Ends the threads, in a thread that no signal interrupts."""
-        self.timers.end()
-        self.attempts.coroutines.end()
-        if self.workers is not None:
-            self.workers.end()
-        self._told_to_end = True
-        self.table.lock.ring()
-
-    def begin_shutdown(self, reason: str, periodics: Iterable[Periodic], cancel_futures: bool) -> None:
-        """All of a shutdown but the wait. If an exception cuts it short, it can be repeated, in any thread."""
-        self.refuse(reason)
-        for periodic in periodics:
-            periodic.cancel()
-        if cancel_futures:
-            self.table.cancels_all = True
-            for task in self.table.alive.copy().values():
-                task.cancel()
-            if self.workers is not None:
-                self.workers.give_up()
-
-    def wait_until_over(self, wait_s: float) -> bool:
-        """Waits, after ``refuse``, about so many seconds at most. True if no task is left."""
-        if not self.table.wait_until_idle(wait_s):
-            return False
-        if not self._told_to_end:
-            self.end_threads()
-            self.table.lock.wait_for(lambda: self._told_to_end, max(wait_s, _SLICE_S))
-        return self._told_to_end and (self.workers is None or self.workers.wait(max(wait_s, _LOOK_S)))
-
-    def join_threads(self) -> None:
-        """Waits for their end, but for the caller's own."""
-        self.timers.join()
-        self.attempts.coroutines.join()
-        if self.workers is not None:
-            self.workers.join()
-
-    def retire(self) -> None:
-        """Refuses further tasks, since nobody refers to the scheduler any more."""
-        if not self.table.is_fork:
-            mended(self.refuse, self.refuse, "nobody refers to the scheduler any more")
-
-    def end_at_exit(self) -> None:
-        """The program ends: what waits for a worker is run, and what waits for a time is cancelled."""
-        if self.table.is_fork:
-            return
-        self.refuse("the program ends")
-        self.cancel_waiting(everything=False)
-        while not self.wait_until_over(_SLICE_S):
-            pass
-        self.join_threads()
-
-    def cancel_waiting(self, *, everything: bool) -> None:
-        """Cancels tasks that are delayed, held, or wait for a retry, and those that come to that from here on.
-        ``everything``: all that have not begun."""
-        self.table.cancels_all = True
-        for task in self.table.alive.copy().values():
-            if (everything or task.state in ("delayed", "held", "retrying")) and not task._options.is_call:
-                task.cancel()
-
+__all__ = ["TaskExecutor", "Tasks", "register_joblib"]
 
 #: Longest single wait of ``shutdown`` before it checks its time limit.
 _SLICE_NS = 50_000_000
@@ -509,48 +170,24 @@ class Tasks(TaskExecutor):
     failed, cancelled, expired, dropped or dead (``TaskFuture.state``).
 
     Args:
-        pool: Lists tasks and calls ``run`` in its threads.
-        ranks: What the pool's policy makes of priorities.
-        clock: The clock of delays, deadlines and times. None: the system's, with a thread for what is due later. With
-            another clock, ``fire`` does what is due.
-        max_queue: How many tasks may wait that could start now or wait for a turn; 0: any number. No retry is refused.
-        max_queue_by_level: By level, how many of these may wait, under ``Levels``.
-        max_held: How many tasks may be delayed or held; 0: any number.
-        max_dead_letters: How many dead letters are kept.
-        seed: The seed of the random part of backoffs; None: another one each time.
+        core: What the tasks are made of.
         retry: The retry policy of tasks that are given none; None: they fail at once.
-        strand_of: The strand of a symbol, for ``symbol=``; None: there are no symbols.
-
-    Raises:
-        ConfigurationError: If a number is not one or is below 0.
+        strand_of, key_of: The strand of a symbol, for ``symbol=``, and its index; None: there are no symbols.
     """
 
     def __init__(
         self,
-        pool: Pool,
-        ranks: Ranks,
+        core: Core,
         *,
-        clock: Clock | None = None,
-        max_queue: int = 0,
-        max_queue_by_level: Mapping[str, int] | None = None,
-        max_held: int = 0,
-        max_dead_letters: int = 1000,
-        seed: int | None = None,
         retry: RetryPolicy | None = None,
         strand_of: Callable[[Any], int] | None = None,
+        key_of: Callable[[Any], int] | None = None,
     ) -> None:
-        core = Core(
-            pool,
-            ranks,
-            clock=clock,
-            bounds=_bounds(ranks, max_queue, max_queue_by_level, max_held),
-            max_dead_letters=whole("max_dead_letters", max_dead_letters, 0),
-            seed=None if seed is None else whole("seed", seed, 0),
-        )
-        self._ranks = ranks
         self._retry = retry
         self._strand_of = strand_of
-        super().__init__(core, options_of(ranks, strand_of, retry=retry), weakref.WeakSet())
+        self._key_of = key_of
+        super().__init__(core, TaskOptions(core.ranks.usual), weakref.WeakSet())
+        self._options = self.options()._options
 
     @named_options("options()")
     def options(
@@ -591,25 +228,119 @@ class Tasks(TaskExecutor):
                 ends after the deadline, a symbol beside a key or priority.
             UnknownSymbolError: If there is no such symbol.
         """
-        found = options_of(
-            self._ranks,
-            self._strand_of,
-            priority=priority,
+        ranks = self._core.ranks
+        retry = self._retry if retry is None else retry
+        number = ranks.usual if priority is None else ranks.number_of("priority", priority)
+        deadline_ns, deadline_at = deadline_of(deadline)
+        delay_ns = 0 if delay is None else max(0, span_ns("delay", delay, least=None))
+        check_retry(retry)
+        if group is not None and not isinstance(group, TaskGroup):
+            raise ConfigurationError("group", f"{group!r} is not a strand.TaskGroup")
+        if expire_if is not None and not callable(expire_if):
+            raise ConfigurationError("expire_if", f"{expire_if!r} cannot be called")
+        try:
+            hash(key)
+        except TypeError:
+            reason = f"{key!r} cannot be hashed; give text, a number, or a tuple of them"
+            raise ConfigurationError("key", reason) from None
+        strand = None
+        if symbol is not None:
+            if key is not None:
+                reason = "give either symbol or key: a task is in order with a symbol's ticks or with a key's tasks"
+                raise ConfigurationError("symbol", reason)
+            if priority is not None:
+                raise ConfigurationError("priority", "a symbol's strand has one priority; change that of the symbol")
+            if self._strand_of is None:
+                raise ConfigurationError("symbol", "this scheduler has no ticks; give key= for an order among tasks")
+            strand = self._strand_of(symbol)
+        hold_ns = 0 if strand is not None else ranks.hold_ns(number)
+        waits_ns = max(delay_ns, hold_ns)
+        check_wait(delay_ns, hold_ns, deadline_ns)
+        bits = 0 if marks is None else mark_bits("marks", marks)
+        found = TaskOptions(
+            number=number,
+            priority=ranks.name_of(number, priority),
             key=key,
-            symbol=symbol,
-            deadline=deadline,
-            delay=delay,
-            retry=self._retry if retry is None else retry,
+            strand=strand,
+            deadline_ns=deadline_ns,
+            deadline_at=deadline_at,
+            delay_ns=delay_ns,
+            hold_ns=hold_ns,
+            waits_ns=waits_ns,
+            place="waiting" if not waits_ns else "delayed" if delay_ns >= hold_ns else "held",
+            counted_at=ranks.place_of(number) + (ranks.n_places if waits_ns else 0),
+            retry=retry,
             group=group,
             expire_if=expire_if,
-            marks=marks,
+            marks=bits,
+            goes_at_once=not waits_ns and group is None and not bits and deadline_at is None,
+            is_checked=deadline_ns is not None or expire_if is not None,
         )
         return TaskExecutor(self._core, found, self._periodics)
+
+    def submit_native(
+        self,
+        task: NativeTask,
+        arguments: bytes | npt.NDArray[Any] = b"",
+        *,
+        priority: Any = None,
+        symbol: str | int | None = None,
+        deadline: SpanLike | datetime | None = None,
+        marks: str | Iterable[str] | None = None,
+    ) -> int:
+        """Submits tasks in C, which workers run without the GIL.
+
+        The function is called with ``SD_TASK_RUN`` on its turn, and may ask for another turn by ``ctx->again``. If its
+        first turn comes after the deadline, it is called once with ``SD_TASK_EXPIRED``. A shutdown waits for these
+        tasks, too, and for a submit that has begun before it. With ``cancel_futures``, and if a dispatcher stops
+        without draining, tasks that wait are told ``SD_TASK_STOPPED``. ``max_queue`` does not count these tasks, and
+        they belong to no group.
+
+        Args:
+            task: The function in C.
+            arguments: Bytes, for one task; or an array of shape (n,) of any dtype without objects, for a task per item,
+                in their order. A task gets a copy of its item, of 32 bytes at most; of no bytes it gets NULL.
+            priority, symbol, deadline, marks: As in ``options``.
+
+        Returns:
+            How many tasks were submitted, which is all of them.
+
+        Raises:
+            QueueFull: If the engine has no room for more tasks. Its ``rejected`` are the places of the items that were
+                not submitted.
+            StoppedError: After a shutdown.
+            ConfigurationError: If ``arguments`` is no array of one dimension, or too long. Also for a priority that the
+                policy does not have or holds, and for a symbol beside a priority.
+            UnknownSymbolError: If there is no such symbol.
+        """
+        if not isinstance(task, NativeTask):
+            raise ConfigurationError("task", f"{task!r} is not a strand.NativeTask")
+        items = _items(arguments)
+        options = self.options(priority=priority, symbol=symbol, deadline=deadline, marks=marks)._options
+        if options.waits_ns:
+            raise ConfigurationError("priority", f"{options.priority!r} has a hold, and a task in C cannot be held")
+        key = NO_KEY if symbol is None or self._key_of is None else self._key_of(symbol)
+        number = self._core.ranks.number_in(None, options.number)
+        table, me = self._core.table, threading.get_ident()
+        try:
+            table.submitting.threads.append(me)
+            if table.refusal is not None:
+                raise StoppedError(table.refusal)
+            if self._core.workers is not None:
+                self._core.workers.expect_native()
+            left = self._core.deadline_of(options, 0)
+            within_ns = 0 if left is None else max(left, 1)  # 0 is none; of one that is over 1 ns is left
+            return self._core.pool.submit_native(
+                task, items, key=key, priority=number, marks=options.marks, within_ns=within_ns
+            )
+        finally:
+            table.submitting.threads.remove(me)
+            table.submit_is_over()
 
     def __repr__(self) -> str:
         dead = len(self.dead_letters)
         letters = f"{dead:,} dead letters" if dead else ""
-        return brief(self, self._core.states.name, self._core.table.stage, letters, repr(self._ranks.policy))
+        return brief(self, self._core.states.name, self._core.table.stage, letters, repr(self._core.ranks.policy))
 
     @property
     def dead_letters(self) -> DeadLetters:
@@ -624,9 +355,9 @@ class Tasks(TaskExecutor):
         risen by its wait counts in the level to which it has risen. It takes about a microsecond, however many wait.
         """
         waiting = self._core.table.waiting()
-        if self._ranks.has_levels:
+        if self._core.ranks.has_levels:
             waiting = [a + b for a, b in zip(waiting, self._core.states.pool.risen(), strict=True)]
-        return self._ranks.by_name(waiting)
+        return self._core.ranks.by_name(waiting)
 
     def pending_total(self) -> int:
         """Number of tasks that wait, under any policy: the sum that ``pending_count`` has by level."""
@@ -667,19 +398,23 @@ class Tasks(TaskExecutor):
         return self._core.timers.next_due_ns()
 
 
-def _bounds(ranks: Ranks, queue: int, by_level: Mapping[str, int] | None, held: int) -> Bounds:
-    """Raises ConfigurationError."""
-    if by_level is not None and not isinstance(by_level, Mapping):
-        raise ConfigurationError("max_queue_by_level", f"{type(by_level).__name__} is not a dict of numbers by level")
-    if by_level and not ranks.has_levels:
+def _items(arguments: Any) -> npt.NDArray[Any]:
+    """The arguments as an array of shape (n,)."""
+    if isinstance(arguments, bytes):
+        items = np.frombuffer(arguments, f"V{len(arguments)}") if arguments else np.empty(1, "V0")
+    elif isinstance(arguments, np.ndarray) and arguments.ndim == 1 and not arguments.dtype.hasobject:
+        items = arguments
+    else:
         raise ConfigurationError(
-            "max_queue_by_level", f"{type(ranks.policy).__name__} has no levels; give policy=Levels()"
+            "arguments", f"a {type(arguments).__name__} is neither bytes nor an array of one dimension without objects"
         )
-    found = {
-        LEVELS[level_of("max_queue_by_level", level)]: whole(f"max_queue_by_level: {level}", n, 1)
-        for level, n in (by_level or {}).items()
-    }
-    return Bounds(whole("max_queue", queue, 0), found, whole("max_held", held, 0))
+    if items.itemsize > TASK_BYTES:
+        raise ConfigurationError(
+            "arguments",
+            f"{items.itemsize} bytes for a task, and it copies at most {TASK_BYTES}: give it the address of "
+            "what is longer",
+        )
+    return items
 
 
 def register_joblib() -> None:

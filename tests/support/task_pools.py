@@ -10,13 +10,22 @@ from typing import Any
 
 from strand.errors import StoppedError
 from strand.policies.policy import Levels
-from strand.tasks import Ranks, TaskGroup, Tasks
-from strand.tasks.options import GroupNumbers
+from strand.tasks import Ranks, RetryPolicy, TaskGroup, Tasks
+from strand.tasks.core import Core
 from strand.testing import Clock
+
+
+def tasks_over(
+    pool: Any, ranks: Ranks, *, retry: RetryPolicy | None = None, strand_of: Any = None, **options: Any
+) -> Tasks:
+    """Tasks that a pool runs; ``options``: those of ``Core``."""
+    return Tasks(Core(pool, ranks, **options), retry=retry, strand_of=strand_of)
 
 
 class RisesNot:
     """A pool in which no task rises by its wait."""
+
+    n_workers = 1
 
     def rose(self, entry: int) -> int | None:
         return None
@@ -130,13 +139,13 @@ class Stepped:
         seed: int = 0,
         hold: dict[str, Any] | None = None,
         policy: Any = None,
-        groups: GroupNumbers | None = None,
+        groups: Any = None,
         **options: Any,
     ) -> None:
         policy = policy or Levels(hold=hold or {})
         self.pool = SteppedPool(seed, isinstance(policy, Levels))
         self.clock = Clock()
-        self.tasks = Tasks(self.pool, Ranks(policy, groups), clock=self.clock, seed=seed, **options)
+        self.tasks = tasks_over(self.pool, Ranks(policy, groups), clock=self.clock, seed=seed, **options)
         self.pool.tasks = self.tasks
 
     def advance(self, seconds: float) -> None:
@@ -230,7 +239,7 @@ class Threaded:
 
     def __init__(self, threads: int = 2, **options: Any) -> None:
         self.pool = ThreadPool(threads)
-        self.tasks = Tasks(self.pool, Ranks(Levels()), **options)
+        self.tasks = tasks_over(self.pool, Ranks(Levels()), **options)
         self.pool.tasks = self.tasks
 
     def __enter__(self) -> Tasks:

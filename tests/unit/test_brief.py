@@ -20,7 +20,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.synthetic import SyntheticFeed
 from strand.policies.policy import LEVELS
 from strand.replaying.pacing import Pacer
-from strand.tasks.engine_pool import NativeTask
+from strand.tasks.pool import NativeTask
 
 pytestmark = pytest.mark.python
 

@@ -25,7 +25,7 @@ from engine_support import wait_until
 import strand
 from strand import Dispatcher, Fair, Levels, NativeTask, RetryPolicy, Scheduler, TaskGroup
 from strand.errors import ConfigurationError, StoppedError, TaskExpired, WouldDeadlockError
-from strand.tasks.engine_pool import EngineTasks
+from strand.tasks.tasks import Tasks
 
 WORKERS = 2
 #: What is no span of time.
@@ -46,7 +46,7 @@ OPTIONS: dict[str, list[Any]] = {
 
 
 @pytest.fixture(params=["scheduler", "dispatcher"])
-def tasks(request: pytest.FixtureRequest) -> Iterator[EngineTasks]:
+def tasks(request: pytest.FixtureRequest) -> Iterator[Tasks]:
     """Tasks under Levels on two workers. After whatever a test did, they run, none is left, and all threads end."""
     threads = threading.active_count()
     if request.param == "scheduler":
@@ -61,7 +61,7 @@ def tasks(request: pytest.FixtureRequest) -> Iterator[EngineTasks]:
     wait_until(lambda: threading.active_count() == threads)
 
 
-def goes_on(tasks: EngineTasks) -> None:
+def goes_on(tasks: Tasks) -> None:
     if tasks._core.table.refusal is None:
         assert tasks.submit(pow, 2, 3).result(60) == 8
     tasks.shutdown(timeout=60)
@@ -71,13 +71,13 @@ def goes_on(tasks: EngineTasks) -> None:
 
 
 @pytest.mark.parametrize("name", ["priority", "deadline", "marks"])
-def test_an_option_of_tasks_in_c_too(tasks: EngineTasks, name: str, c_tasks: Path) -> None:
+def test_an_option_of_tasks_in_c_too(tasks: Tasks, name: str, c_tasks: Path) -> None:
     for wrong in OPTIONS[name]:
         with pytest.raises(ConfigurationError, match=f"^{name}: "):
             tasks.submit_native(NativeTask(c_tasks, "note"), **{name: wrong})
 
 
-def test_what_cannot_be_called_is_refused(tasks: EngineTasks) -> None:
+def test_what_cannot_be_called_is_refused(tasks: Tasks) -> None:
     for wrong in NO_FUNCTIONS:
         for submit in (tasks.submit, lambda fn: tasks.submit_many(fn, "12"), lambda fn: tasks.every("1s", fn)):
             with pytest.raises(TypeError, match=r"^fn: "):
@@ -93,7 +93,7 @@ def test_what_cannot_be_called_is_refused(tasks: EngineTasks) -> None:
     assert tasks.statistics().submitted == 0
 
 
-def test_items_that_raise_submit_nothing(tasks: EngineTasks) -> None:
+def test_items_that_raise_submit_nothing(tasks: Tasks) -> None:
     def items() -> Iterator[int]:
         yield 1
         raise OSError("no more")
@@ -105,7 +105,7 @@ def test_items_that_raise_submit_nothing(tasks: EngineTasks) -> None:
     assert tasks.statistics().submitted == 0
 
 
-def test_a_change_that_cannot_work_is_refused_and_changes_nothing(tasks: EngineTasks) -> None:
+def test_a_change_that_cannot_work_is_refused_and_changes_nothing(tasks: Tasks) -> None:
     gate = threading.Event()
     held = tasks.submit_many(lambda _: gate.wait(60), range(WORKERS))
     waits = tasks.options(delay="1h").submit(int)
@@ -132,7 +132,7 @@ def test_a_change_that_cannot_work_is_refused_and_changes_nothing(tasks: EngineT
 # ---- deadlines
 
 
-def test_a_deadline_that_is_over_expires_the_task_unstarted(tasks: EngineTasks) -> None:
+def test_a_deadline_that_is_over_expires_the_task_unstarted(tasks: Tasks) -> None:
     gate, ran = threading.Event(), []
     held = tasks.submit_many(lambda _: gate.wait(60), range(WORKERS))
     late = [tasks.options(deadline="1ns", key=key).submit(ran.append, 0) for key in (None, "k")]
@@ -149,12 +149,12 @@ def test_a_deadline_that_is_over_expires_the_task_unstarted(tasks: EngineTasks) 
     assert all(future.result(60) for future in held)
 
 
-def test_the_longest_spans_do_not_overflow(tasks: EngineTasks, c_tasks: Path) -> None:
+def test_the_longest_spans_do_not_overflow(tasks: Tasks, c_tasks: Path) -> None:
     assert tasks.options(deadline=f"{2**63 - 1}ns").submit(int).result(60) == 0
     assert tasks.options(deadline=f"{2**63 - 1}ns", delay=f"{2**63 - 2}ns").submit(int).cancel()
     assert tasks.every(f"{2**63 - 1}ns", int).cancel()
     tasks.submit_native(NativeTask(c_tasks, "note"), deadline=f"{2**63 - 1}ns")
-    totals = tasks._pool._engine.tasks.totals
+    totals = tasks._core.pool._engine.tasks.totals
     wait_until(lambda: totals(on_strands=False).ended == 2)
     assert totals(on_strands=False).expired == 0
 
@@ -164,7 +164,7 @@ def test_the_longest_spans_do_not_overflow(tasks: EngineTasks, c_tasks: Path) ->
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_a_callback_that_raises_is_logged_and_the_others_are_called(
-    tasks: EngineTasks, error: type[BaseException], caplog: pytest.LogCaptureFixture
+    tasks: Tasks, error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     called, gate = [], threading.Event()
 
@@ -189,7 +189,7 @@ def test_a_callback_that_raises_is_logged_and_the_others_are_called(
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
-def test_an_expire_if_that_raises_fails_its_task_alone(tasks: EngineTasks, error: type[BaseException]) -> None:
+def test_an_expire_if_that_raises_fails_its_task_alone(tasks: Tasks, error: type[BaseException]) -> None:
     def raises() -> bool:
         raise error("expire_if")
 
@@ -203,7 +203,7 @@ def test_an_expire_if_that_raises_fails_its_task_alone(tasks: EngineTasks, error
 
 
 @pytest.mark.parametrize("answer", ["lowest", 3, nan, [], object()])
-def test_an_expire_if_that_answers_what_is_no_level_fails_its_task(tasks: EngineTasks, answer: Any) -> None:
+def test_an_expire_if_that_answers_what_is_no_level_fails_its_task(tasks: Tasks, answer: Any) -> None:
     future = tasks.options(expire_if=lambda: answer).submit(int)
     with pytest.raises(ConfigurationError, match=r"^expire_if: "):
         future.result(60)
@@ -213,7 +213,7 @@ def test_an_expire_if_that_answers_what_is_no_level_fails_its_task(tasks: Engine
 # ---- waits that would have no end
 
 
-def test_a_key_that_waits_for_itself_is_told(tasks: EngineTasks) -> None:
+def test_a_key_that_waits_for_itself_is_told(tasks: Tasks) -> None:
     keyed = tasks.options(key="k")
     told = keyed.submit(lambda: keyed.submit(int).result(60)).exception(60)
     assert isinstance(told, WouldDeadlockError)
@@ -221,7 +221,7 @@ def test_a_key_that_waits_for_itself_is_told(tasks: EngineTasks) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_waits_in_a_circle_are_found(tasks: EngineTasks, n: int) -> None:
+def test_waits_in_a_circle_are_found(tasks: Tasks, n: int) -> None:
     """Each waits for a task behind the next one of its key, the last for one behind the first."""
     begun = [threading.Event() for _ in range(n)]
 
@@ -237,7 +237,7 @@ def test_waits_in_a_circle_are_found(tasks: EngineTasks, n: int) -> None:
     assert sum(error is None for error in errors) == n - 1
 
 
-def test_a_circle_over_two_schedulers_names_both(tasks: EngineTasks) -> None:
+def test_a_circle_over_two_schedulers_names_both(tasks: Tasks) -> None:
     """Each has a task 1."""
     begun = threading.Event()
     with Scheduler(1) as other:
@@ -288,7 +288,7 @@ def test_one_that_reaches_no_checkpoint_under_a_cap_is_counted_by_name_and_ends(
 # ---- after the end, and in a fork's child
 
 
-def ways_in(tasks: EngineTasks, native: NativeTask) -> list[Callable[[], Any]]:
+def ways_in(tasks: Tasks, native: NativeTask) -> list[Callable[[], Any]]:
     return [
         lambda: tasks.submit(int),
         lambda: tasks.options(key="k").submit(int),
@@ -300,7 +300,7 @@ def ways_in(tasks: EngineTasks, native: NativeTask) -> list[Callable[[], Any]]:
     ]
 
 
-def test_nothing_is_taken_after_a_shutdown(tasks: EngineTasks, c_tasks: Path) -> None:
+def test_nothing_is_taken_after_a_shutdown(tasks: Tasks, c_tasks: Path) -> None:
     gate = threading.Event()
     running = tasks.submit(gate.wait, 60)
     wait_until(running.running)
@@ -346,7 +346,7 @@ def test_a_forks_child_of_a_dispatcher_that_has_run_no_task_is_refused(c_tasks: 
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forks_child_is_refused_changes_nothing_and_ends(tasks: EngineTasks, c_tasks: Path) -> None:
+def test_a_forks_child_is_refused_changes_nothing_and_ends(tasks: Tasks, c_tasks: Path) -> None:
     gate = threading.Event()
     dead = tasks.options(retry=RetryPolicy(max_retries=0)).submit(divmod, 1, 0)
     assert isinstance(dead.exception(60), ZeroDivisionError)

@@ -176,7 +176,7 @@ def test_a_shutdown_waits_for_what_they_submit_and_for_their_turns(c_tasks: Path
 
 def race(monkeypatch: pytest.MonkeyPatch, tasks: Any, end: Callable[[], Any]) -> threading.Thread:
     """The next submit of tasks in C looks whether it may, and then ``end`` runs in a thread before it goes on."""
-    submit, thread = tasks._pool._tasks.submit_native, threading.Thread(target=end)
+    submit, thread = tasks._core.pool._tasks.submit_native, threading.Thread(target=end)
 
     def late(*arguments: Any, **options: Any) -> Any:
         thread.start()
@@ -184,7 +184,7 @@ def race(monkeypatch: pytest.MonkeyPatch, tasks: Any, end: Callable[[], Any]) ->
         thread.join(0.3)  # it gets as far as it can
         return submit(*arguments, **options)
 
-    monkeypatch.setattr(tasks._pool._tasks, "submit_native", late)
+    monkeypatch.setattr(tasks._core.pool._tasks, "submit_native", late)
     return thread
 
 
@@ -222,7 +222,7 @@ def test_a_shutdown_that_interrupts_a_submit_does_not_wait_for_it(
 ) -> None:
     """As of a signal handler, or of a __del__."""
     note, counts, scheduler = NativeTask(c_tasks, "note"), Counts(c_tasks), Scheduler(1)
-    submit = scheduler._pool._tasks.submit_native
+    submit = scheduler._core.pool._tasks.submit_native
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         with pytest.raises(WouldDeadlockError, match="submit_native of this thread that it interrupts"):
@@ -230,7 +230,7 @@ def test_a_shutdown_that_interrupts_a_submit_does_not_wait_for_it(
         scheduler.shutdown(wait=False)
         return submit(*arguments, **options)
 
-    monkeypatch.setattr(scheduler._pool._tasks, "submit_native", interrupted)
+    monkeypatch.setattr(scheduler._core.pool._tasks, "submit_native", interrupted)
     scheduler.submit_native(note)
     scheduler.shutdown()
     assert counts.told == [1, 0, 0, 0]

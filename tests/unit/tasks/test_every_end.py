@@ -19,7 +19,7 @@ from strand import Aging, Fair, Fifo, Levels
 from strand.errors import ConfigurationError, QueueFull, StoppedError, TaskDropped, TaskExpired
 from strand.policies.policy import LEVELS, Policy
 from strand.tasks import RetryPolicy, TaskFuture, TaskGroup, states
-from strand.tasks.future import ENDS, LazyFuture
+from strand.tasks.future import ENDS
 from strand.tasks.groups import IN_NO_GROUP
 
 pytestmark = pytest.mark.python
@@ -123,7 +123,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.moves: set[tuple[str, str]] = set()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(LazyFuture, "_state", Watched(LazyFuture.__dict__["_state"], self.moves))
+        self.patch.setattr(TaskFuture, "_state", Watched(TaskFuture.__dict__["_state"], self.moves))
         self.patch.setattr(TaskFuture, "_place", Watched(TaskFuture.__dict__["_place"], self.moves))
 
     @invariant()

@@ -14,7 +14,7 @@ from task_pools import Stepped, Threaded, raises
 
 from strand.errors import ConfigurationError, QueueFull, StoppedError, WouldDeadlockError
 from strand.tasks import RetryPolicy
-from strand.tasks.tasks import Core
+from strand.tasks.core import Core
 from strand.tasks.timers import Deadlines, Timer, Timers
 from strand.testing import Clock
 from strand.threads import Bell

@@ -15,7 +15,7 @@ from order_recorder import Recorder
 from strand import Aging, Dispatcher, Fair, Fifo, Levels, Scheduler
 from strand.errors import WouldDeadlockError
 from strand.tasks import TaskFuture
-from strand.tasks.engine_pool import EngineTasks
+from strand.tasks.tasks import Tasks
 
 TASKS = 10_000
 KEYS = 20
@@ -30,7 +30,7 @@ class ManOrBoy:
     """Tasks that raise, sleep, submit others, raise SystemExit, cancel each other, and wait for each other's results,
     200 at a time. ``symbols``: whether there are symbols, whose turns some of them take."""
 
-    def __init__(self, tasks: EngineTasks, symbols: bool) -> None:
+    def __init__(self, tasks: Tasks, symbols: bool) -> None:
         self.tasks = tasks
         self.futures: list[TaskFuture] = []
         self.waited: list[str] = []

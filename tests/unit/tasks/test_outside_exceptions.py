@@ -17,7 +17,7 @@ from bounded_child import in_bounded_child
 
 from strand import Scheduler, TaskGroup, blocking, checkpoint
 from strand.binding.gate import Thread
-from strand.tasks.attempts import Attempts
+from strand.tasks.states import Attempts
 
 pytestmark = [pytest.mark.python, pytest.mark.usefixtures("threads_come_back")]
 

@@ -13,17 +13,17 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.gate import Code
 from strand.binding.tasks import PyBatches
-from strand.tasks.engine_pool import EnginePool
 from strand.tasks.places import Places, Seat, TasksAlone, seat_here
+from strand.tasks.pool import Pool
 from strand.tasks.scheduler import _config
 
 
-def workers_of(n: int, run: Callable[[int], None]) -> tuple[Engine, EnginePool, Places]:
+def workers_of(n: int, run: Callable[[int], None]) -> tuple[Engine, Pool, Places]:
     engine = Engine(_config(n, Levels()))
     engine.set_handlers([RunByPython()], [()])
     workers = Places(engine, TasksAlone(run), n)
     workers.start()
-    return engine, EnginePool(engine, Levels()), workers
+    return engine, Pool(engine, Levels()), workers
 
 
 def test_each_task_is_run_once_by_some_thread_and_all_end() -> None:
@@ -107,7 +107,7 @@ def test_a_task_that_the_engine_does_not_take_back_keeps_its_place_and_the_spare
     workers = Places(engine, TasksAlone(run), 3)
     monkeypatch.setattr(PyBatches, "suspender", lambda *_, away: lambda: int(Code.STOPPED))
     workers.start()
-    pool = EnginePool(engine, Levels())
+    pool = Pool(engine, Levels())
     pool.submit_many([1, 2], 3)
     assert over.wait(60)
     counts = workers.counts()

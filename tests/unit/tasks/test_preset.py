@@ -34,7 +34,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def policy_of(scheduler: strand.Scheduler) -> Policy:
-    return scheduler._ranks.policy
+    return scheduler._core.ranks.policy
 
 
 def test_it_is_a_scheduler_with_levels_a_hold_retries_and_a_guard() -> None:

@@ -7,14 +7,14 @@ from task_pools import Stepped
 
 import strand
 from strand.errors import ConfigurationError
-from strand.tasks import tasks
+from strand.tasks import core
 
 pytestmark = pytest.mark.python
 
 
 @pytest.fixture(autouse=True)
 def _own_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "_functions", {})
+    monkeypatch.setattr(core, "_functions", {})
 
 
 def test_a_function_is_submitted_by_its_name() -> None:
@@ -49,7 +49,7 @@ def test_a_name_belongs_to_one_function_and_a_module_loaded_again_replaces_its_o
 
     again.__qualname__ = first.__qualname__
     strand.task(name="x")(again)
-    assert tasks.task_named("x") is again
+    assert core.task_named("x") is again
 
 
 def test_what_is_no_name_or_no_function_is_refused() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from task_pools import KnownGroups, Stepped, SteppedPool, raises
+from task_pools import KnownGroups, Stepped, SteppedPool, raises, tasks_over
 
 from strand.errors import ConfigurationError, TaskDropped, TaskExpired, UnknownSymbolError, WouldDeadlockError
 from strand.policies.policy import Fair, Fifo
-from strand.tasks import Ranks, RetryPolicy, TaskGroup, Tasks, current_task
+from strand.tasks import Ranks, RetryPolicy, TaskGroup, current_task
 from strand.testing import Clock
 
 pytestmark = pytest.mark.python
@@ -135,7 +135,7 @@ def test_policies_without_priorities_refuse_them_and_run_tasks(policy: Any) -> N
 
 def test_under_a_policy_of_groups_a_tasks_number_is_its_groups() -> None:
     pool = SteppedPool()
-    tasks = Tasks(pool, Ranks(Fair(), KnownGroups("(tasks)", "mail", "web")), clock=Clock())
+    tasks = tasks_over(pool, Ranks(Fair(), KnownGroups("(tasks)", "mail", "web")), clock=Clock())
     mail, web = TaskGroup("mail"), TaskGroup("web")
     alone = tasks.submit(int)
     keyed = [tasks.options(group=group, key="k").submit(int) for group in (mail, web)]

@@ -1,0 +1,447 @@
+"""The parts of one scheduler's tasks: the way in, and the end of the tasks and of their threads."""
+
+from __future__ import annotations
+
+import time
+from _thread import start_new_thread
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar, overload
+
+from strand.binding.engine import Engine
+from strand.binding.gate import Code, Thread
+from strand.errors import ConfigurationError, StoppedError, StrandError
+from strand.options import named_options
+from strand.policies.policy import LEVELS, level_of
+from strand.tasks.ends import Counts, DeadLetters
+from strand.tasks.future import TaskFuture
+from strand.tasks.groups import CURRENT_GROUP, TaskGroup
+from strand.tasks.options import Ranks, TaskOptions, check_wait
+from strand.tasks.places import Places
+from strand.tasks.pool import Bounds, Pool, Table
+from strand.tasks.states import Attempts, States
+from strand.tasks.timers import Periodic, Timers
+from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, RunningTask
+from strand.threads import Bell, Clock, in_main_thread, mended
+from strand.validate import did_you_mean, whole
+
+__all__ = ["Core", "Ending", "task", "task_named"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_functions: dict[str, Callable[..., Any]] = {}
+
+
+@overload
+def task(function: Function, /, *, name: str | None = None) -> Function: ...
+@overload
+def task(*, name: str | None = None) -> Callable[[Function], Function]: ...
+@named_options("task()")
+def task(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Registers a function, so that ``submit("name", ...)`` finds it: ``@strand.task``, ``@strand.task(name="mail")``.
+
+    A module that is loaded again replaces its own functions.
+
+    Args:
+        function: The function.
+        name: Its name; None: the function's own name.
+
+    Returns:
+        The function as it is.
+
+    Raises:
+        ConfigurationError: If the name is empty or no text, if another function has the name, or if ``function`` cannot
+            be called.
+    """
+    if name is not None and (not isinstance(name, str) or not name):
+        raise ConfigurationError("name", f"{name!r} is not the name of a task: give text")
+
+    def register(found: Function) -> Function:
+        if not callable(found):
+            raise ConfigurationError("task", f"{found!r} cannot be called")
+        called = name or getattr(found, "__name__", "")
+        if not called:
+            raise ConfigurationError("task", f"{found!r} has no name of its own; give name=")
+        known = _functions.setdefault(called, found)
+        if known is not found:
+            if _place(known) != _place(found):
+                raise ConfigurationError("name", f"{called!r} is already the task {'.'.join(_place(known))}")
+            _functions[called] = found
+        return found
+
+    return register if function is None else register(function)
+
+
+def _place(function: Callable[..., Any]) -> tuple[str, str]:
+    return str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", repr(function)))
+
+
+def task_named(name: str) -> Callable[..., Any]:
+    """The function that is registered by a name. Raises ConfigurationError where there is none."""
+    found = _functions.get(name)
+    if found is None:
+        cure = did_you_mean(name, _functions) or "register a function by @strand.task(name=...)"
+        raise ConfigurationError("fn", f"no task is named {name!r}: {cure}")
+    return found
+
+
+#: Longest single wait at the end of the program.
+_SLICE_S: Final = 0.05
+#: The shortest wait for the threads' end, and the interval of looks for tasks in C that are left.
+_LOOK_S: Final = 0.001
+
+
+class Ending:
+    """Ends the threads of ``places`` when no task is left. Where there were tasks in C, a thread of its own waits for
+    the last of them: nobody calls back when those have ended."""
+
+    def __init__(self, engine: Engine, places: Places) -> None:
+        self._engine = engine
+        self._places = places
+        self._bell = Bell()
+        #: More than one where an interrupt came between the start of the first one and the note of it.
+        self._threads: list[Thread] = []
+        self._expects_native = False
+        self._is_asked = self._has_given_up = self._is_over = False
+
+    def expect_native(self) -> None:
+        """Tasks in C will be submitted. Raises StoppedError where the threads were told to end."""
+        with self._bell:
+            if self._is_asked:
+                raise StoppedError("the workers have stopped: no task can be submitted")
+            if not self._expects_native:
+                # Now, and not at the end: Python starts no threads while the program ends.
+                thread = Thread(self._end_behind_native, "strand-native-tasks")
+                self._threads.append(thread)
+                thread.start()
+                self._expects_native = True
+
+    def let_go(self) -> None:
+        """No task will come: nothing is held back any more. From any thread, and again and again; waits for nobody."""
+        self._places.let_go()
+
+    def give_up(self) -> None:
+        """The end waits for no task in C that has not begun."""
+        self._has_given_up = True
+        self._bell.ring()
+
+    def end(self) -> None:
+        """Tells them to end, when no task in C is left. From any thread."""
+        with self._bell:
+            self._is_asked = True
+            has_threads = bool(self._threads)
+        self._bell.ring()
+        if not has_threads:
+            self._places.end()
+            self._is_over = True
+            self._bell.ring()
+
+    def wait(self, wait_s: float) -> bool:
+        """Waits, after ``end``, so many seconds at most. True if no task is left."""
+        return self._bell.wait_for(lambda: self._is_over, wait_s)
+
+    def left(self) -> int:
+        """Number of tasks that have not ended, those in C too."""
+        totals = self._engine.tasks.totals(on_strands=False)
+        return totals.submitted - totals.ended
+
+    def join(self) -> None:
+        """Waits for their end, but for the caller's own."""
+        for thread in self._threads:
+            thread.join()
+        self._places.join()
+
+    def _end_behind_native(self) -> None:
+        self._bell.wait_for(lambda: self._is_asked)
+        while self._engine.drain(None, 0) == Code.AGAIN and not self._has_given_up:
+            self._bell.wait_for(lambda: self._has_given_up, _LOOK_S)
+        self._places.end()
+        self._places.join()
+        self._engine.tasks.stop()
+        self._is_over = True
+        self._bell.ring()
+
+
+class Core:
+    """The parts of one scheduler's tasks. A plain task, without key, hold, group or bound, takes no lock at all.
+
+    Args:
+        pool: Lists tasks and calls ``Tasks.run`` in its threads.
+        ranks: What the pool's policy makes of priorities.
+        clock: The clock of delays, deadlines and times. None: the system's, with a thread for what is due later. With
+            another clock, ``Tasks.fire`` does what is due.
+        max_queue: How many tasks may wait that could start now or wait for a turn; 0: any number. No retry is refused.
+        max_queue_by_level: By level, how many of these may wait, under ``Levels``.
+        max_held: How many tasks may be delayed or held; 0: any number.
+        max_dead_letters: How many dead letters are kept.
+        seed: The seed of the random part of backoffs; None: another one each time.
+
+    Raises:
+        ConfigurationError: If a number is not one or is below 0.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        ranks: Ranks,
+        *,
+        clock: Clock | None = None,
+        max_queue: int = 0,
+        max_queue_by_level: Mapping[str, int] | None = None,
+        max_held: int = 0,
+        max_dead_letters: int = 1000,
+        seed: int | None = None,
+    ) -> None:
+        bounds = _bounds(ranks, max_queue, max_queue_by_level, max_held)
+        most_letters = whole("max_dead_letters", max_dead_letters, 0)
+        if seed is not None:
+            whole("seed", seed, 0)
+        self.table = Table(ranks, bounds)
+        self.timers = Timers(clock)
+        self.now = self.timers.now
+        self.dead_letters = DeadLetters(most_letters, self.submit)
+        self.counts = Counts(ranks)
+        self.states = States(self.table, pool, ranks, self.timers, self.counts)
+        self.attempts = Attempts(self.states, self.dead_letters, seed)
+        #: The threads of a pool that has some of its own, and how many tasks run at a time.
+        self.workers: Ending | None = None
+        self.n_workers = pool.n_workers
+        self.pool = pool
+        self.ranks = ranks
+        #: True if a task without group and wait needs no care but for its key.
+        self._takes_plain = not bounds and ranks.groups is None
+        self._queued = self.table.queued
+        self._tags = self.counts.submitted.numbers
+        self._told_to_end = False
+
+    def submit(self, options: TaskOptions, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture:
+        """Takes a task, and lists it in the pool or makes it wait. See ``TaskExecutor.submit``."""
+        table = self.table
+        refusal = table.refusal
+        if refusal is not None:
+            raise StoppedError(refusal)
+        if not callable(fn):
+            fn = self.function_of(fn)
+        task = TaskFuture(self.states, options, (fn, args, kwargs), self.now())
+        group = CURRENT_GROUP.get() if options.group is None and not options.is_call else options.group
+        try:
+            if group is None and options.goes_at_once and self._takes_plain:
+                for task.id in self._tags:
+                    self._queued[options.counted_at].add(task.id)
+                    table.alive[task.id] = task
+                    break
+                if options.deadline_ns is not None:
+                    self.states.deadlines.add(task, task._submitted_ns + options.deadline_ns)
+                if options.key is None:
+                    if options.strand is None:
+                        task._entry = self.pool.submit(task.id, options.number)
+                    else:
+                        task._entry = self.pool.submit_on(options.strand, task.id)
+                else:
+                    table.take_lock()
+                    try:
+                        if not task._is_claimed:  # it has not expired meanwhile
+                            self.states.keys.join(task)
+                    finally:
+                        table.lock.release()
+            else:
+                self._submit_with([task], options, group)
+            # A shutdown in between may have found nothing to wait for.
+            if self.table.refusal is not None and self.states.is_refused([task]):
+                raise StoppedError(self.table.refusal)
+        except BaseException as error:
+            try:
+                if isinstance(error, StoppedError) and not self.states.is_refused([task]):
+                    return task
+                self.states.withdraw([task])
+            except BaseException:
+                start_new_thread(self.states.withdraw, ([task],))
+                raise
+            raise
+        return task
+
+    def submit_many(self, options: TaskOptions, fn: Any, calls: Iterable[tuple[Any, ...]]) -> list[TaskFuture]:
+        """See ``TaskExecutor.submit_many``."""
+        refusal = self.table.refusal
+        if refusal is not None:
+            raise StoppedError(refusal)
+        if not callable(fn):
+            fn = self.function_of(fn)
+        now = self.now()
+        tasks = [TaskFuture(self.states, options, (fn, args, {}), now) for args in calls]
+        group = CURRENT_GROUP.get() if options.group is None else options.group
+        if tasks:
+            mended(self._submit_many, lambda tasks, *_: self.states.withdraw(tasks), tasks, options, group)
+        return tasks
+
+    @staticmethod
+    def function_of(fn: Any) -> Any:
+        """A function, or the one that is registered by a name. Raises TypeError and ConfigurationError."""
+        if isinstance(fn, str):
+            return task_named(fn)
+        if callable(fn):
+            return fn
+        raise TypeError(f"fn: {fn!r} is neither callable nor the name of a task")
+
+    def _submit_many(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
+        try:
+            self._submit_with(tasks, options, group)
+            # A shutdown in between may have found nothing to wait for.
+            if self.table.refusal is not None:
+                raise StoppedError(self.table.refusal)
+        except StoppedError:
+            if self.states.is_refused(tasks):
+                raise
+        except StrandError:
+            self.states.withdraw(tasks)
+            raise
+
+    def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
+        """All or none of them, with whatever is to be seen to: the caller withdraws them if it raises."""
+        is_plain = options.goes_at_once and self._takes_plain and options.key is None and options.strand is None
+        if group is None and is_plain:
+            queued, alive = self._queued[options.counted_at], self.table.alive
+            for task in tasks:
+                for task.id in self._tags:
+                    queued.add(task.id)
+                    alive[task.id] = task
+                    break
+            if options.deadline_ns is not None:
+                for task in tasks:
+                    self.states.deadlines.add(task, task._submitted_ns + options.deadline_ns)
+            entries = self.pool.submit_many([task.id for task in tasks], options.number)
+            for task, entry in zip(tasks, entries, strict=True):
+                task._entry = entry
+            return
+        deadline_ns = self.deadline_of(options, tasks[0]._submitted_ns)
+        number = self.ranks.number_in(group, options.number)
+        for task in tasks:
+            task._number = number
+            for task.id in self._tags:
+                self.table.alive[task.id] = task
+                break
+        tags = [task.id for task in tasks]
+        self.table.take_room(tasks, options)
+        if deadline_ns is not None:
+            for task in tasks:
+                self.states.deadlines.add(task, deadline_ns)
+        if group is not None:
+            for task in tasks:
+                task._group = group
+                group.add(task)
+                # From here on the group may cancel it.
+                self.states.leave_group(task)
+        if options.key is None and options.strand is None and not options.waits_ns and not options.marks:
+            entries = self.pool.submit_many(tags, number)
+            for task, entry in zip(tasks, entries, strict=True):
+                task._entry = entry
+            return
+        for task in tasks:
+            self.states.begin_wait(task)
+
+    @staticmethod
+    def deadline_of(options: TaskOptions, now: int) -> int | None:
+        """Time by which a task has to have begun, ns of the clock. Raises ConfigurationError where the task's wait ends
+        after it."""
+        if options.deadline_at is not None:
+            left = options.deadline_at - time.time_ns()
+            check_wait(options.delay_ns, options.hold_ns, left)
+            return now + left
+        return None if options.deadline_ns is None else now + options.deadline_ns
+
+    # -- the end
+
+    def waits_for_here(self) -> RunningTask | None:
+        """Unended task that runs in this thread, or whose callbacks run here; None: there is none. Here nobody can wait
+        for the end of all tasks, since that task would have to end first."""
+        for me in (CURRENT_TASK.get(), ENDING_TASK.get()):
+            if me is not None and self.table.alive.get(me.id) is me:
+                return me
+        return None
+
+    def refuse(self, reason: str) -> None:
+        """No task can be submitted from here on, none is held back, and when the last has ended, the threads end."""
+        if self.workers is not None:
+            self.workers.let_go()
+        self.table.refuse(reason, self.end_threads)
+
+    def end_threads(self) -> None:
+        """Tells the threads to end, from any thread, and again and again. No task is left, and none will come."""
+        if in_main_thread():
+            start_new_thread(self._end_threads, ())
+        else:
+            self._end_threads()
+
+    def _end_threads(self) -> None:
+        """Ends the threads, in a thread that no signal interrupts."""
+        self.timers.end()
+        self.attempts.coroutines.end()
+        if self.workers is not None:
+            self.workers.end()
+        self._told_to_end = True
+        self.table.lock.ring()
+
+    def begin_shutdown(self, reason: str, periodics: Iterable[Periodic], cancel_futures: bool) -> None:
+        """All of a shutdown but the wait. If an exception cuts it short, it can be repeated, in any thread."""
+        self.refuse(reason)
+        for periodic in periodics:
+            periodic.cancel()
+        if cancel_futures:
+            self.table.cancels_all = True
+            for task in self.table.alive.copy().values():
+                task.cancel()
+            if self.workers is not None:
+                self.workers.give_up()
+
+    def wait_until_over(self, wait_s: float) -> bool:
+        """Waits, after ``refuse``, about so many seconds at most. True if no task is left."""
+        if not self.table.wait_until_idle(wait_s):
+            return False
+        if not self._told_to_end:
+            self.end_threads()
+            self.table.lock.wait_for(lambda: self._told_to_end, max(wait_s, _SLICE_S))
+        return self._told_to_end and (self.workers is None or self.workers.wait(max(wait_s, _LOOK_S)))
+
+    def join_threads(self) -> None:
+        """Waits for their end, but for the caller's own."""
+        self.timers.join()
+        self.attempts.coroutines.join()
+        if self.workers is not None:
+            self.workers.join()
+
+    def retire(self) -> None:
+        """Refuses further tasks, since nobody refers to the scheduler any more."""
+        if not self.table.is_fork:
+            mended(self.refuse, self.refuse, "nobody refers to the scheduler any more")
+
+    def end_at_exit(self) -> None:
+        """The program ends: what waits for a worker is run, and what waits for a time is cancelled."""
+        if self.table.is_fork:
+            return
+        self.refuse("the program ends")
+        self.cancel_waiting(everything=False)
+        while not self.wait_until_over(_SLICE_S):
+            pass
+        self.join_threads()
+
+    def cancel_waiting(self, *, everything: bool) -> None:
+        """Cancels tasks that are delayed, held, or wait for a retry, and those that come to that from here on.
+        ``everything``: all that have not begun."""
+        self.table.cancels_all = True
+        for task in self.table.alive.copy().values():
+            if (everything or task.state in ("delayed", "held", "retrying")) and not task._options.is_call:
+                task.cancel()
+
+
+def _bounds(ranks: Ranks, queue: int, by_level: Mapping[str, int] | None, held: int) -> Bounds:
+    """Raises ConfigurationError."""
+    if by_level is not None and not isinstance(by_level, Mapping):
+        raise ConfigurationError("max_queue_by_level", f"{type(by_level).__name__} is not a dict of numbers by level")
+    if by_level and not ranks.has_levels:
+        raise ConfigurationError(
+            "max_queue_by_level", f"{type(ranks.policy).__name__} has no levels; give policy=Levels()"
+        )
+    found = {
+        LEVELS[level_of("max_queue_by_level", level)]: whole(f"max_queue_by_level: {level}", n, 1)
+        for level, n in (by_level or {}).items()
+    }
+    return Bounds(whole("max_queue", queue, 0), found, whole("max_held", held, 0))

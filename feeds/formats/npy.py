@@ -26,12 +26,12 @@ from strand.feeds.formats.own_metadata import OWN_MEMBER, Own, own_from
 from strand.feeds.io.files import read_head, regular_file
 from strand.feeds.io.sources import InflateLimits, InputStream, RawStream
 from strand.feeds.io.streams import ZipMemberStream, data_start, open_archive, open_stream
-from strand.feeds.mapping.columns import Columns, Reading
+from strand.feeds.mapping.columns import Columns, Conversion, Reading
 from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import MEND, options_among
-from strand.feeds.mapping.records import BadRecordError, RecordColumns, numpy_column
+from strand.feeds.mapping.records import RecordColumns, numpy_column
 from strand.symbols import check_name, name_problem
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, TICK, named
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, TICK, named, picked
 from strand.validate import unit_power, whole
 
 __all__ = [
@@ -405,11 +405,20 @@ class NpyFeed(BaseFeed):
         self.skipped.clear()
         for records, position in self._records(begin):
             self._check_open()
-            for ticks in self._sound(records, position):
-                counts["ticks"] += len(ticks)
-                counts["bytes_out"] += ticks.nbytes
-                if len(ticks):
-                    yield ticks
+            found = self._converted(records, position)
+            kept = found.kept(self._skip)
+            ticks = found.ticks if kept is None else picked(found.ticks, kept)
+            counts.update({name: counts[name] + n for name, n in found.counts(kept).items()})
+            counts["ticks"] += len(ticks)
+            counts["bytes_out"] += ticks.nbytes
+            if len(ticks):
+                yield ticks
+            if found.bad is not None and found.first is not None:
+                places = np.arange(len(records)) if found.rows is None else found.rows
+                if not self._skip:
+                    raise self._bad_record(position + int(places[found.first.index]), f"{found.first}: {MEND}")
+                for index in places[found.bad].tolist():
+                    self.skipped.add("bad record", offset=self._offset(position + index), text=str(records[index]))
             counts["records"] += len(records)
             counts["bytes_in"] += records.nbytes
 
@@ -470,58 +479,37 @@ class NpyFeed(BaseFeed):
         offset = self._place.offset + first * self._place.dtype.itemsize + size + got
         raise TruncatedFeedError(f"ends inside record {record + 1}; get the whole file", path=self._path, offset=offset)
 
-    def _sound(self, records: npt.NDArray[Any], position: int) -> Iterator[TickBatch]:
-        """Ticks of records. Halving finds the bad ones, which are then skipped, or raised after the ticks before
-        them."""
-        try:
-            ticks = named(records) if self._map is None else self._convert(self._map, records, position)
-            self._check_keys(ticks["instrument_id"], position)
-        except FormatError as error:
-            half = len(records) // 2
-            if half:
-                yield from self._sound(records[:half], position)
-                yield from self._sound(records[half:], position + half)
-            elif self._skip:
-                self.skipped.add("bad record", offset=error.offset, text=str(records[0]))
-            else:
-                raise
-            return
-        yield ticks
-
-    def _convert(self, fields: RecordColumns | HftEvents, records: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
-        try:
-            ticks = fields.ticks(records, position)
-            for name, count in fields.counts.items():
-                self._counts[name] += count
-            return ticks
-        except BadRecordError as bad:
-            raise self._bad_record(position + bad.index, f"{bad}: {MEND}") from None
-
-    def _check_keys(self, keys: npt.NDArray[Any], position: int) -> None:
+    def _converted(self, records: npt.NDArray[Any], position: int) -> Conversion:
+        """Ticks of records, and which are none: those whose values no tick has, or whose symbol has no name."""
+        found = Conversion(named(records)) if self._map is None else self._map.converted(records, position)
+        keys = found.ticks["instrument_id"]
         if len(keys) and int(keys.max()) >= self._max_symbols:
-            index = int(np.argmax(keys >= self._max_symbols))
-            raise self._bad_record(
-                position + index,
-                f"instrument_id is {int(keys[index])}, and the symbol table ends at {self._max_symbols - 1}: {MEND}",
-            )
+            ends = f"and the symbol table ends at {self._max_symbols - 1}"
+            found.note(keys >= self._max_symbols, "", lambda index: f"instrument_id is {int(keys[index])}, {ends}")
+        return found
 
     def _bad_record(self, index: int, problem: str) -> FormatError:
         """The error of the record at an index. Its text counts records from 1, as ``sequence`` does."""
-        offset = self._place.offset + index * self._place.dtype.itemsize
-        return FormatError(f"record {index + 1}: {problem}", path=self._path, offset=offset)
+        return FormatError(f"record {index + 1}: {problem}", path=self._path, offset=self._offset(index))
+
+    def _offset(self, index: int) -> int:
+        return self._place.offset + index * self._place.dtype.itemsize
 
     def _scan(self) -> int:
         highest, at = -1, 0
         try:
             for records, position in self._records():
-                for ticks in self._sound(records, position):
-                    keys = ticks["instrument_id"]
-                    if self._skip:
-                        keys = keys[keys < _MAX_GUESSED_CAPACITY]
-                    if len(keys) and int(keys.max()) > highest:
-                        highest, at = int(keys.max()), position + int(np.argmax(keys))
+                found = self._converted(records, position)
+                kept = found.kept(self._skip)
+                keys = found.ticks["instrument_id"] if kept is None else found.ticks["instrument_id"][kept]
+                if self._skip:
+                    keys = keys[keys < _MAX_GUESSED_CAPACITY]
+                if len(keys) and int(keys.max()) > highest:
+                    highest, at = int(keys.max()), position + int(np.argmax(keys))
+                if found.first is not None and not self._skip:
+                    break  # raised when the feed is read, after the ticks before it
         except FeedError:
-            pass  # raised when the feed is read, after the ticks before it
+            pass  # likewise
         if highest >= _MAX_GUESSED_CAPACITY:
             raise self._bad_record(
                 at, f"instrument_id is {highest}: give max_symbols= if the file really has so many instruments"
@@ -618,8 +606,8 @@ class HftEvents:
     position in the file from 1; ``flags`` is the event's number plus ``EXCHANGE`` and ``LOCAL``, and the reader adds 32
     at the last event of a local_ts; fval is left out, and order_id of quotes. A price stands for its shortest decimal,
     none is ``UNDEF_PRICE``; a price has to be a whole number of 1e-9, and a qty of ten to the ``size_power``. Others
-    are refused, or with ``rounds`` rounded to the nearest; ``counts``: in how many of the latest records. Events that
-    are valid at the exchange only make no tick: the same event comes again in the order it was received.
+    are refused, or with ``rounds`` rounded to the nearest. Events that are valid at the exchange only make no tick: the
+    same event comes again in the order it was received.
     """
 
     #: The number of a best bid or offer has 4, which no other event of action M and kind quote has. Events of one
@@ -629,7 +617,6 @@ class HftEvents:
     def __init__(self, size_power: int, *, rounds: bool) -> None:
         reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, time_unit="ns", own=True)
         self._columns = Columns(list(_COLUMNS.values()), _COLUMNS, {}, reading)
-        self.counts: dict[str, int] = {}
         self._actions = np.zeros(256, np.uint8)
         self._kinds = np.zeros(256, np.uint16)
         for number, (action, kind) in _EVENTS.items():
@@ -652,11 +639,8 @@ class HftEvents:
                 return "dbn-orders"
         return "plain"
 
-    def ticks(self, records: Array, position: int) -> Array:
-        """Ticks of ``records``, whose first one is number ``position`` of the file, from 0.
-
-        Raises BadRecordError for the first one that cannot be a tick.
-        """
+    def converted(self, records: Array, position: int) -> Conversion:
+        """Ticks of ``records``, whose first one is number ``position`` of the file, from 0, and what is wrong."""
         events = records["ev"].astype(np.uint64)
         rows = np.flatnonzero((events & _LOCAL_EVENT != 0) | (events & _EXCHANGE_EVENT == 0))
         records, events = records[rows], events[rows]
@@ -676,17 +660,13 @@ class HftEvents:
         places = (rows + (position + 1)).astype(np.uint64)
         keys = np.zeros(len(records), np.uint32)
         made = self._columns.convert(lambda name: numpy_column(of[name]), places, keys)
-        bad = [] if made.first is None else [(made.first.index, made.first.column, made.first.problem)]
+        made.rows = rows
         for wrong, column, why in (
             (self._kinds[numbers] == 0, "ev", "is not an event of hftbacktest"),
             (np.isnan(records["qty"]), "qty", "is not a number"),
         ):
             if wrong.any():
-                index = int(np.argmax(wrong))
-                bad.append((index, column, f"{records[column][index]} {why}"))
-        if bad:
-            index, column, problem = min(bad)
-            raise BadRecordError(int(rows[index]), f"column {column!r}: {problem}")
-        self.counts = made.counts()
+                values = records[column]
+                made.note(wrong, column, lambda index, values=values, why=why: f"{values[index]} {why}")
         made.ticks["action"][(numbers == _DEPTH) & (made.ticks["size"] == 0)] = b"C"
-        return made.ticks
+        return made

@@ -50,7 +50,7 @@ from strand.feeds.mapping.values import (
     times,
     unusable,
 )
-from strand.ticks import FIELDS, KIND_QUOTE, MAX_SEQUENCE, UNDEF_PRICE, limits
+from strand.ticks import FIELDS, KIND_QUOTE, MAX_SEQUENCE, UNDEF_PRICE, empty, limits
 from strand.validate import is_whole
 
 __all__ = [
@@ -224,25 +224,49 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that cannot become a tick: its index among those converted, the column, and what is wrong."""
+    """A row that cannot become a tick: its index among those converted, the column (empty: none), and what is wrong."""
 
     index: int
     column: str
     problem: str
 
+    def __str__(self) -> str:
+        return f"column {self.column!r}: {self.problem}" if self.column else self.problem
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Conversion:
-    """``ticks``: one a row. ``bad`` marks the rows that make no tick; ``first`` is the first of these.
+    """Ticks of rows, and what was wrong in some rows.
 
-    ``inexact``: rows in which a number was rounded. ``left_out``: rows whose ``sequence`` no tick holds, which have
-    their position."""
+    Attributes:
+        ticks: One per row, shape (n,).
+        bad: Mask of the rows that can be no tick; None: all can.
+        first: The first of these.
+        inexact: Mask of the rows in which a number was rounded; None: none was.
+        left_out: Mask of the rows whose ``sequence`` no tick holds: they have their number. None: there is none.
+        rows: The places of the rows, where some of those that were given make no ticks; None: all do.
+    """
 
     ticks: TickBatch
-    bad: Mask | None
-    first: BadRow | None
-    inexact: Mask | None
-    left_out: Mask | None
+    bad: Mask | None = None
+    first: BadRow | None = None
+    inexact: Mask | None = None
+    left_out: Mask | None = None
+    rows: Array | None = None
+
+    def note(self, bad: Mask, column: str, explain: Callable[[int], str], *, over: bool = False) -> None:
+        """Adds bad rows, of which there is one or more. ``over``: in a row with other faults, this one is told."""
+        self.bad = either(self.bad, bad)
+        index = int(np.argmax(bad))
+        if self.first is None or index < self.first.index + over:
+            self.first = BadRow(index, column, explain(index))
+
+    def kept(self, skips: bool) -> Mask | None:
+        """Mask of the rows whose ticks count: all good ones with ``skips``, else those before the first bad one. None:
+        all rows."""
+        if self.bad is None or self.first is None:
+            return None
+        return ~self.bad if skips else np.arange(len(self.bad)) < self.first.index
 
     def counts(self, within: Mask | None = None) -> dict[str, int]:
         """The numbers of such rows among those ``within``, by the names that statistics give them."""
@@ -448,19 +472,19 @@ class Columns:
 
         Raises TypeError, with the column and what is wrong, for a column whose type no value of the field can have.
         """
-        wrong = _Wrong()
+        made = Conversion(empty(0))
         of = {field: column(name) for field, name in self.of.items() if field not in ("symbol", "instrument_id")}
         if self.is_quote and "kind" not in self.of and "kind" not in self.constants:
             of.pop("side", None)  # a quote has both
-        read = {field: self._plain(field, found) or self._read(field, found, wrong) for field, found in of.items()}
-        ticks, good = self._assembly.ticks(rows, keys, read)
-        if good < len(ticks):
-            wrong = _Wrong()
-            slowly = {field: self._read(field, found, wrong) for field, found in of.items()}
+        read = {field: self._plain(field, found) or self._read(field, found, made) for field, found in of.items()}
+        made.ticks, good = self._assembly.ticks(rows, keys, read)
+        if good < len(made.ticks):
+            made = Conversion(empty(0))
+            slowly = {field: self._read(field, found, made) for field, found in of.items()}
             if "sequence" in slowly:
-                slowly["sequence"], wrong.left_out = held(slowly["sequence"], rows)
-            ticks, _ = self._assembly.ticks(rows, keys, slowly)
-        return Conversion(ticks, wrong.rows, wrong.first, wrong.inexact, wrong.left_out)
+                slowly["sequence"], made.left_out = held(slowly["sequence"], rows)
+            made.ticks, _ = self._assembly.ticks(rows, keys, slowly)
+        return made
 
     def _plain(self, field: str, column: Column) -> Field | None:
         rule = self._rules[field]
@@ -498,7 +522,7 @@ class Columns:
         unit = "unit={0!r} of the column" if rule.field in self._own_units else PRICE_UNIT
         return rule.target(self._reading.size_power, unit)
 
-    def _read(self, field: str, column: Column, wrong: _Wrong) -> Field:
+    def _read(self, field: str, column: Column, made: Conversion) -> Field:
         rule = self._rules[field]
         found = self._values(rule, column)
         if isinstance(found, str):
@@ -506,11 +530,12 @@ class Columns:
         if field in TIMES:
             self._check_unit(field, column, found)
         if found.inexact is not None:
-            wrong.rounded(found.inexact)
+            made.inexact = either(made.inexact, found.inexact)
         undefined = self._reading.undefined_nulls or rule.empty
         bad = _wrong(found, undefined and field not in TIMES)
         if bad is not None:
-            wrong.note(self.of[field], found, bad)
+            nulls = np.zeros(len(bad), np.bool_) if found.nulls is None else found.nulls
+            made.note(bad, self.of[field], lambda row: _NULL if nulls[row] else found.explain(row))
         values = _filled(field, found)
         if rule.zero:
             values = np.where(values == 0, UNDEF_PRICE, values)
@@ -539,26 +564,6 @@ class Columns:
             target = target._replace(highest=limits("order_id")[1])  # of one that no tick holds, the row is sound
         is_scaled = field in PRICES or field in SIZES
         return scaled(column, target, rounds=reading.rounds) if is_scaled else integers(column, target)
-
-
-class _Wrong:
-    """The rows that can become no ticks (None: all can), the first of them, and those in which a number was rounded."""
-
-    def __init__(self) -> None:
-        self.rows: Mask | None = None
-        self.first: BadRow | None = None
-        self.inexact: Mask | None = None
-        self.left_out: Mask | None = None
-
-    def rounded(self, rows: Mask) -> None:
-        self.inexact = either(self.inexact, rows)
-
-    def note(self, column: str, found: Values, bad: Mask) -> None:
-        self.rows = either(self.rows, bad)
-        index = int(np.argmax(bad))
-        if self.first is None or index < self.first.index:
-            null = found.nulls is not None and bool(found.nulls[index])
-            self.first = BadRow(index, column, _NULL if null else found.explain(index))
 
 
 def held(sequence: Field, rows: range | npt.NDArray[np.uint64]) -> tuple[Field, Mask | None]:

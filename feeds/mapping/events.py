@@ -77,9 +77,7 @@ def with_ends(batches: Iterator[TickBatch], fields: Sequence[str], last: int) ->
             if not len(batch):
                 yield batch
                 continue
-            ticks = (
-                named(joined([held, batch])) if len(held) else named(batch.view(f"V{TICK.itemsize}").copy().view(TICK))
-            )
+            ticks = named(joined([held, batch] if len(held) else [batch]))
             begins = np.zeros(len(ticks), np.bool_)
             for field in fields:
                 values = ticks[field]

@@ -80,13 +80,12 @@ class RecordColumns:
         names = list(dtype.names or ())
         self._columns = Columns(names, {**columns, "symbol": None}, constants, reading)
         self._dtype = dtype
-        self.counts: dict[str, int] = {}
         self.has_keys = "instrument_id" in self._columns.of
         if not self._columns.has_time:
             raise ConfigurationError(
                 "columns", f"say which column holds times by columns={{'ts_event': NAME}}; there are {', '.join(names)}"
             )
-        self.ticks(np.zeros(0, dtype), 0)  # a type that no value of a field can have is told at once
+        self.converted(np.zeros(0, dtype), 0)  # a type that no value of a field can have is told at once
 
     @property
     def assumes_prices(self) -> bool:
@@ -102,38 +101,25 @@ class RecordColumns:
         """Flags as ``Columns.flags_of`` has them."""
         return self._columns.flags_of(ticks)
 
-    def ticks(self, records: Array, position: int) -> Array:
-        """Ticks of ``records``, whose first one is number ``position`` of the file, from 0.
-
-        ``counts``: in how many of them a number was rounded, or a sequence left out. Raises BadRecordError for the
-        first bad record.
-        """
-        made = self.converted(records, position)
-        self.counts = made.counts()
-        return made.ticks
-
     def converted(self, records: Array, position: int) -> Conversion:
-        """``ticks``, with which rows were rounded or left out."""
-        keys = np.zeros(len(records), np.uint32)
-        bad = []
+        """Ticks of ``records``, whose first one is number ``position`` of the file, from 0, and what is wrong in them.
+
+        Raises ConfigurationError for a column whose type no value of its field can have.
+        """
+        keys, bad, name = np.zeros(len(records), np.uint32), None, ""
         try:
             if self.has_keys:
                 name = self._columns.of["instrument_id"]
                 found = integers(numpy_column(records[name]), Target("instrument_id", 0, 0, *limits("instrument_id")))
                 if isinstance(found, str):
                     raise TypeError(unusable("instrument_id", name, str(records.dtype[name]), found))
-                keys = found.values
-                if found.bad is not None:
-                    index = int(np.argmax(found.bad))
-                    bad.append((index, f"column {name!r}: {found.explain(index)}"))
+                keys, bad = found.values, found.bad
             rows = range(position + 1, position + 1 + len(records))
             made = self._columns.convert(lambda name: numpy_column(records[name]), rows, keys)
         except TypeError as error:
             raise ConfigurationError(str(error)) from None
-        if made.first is not None:
-            bad.append((made.first.index, f"column {made.first.column!r}: {made.first.problem}"))
-        if bad:
-            raise BadRecordError(*min(bad))
+        if bad is not None:
+            made.note(bad, name, found.explain, over=True)  # type: ignore[union-attr]
         return made
 
 
@@ -166,6 +152,8 @@ class ArrayColumns:
         with self._lock:
             position, self.rows = self.rows, self.rows + len(array)
         found = made.converted(array, position)
+        if found.first is not None:
+            raise BadRecordError(found.first.index, str(found.first))
         if left_out := found.counts().get("sequences_left_out"):
             warnings.warn(
                 "leave the column out by columns={'sequence': None}: ticks hold sequences up to 2^40 - 1, and "

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from strand.errors import EmptyFeedError, RecordTypeError, UnknownSymbolError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, Selection, Skipped, StockAttributes, TickBatch
 from strand.symbols import near_symbol
-from strand.ticks import TICK, is_clear, named
+from strand.ticks import is_clear, picked
 
 __all__ = [
     "CarriedFeed", "SelectedFeed", "ZonedFeed", "are_wanted", "batches_from", "empty_feed", "feeds_of_batch",
@@ -186,10 +186,7 @@ class SelectedFeed(BaseFeed):
             if count == len(batch):
                 yield batch
             elif count:
-                # numpy copies records field by field, unless they look like one field.
-                whole = np.ascontiguousarray(batch).view(f"V{TICK.itemsize}")
-                chosen: TickBatch = named(whole[kept].view(TICK))
-                yield chosen
+                yield picked(batch, kept)
 
     def statistics(self) -> dict[str, int]:
         """Counts of the other feed, and ``not_selected``: ticks made and passed over."""

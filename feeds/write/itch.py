@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strand.binding import itch
 from strand.feeds.base import TickBatch
 from strand.feeds.write.check import Found, Misfits, Target, fields_that_differ, misfits
-from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, TICK, UNDEF_PRICE, zeros
+from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, picked, zeros
 
 __all__ = ["ItchTicks"]
 
@@ -162,8 +162,6 @@ class ItchTicks(Target):
         row_of = np.arange(len(ticks)) + np.cumsum(is_first)
         rows = np.zeros((len(ticks) + len(first), _WIDEST), np.uint8)
         lengths = np.zeros(len(rows), np.int64)
-        # numpy copies records field by field, unless they look like one field.
-        whole = np.ascontiguousarray(ticks).view(f"V{TICK.itemsize}")
         for kind, layout in _LAYOUTS.items():
             chosen = first if kind == b"R" else np.flatnonzero(types == kind)
             if not len(chosen):
@@ -172,7 +170,7 @@ class ItchTicks(Target):
             messages["length"] = layout.itemsize - _PREFIX
             messages["type"] = kind
             messages["locate"] = keys[chosen]
-            _fill(messages, kind, whole[chosen].view(TICK), names[places[chosen]], np.int64(self._midnight_ns))
+            _fill(messages, kind, picked(ticks, chosen), names[places[chosen]], np.int64(self._midnight_ns))
             to = row_of[chosen] - 1 if kind == b"R" else row_of[chosen]
             opaque = np.dtype(f"V{layout.itemsize}")
             np.ndarray((len(rows),), opaque, buffer=rows, strides=(_WIDEST,))[to] = messages.view(opaque)

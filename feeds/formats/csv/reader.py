@@ -43,6 +43,7 @@ from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule, Plus
 from strand.feeds.mapping.values import PRICE_POWER, coarser_price, finer_unit
 from strand.feeds.times import as_date, date_in_name, date_in_names
 from strand.symbols import NAME_BYTES, check_name
+from strand.ticks import picked
 from strand.validate import unit_power, whole
 from strand.zones import checked_zone
 
@@ -529,11 +530,11 @@ class CsvRows:
                 line=line + place,
             )
             good &= at < place
-            return error, ticks[good], good
+            return error, picked(ticks, good), good
         for place, why, _, text in faults:
             assert self._skipped is not None
             self._skipped.add(why, line=line + place, text=text)
-        return None, ticks[good], good
+        return None, picked(ticks, good), good
 
     def _explained(self, block: Block, row: int, fault: int) -> tuple[str, str, str]:
         number, kind = fault >> 8, fault & 0xFF

@@ -33,7 +33,7 @@ from strand.feeds.mapping.columns import Assembly, held
 from strand.feeds.mapping.events import end_views
 from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule
 from strand.feeds.mapping.values import IDS, Target, nearest
-from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE, empty, limits, zeros
+from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE, empty, limits, picked, zeros
 
 __all__ = ["Made", "TickMaker"]
 
@@ -347,7 +347,8 @@ class TickMaker:
         kept[faults != 0] = np.arange(width) == 0
         # The row of each tick. A row with a fault has only its first tick.
         row = np.repeat(np.arange(count), kept.sum(axis=1))
-        made.ticks, made.faults, made.rows, made.count = ticks[kept], faults[row], cells.places[row], count
+        made.ticks = picked(ticks.reshape(-1), kept.reshape(-1))
+        made.faults, made.rows, made.count = faults[row], cells.places[row], count
         made.times, made.inexact = made.ticks["ts_recv"], int(np.count_nonzero(rounded))
         made.instruments = None if made.instruments is None else made.instruments[row]
         if self._event_end:

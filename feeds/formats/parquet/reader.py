@@ -32,12 +32,12 @@ from strand.feeds.formats.parquet.sources import (
 )
 from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
 from strand.feeds.io.sources import InflateLimits
-from strand.feeds.mapping.columns import BadRow, Columns
+from strand.feeds.mapping.columns import Columns
 from strand.feeds.mapping.events import Publishers, Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, options_among
 from strand.feeds.mapping.values import NS_IN, Array, Column, Units, decimal_units, integer_units, unusable
 from strand.symbols import NAME_BYTES, check_name, name_problem
-from strand.ticks import TICK, empty
+from strand.ticks import empty, picked
 from strand.validate import unit_power, whole
 
 __all__ = ["Keys", "ParquetFeed", "arrow_column", "mask_of", "nulls_of", "numbers", "recognise", "times_of"]
@@ -339,34 +339,23 @@ class ParquetFeed(BaseFeed):
             return FormatError(f"in the rows from {first + 1}: text that is not UTF-8 ({error})", path=self._path)
         except OverflowError as error:
             return FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
-        ticks, bad, problem = found.ticks, found.bad, found.first
         if bad_key is not None and bad_key.any():
-            index = int(np.argmax(bad_key))
-            if problem is None or index <= problem.index:
-                problem = BadRow(index, self._keys.column, self._keys.problem)
-            bad = bad_key if bad is None else bad | bad_key
-        fault = None
-        good: npt.NDArray[np.bool_] | None = None
-        if bad is not None and problem is not None:
-            row = int(rows[problem.index])
+            found.note(bad_key, self._keys.column, lambda _: self._keys.problem, over=True)
+        ticks, fault, good = found.ticks, None, found.kept(self._skip)
+        if found.bad is not None and found.first is not None:
+            row, problem = int(rows[found.first.index]), found.first
             if self._skip:
-                count = int(np.count_nonzero(bad))
-                made.counts["skipped_rows"] = count
+                count = made.counts["skipped_rows"] = int(np.count_nonzero(found.bad))
                 made.passed = count, row, f"{problem.column}: {problem.problem}"
-                good = ~bad
             else:
-                fault = FormatError(
-                    f"row {row}: column {problem.column!r} {problem.problem}: {MEND}",
-                    path=self._path,
-                )
-                good = np.arange(len(ticks)) < problem.index
+                text = f"row {row}: column {problem.column!r} {problem.problem}: {MEND}"
+                fault = FormatError(text, path=self._path)
         within = self._within(ticks, good)
         made.counts.update(found.counts(within))
         if within is not None:
             passed = int(np.count_nonzero(~within)) - (0 if good is None else int(np.count_nonzero(~good)))
             made.counts["not_selected"] += passed
-            # numpy copies records field by field, unless they look like one field.
-            ticks = ticks.view(f"V{TICK.itemsize}")[within].view(TICK)
+            ticks = picked(ticks, within)
         if self._instrument is not None:
             ids = numbers(batch.column(self._instrument))
             before = self._rolls.count

@@ -21,8 +21,7 @@ from strand.errors import ConfigurationError, FormatError
 from strand.feeds.base import BaseFeed, FeedInfo, Skipped, TickBatch
 from strand.feeds.formats.csv.columns import LONGEST_LINE
 from strand.feeds.formats.csv.profile import BOM, Match, named_profile
-from strand.feeds.formats.csv.reader import CsvRows
-from strand.feeds.formats.csv.ticks import TickMaker
+from strand.feeds.formats.csv.ticks import CsvRows, TickMaker
 from strand.feeds.io.files import regular_file
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import InflateLimits

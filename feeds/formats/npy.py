@@ -666,7 +666,6 @@ class HftEvents:
             (np.isnan(records["qty"]), "qty", "is not a number"),
         ):
             if wrong.any():
-                values = records[column]
-                made.note(wrong, column, lambda index, values=values, why=why: f"{values[index]} {why}")
+                made.note(wrong, column, f"{records[column][int(np.argmax(wrong))]} {why}")
         made.ticks["action"][(numbers == _DEPTH) & (made.ticks["size"] == 0)] = b"C"
         return made

@@ -56,14 +56,15 @@ class Format(NamedTuple):
             return self.recognises(found)
         if not found.head or not found.head.startswith(self.begins):
             return False
-        return bool(self._imported().recognise(found.head))
+        return bool(self.imported().recognise(found.head))
 
     def feed_class(self) -> Callable[..., Any]:
         """The reader."""
-        reader: Callable[..., Any] = getattr(self._imported(), self.reader)
+        reader: Callable[..., Any] = getattr(self.imported(), self.reader)
         return reader
 
-    def _imported(self) -> Any:
+    def imported(self) -> Any:
+        """The reader's module."""
         return importlib.import_module(f"strand.feeds.formats.{self.module}")
 
 
@@ -75,8 +76,7 @@ def _is_numpy(found: Input) -> bool:
 
 def _is_lean(found: Input) -> bool:
     tables = [name for name in found.members if name.lower().endswith(".csv")]
-    archive = importlib.import_module("strand.feeds.formats.lean") if tables else None
-    return archive is not None and bool(archive.named_as_lean(Path(found.path), tables))
+    return bool(tables) and bool(format_named("lean").imported().named_as_lean(Path(found.path), tables))
 
 
 def _is_recording(found: Input) -> bool:

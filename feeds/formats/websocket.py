@@ -26,15 +26,15 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Self, cast
 
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
-from strand.feeds.base import FeedInfo
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
-from strand.feeds.formats.json.reader import FeedEvent, JsonFileFeed, JsonTicks, Line
+from strand.feeds.formats.json.reader import FeedEvent, JsonTicks, Line, Lines, batched
 from strand.feeds.io.atomic_write import atomic_write, flushed
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, InputStream, open_stream
 from strand.feeds.mapping.options import check_options
@@ -106,7 +106,7 @@ class MessageRecorder:
         self._stack.close()
 
 
-class RecordedMessages(JsonFileFeed):
+class RecordedMessages(BaseFeed):
     """A recording as the ticks that were live: the same receive times, sequences and symbols in the same order.
 
     ``profile``: read the messages by this one instead of the recording's: a ``JsonProfile``, a dict, or the path of a
@@ -127,6 +127,7 @@ class RecordedMessages(JsonFileFeed):
         batch_ticks: int = 4_096,
         limits: InflateLimits | None = None,
     ) -> None:
+        super().__init__()
         check_options(on_bad_record=on_bad_record)
         self._on_bad_record = on_bad_record
         named: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
@@ -136,22 +137,47 @@ class RecordedMessages(JsonFileFeed):
         self._profile = self._header.profile
         if profile is not None:
             self._profile = profile if isinstance(profile, JsonProfile) else read_profile(profile)
-        super().__init__(
-            named,
-            first=first,
-            longest=longest_line(self._header.max_message_bytes),
-            open_end=False,
-            max_symbols=self._header.max_symbols,
-            batch_ticks=whole("batch_ticks", batch_ticks, 1),
-            limits=limits,
-        )
+        longest = longest_line(self._header.max_message_bytes)
+        self._lines = Lines(named, limits, first=first, longest=longest, open_end=False)
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
+        self._ticks = self._none_yet()
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index, in the order in which they came."""
+        return self._ticks.names
+
+    @property
+    def max_symbols(self) -> int:
+        return self._header.max_symbols
+
+    def close(self) -> None:
+        super().close()
+        self._lines.close()
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The file from its start."""
+        self._check_open()
+        self.skipped.clear()
+        self._ticks = self._none_yet()
+        yield from batched(self._ticks, self._batch_ticks, self._messages())
+
+    def _messages(self) -> Generator[None, None, None]:
+        after, number, self._ended = self._lines.first, 2, False
+        with contextlib.closing(self._lines.read()) as lines:
+            for line in lines:
+                after, number = line.after, line.number + 1
+                self._take(line)
+                yield
+        if not self._ended:
+            raise TruncatedFeedError(
+                "ends without the line that a recording ends with", path=self._lines.path, offset=after, line=number
+            )
 
     def _none_yet(self) -> JsonTicks:
-        self._ended = False
-        self._last: Line | None = None
         return JsonTicks(
             self._profile,
-            str(self._path),
+            str(self._lines.path),
             on_bad_record="skip" if self._header.on_bad_record == "skip" else self._on_bad_record,
             skipped=self.skipped,
             symbols=self._header.symbols,
@@ -161,7 +187,7 @@ class RecordedMessages(JsonFileFeed):
     @property
     def info(self) -> FeedInfo:
         details = {"url": self._header.url, "compression": self._compression, **self._ticks.examples}
-        return self._profile.info("websocket", str(self._path), details)
+        return self._profile.info("websocket", str(self._lines.path), details)
 
     @property
     def events(self) -> Sequence[FeedEvent]:
@@ -172,15 +198,7 @@ class RecordedMessages(JsonFileFeed):
         """Counts as ``WebSocketFeed.statistics`` has them."""
         return self._ticks.statistics()
 
-    def _take(self, line: Line | None) -> bool:
-        if line is None:
-            if not self._ended:
-                offset, number = (self._first, 2) if self._last is None else (self._last.after, self._last.number + 1)
-                raise TruncatedFeedError(
-                    "ends without the line that a recording ends with", path=self._path, offset=offset, line=number
-                )
-            return False
-        self._last = line
+    def _take(self, line: Line) -> None:
         try:
             if self._ended:
                 raise ValueError("comes after the recording's end")
@@ -197,7 +215,6 @@ class RecordedMessages(JsonFileFeed):
             self._refuse(line, str(error))
         else:
             self._handle(entry, line)
-        return True
 
     def _handle(self, entry: Entry, line: Line) -> None:
         match entry.word:
@@ -208,7 +225,7 @@ class RecordedMessages(JsonFileFeed):
 
     def _refuse(self, line: Line, why: str) -> None:
         if self._on_bad_record == "raise":
-            raise FormatError(f"the line {why}", path=self._path, offset=line.offset, line=line.number)
+            raise FormatError(f"the line {why}", path=self._lines.path, offset=line.offset, line=line.number)
         self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)
 
 

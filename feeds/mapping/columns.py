@@ -254,12 +254,13 @@ class Conversion:
     left_out: Mask | None = None
     rows: Array | None = None
 
-    def note(self, bad: Mask, column: str, explain: Callable[[int], str], *, over: bool = False) -> None:
-        """Adds bad rows, of which there is one or more. ``over``: in a row with other faults, this one is told."""
+    def note(self, bad: Mask, column: str, why: str | Callable[[int], str], *, over: bool = False) -> None:
+        """Adds bad rows, of which there is one or more. ``why``: what is wrong with the first one, or a function that
+        says it of a row. ``over``: in a row with other faults, this one is told."""
         self.bad = either(self.bad, bad)
         index = int(np.argmax(bad))
         if self.first is None or index < self.first.index + over:
-            self.first = BadRow(index, column, explain(index))
+            self.first = BadRow(index, column, why if isinstance(why, str) else why(index))
 
     def kept(self, skips: bool) -> Mask | None:
         """Mask of the rows whose ticks count: all good ones with ``skips``, else those before the first bad one. None:

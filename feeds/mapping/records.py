@@ -1,10 +1,11 @@
-"""Records of any structured dtype as ticks."""
+"""Arrays of numpy and Arrow as columns, and records of any structured dtype as ticks."""
 
 from __future__ import annotations
 
 import threading
 import warnings
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from strand.feeds.base import Flags, TicksAre
 from strand.feeds.mapping.column_options import ColumnOptions
 from strand.feeds.mapping.columns import Columns, Conversion, Reading
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.values import NS_IN, Column, Target, integers, unusable
+from strand.feeds.mapping.values import NS_IN, Column, Target, Units, decimal_units, integer_units, integers, unusable
 from strand.options import refuse_unknown
 from strand.ticks import limits
 
-__all__ = ["ArrayColumns", "BadRecordError", "RecordColumns", "numpy_column"]
+__all__ = [
+    "ArrayColumns", "BadRecordError", "RecordColumns", "arrow_column", "mask_of", "nulls_of", "numbers", "numpy_column",
+    "times_of",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 
@@ -57,6 +61,115 @@ def numpy_column(values: Array) -> Column:
     if values.ndim != 1 or (kind == "float" and dtype.itemsize > 8):
         kind = "other"
     return Column(kind, str(dtype), nulls, lambda row: str(values[row]), plain, ns=ns, words=words, local=True)
+
+
+# pyarrow's own ways (``to_numpy``, ``fill_null``, ``pyarrow.array``) import pandas where there is one, which takes
+# longer than reading a million rows.
+
+
+def numbers(column: Any, null: float = 0) -> npt.NDArray[Any]:
+    """A column of integers or floats, with ``null`` where it holds none. Read only, for where there are no nulls it is
+    not copied."""
+    dtype = np.dtype(column.type.to_pandas_dtype())
+    none, data = nulls_of(column), column.buffers()[1]
+    if not len(column) or data is None:
+        return np.full(len(column), null, dtype)
+    values = np.frombuffer(data, dtype, len(column), column.offset * dtype.itemsize)
+    if none is None:
+        return values
+    return np.where(none, dtype.type(null), values)
+
+
+def times_of(column: Any) -> npt.NDArray[np.int64]:
+    """The numbers of a column of timestamps without nulls, in its own unit. Read only, not copied."""
+    data = column.buffers()[1]
+    if not len(column) or data is None:
+        return np.zeros(len(column), np.int64)
+    return np.frombuffer(data, np.int64, len(column), column.offset * 8)
+
+
+def nulls_of(column: Any) -> npt.NDArray[np.bool_] | None:
+    """Mask of the rows that hold null; None where none does."""
+    import pyarrow as pa
+
+    if not column.null_count:
+        return None
+    none: npt.NDArray[np.bool_] = numbers(column.is_null().cast(pa.uint8())).view(np.bool_)
+    return none
+
+
+def mask_of(kept: npt.NDArray[np.bool_]) -> Any:
+    """Arrow's mask of the rows to keep."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.bool_(), len(kept), [None, pa.py_buffer(np.packbits(kept, bitorder="little"))])
+
+
+def arrow_column(column: Any) -> Column:
+    """A column of a record batch, without a copy where it is of numbers without nulls."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    kind, nulls = column.type, nulls_of(column)
+
+    def show(row: int) -> str:
+        try:
+            return repr(column[row].as_py())
+        except (ValueError, OverflowError):  # a time that no datetime can be
+            return str(getattr(column[row], "value", kind))
+
+    def made(what: Any, values: Array, **more: Any) -> Column:
+        return Column(what, str(kind), nulls, show, values, **more)
+
+    none = np.zeros(0, np.int64)
+    if kinds.is_integer(kind):
+        return made("integer", numbers(column))
+    if kinds.is_floating(kind) or kinds.is_boolean(kind):
+        real = kinds.is_floating(kind)
+        return made("float", numbers(column, null=np.nan)) if real else made("bool", numbers(column.cast(pa.uint8())))
+    if kinds.is_timestamp(kind):
+        values = times_of(column) if nulls is None else numbers(column.cast(pa.int64()))
+        return made("time", values, ns=NS_IN[kind.unit], local=kind.tz is None)
+    if kinds.is_decimal(kind):
+        narrow = column
+        if not kinds.is_decimal128(kind):
+            try:
+                narrow = column.cast(pa.decimal128(38, kind.scale))
+            except pa.ArrowInvalid as error:
+                return made("other", none, problem=f"has decimals too wide to be read ({error})")
+        return made("decimal", none, units=lambda power: _from_decimals(narrow, power))
+    if getattr(kinds, "is_string_view", lambda _: False)(kind):
+        column = column.cast(pa.string())
+        kind = column.type
+    if any(is_kind(kind) for is_kind in (kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_dictionary)):
+        return made("text", none, words=lambda: _words(column))
+    return made("other", none)
+
+
+def _from_decimals(column: Any, power: int) -> Units:
+    filled = column.fill_null(Decimal(0)) if column.null_count else column
+    if filled.type.scale >= 0:
+        words = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
+        low, high = np.ascontiguousarray(words[:, 0]), words[:, 1]
+        if (high == low >> 63).all():
+            return integer_units(low, power - filled.type.scale)
+    return decimal_units(np.array([str(value) for value in filled.to_pylist()]), power)
+
+
+def _words(column: Any) -> tuple[Array, list[Any]]:
+    """Indices into the texts of a column, and the texts. Where a text of the dictionary is not UTF-8, the texts that no
+    row uses are None. Raises UnicodeDecodeError where a row uses such a text."""
+    import pyarrow.types as kinds
+
+    column = column if kinds.is_dictionary(column.type) else column.dictionary_encode()
+    try:
+        found: list[Any] = column.dictionary.to_pylist()
+    except UnicodeDecodeError:
+        used = column.indices.unique().drop_null()
+        found = [None] * len(column.dictionary)
+        for index, value in zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True):
+            found[index] = value
+    return numbers(column.indices).astype(np.intp, copy=False), found
 
 
 class RecordColumns:

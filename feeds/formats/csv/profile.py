@@ -434,7 +434,7 @@ def _pattern(text: str, where: str) -> re.Pattern[str]:
 @functools.cache
 def built_in() -> tuple[Profile, ...]:
     """The profiles that come with strand, by name."""
-    folder = resources.files("strand.feeds.formats.csv").joinpath("profiles")
+    folder = resources.files(__package__).joinpath("profiles")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
     return tuple(read_profile(file.read_text("utf-8"), file.name) for file in files)
 

@@ -6,12 +6,12 @@ by one in Python: ten to forty thousand a second.
 
 from __future__ import annotations
 
-import abc
 import collections
+import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -21,6 +21,7 @@ import numpy as np
 
 from strand.binding.columns import DECIMAL
 from strand.binding.columns import Numbers as TextNumbers
+from strand.binding.columns import whole as as_they_are
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, Skipped, TickBatch
 from strand.feeds.formats.json.profile import (
@@ -36,13 +37,14 @@ from strand.feeds.formats.json.profile import (
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.mapping.clocks import TextTimes
+from strand.feeds.mapping.columns import Assembly
 from strand.feeds.mapping.options import MEND, check_options
-from strand.feeds.mapping.rules import blank_tick
+from strand.feeds.mapping.rules import UNDEFINED
 from strand.feeds.mapping.values import ONLY_NS, TIME_POWERS, said_unit
-from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, named
+from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE
 from strand.validate import whole
 
-__all__ = ["EVENTS", "FeedEvent", "JsonFileFeed", "JsonLinesFeed", "JsonTicks", "Line", "parsed"]
+__all__ = ["EVENTS", "FeedEvent", "JsonLinesFeed", "JsonTicks", "Line", "Lines", "batched", "parsed"]
 
 _CHUNK_BYTES: Final = 1 << 18
 
@@ -86,76 +88,58 @@ def whole_lines(
         raise TruncatedFeedError("ends inside a line", path=path, offset=at + len(rest), line=number)
 
 
-class JsonFileFeed(BaseFeed):
-    """``first``: where the first line of messages begins. ``longest``: bytes of a line, at most. ``open_end``: the last
-    line may lack its end."""
+class Lines:
+    """A file of lines, read from its start as often as asked for.
+
+    Args:
+        path: The file.
+        limits: How far a compressed file may expand.
+        first: The bytes of a first line that is passed over; 0: there is none.
+        longest: The bytes of a line, at most.
+        open_end: Whether the last line may lack its end.
+    """
 
     def __init__(
-        self,
-        path: str | Path,
-        *,
-        first: int,
-        longest: int,
-        open_end: bool,
-        max_symbols: int,
-        batch_ticks: int,
-        limits: InflateLimits | None,
+        self, path: str | Path, limits: InflateLimits | None, *, first: int, longest: int, open_end: bool
     ) -> None:
-        super().__init__()
-        self._path, self._limits = path, limits
-        self._first, self._longest, self._open_end = first, longest, open_end
-        self._max_symbols, self._batch_ticks = max_symbols, batch_ticks
+        self.path, self._limits = path, limits
+        self.first, self._longest, self._open_end = first, longest, open_end
         self._chunks: Chunks | None = None
-        self._ticks = self._none_yet()
 
-    @abc.abstractmethod
-    def _none_yet(self) -> JsonTicks:
-        """Returns a new taker of messages, as at the file's start."""
-
-    @abc.abstractmethod
-    def _take(self, line: Line | None) -> bool:
-        """Takes a line, None: the end. Whether there may be more behind it. Raises FeedError."""
-
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index, in the order in which they came."""
-        return self._ticks.names
-
-    @property
-    def max_symbols(self) -> int:
-        return self._max_symbols
-
-    def batches(self) -> Iterator[TickBatch]:
-        """The file from its start."""
-        self._check_open()
-        self.skipped.clear()
-        self._ticks = self._none_yet()
-        stream = open_stream(self._path, limits=self._limits)
+    def read(self) -> Generator[Line, None, None]:
+        """The lines."""
+        stream = open_stream(self.path, limits=self._limits)
         # A line that is longer than a chunk is copied with each: so no chunk is a small part of one.
         chunk_bytes = max(_CHUNK_BYTES, self._longest // 4)
         chunks = self._chunks = read_chunks(stream, chunk_bytes=chunk_bytes, headroom=self._longest)
-        lines = whole_lines(chunks, self._first, self._longest, self._path, open_end=self._open_end)
-        fault: FeedError | None = None
-        more = True
         try:
-            while more and fault is None:
-                try:
-                    while more and self._ticks.pending < self._batch_ticks:
-                        more = self._take(next(lines, None))
-                except FeedError as error:
-                    fault = error
-                if self._ticks.pending:
-                    yield self._ticks.batch()
-            if fault is not None:
-                raise fault
+            yield from whole_lines(chunks, self.first, self._longest, self.path, open_end=self._open_end)
         finally:
             chunks.close()
 
     def close(self) -> None:
-        """Ends the iteration under way, and the feed. May be repeated."""
-        self._closed = True
+        """Ends the reading under way."""
         if self._chunks is not None:
             self._chunks.close()
+
+
+def batched(ticks: JsonTicks, batch_ticks: int, steps: Generator[None, None, None]) -> Iterator[TickBatch]:
+    """The ticks of messages, in batches. Each of ``steps`` takes one into ``ticks``; an error comes behind the ticks
+    before it."""
+    fault: FeedError | None = None
+    ended = object()
+    with contextlib.closing(steps):
+        more = True
+        while more and fault is None:
+            try:
+                while more and ticks.pending < batch_ticks:
+                    more = next(steps, ended) is not ended
+            except FeedError as error:
+                fault = error
+            if ticks.pending:
+                yield ticks.batch()
+    if fault is not None:
+        raise fault
 
 
 _LONGEST_LINE: Final = 1 << 20
@@ -170,7 +154,7 @@ _BEGIN: Final = re.compile(rb"[{\[]")
 _LATEST_NS: Final = (1 << 63) - 1
 
 
-class JsonLinesFeed(JsonFileFeed):
+class JsonLinesFeed(BaseFeed):
     """Reads a file of JSON lines as batches of ticks, in the order of its lines.
 
     With the key ``document`` in its profile, the file is one JSON value, read into memory: a list of messages, or one.
@@ -209,6 +193,7 @@ class JsonLinesFeed(JsonFileFeed):
         batch_ticks: int = 4_096,
         limits: InflateLimits | None = None,
     ) -> None:
+        super().__init__()
         check_options(inexact=inexact, on_bad_record=on_bad_record)
         if profile is None:
             raise ConfigurationError("profile", "give a profile that says which messages to read (docs/feeds/json.md)")
@@ -219,42 +204,56 @@ class JsonLinesFeed(JsonFileFeed):
         named: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
         with open_stream(named, limits=limits) as stream:
             self._compression = stream.compression
-        super().__init__(
-            named,
-            first=0,
-            longest=_LONGEST_LINE,
-            open_end=True,
-            max_symbols=whole("max_symbols", max_symbols, 1),
-            batch_ticks=whole("batch_ticks", batch_ticks, 1),
-            limits=limits,
-        )
+        self._lines = Lines(named, limits, first=0, longest=_LONGEST_LINE, open_end=True)
+        self._path, self._limits = named, limits
+        self._max_symbols = whole("max_symbols", max_symbols, 1)
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
+        self._ticks = self._none_yet()
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index, in the order in which they came."""
+        return self._ticks.names
+
+    @property
+    def max_symbols(self) -> int:
+        return self._max_symbols
+
+    def close(self) -> None:
+        super().close()
+        self._lines.close()
 
     def batches(self) -> Iterator[TickBatch]:
         """The file from its start."""
-        return super().batches() if self._profile.document is None else self._of_document(self._profile.document)
-
-    def _of_document(self, path: tuple[str, ...]) -> Iterator[TickBatch]:
-        """The messages of a file that is one JSON value: of the list at a path, or the value itself."""
         self._check_open()
         self.skipped.clear()
         self._ticks = self._none_yet()
+        document = self._profile.document
+        steps = self._of_lines() if document is None else self._of_document(document)
+        yield from batched(self._ticks, self._batch_ticks, steps)
+
+    def _of_lines(self) -> Generator[None, None, None]:
+        with contextlib.closing(self._lines.read()) as lines:
+            for line in lines:
+                self._take(line)
+                yield
+        if self._ticks.waits:
+            raise FormatError(
+                "no message has a time of receipt or a ts_event, which a snapshot without a time needs: map one in the "
+                "profile",
+                path=self._path,
+            )
+
+    def _of_document(self, path: tuple[str, ...]) -> Generator[None, None, None]:
+        """The messages of a file that is one JSON value: of the list at a path, or the value itself."""
         value = self._whole()
         found = at_path(value, path)
         if path and not isinstance(found, list):
             raise FormatError(f"there is no list at {'.'.join(path)}, which document names", path=self._path)
-        fault: FeedError | None = None
         for message in found if isinstance(found, list) else [found]:
-            try:
-                self._ticks.take_message(message, None)
-            except FeedError as error:
-                fault = error
-            if self._ticks.pending >= self._batch_ticks or (fault is not None and self._ticks.pending):
-                self._check_open()
-                yield self._ticks.batch()
-            if fault is not None:
-                raise fault
-        if self._ticks.pending:
-            yield self._ticks.batch()
+            self._check_open()
+            self._ticks.take_message(message, None)
+            yield
 
     def _whole(self) -> Any:
         with open_stream(self._path, limits=self._limits) as stream:
@@ -309,18 +308,10 @@ class JsonLinesFeed(JsonFileFeed):
         counts = self._ticks.statistics()
         return {name: n for name, n in counts.items() if name not in ("connected", "disconnected")}
 
-    def _take(self, line: Line | None) -> bool:
-        if line is None:
-            if self._ticks.waits:
-                raise FormatError(
-                    "no message has a time of receipt or a ts_event, which a snapshot without a time needs: map one in "
-                    "the profile",
-                    path=self._path,
-                )
-            return False
+    def _take(self, line: Line) -> None:
         text = None if line.text is None else line.text.strip().removeprefix(b"\xef\xbb\xbf")
         if text == b"":
-            return True
+            return
         found = None if text is None else _BEGIN.search(text)
         message = b"" if text is None or found is None else text[found.start() :]
         received, why = None, None
@@ -341,7 +332,6 @@ class JsonLinesFeed(JsonFileFeed):
             raise FormatError(f"the line {why}: {MEND}", path=self._path, offset=line.offset, line=line.number)
         else:
             self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)
-        return True
 
 
 #: The newest events that a feed keeps.
@@ -551,24 +541,21 @@ class JsonTicks:
         """The ticks of what was taken since the last one."""
         records, self._records = self._records, []
         assert self._latest_ns is not None or not records
-        ticks = named(np.repeat(blank_tick(), len(records)))
-        ticks["ts_recv"] = ticks["ts_event"] = [one.received for one in records]
-        ticks["instrument_id"] = [one.symbol for one in records]
         first = self.counts["ticks"] + 1
-        ticks["sequence"] = np.arange(first, first + len(records))
-        by_fields: dict[tuple[str, ...], list[int]] = {}
-        for at, one in enumerate(records):
-            by_fields.setdefault(tuple(one.values), []).append(at)
-        for names, places in by_fields.items():
-            for name in names:
-                column = ticks[name].copy()
-                held = [records[at].values[name] for at in places]
-                if name == "order_id":
-                    held = [each % (1 << 64) for each in held]  # an ask's price may be below 0
-                column[places] = np.array(held, FIELDS[name])
-                ticks[name] = column
         self.counts["ticks"] += len(records)
-        return ticks
+        of: dict[str, list[Any]] = {
+            "ts_recv": [one.received for one in records],
+            "ts_event": [one.values.get("ts_event", one.received) for one in records],
+            "sequence": [one.values.get("sequence", at) for at, one in enumerate(records, first)],
+        }
+        for name in {name for one in records for name in one.values} - of.keys():
+            none = UNDEFINED.get(name, 0)
+            of[name] = [one.values.get(name, none) for one in records]
+        if "order_id" in of:
+            of["order_id"] = [each % (1 << 64) for each in of["order_id"]]  # an ask's price may be below 0
+        fields = {name: as_they_are(np.array(values, FIELDS[name])) for name, values in of.items()}
+        keys = np.array([one.symbol for one in records], np.uint32)
+        return Assembly({}, of).ticks(range(first, first + len(records)), keys, fields)[0]
 
     def _refuse(self, why: str, offset: int | None, line: int | None) -> None:
         number = self.counts["messages"]

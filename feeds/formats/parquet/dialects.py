@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import FormatError
-from strand.feeds.formats.parquet.sources import ArrowSource, Dialect, KeepsGroup
+from strand.feeds.base import Flags, TicksAre, usual_flags
+from strand.feeds.formats.parquet.sources import ArrowSource, KeepsGroup
 from strand.feeds.mapping.events import CONSOLIDATED, LAST, end_views
 from strand.feeds.mapping.values import PRICE_POWER, float_units
 from strand.ticks import (
@@ -31,11 +32,10 @@ from strand.ticks import (
     KIND_TRADE,
     TICK,
     UNDEF_PRICE,
-    Flags,
     zeros,
 )
 
-__all__ = ["DatabentoSource", "NautilusSource", "is_databento", "is_nautilus"]
+__all__ = ["DatabentoSource", "Dialect", "NautilusSource", "is_databento", "is_nautilus"]
 
 Array = npt.NDArray[Any]
 
@@ -60,14 +60,39 @@ def is_databento(source: ArrowSource) -> bool:
     return set(source.names) >= _HEADER and not source.metadata.get(b"strand")
 
 
-class _Table(Dialect):
-    """Another source, whose rows are given as columns of ticks: ``_width`` ticks a row, at most."""
+class Dialect(ArrowSource):
+    """A file of a program whose columns are known: another source, whose rows are given as columns of ticks.
 
-    _width = 1
+    Attributes:
+        symbol: The one symbol of all rows; None: a column has it.
+        size_power: The power of ten of the unit of sizes.
+        price_power: The power of ten of prices that are whole numbers; None: no price is one.
+        ticks: What the ticks mean.
+        flags: Which bits of the ticks' flags mean what.
+        bars: The length of a bar in ns, where rows are bars of time.
+        venue: The market's name, where it is known.
+        instrument: The column of the instrument's number, which may change under one symbol.
+    """
+
+    symbol: str | None
+    size_power: int
+    price_power: int | None = None
+    ticks: TicksAre = "plain"
+    venue: str | None = None
+    instrument: str | None = None
+    _width = 1  # ticks of a row, at most
 
     def __init__(self, inner: ArrowSource, path: Any) -> None:
         self._inner, self._path = inner, path
         self.metadata, self.row_groups = inner.metadata, inner.row_groups
+
+    @property
+    def flags(self) -> Flags:
+        return usual_flags(self.ticks, "never")
+
+    @property
+    def bars(self) -> int | None:
+        return None
 
     def _rows(self, batch_rows: int) -> Generator[tuple[int, Any], None, None]:
         """All columns of the other source: the number of the first row, and a batch with ticks for ``batch_rows``."""
@@ -85,7 +110,7 @@ class _Table(Dialect):
         return found
 
 
-class DatabentoSource(_Table):
+class DatabentoSource(Dialect):
     """Reads another source and gives the ticks that its records make, as columns of ticks.
 
     Raises:
@@ -312,7 +337,7 @@ class _BadRowError(Exception):
         self.index = index
 
 
-class NautilusSource(_Table):
+class NautilusSource(Dialect):
     """Reads another source and gives its rows in columns of ticks. ``symbol``: the instrument. ``size_power``: the
     power of ten of its size unit, 0 or below."""
 

@@ -18,35 +18,58 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.columns import look_up
-from strand.errors import ConfigurationError, FeedError, FormatError
+from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch, TicksAre
 from strand.feeds.formats.own_metadata import OWN_KEY, Own, own_from
-from strand.feeds.formats.parquet.dialects import DatabentoSource, NautilusSource, is_databento, is_nautilus
+from strand.feeds.formats.parquet.dialects import DatabentoSource, Dialect, NautilusSource, is_databento, is_nautilus
 from strand.feeds.formats.parquet.sources import (
     ARROW_MAGIC,
     PARQUET_MAGIC,
-    Dialect,
-    group_filter,
+    ArrowSource,
+    IpcSource,
+    ParquetSource,
     is_arrow_stream,
-    open_arrow,
+    needs_its_end,
 )
 from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
 from strand.feeds.io.sources import InflateLimits
-from strand.feeds.mapping.columns import Columns
+from strand.feeds.io.streams import RawStream, open_stream
+from strand.feeds.mapping.columns import Columns, Reading
 from strand.feeds.mapping.events import Publishers, Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, options_among
-from strand.feeds.mapping.values import NS_IN, Array, Column, Units, decimal_units, integer_units, unusable
+from strand.feeds.mapping.records import arrow_column, mask_of, nulls_of, numbers
+from strand.feeds.mapping.values import NS_IN, unusable
 from strand.symbols import NAME_BYTES, check_name, name_problem
 from strand.ticks import empty, picked
 from strand.validate import unit_power, whole
 
-__all__ = ["Keys", "ParquetFeed", "arrow_column", "mask_of", "nulls_of", "numbers", "recognise", "times_of"]
+__all__ = ["Keys", "ParquetFeed", "recognise"]
 
 _SPARE: Final = 65536
 _COUNTS: Final = (
     "rows", "ticks", "not_selected", "skipped_rows", "rows_rounded", "sequences_left_out", "row_groups_passed_over",
     "rolled_instruments", "mixed_quotes",
 )  # fmt: skip
+
+
+def _open_arrow(path: Path | str, limits: InflateLimits | None) -> ArrowSource:
+    """The source for a file, by its first bytes. Raises FeedError and its kinds, MissingExtraError."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("reading Parquet and Arrow files", "pyarrow", "parquet") from None
+    with open_stream(path, limits=limits) as stream:
+        head = stream.head(16)
+        if head.startswith(PARQUET_MAGIC):
+            if not isinstance(stream, RawStream):
+                raise needs_its_end("a Parquet file", stream, path, "(its columns are compressed already)")
+            return ParquetSource(Path(path), limits)
+        if head.startswith(ARROW_MAGIC) or is_arrow_stream(head):
+            return IpcSource(path, limits)
+    raise FormatError(
+        f"is neither a Parquet nor an Arrow file: it starts with {head[:8].hex(' ') or 'nothing'}", path=path, offset=0
+    )
+
 
 # The number of the first row, and then a record batch, or how many rows were not read.
 Read = tuple[int, Any]
@@ -143,7 +166,7 @@ class ParquetFeed(BaseFeed):
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 1 << 24)
         self._counts = dict.fromkeys(_COUNTS, 0)
 
-        self._source = open_arrow(self._path, limits)
+        self._source = _open_arrow(self._path, limits)
         dialect = self._dialect(said)
         if dialect is not None:
             self._source = dialect
@@ -303,7 +326,7 @@ class ParquetFeed(BaseFeed):
             batches.close()
 
     def _read(self) -> PrefetchedBatches[Read] | Generator[Read, None, None]:
-        keeps = group_filter(self._columns, self._reading, self._select, self._source.schema)
+        keeps = _group_filter(self._columns, self._reading, self._select, self._source.schema)
         batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._texts)
         # Reading Parquet takes longer than making ticks of it, so a thread reads ahead.
         if self._source.row_groups is None or not may_prefetch():
@@ -340,7 +363,7 @@ class ParquetFeed(BaseFeed):
         except OverflowError as error:
             return FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
         if bad_key is not None and bad_key.any():
-            found.note(bad_key, self._keys.column, lambda _: self._keys.problem, over=True)
+            found.note(bad_key, self._keys.column, self._keys.problem, over=True)
         ticks, fault, good = found.ticks, None, found.kept(self._skip)
         if found.bad is not None and found.first is not None:
             row, problem = int(rows[found.first.index]), found.first
@@ -378,115 +401,6 @@ class ParquetFeed(BaseFeed):
         ``row_groups_passed_over``, and of Databento's tables ``rolled_instruments`` (names that went over to another
         instrument) and ``mixed_quotes`` (of one publisher after another's, under one name)."""
         return dict(self._counts)
-
-
-# pyarrow's own ways (``to_numpy``, ``fill_null``, ``pyarrow.array``) import pandas where there is one, which takes
-# longer than reading a million rows.
-
-
-def numbers(column: Any, null: float = 0) -> npt.NDArray[Any]:
-    """A column of integers or floats, with ``null`` where it holds none. Read only, for where there are no nulls it is
-    not copied."""
-    dtype = np.dtype(column.type.to_pandas_dtype())
-    none, data = nulls_of(column), column.buffers()[1]
-    if not len(column) or data is None:
-        return np.full(len(column), null, dtype)
-    values = np.frombuffer(data, dtype, len(column), column.offset * dtype.itemsize)
-    if none is None:
-        return values
-    return np.where(none, dtype.type(null), values)
-
-
-def times_of(column: Any) -> npt.NDArray[np.int64]:
-    """The numbers of a column of timestamps without nulls, in its own unit. Read only, not copied."""
-    data = column.buffers()[1]
-    if not len(column) or data is None:
-        return np.zeros(len(column), np.int64)
-    return np.frombuffer(data, np.int64, len(column), column.offset * 8)
-
-
-def nulls_of(column: Any) -> npt.NDArray[np.bool_] | None:
-    """Mask of the rows that hold null; None where none does."""
-    import pyarrow as pa
-
-    if not column.null_count:
-        return None
-    none: npt.NDArray[np.bool_] = numbers(column.is_null().cast(pa.uint8())).view(np.bool_)
-    return none
-
-
-def mask_of(kept: npt.NDArray[np.bool_]) -> Any:
-    """Arrow's mask of the rows to keep."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.bool_(), len(kept), [None, pa.py_buffer(np.packbits(kept, bitorder="little"))])
-
-
-def arrow_column(column: Any) -> Column:
-    """A column of a record batch, without a copy where it is of numbers without nulls."""
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
-    kind, nulls = column.type, nulls_of(column)
-
-    def show(row: int) -> str:
-        try:
-            return repr(column[row].as_py())
-        except (ValueError, OverflowError):  # a time that no datetime can be
-            return str(getattr(column[row], "value", kind))
-
-    def made(what: Any, values: Array, **more: Any) -> Column:
-        return Column(what, str(kind), nulls, show, values, **more)
-
-    none = np.zeros(0, np.int64)
-    if kinds.is_integer(kind):
-        return made("integer", numbers(column))
-    if kinds.is_floating(kind) or kinds.is_boolean(kind):
-        real = kinds.is_floating(kind)
-        return made("float", numbers(column, null=np.nan)) if real else made("bool", numbers(column.cast(pa.uint8())))
-    if kinds.is_timestamp(kind):
-        values = times_of(column) if nulls is None else numbers(column.cast(pa.int64()))
-        return made("time", values, ns=NS_IN[kind.unit], local=kind.tz is None)
-    if kinds.is_decimal(kind):
-        narrow = column
-        if not kinds.is_decimal128(kind):
-            try:
-                narrow = column.cast(pa.decimal128(38, kind.scale))
-            except pa.ArrowInvalid as error:
-                return made("other", none, problem=f"has decimals too wide to be read ({error})")
-        return made("decimal", none, units=lambda power: _from_decimals(narrow, power))
-    if getattr(kinds, "is_string_view", lambda _: False)(kind):
-        column = column.cast(pa.string())
-        kind = column.type
-    if any(is_kind(kind) for is_kind in (kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_dictionary)):
-        return made("text", none, words=lambda: _words(column))
-    return made("other", none)
-
-
-def _from_decimals(column: Any, power: int) -> Units:
-    filled = column.fill_null(Decimal(0)) if column.null_count else column
-    if filled.type.scale >= 0:
-        words = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
-        low, high = np.ascontiguousarray(words[:, 0]), words[:, 1]
-        if (high == low >> 63).all():
-            return integer_units(low, power - filled.type.scale)
-    return decimal_units(np.array([str(value) for value in filled.to_pylist()]), power)
-
-
-def _words(column: Any) -> tuple[Array, list[Any]]:
-    """Indices into the texts of a column, and the texts. Where a text of the dictionary is not UTF-8, the texts that no
-    row uses are None. Raises UnicodeDecodeError where a row uses such a text."""
-    import pyarrow.types as kinds
-
-    column = column if kinds.is_dictionary(column.type) else column.dictionary_encode()
-    try:
-        found: list[Any] = column.dictionary.to_pylist()
-    except UnicodeDecodeError:
-        used = column.indices.unique().drop_null()
-        found = [None] * len(column.dictionary)
-        for index, value in zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True):
-            found[index] = value
-    return numbers(column.indices).astype(np.intp, copy=False), found
 
 
 _NO_KEY: Final = np.iinfo(np.uint32).max
@@ -763,3 +677,67 @@ def _plain(values: Any) -> Any:
 
     is_view = getattr(kinds, "is_string_view", None)
     return values.cast(pa.string()) if is_view is not None and is_view(values.type) else values
+
+
+_WILD: Final = "*?["
+
+
+def _group_filter(
+    columns: Columns, reading: Reading, select: Selection, schema: Any
+) -> Callable[[Any, Mapping[str, int]], bool]:
+    """Returns the test for row groups that may hold wanted rows. Without statistics, a row group may."""
+    checks: list[Callable[[Any, Mapping[str, int]], bool]] = []
+    factor = _time_factor(columns, reading, schema)
+    if factor is not None and columns.time is not None and (select.start_ns is not None or select.end_ns is not None):
+        column, start, end = columns.time, select.start_ns, select.end_ns
+
+        def in_time(group: Any, places: Mapping[str, int]) -> bool:
+            found = _bounds(group, places, column)
+            if found is None:
+                return True
+            low, high = (int(bound) * factor for bound in found)
+            return (end is None or low < end) and (start is None or high >= start)
+
+        checks.append(in_time)
+    name_column = columns.of.get("symbol")
+    if (
+        name_column is not None
+        and select.symbols
+        and not any(mark in name for name in select.symbols for mark in _WILD)
+    ):
+        wanted = [name.encode() for name in select.symbols]
+
+        def has_symbol(group: Any, places: Mapping[str, int]) -> bool:
+            found = _bounds(group, places, name_column)
+            if found is None or not all(isinstance(bound, bytes) for bound in found):
+                return True
+            return any(found[0] <= name <= found[1] for name in wanted)
+
+        checks.append(has_symbol)
+    return lambda group, places: all(check(group, places) for check in checks)
+
+
+def _bounds(group: Any, places: Mapping[str, int], column: str) -> tuple[Any, Any] | None:
+    """The least and the greatest value of a column, as they are stored; None where they are not known.
+
+    Nulls are no values, and may be what a bad row holds: a group with any is read.
+    """
+    place = places.get(column)
+    statistics = None if place is None else group.column(place).statistics
+    if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
+        return None
+    return statistics.min_raw, statistics.max_raw
+
+
+def _time_factor(columns: Columns, reading: Reading, schema: Any) -> int | None:
+    """ns in a unit of the stored times; None where stored numbers are not in that order or not of that zone."""
+    import pyarrow.types as kinds
+
+    if columns.time is None:
+        return None
+    kind = schema.field(columns.time).type
+    if kinds.is_timestamp(kind):
+        return NS_IN[kind.unit] if kind.tz is not None or reading.zone is None else None
+    # Unsigned ones are stored as signed numbers: beyond 2^63 they would look negative.
+    whole = kinds.is_int64(kind) or kinds.is_int32(kind)
+    return NS_IN[columns.time_unit] if whole and columns.time_unit is not None else None

@@ -16,7 +16,8 @@ from reading import names_of, read
 
 from strand.errors import FormatError
 from strand.feeds import Selection
-from strand.feeds.formats.parquet.reader import ParquetFeed, arrow_column
+from strand.feeds.formats.parquet.reader import ParquetFeed
+from strand.feeds.mapping.records import arrow_column
 from strand.feeds.mapping.values import Target, scaled
 from strand.ticks import UNDEF_PRICE
 

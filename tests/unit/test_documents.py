@@ -1,4 +1,4 @@
-"""Targets of the documents exist: files, headings in them, and the rooms that the design draws."""
+"""Links between pages hold, the reference says what there is, and so do the README and the names of the package."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import importlib
 import importlib.util
 import inspect
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +22,7 @@ import pytest
 
 import strand
 from strand import errors, feeds, testing
+from strand.errors import DISTRIBUTION, install_command
 from strand.handlers.builtin import BUILTIN
 from strand.options import options_in
 
@@ -384,3 +388,106 @@ def test_sentences_with_three_pronouns_are_shown_and_code_is_none(prose: ModuleT
 def test_docstrings_of_the_whole_library_are_looked_at(prose: ModuleType) -> None:
     found = {str(path.relative_to(ROOT)) for path in prose.modules(ROOT)}
     assert {"strand/__init__.py", "strand/handlers/base.py", "feeds/base.py", "feeds/formats/csv/reader.py"} <= found
+
+
+# ---- The README is short, and says what it has to. What it shows is run by test_pages.py
+
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def section_of(title: str) -> str:
+    return README.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def test_it_has_120_lines_at_most() -> None:
+    assert len(README.splitlines()) <= 120
+
+
+def test_its_two_commands_are_targets_of_make() -> None:
+    commands = re.findall(r"^    make (\w+) ", section_of("Two commands"), flags=re.M)
+    assert commands == ["demo", "test"]
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert all(re.search(rf"^{command}: ", makefile, flags=re.M) for command in commands)
+
+
+def test_it_has_one_example_with_its_output() -> None:
+    assert re.findall(r"^```(\w+)$", README, flags=re.M) == ["python", "text"]
+
+
+def test_each_guarantee_of_the_contract_has_a_line() -> None:
+    names = r"^\d\. \*\*(.*?)\.\*\* "
+    contract = (ROOT / "docs/design.md").read_text("utf-8").split("## 1. The contract\n")[1].split("\n## ")[0]
+    of_the_contract = re.findall(names, contract, flags=re.M)
+    assert len(of_the_contract) == 6
+    assert re.findall(names, section_of("Guarantees"), flags=re.M) == of_the_contract
+    assert re.findall(names, (ROOT / "docs/guarantees.md").read_text("utf-8"), flags=re.M) == of_the_contract
+
+
+def test_the_comparison_has_ten_rows() -> None:
+    rows = [line for line in section_of("Beside other ways").splitlines() if line.startswith("| ")]
+    assert len(rows) == 1 + 10
+    assert len({row.count("|") for row in rows}) == 1
+
+
+def test_no_measured_figure_is_in_it() -> None:
+    assert not re.search(r"\d (?:ns|us|ms)\b|\d per second|million ticks", README)
+
+
+# ---- One name on the package index, wherever something says what to install
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def test_the_name_is_that_of_the_project_and_what_is_imported_is_strand() -> None:
+    assert PROJECT["name"] == DISTRIBUTION
+    assert version(DISTRIBUTION) == PROJECT["version"]
+    assert strand.__name__ == "strand"
+
+
+def test_documents_and_messages_say_what_can_be_installed() -> None:
+    """``strand`` on the package index is somebody else's."""
+    said = re.compile(r"pip install +'?([A-Za-z0-9_-]+)(?:\[([a-z,]+)\])?'?")
+    folders = [(ROOT / "docs").rglob("*.md"), (ROOT / "examples").glob("*"), (ROOT / "strand").rglob("*.py")]
+    files = [ROOT / "README.md", *(file for folder in folders for file in folder if file.is_file())]
+    found = [match for file in files for match in said.finditer(file.read_text("utf-8"))]
+    assert found
+    for match in found:
+        assert match[1] != "strand", match[0]
+        if match[2] is not None:
+            assert match[1] == DISTRIBUTION
+            assert set(match[2].split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_command_for_an_extra() -> None:
+    assert install_command("csv") == "pip install 'tickstrand[csv]'"
+
+
+# ---- Tools/dependencies.py, by which make installs what the package and its extras need
+
+
+def printed(*extras: str) -> list[str]:
+    run = [sys.executable, str(ROOT / "tools" / "dependencies.py"), *extras]
+    return subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_each_dependency_of_the_package_and_of_the_extras_is_a_line_of_its_own() -> None:
+    assert printed() == PROJECT["dependencies"]
+    found = printed("csv", "parquet")
+    assert len(found) == len(set(found))
+    extras = PROJECT["optional-dependencies"]
+    assert set(found) == {*PROJECT["dependencies"], *extras["csv"], *extras["parquet"]}
+
+
+def test_an_extra_that_there_is_not_fails() -> None:
+    run = [sys.executable, str(ROOT / "tools" / "dependencies.py"), "none"]
+    assert subprocess.run(run, capture_output=True, check=False).returncode == 1
+
+
+def test_make_names_extras_that_there_are() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    named = re.findall(r"^EXTRAS := (.*)$", makefile, re.MULTILINE)[0].split()
+    named += re.findall(r"\$\(call NEEDED,(\w+)\)", makefile)
+    assert set(named) <= set(PROJECT["optional-dependencies"])
+    assert {"test", "dev", "fuzz", "bench"} <= set(named)

@@ -1,22 +1,31 @@
-"""Options by keyword: their names, and names that are none."""
+"""Options by keyword: their names, names that are none, and their types for a checker."""
 
 from __future__ import annotations
 
 import inspect
+import os
 import pickle
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typed_calls import as_text, kinds, named, parameters
 
 import strand
 from strand.errors import ConfigurationError, UnknownOptionError
 from strand.feeds.live.mold import MoldFeed
 from strand.feeds.live.websocket import WebSocketFeed
 from strand.feeds.merge.feeds import merge_feeds
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.options import Option, check_apart, named_fields, options_in, options_of, refuse_unknown
+from strand.tasks.scheduler import SchedulerOptions
+from strand.testing.tools import InfoOptions
 
 pytestmark = pytest.mark.python
 
@@ -158,3 +167,203 @@ def test_an_unknown_option_of_any_entry_point_has_the_nearest_name() -> None:
                 call(**{unknown: 1})
     with pytest.raises(ConfigurationError, match=r"params: give a dict for each set; .* is run by strand.replay"):
         strand.sweep("x.npy", "count", out="folder", symbols=["A"])
+
+
+# ---- Calls take typed, named options: a type checker knows them, and so does the call when it runs
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+#: Misspelt, by what is called, with the name that it has.
+MISSPELT: list[tuple[str, str, str]] = [
+    ("strand.replay(sample_path(), 'count', worker=2)", "replay()", "workers"),
+    ("strand.Dispatcher(2, 'count', worker=2)", "Dispatcher()", "workers"),
+    ("strand.feeds.open(sample_path(), on_bad_recrod='skip')", "feeds.open() of itch files", "on_bad_record"),
+    ("strand.feeds.open(sample_path(), symbol=['A'], dat='2026-01-05')", "feeds.open() of itch files", "date"),
+    ("strand.replay(sample_path(), 'count', feed_options={'dat': '2026-01-05'})", "feeds.open() of itch files", "date"),
+    ("strand.testing.reference(sample_path(), 'count', limt=5)", "reference()", "limit"),
+    ("strand.testing.seeded(sample_path(), 'count', seed=1, strand=1)", "seeded()", "strands"),
+    ("strand.testing.check_seeds(sample_path(), 'count', seedss=range(3))", "check_seeds()", "seeds"),
+    ("strand.testing.feed([], venu='X')", "feed()", "venue"),
+    ("strand.native('libmine.so', 'f', stat=[])", "native()", "state"),
+    ("strand.sweep('day.gz', 'count', [], worker=1)", "sweep()", "workers"),
+    ("strand.Scheduler(worker=1)", "Scheduler()", "workers"),
+    ("strand.napoleon(worker=1)", "napoleon()", "workers"),
+]  # fmt: skip
+
+#: What mypy has to pass under --strict.
+GOOD = """
+from typing import Any
+
+import polars as pl
+import strand
+from strand.dispatch.calls import SymbolView
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+
+result = strand.replay(sample_path(), "vwap", workers=2, cores=None, date=SAMPLE_DATE, symbols=["AAA*"])
+again = strand.replay(sample_path(), "vwap", workers=0, feed_options={"date": SAMPLE_DATE, "on_bad_record": "skip"})
+run = strand.replay(sample_path(), "count", pool=strand.Pool(min_workers=1), limits=strand.Limits(memory_bytes=1 << 30))
+with strand.Dispatcher(["A"], "count", workers=1, policy=strand.Levels(), priorities={"A": "high"}) as dispatcher:
+    dispatcher.publish(strand.ticks.zeros(1))
+feed = strand.feeds.open(sample_path(), symbols=["AAA*"], date=SAMPLE_DATE, batch_ticks=4096)
+row = result.rows["AAAHD"]
+trades: int = int(row["trades"])
+frame: pl.DataFrame = result.rows.to_polars()
+levels: pl.DataFrame = result.books.levels(5).to_polars()
+times: pl.DataFrame = result.snapshots["bid"].to_polars()
+first: pl.DataFrame = result.outputs["bars"].to_polars()
+ticks: pl.DataFrame = strand.feeds.open(sample_path()).to_polars()
+
+
+@strand.handler(state={"n": "i8"}, params={"least": "i8"}, outputs={"seen": {"n": "i8"}})
+def counts(row: Any, tick: Any, params: Any, emit: Any) -> None:
+    row.n += 1
+
+
+class Spreads:
+    def on_tick(self, tick: strand.Tick) -> None:
+        self.price = tick.price
+
+    def on_book(self, top: strand.Top) -> None:
+        self.spread = top.ask_price - top.bid_price
+
+    def on_bar(self, bar: strand.Bar) -> None:
+        self.high = bar.high
+
+
+def size_before(view: SymbolView, order: int) -> int:
+    found = view.book.order(order)
+    return 0 if found is None else int(found["ahead_size"])
+
+
+with strand.Dispatcher(["A"], strand.chain("book", Spreads), workers=1, cores=None) as kept:
+    count: int = kept.call("A", lambda view: len(view.book.bids(5)))
+    before: int = kept.call("A", size_before, 7, timeout_s=5.0)
+    later: int = kept.submit_call("A", size_before, 7).result()
+strand.testing.assert_same(strand.testing.seeded(feed, "count", seed=3, workers=3, strands=1, limit=10),
+                           strand.testing.reference(feed, "count", limit=10))
+"""
+
+
+def test_the_options_of_others_are_those_that_they_hand_on() -> None:
+    assert kinds(InfoOptions).keys() == strand.feeds.FeedInfo.__dataclass_fields__.keys()
+    of_scheduler = {name: as_text(one.annotation) for name, one in parameters(strand.Scheduler).items()}
+    of_scheduler.pop("config")
+    assert kinds(SchedulerOptions) == of_scheduler
+    assert kinds(SchedulerOptions).items() <= named(strand.napoleon).items()
+
+
+@pytest.mark.parametrize(("call", "called", "near"), MISSPELT)
+def test_a_misspelt_option_is_refused_with_the_near_name_of_what_was_called(call: str, called: str, near: str) -> None:
+    with pytest.raises(UnknownOptionError, match="has no option") as caught:
+        eval(call, {"strand": strand, "sample_path": sample_path})
+    assert isinstance(caught.value, TypeError)
+    assert isinstance(caught.value, ConfigurationError)
+    assert str(caught.value).startswith(f"{called} has no option '")
+    assert str(caught.value).endswith(f"; did you mean {near!r}?")
+
+
+def test_an_option_that_another_format_has_is_refused_for_this_one() -> None:
+    with pytest.raises(UnknownOptionError, match=r"^feeds.open\(\) of itch files has no option 'time_unit'; "):
+        strand.feeds.open(sample_path(), time_unit="s")
+
+
+def test_the_date_stands_beside_the_options_of_the_feed() -> None:
+    dated = strand.replay(sample_path(), "count", workers=0, date=SAMPLE_DATE)
+    other = strand.replay(sample_path(), "count", workers=0, feed_options={"date": SAMPLE_DATE})
+    assert dated.info == other.info
+    assert dated.info.date == SAMPLE_DATE
+    with pytest.raises(ConfigurationError, match="date: give it as an argument of its own, and not in feed_options"):
+        strand.replay(sample_path(), "count", date=SAMPLE_DATE, feed_options={"date": SAMPLE_DATE})
+    with pytest.raises(ConfigurationError, match="date are for files; this feed is open already"):
+        strand.replay(strand.testing.feed([("A", 1, 1.0, 1)]), "count", date=SAMPLE_DATE)
+
+
+def test_what_on_book_and_on_bar_are_called_with_has_the_fields_that_are_declared() -> None:
+    def declared(kind: type[Any]) -> set[str]:
+        return {name for name, value in vars(kind).items() if isinstance(value, property)}
+
+    assert declared(strand.Bar) == set(strand.handlers.BAR.names or ())
+    for dtype in (strand.handlers.BOOK_ROW, strand.handlers.depth_row(1)):
+        assert declared(strand.Top) <= set(dtype.names or ())
+
+
+@pytest.fixture(scope="session")
+def mypy_of(once: Callable[[str, Callable[[Path], object]], Path]) -> Callable[[Path, str], tuple[int, str]]:
+    """Runs mypy --strict over a text of Python, and returns its exit status and what it prints.
+
+    The tree of links and the cache are those of ``make types``: whichever comes first does the work of both.
+    """
+    pytest.importorskip("mypy")
+
+    tree = ROOT / "build" / "types"
+
+    def links(made: Path) -> None:
+        ignore = shutil.ignore_patterns("*.so", "__pycache__")
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(ROOT / "strand", tree / "strand", copy_function=os.symlink, ignore=ignore)
+        shutil.copytree(ROOT / "feeds", tree / "strand" / "feeds", copy_function=os.symlink, ignore=ignore)
+        check("import strand\n", made)  # fills the cache, before others look at it
+
+    def check(text: str, path: Path) -> tuple[int, str]:
+        path.write_text(text)
+        command = [sys.executable, "-m", "mypy", "--strict", "--config-file", ROOT / "pyproject.toml",
+                   "--cache-dir", ROOT / ".mypy_cache", path]  # fmt: skip
+        done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=600, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    once("first_typed.py", links)
+    return lambda folder, text: check(text, folder / "script.py")
+
+
+def test_mypy_passes_calls_and_fails_those_that_are_misspelt(mypy_of: Any, tmp_path: Path) -> None:
+    status, said = mypy_of(tmp_path, GOOD)
+    assert status == 0, said
+    imports = "import strand\nfrom strand.feeds.sample import sample_path\n"
+    more = [
+        "strand.Dispatcher(1, 'book').call(0, lambda view: view.bok)",
+        "strand.Dispatcher(1, 'count', min_workers=1)",
+        "strand.Pool(worker=1)",
+    ]
+    wrong = [*(call for call, _, _ in MISSPELT), *more]
+    status, said = mypy_of(tmp_path, imports + "".join(f"{call}\n" for call in wrong))
+    assert status == 1
+    lines = {int(line.split(":")[1]) for line in said.splitlines() if ": error: " in line}
+    assert lines == {*range(3, 3 + len(wrong))}, said
+    assert 'Unexpected keyword argument "worker" for "replay"; did you mean "workers"?' in said
+
+
+#: What is written into the scripts of jobs, once each, and what it is there for.
+MISSPELT_IN_JOBS = [
+    ("per_day=True", "perday=True"),
+    ("snapshot=tops)", "snapshots=tops)"),
+    ("feeds.open(data.dbn)", "feeds.open(data.dbn, levls=5)"),
+    ('bars("1m", sessions=SESSION)', 'bars("1m", session=SESSION)'),
+    ("strand.sweep(data.day, band, [", "strand.sweep(data.day, band, worker=1, params=["),
+    ('snapshot(every="30m",', 'snapshot(evry="30m",'),
+    ('handler(on="trade", state={"extreme"', 'handler(on="trade", stat={"extreme"'),
+]
+
+
+def test_mypy_passes_the_scripts_of_jobs_and_fails_each_option_that_is_misspelt(mypy_of: Any, tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    jobs = ROOT / "examples/jobs"
+    for path in jobs.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    names = ", ".join(sorted(path.stem for path in jobs.glob("*.py")))
+    status, said = mypy_of(tmp_path, f"import {names}\n__all__ = {names.split(', ')}\n")
+    assert status == 0, said
+    text = (jobs / "strand_jobs.py").read_text("utf-8")
+    for right, wrong in MISSPELT_IN_JOBS:
+        assert text.count(right) == 1, right
+        text = text.replace(right, wrong)
+    text += "strand.Dispatcher(1, 'count', worker=2)\n"
+    status, said = mypy_of(tmp_path, text)
+    assert status == 1
+    found = {int(line.split(":")[1]) for line in said.splitlines() if ": error: " in line}
+    lines = text.splitlines()
+    expected = [wrong for _, wrong in MISSPELT_IN_JOBS] + ["Dispatcher(1"]
+    for wrong in expected:
+        (at,) = (number for number, line in enumerate(lines, 1) if wrong in line)
+        assert at in found, said

@@ -1,18 +1,22 @@
-"""``strand bench policies``: every arrival is accounted for, and its wait counts from when it was due."""
+"""Benchmarks of policies, of handlers that send letters, and of the scenarios that policies are measured on."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from bench_command import invoke
+from bench_command import invoke, printed
+from rich.console import Console
 
-from strand.bench import plot, policies
+from strand.bench import letters, plot, policies
+from strand.bench.letters import LettersOptions, run_letters
 from strand.bench.policies import LevelOutcome, PoliciesOptions, PolicyOutcome, run_policies
-from strand.bench.scenarios import Percentiles, ScenarioResult
+from strand.bench.report import print_route
+from strand.bench.scenarios import SCENARIOS, Percentiles, ScenarioOptions, ScenarioResult, run_scenarios
 from strand.errors import ConfigurationError, EngineError, FeedError, MissingExtraError
 from strand.feeds.sample import sample_path
 from strand.policies.policy import LEVELS, Fifo, Levels
@@ -208,3 +212,145 @@ def test_waits_are_marks_at_their_times_and_a_level_without_any_says_so(
     assert not waits.patches
     low, high = waits.get_xlim()
     assert low < 1.06e6 < high
+
+
+# ---- ``strand bench policies --scenario letters``: needed letters are opened, answered ones are not
+
+
+SMALL_LETTER_RUN: dict[str, Any] = {"seconds": 0.4, "work_ms": 1.0, "hold_ms": 200, "workers": 2, "load": 0.5}
+
+
+def test_held_letters_that_answer_themselves_are_not_opened_and_all_others_are() -> None:
+    told: list[tuple[int, int, str]] = []
+    about, [fifo, held] = run_letters(LettersOptions(**SMALL_LETTER_RUN), lambda *what: told.append(what))
+    assert told == [(0, 2, "fifo"), (1, 2, "napoleon")]
+    assert (fifo.name, held.name, about["arrivals"]) == ("fifo", "napoleon", 400)
+    for outcome in (fifo, held):
+        assert list(outcome.levels) == ["immediate", "high", "normal", "low"]
+        assert sum(level.arrived for level in outcome.levels.values()) == 400
+        assert sum(level.opened - level.in_vain for level in outcome.levels.values()) == outcome.needed
+        for level in outcome.levels.values():
+            assert level.arrived == level.opened + level.resolved
+            assert 1e6 <= level.p50_ns <= level.p99_ns  # type: ignore[operator]
+        assert all(outcome.levels[name].resolved == 0 for name in ("immediate", "high", "normal"))
+        assert 0 < outcome.peak_load <= 1
+    assert fifo.needed == held.needed
+    low = held.levels["low"]
+    assert low.in_vain == 0
+    assert low.resolved / low.arrived == pytest.approx(0.8, abs=0.1)
+    assert low.p50_ns is not None
+    assert low.p50_ns >= 200e6
+    assert about["low_opened_of_fifo"] == round(low.opened / fifo.levels["low"].opened, 4)
+    assert about["peak_load_lower"] == round(1 - held.peak_load / fifo.peak_load, 4)
+
+
+def test_the_same_letters_come_for_the_same_seed() -> None:
+    first, again, other = (letters._letters(LettersOptions(**SMALL_LETTER_RUN, seed=seed)) for seed in (1, 1, 2))
+    assert np.array_equal(first.due_s, again.due_s)
+    assert np.array_equal(first.answered_s, again.answered_s)
+    assert not np.array_equal(first.due_s, other.due_s)
+    answers = np.isfinite(first.answered_s)
+    assert (first.answered_s - first.due_s)[answers].max() < 0.2
+
+
+def test_the_peak_is_that_of_the_busiest_second() -> None:
+    assert letters._peak([], 2) == 0
+    assert letters._peak([(5.0, 5.5)], 1) == pytest.approx(0.5)
+    assert letters._peak([(0.0, 0.4), (10.0, 10.3), (10.2, 10.6), (10.9, 11.2)], 2) == pytest.approx(0.4, abs=0.01)
+    assert letters._peak([(0.0, 3.0), (0.0, 3.0)], 2) == pytest.approx(1)
+
+
+def test_a_needed_letter_that_is_not_opened_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    right: Callable[..., dict[str, Any]] = letters._sent
+
+    def spoilt(name: str, start: float, level: int, answered_s: float) -> dict[str, Any]:
+        return right(name, start, level, 0.0 if name == "napoleon" else answered_s)
+
+    monkeypatch.setattr(letters, "_sent", spoilt)
+    with pytest.raises(EngineError, match=r"napoleon: .* letters were needed, but were not opened"):
+        run_letters(LettersOptions(**SMALL_LETTER_RUN | {"seconds": 0.05}))
+
+
+# ---- Scenarios: each runs, and its winner is the fastest way
+
+
+@pytest.mark.parametrize("name", [s.name for s in SCENARIOS])
+def test_every_scenario_runs_and_has_a_winner(name: str, two_cores: None) -> None:
+    found = printed("scenarios", "--only", name, "--ticks", "5000", "--rounds", "1", "--workers", "1", "--work", "2")
+    (line,) = found["scenarios"]
+    assert line["name"] == name
+    assert line["winner"] in line["mticks_s"]
+    assert line["gain"] > 0
+    assert 0 <= line["inline_share"] <= 1
+    if line["load"]:
+        assert line["ticks_per_s"] > 0
+        assert set(line["latency_ns"]) == {"static", "static_lpt", "strand"}
+        assert set(line["latency_ns"]["strand"]) == {"p50", "p99", "p999", "maximum"}
+    else:
+        assert set(line["mticks_s"]) == {"serial", "static", "static_lpt", "strand"}
+
+
+def test_a_neighbour_needs_a_worker_with_a_core_of_its_own() -> None:
+    with pytest.raises(ConfigurationError, match="busy neighbour"):
+        run_scenarios(ScenarioOptions(ticks=1000, workers=200, rounds=1, work=0, only=("neighbour",)))
+
+
+def test_the_winner_is_whoever_is_fastest_also_when_that_is_static() -> None:
+    result = flat(serial=9.0, static=20.0, static_lpt=30.0, strand=15.0)
+    assert result.winner == "static_lpt"
+    assert result.gain == 0.5
+
+
+def test_the_winner_of_a_paced_run_is_whoever_has_the_lowest_99th_percentile() -> None:
+    latency = {
+        "static": Percentiles(1.0, 400.0, 500.0, 600.0),
+        "static_lpt": Percentiles(2.0, 200.0, 300.0, 400.0),
+        "strand": Percentiles(3.0, 100.0, 700.0, 800.0),
+    }
+    result = ScenarioResult("paced", "paced", {"static": 9.0, "static_lpt": 9.0, "strand": 1.0}, 0.0, 0.5, 1e6, latency)
+    assert result.winner == "strand"
+    assert result.gain == 2.0
+
+
+# ---- Latencies of single ticks
+
+
+def test_latency_of_single_ticks_is_measured_spinning_and_parked(two_cores: None) -> None:
+    found = printed("latency", "--spinning", "300", "--parked", "20")
+    spinning, parked = found["latency"]
+    assert (spinning["idle"], spinning["ticks"], parked["idle"], parked["ticks"]) == ("spin", 300, "park", 20)
+    for line in found["latency"]:
+        assert 0 < line["p50_ns"] <= line["p99_ns"] <= line["p999_ns"] <= line["max_ns"]
+    assert parked["parks"] >= 20  # it slept before each of them
+    assert parked["quiet_cpu_share"] < 0.01 < spinning["quiet_cpu_share"]
+
+
+# ---- Tables of benchmarks
+
+
+RESULT: dict[str, Any] = {
+    "rounds": 5,
+    "mticks_s": {"serial": 50.0, "static": 100.0, "static_lpt": 75.0, "strand": 125.0},
+    "strand_queued": {"mticks_s": 25.0, "publish_ns": 11.26},
+    "static_publish_ns": 3.04,
+    "publish_ns": 13.0,
+    "ticks": 5_000_000, "symbols": 8172, "skew": "calibrated", "hottest_share": 0.0216, "work": 100, "workers": 3,
+    "strands": 64, "batch": 4096, "inline_share": 0.98,
+    "machine": {"cpu": "a cpu", "cores": 2, "load_1m": 0.5},
+}  # fmt: skip
+
+
+def test_each_way_is_held_to_one_core() -> None:
+    shown = io.StringIO()
+    print_route(Console(file=shown, width=200), RESULT)
+    lines = shown.getvalue().splitlines()
+    cells = {
+        line.split("│")[1].strip(): [cell.strip() for cell in line.split("│")[2:-1]] for line in lines if "│" in line
+    }
+    assert cells["one core, plain loop"] == ["50.0", "1.00x", ""]
+    assert cells["static: symbol modulo workers"] == ["100.0", "2.00x", "3.0"]
+    assert cells["static: largest first"] == ["75.0", "1.50x", ""]
+    assert cells["strand"] == ["125.0", "2.50x", "13.0"]
+    assert cells["strand, everything queued"] == ["25.0", "0.50x", "11.3"]
+    assert "hottest 2.2%" in shown.getvalue()
+    assert lines[-1] == "a cpu, 2 cores, load 0.5"

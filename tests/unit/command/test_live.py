@@ -1,16 +1,203 @@
-"""strand serve and strand listen as a user starts them, and a short form of ``make live-trial``."""
+"""strand serve and strand listen, also as a user starts them, and a short form of ``make live-trial``."""
 
 from __future__ import annotations
 
 import copy
+import csv
+import json
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
+import itch_reference as ref
 import pytest
+from bounded_child import in_bounded_child
+from command_apart import started
+from command_apart import strand as strand_apart
 from command_here import run_here
+from interrupt_points import many_interrupts
 from live_trial import Trial, intersect, joined, run_trial
+from mold_wire import end_of_session, packet
 
-from strand.feeds.sample import sample_path
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 pytestmark = pytest.mark.python
+
+
+def address_of(listener: subprocess.Popen[str]) -> str:
+    """Where it says that it listens."""
+    assert listener.stderr is not None
+    for line in listener.stderr:
+        if line.startswith("listening at "):
+            return line.split()[-1]
+    raise AssertionError("it never listened")
+
+
+def test_listen_and_serve_report_to_people(tmp_path: Path) -> None:
+    page, written = tmp_path / "page.html", tmp_path / "bars.csv"
+    bars = ("--handler", "bars", "--set", "every=30m", "--out", f"bars={written}", "--report", str(page), "-v")
+    with started("listen", "--line", "127.0.0.1:0", "--max-seconds", "60", *bars) as listener:
+        done = strand_apart("serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000")
+        assert done.returncode == 0, done.stderr
+        output, errors = listener.communicate(timeout=60)
+    for words in ("messages/s", "session STRAND0001", "0 requests"):
+        assert words in " ".join(done.stdout.split()), done.stdout
+    assert listener.returncode == 0, errors
+    for words in ("session STRAND0001", "0 missing on every line", "receipt to delivery"):
+        assert words in " ".join(output.split()), output
+    assert written.read_text().startswith('"number","sequence","ts","symbol",')
+    text = page.read_text("utf-8")
+    assert "ticks handled, in order; nothing dropped" in text
+    # The bars that are drawn are read from where they were written.
+    assert "Bars of" in text
+    assert "bars (every=30m)" in text
+
+
+def test_listen_prints_its_result_as_replay_does() -> None:
+    shows = ("--handler", "vwap", "--date", SAMPLE_DATE, "--workers", "1", "--sort", "volume", "--top", "3")
+    with started("listen", "--line", "127.0.0.1:0", "--max-seconds", "60", *shows) as listener:
+        done = strand_apart("serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000")
+        assert done.returncode == 0, done.stderr
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 0, errors
+    replayed = strand_apart("replay", str(sample_path()), *shows).stdout.splitlines()
+    said = output.splitlines()
+    rows = replayed[: next(at for at, line in enumerate(replayed) if "symbols, by volume" in line) + 1]
+    assert said[: len(rows)] == rows
+    figures = next(line for line in said[len(rows) :] if " ticks of " in line)
+    assert figures.startswith("200,500 ticks of 500 symbols in ")
+    assert "end to end p50 " in figures
+    assert "limited by" not in output
+    assert "session STRAND0001" in output
+    refused = strand_apart("listen", "--line", "127.0.0.1:0", "--handler", "vwap", "--sort", "nosuch")
+    assert refused.returncode == 2
+    assert "sort: the rows have no field 'nosuch'" in refused.stderr
+
+
+def test_listen_is_ended_by_an_interrupt_and_reports() -> None:
+    with started("listen", "--line", "127.0.0.1:0", "--max-seconds", "60", "--json") as listener:
+        address_of(listener)
+        listener.send_signal(signal.SIGINT)
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 0, errors
+    assert json.loads(output)["live"]["session"] is None
+
+
+#: Symbols of the messages to send, and messages of a packet.
+NAMES = ("A", "BB", "CCC")
+SENT = random.Random(5).choices(NAMES, (5, 3, 1), k=3_000)
+PER_PACKET = 6
+
+
+def ticks_by_symbol(written: Path) -> dict[str, int]:
+    with written.open() as file:
+        return {row["symbol"]: int(row["ticks"]) for row in csv.DictReader(file)}
+
+
+def send(line: socket.socket, names: Sequence[str], first: int) -> None:
+    """Sends a message for each name, numbered from ``first``."""
+    bodies = [ref.message("D", 1 + NAMES.index(name), 10**13 + first + at, 7) for at, name in enumerate(names)]
+    line.send(packet(first, bodies))
+
+
+def waits_for_more(line: socket.socket) -> bool:
+    """True if the listener at the other end has taken all that was sent to it."""
+    port = line.getpeername()[1]
+    sockets = [text.split() for text in Path("/proc/net/udp").read_text().splitlines()[1:]]
+    return {found[4].partition(":")[2] for found in sockets if found[1].endswith(f":{port:04X}")} == {"00000000"}
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["behind all", "in the middle"])
+def test_an_interrupt_behind_ticks_loses_none_of_those_that_came(
+    goes_on: bool, interrupts: int, tmp_path: Path
+) -> None:
+    written, first = tmp_path / "rows.csv", 1 + len(NAMES)
+    how = () if not goes_on else ("--json",)
+    asked = ("--line", ":0", "--max-seconds", "60", "--handler", "count", "--out", str(written), *how)
+    with started("listen", *asked) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+        host, port = address_of(listener).split(":")
+        line.connect((host, int(port)))
+        line.send(packet(1, [ref.directory(1 + at, name.encode()) for at, name in enumerate(NAMES)]))
+        packets = [(first + at, SENT[at : at + PER_PACKET]) for at in range(0, len(SENT), PER_PACKET)]
+        for at, (number, names) in enumerate(packets):
+            if goes_on and at == len(packets) // 2:
+                for _ in range(interrupts):
+                    listener.send_signal(signal.SIGINT)
+            try:
+                send(line, names, number)
+            except ConnectionRefusedError:
+                break  # it is gone
+            time.sleep(0.0002)
+        if not goes_on:
+            while not waits_for_more(line):
+                time.sleep(0.001)
+            for _ in range(interrupts):
+                listener.send_signal(signal.SIGINT)
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 0, errors
+    if goes_on:
+        found = json.loads(output)
+        came = SENT[: found["live"]["delivered"] - len(NAMES)]
+        assert 0 < len(came) < len(SENT)
+        assert found["ticks"] == found["statistics"]["handled"] == len(came)
+    else:
+        came = SENT
+        assert f"{len(SENT):,} ticks of {len(NAMES)} symbols in " in output
+        assert f"{len(NAMES) + len(SENT):,} messages in order, 0 missing on every line" in output
+    assert ticks_by_symbol(written) == Counter(came)
+
+
+def test_a_listener_that_comes_late_says_with_which_message_it_begins() -> None:
+    with started("listen", "--line", ":0", "--max-seconds", "60", "--symbols", "NOSUCH", "--json") as listener:
+        host, port = address_of(listener).split(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+            line.sendto(packet(1001, [ref.message("D", 1, 10**13, 7)] * 3), (host, int(port)))
+            line.sendto(end_of_session(1004), (host, int(port)))
+        output, errors = listener.communicate(timeout=60)
+    assert "warning: the first message received is number 1,001; the 1,000 before it" in errors
+    # What was asked for and never came is an error behind the report.
+    assert listener.returncode == 2
+    found = json.loads(output)
+    assert "NOSUCH" in found["error"]
+    assert (found["live"]["joined_at"], found["live"]["delivered"]) == (1001, 3)
+
+
+def test_a_strict_listener_reports_warnings_and_ends_with_2() -> None:
+    given = ("listen", "--line", ":0", "--max-seconds", "60", "--handler", "book", "--strict", "--json")
+    with started(*given) as listener:
+        host, port = address_of(listener).split(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+            line.sendto(packet(1, [ref.directory(7, b"A"), ref.message("D", 7, 10**13, 7)]), (host, int(port)))
+            line.sendto(end_of_session(3), (host, int(port)))
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 2, errors
+    found = json.loads(output)
+    assert [(w["kind"], w["count"], w["example"]) for w in found["warnings"]] == [("unknown orders", 1, "1 of A")]
+    assert found["error"].startswith("strict: unknown orders")
+
+
+def test_a_gap_that_stays_ends_listen_with_2_after_a_report() -> None:
+    asked = ("--on-gap", "raise", "--max-seconds", "60", "--first-sequence", "1", "--json")
+    with started("listen", "--line", ":0", *asked) as listener:
+        done = strand_apart(
+            "serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000", "--loss", ".1"
+        )
+        assert done.returncode == 0, done.stderr
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 2
+    assert "came on no line" in errors
+    found = json.loads(output)
+    assert "came on no line" in found["error"]
+    assert found["live"]["delivered"] == found["live"]["gaps"][0][0] - 1
+
+
+# ---- Strand serve and strand listen as a user starts them, and a short form of ``make live-trial``
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +239,32 @@ def test_a_command_that_cannot_work_says_why_and_ends_with_2(arguments: tuple[st
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# ---- Strand serve
+
+
+def test_serve_is_ended_by_an_interrupt_and_reports_what_it_sent() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+        line.bind(("127.0.0.1", 0))
+        line.settimeout(60)
+        address = f"127.0.0.1:{line.getsockname()[1]}"
+        with started("serve", str(sample_path()), "--line", address, "--rate", "1000", "--json") as server:
+            line.recv(2048)
+            server.send_signal(signal.SIGINT)
+            output, errors = server.communicate(timeout=60)
+    assert server.returncode == 0, errors
+    assert 0 < json.loads(output)["messages"] < 200_000
+
+
+def test_an_interrupt_in_the_middle_of_another_one_waits_for_nothing() -> None:
+    in_bounded_child(serve_under_many_interrupts)
+
+
+def serve_under_many_interrupts() -> None:
+    signal.signal(signal.SIGINT, lambda *_: None)
+    with many_interrupts(every_s=20e-6):
+        for _ in range(10):
+            ended = run_here("serve", sample_path(), "--line", "127.0.0.1:9", "--rate", "1000", "--json")
+            assert ended.returncode == 0, ended.stderr
+            assert json.loads(ended.stdout)["messages"] < 200_000

@@ -1,7 +1,8 @@
-"""strand replay."""
+"""strand replay: what it runs and reports, several handlers, terminals, and how a run is stopped."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -15,17 +16,22 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from command_apart import strand
+from command_apart import strand as strand_apart
 from command_here import run_here
+from rich.markup import escape
+from rich.table import Table
 from warm_python import run_warm
 
-from strand.command import cli
+import strand
+from strand.command.cli import cli, main
 from strand.command.run_options import running
 from strand.command.showing import Writes, writing
 from strand.dispatch.configuration import Limits, Pool
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.policies.policy import Levels
 from strand.replaying.replay import replay
+from strand.report.tables import TerminalConsole
+from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
 
@@ -35,7 +41,7 @@ SAMPLE = str(sample_path())
 
 def test_replay_prints_one_json_object_and_writes_the_rows(tmp_path: Path) -> None:
     out = tmp_path / "rows.npy"
-    done = strand("replay", SAMPLE, "--handler", "vwap", "--workers", "2", "--out", str(out), "--json")
+    done = strand_apart("replay", SAMPLE, "--handler", "vwap", "--workers", "2", "--out", str(out), "--json")
     assert done.returncode == 0, done.stderr
     plain = json.loads(done.stdout)
     assert plain["ticks"] == 200_500
@@ -55,7 +61,7 @@ def test_an_interrupted_replay_says_that_no_rows_were_written(
     monkeypatch.setattr("strand.command.replay.run_replay", interrupted)
     monkeypatch.setattr("sys.argv", ["strand", "replay", SAMPLE, "--out", str(tmp_path / "rows.npy")])
     with pytest.raises(SystemExit) as end:
-        cli.main()
+        main()
     assert end.value.code == 130
     said = capsys.readouterr()
     assert [line for line in said.err.splitlines() if line] == [
@@ -68,7 +74,7 @@ def test_an_interrupted_replay_says_that_no_rows_were_written(
 def test_a_report_says_what_was_shed_and_of_which_level() -> None:
     levels = ["--policy", "levels", "--priority", "AAAHD=high", "--priority", "*=low"]
     bounds = ["--on-full", "shed", "--total-capacity-ticks", "20"]
-    done = strand("replay", SAMPLE, "-v", "--handler", "count", *levels, *bounds)
+    done = strand_apart("replay", SAMPLE, "-v", "--handler", "count", *levels, *bounds)
     assert done.returncode == 0, done.stderr
     dropped, by_level = (line for line in done.stdout.splitlines() if line.startswith("dropped"))
     assert " newest" in dropped
@@ -370,3 +376,211 @@ def test_what_is_given_is_said_and_all_else_is_as_usual(args: list[str], said: d
     assert CliRunner().invoke(command, args).exit_code == 0
     usual = {name: value for name, value in USUAL.items() if "pool" not in said or name not in ("cores", "idle")}
     assert found == [usual | said]
+
+
+# ---- Handlers and their options on the command line
+
+
+def test_a_failing_function_ends_the_command_with_status_2(mine: str) -> None:
+    done = run_here("handlers", f"{mine}:raises")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"strand: handler {mine}:raises: it raised ValueError")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_replay_sets_options_and_writes_what_they_make(tmp_path: Path) -> None:
+    day = ["--date", SAMPLE_DATE, "--workers", "1", "--json"]
+    args = ["--handler", "bars", "--set", "every=30m", "--set", "partial=no", "--out", f"bars={tmp_path / 'bars.npy'}"]
+    done = run_here("replay", sample_path(), *args, *day, "--fingerprints", tmp_path / "run.jsonl")
+    assert done.returncode == 0, done.stderr
+    bars = np.load(tmp_path / "bars.npy")
+    wanted = strand.replay(
+        sample_path(), strand.bars("30m", partial=False), feed_options={"date": SAMPLE_DATE}, workers=1, cores=None
+    )
+    assert json.loads(done.stdout)["fingerprint"] == wanted.fingerprint
+    assert len(bars) == len(wanted.outputs["bars"]) > 0
+    header = json.loads((tmp_path / "run.jsonl").read_text().partition("\n")[0])
+    assert header["handlers"]["*"] == {
+        "name": "bars", "load": "bars", "options": {"every": "30m", "partial": "no"}, "code": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--set", "every"], "'every' is not OPTION=VALUE"),
+        (["--set", "every=1m", "--set", "every=2m"], "'every' is given twice"),
+        (["--set", "interval=1m"], "no option 'interval'; its options: every"),
+        (["--set", "fill=1m"], "fill: give yes or no"),
+    ],
+)
+@pytest.mark.parametrize("command", [["replay", "no-file"], ["listen", "--line", "127.0.0.1:0"]])
+def test_options_that_cannot_work_end_the_command_before_it_begins(
+    command: list[str], args: list[str], words: str
+) -> None:
+    done = CliRunner().invoke(cli, [*command, "--handler", "bars", *args])
+    assert done.exit_code != 0
+    assert words in f"{done.exception} {done.output}"
+
+
+@pytest.mark.parametrize("command", ["replay", "sweep", "policy plan", "listen"])
+def test_a_handler_that_is_given_twice_is_refused_by_every_command_with_the_way_to_a_chain(command: str) -> None:
+    needs = {"sweep": ["x", "--out", "y"], "policy plan": ["--from", "x", "--wait", "p99=5ms"], "replay": ["x"]}
+    done = CliRunner().invoke(cli, [*command.split(), *needs.get(command, []), "--handler", "vwap", "--handler", "bbo"])
+    assert done.exit_code == 2
+    assert "--handler: it is given 2 times" in done.output
+    assert "strand.chain('vwap', 'bbo')" in done.output
+
+
+# ---- What a terminal would act on and not show, in a name of a file's own, is shown as its code
+
+
+NASTY = "A\x1b[2J\x9b\u202eB"
+SHOWN = r"A\x1b[2J\x9b\u202eB"
+
+
+def test_a_console_shows_text_and_cells_so() -> None:
+    shown = io.StringIO()
+    console = TerminalConsole(file=shown, width=80)
+    table = Table("name")
+    table.add_row(NASTY + " " * 20 + ".")
+    console.print(escape(NASTY))
+    console.print(table)
+    assert shown.getvalue().count(SHOWN) == 2
+    assert shown.getvalue().replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("command", ["info", "replay"])
+def test_names_in_a_report_and_in_an_error_move_no_cursor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # no line is broken
+    path = tmp_path / f"{NASTY}.npz"
+    # A symbol's name has no control character, but may turn the line round.
+    np.savez(path, ticks=zeros(3).view(np.ndarray), symbols=np.array(["A\u202eB"]))
+    monkeypatch.setattr("sys.argv", ["strand", command, str(path)])
+    main()
+    said = capsys.readouterr().out
+    assert command == "replay" or r"\x1b" in said
+    assert r"A\u202eB" in said
+    assert said.replace("\n", "").isprintable()
+    monkeypatch.setattr("sys.argv", ["strand", command, str(path), "--symbols", "none"])
+    with pytest.raises(SystemExit):
+        main()
+    error = capsys.readouterr().err
+    assert error.replace("\n", "").isprintable()
+
+
+# ---- ``strand replay --only --until --pdb``
+
+
+MINE = """
+class Looks:
+    def __init__(self):
+        self.seen = 0
+
+    def on_tick(self, tick):
+        self.seen += 1
+        if self.seen == 7:
+            raise ValueError("seven")
+
+
+try:
+    import numba
+    import strand
+
+    @strand.handler(state=[("x", "f8")], on="trade", cache=False)
+    def sizes(row, trade):
+        row.x = 1 / (trade.size - 400 + 0 * row.book.bid_size)
+
+    signal = strand.chain(strand.book(), sizes)
+except ImportError:
+    pass
+"""
+
+
+@pytest.fixture
+def replayed(tmp_path: Path) -> Any:
+    """Runs the command over the sample, in a folder with a handler ``mine:Looks``."""
+    (tmp_path / "mine.py").write_text(MINE)
+
+    def run(*options: str, said: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "strand", "replay", str(sample_path()), *options]
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "COLUMNS": "200"}
+        return subprocess.run(
+            command, check=False, input=said, capture_output=True, text=True, cwd=tmp_path, env=environment
+        )
+
+    return run
+
+
+def test_until_stops_at_a_tick_of_one_symbol(replayed: Any) -> None:
+    result = replayed("--only", "AAAHD", "--until", "5", "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["ticks"] == 5
+
+
+def test_a_failure_shows_the_tick_and_the_line(replayed: Any, tmp_path: Path) -> None:
+    result = replayed("--handler", "mine:Looks", "--workers", "1", "--only", "AAAHD", "--json")
+    assert result.returncode == 2
+    line = f'{tmp_path / "mine.py"}:9: raise ValueError("seven")'
+    assert result.stderr.endswith(f" (its tick 7): ValueError: seven, at {line}\n")
+    assert json.loads(result.stdout)["error"].endswith("ValueError: seven")
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_failure_on_a_trade_behind_a_book_shows_the_line(workers: str, replayed: Any, tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    result = replayed("--handler", "mine:signal", "--workers", workers, "--only", "AAAHD")
+    assert result.returncode == 2
+    at = f"{tmp_path / 'mine.py'}:18: row.x = 1 / (trade.size - 400 + 0 * row.book.bid_size)"
+    assert result.stderr.endswith(f"(its tick 54): ZeroDivisionError, at {at}\n")
+
+
+def test_pdb_stops_in_the_handler_at_the_tick(replayed: Any) -> None:
+    result = replayed(
+        "--handler", "mine:Looks", "--only", "AAAHD", "--until", "5", "--pdb", said="p ('seen', self.seen)\nc\n"
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "('seen', 4)" in result.stdout
+
+
+def test_a_terminal_shows_the_prompt_and_no_bar_over_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "strand", "replay", str(sample_path()), "--handler", "mine:Looks"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "TERM": "xterm"}
+    process = subprocess.Popen(
+        [*command, "--only", "AAAHD", "--until", "5", "--pdb"], stdin=theirs, stdout=theirs, stderr=theirs,
+        cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while b"(Pdb) " not in shown:
+        shown += os.read(ours, 1024)
+    os.write(ours, b"q\n")
+    assert process.wait() == 0
+    os.close(ours)
+    assert b"replaying" not in shown
+
+
+def test_q_at_the_prompt_ends_the_command(replayed: Any) -> None:
+    result = replayed("--handler", "mine:Looks", "--only", "AAAHD", "--until", "5", "--pdb", said="q\n")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--pdb"], "--pdb: give the tick, such as --only AAPL --until 17"),
+        (["--only", "A", "--until", "2", "--pdb", "--workers", "2"], "--pdb runs in one thread"),
+        (["--only", "A", "--symbols", "B"], "--only replays one symbol"),
+        (["--until", "noon"], "until: 'noon' is not a time"),
+        (["--handler", "count", "--only", "AAAHD", "--until", "2", "--pdb"], "'count' is machine code"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(replayed: Any, options: list[str], said: str) -> None:
+    result = replayed(*options)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr

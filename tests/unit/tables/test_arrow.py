@@ -1,8 +1,9 @@
-"""Arrow's arrays, against a conversion in plain Python."""
+"""Arrow tables of records, and tables of ticks."""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -10,16 +11,23 @@ import numpy as np
 import pytest
 from table_reference import EDGES, expected, filled, same
 
+import strand
 from strand import UNDEF_PRICE
+from strand.errors import ConfigurationError, FormatError
+from strand.feeds import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BUILTIN
 from strand.output.records import merged_dtype
 from strand.tables.arrow import arrow_table
 from strand.tables.columns import Prices, Table
-from strand.units import PRICE, TIME, declare, undeclared
+from strand.tables.tabular import BATCH_ROWS, COLUMNS
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, zeros
+from strand.units import PRICE, TIME, declare, meaning_of, undeclared
+
+pa = pytest.importorskip("pyarrow")
 
 pytestmark = pytest.mark.python
 
-pa = pytest.importorskip("pyarrow")
 
 EVERY: dict[str, Any] = {
     "bars": {"every": "1m"}, "spread": {"every": "1m"}, "imbalance": {"every": "1m"}, "vwap": {"every": "1m"},
@@ -94,3 +102,162 @@ def test_a_time_is_a_moment_in_utc_to_the_nanosecond() -> None:
     assert found.type == pa.timestamp("ns", "UTC")
     assert found.cast(pa.int64()).to_pylist() == [exact, exact + 7, None, 0, -1]
     assert found[:1].cast(pa.timestamp("us", "UTC")).to_pylist() == [at]
+
+
+# ---- Feeds as tables: streams of record batches
+
+
+class Made(BaseFeed):
+    """Ticks in batches of a size, all in the same memory, as readers have them."""
+
+    info = FeedInfo("made", "memory")
+    symbols: Sequence[str] = ()
+    max_symbols = 100
+
+    def __init__(self, ticks: Any, size: int, *, size_unit: float | None = 1.0, fails: bool = False) -> None:
+        super().__init__()
+        self.info = FeedInfo("made", "memory", size_unit=size_unit)
+        self._names: list[str] = []
+        self.symbols = self._names
+        self._ticks, self._size, self._fails = ticks, size, fails
+        self.given = 0
+
+    def batches(self) -> Iterator[TickBatch]:
+        memory = zeros(self._size)
+        for at in range(0, len(self._ticks), self._size):
+            part = self._ticks[at : at + self._size]
+            known = int(part["instrument_id"].max()) + 1
+            self._names.extend(f"S{i}" for i in range(len(self._names), known))
+            memory[: len(part)] = part
+            self.given += 1
+            yield memory[: len(part)]
+            memory["price"] = 77
+        if self._fails:
+            raise FormatError("the rest is missing", path="made")
+
+
+def some(n: int) -> Any:
+    rng = np.random.default_rng(5)
+    ticks = zeros(n)
+    ticks["ts_event"] = ticks["ts_recv"] = 1_767_623_400 * 10**9 + np.arange(n)
+    ticks["instrument_id"] = np.minimum(np.arange(n) // 3, 90)
+    ticks["kind"] = rng.choice([KIND_ORDER, KIND_TRADE, KIND_QUOTE], n)
+    ticks["side"], ticks["action"] = rng.choice([b"A", b"B", b"N"], n), rng.choice([b"A", b"T", b""], n)
+    ticks["price"] = rng.choice([UNDEF_PRICE, 1, -5, UNDEF_PRICE - 1, 10**9], n)
+    ticks["size"], ticks["order_id"] = rng.integers(0, 99, n), rng.integers(0, 3, n)
+    ticks["ref_id"], ticks["publisher_id"] = rng.integers(0, 3, n), rng.integers(0, 3, n)
+    ticks["sequence"] = (1 << 33) + np.arange(n)
+    ticks["ts_recv"][:2] = -1, 0
+    return ticks
+
+
+def wanted(tick: Any, number: int) -> dict[str, Any]:
+    """A row of a tick, in plain Python, prices as decimals."""
+
+    def price(value: int) -> Decimal | None:
+        return None if value == UNDEF_PRICE else Decimal(value).scaleb(-9)
+
+    row: dict[str, Any] = {"number": number, "sequence": int(tick["sequence"])}
+    row |= {"symbol": f"S{tick['instrument_id']}", "instrument_id": int(tick["instrument_id"])}
+    row |= {name: int(tick[name]) for name in ("ts_event", "kind", "size", "flags", "depth")}
+    row |= {name: tick[name].decode() for name in ("action", "side")}
+    row["ts_recv"] = int(tick["ts_recv"]) if tick["ts_recv"] >= 0 else None
+    row["price"], row["publisher_id"] = price(int(tick["price"])), int(tick["publisher_id"]) or None
+    row["order_id"], row["ref_id"] = int(tick["order_id"]) or None, int(tick["ref_id"]) or None
+    bid = ask = (None, None)
+    if tick["kind"] == KIND_QUOTE:
+        own = (price(int(tick["price"])), int(tick["size"]))
+        bid = own if tick["side"] != b"A" else bid
+        ask = own if tick["side"] == b"A" else ask
+        if tick["side"] == b"N":
+            ask = (price(int(tick["order_id"])), int(tick["ref_id"]))
+            row["order_id"] = row["ref_id"] = None
+    for side, (at, size) in (("bid", bid), ("ask", ask)):
+        row[f"{side}_price"], row[f"{side}_size"] = at, None if at is None else size
+    return row
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_each_tick_is_a_row_as_plain_python_has_it(size: int) -> None:
+    ticks = some(300)
+    table = Made(ticks, size).to_arrow(prices="decimal")
+    for name in ("ts_event", "ts_recv"):
+        assert table.schema.field(name).type == pa.timestamp("ns", "UTC")
+        table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.int64()))
+    for number, row in enumerate(table.to_pylist()):
+        assert row == wanted(ticks[number], number)
+
+
+def test_a_stream_has_few_rows_at_a_time_and_asks_for_no_batch_before_it_is_wanted() -> None:
+    feed = Made(some(BATCH_ROWS + 10), BATCH_ROWS + 5)
+    reader = pa.RecordBatchReader.from_stream(feed)
+    assert feed.given == 0
+    first = reader.read_next_batch()
+    kept = first["price"].to_pylist()
+    assert (first.num_rows, feed.given) == (BATCH_ROWS, 1)
+    rest = [batch.num_rows for batch in reader]
+    assert rest == [5, 5]
+    assert first["price"].to_pylist() == kept
+    assert feed.given == 2
+
+
+def test_polars_and_pandas_take_names_that_are_learnt_on_the_way() -> None:
+    pytest.importorskip("polars")
+    pytest.importorskip("pandas")
+    ticks = some(120)
+    feed = Made(ticks, 10)
+    names = [f"S{key}" for key in ticks["instrument_id"].tolist()]
+    assert feed.to_polars()["symbol"].to_list() == names
+    assert Made(ticks, 10).to_pandas()["symbol"].tolist() == names
+    import polars
+
+    assert polars.DataFrame(Made(ticks, 10))["symbol"].to_list() == names
+
+
+def test_a_feed_without_ticks_has_the_same_types() -> None:
+    empty, full = Made(zeros(0), 5), Made(some(20), 5)
+    assert empty.to_arrow().schema == full.to_arrow().schema
+    assert empty.to_arrow().num_rows == 0
+    assert len(empty.to_numpy()) == 0
+
+
+def test_numpy_has_the_exact_ticks() -> None:
+    ticks = some(50)
+    found = Made(ticks, 7).to_numpy()
+    np.testing.assert_array_equal(found, ticks)
+    assert found["sequence"].tolist() == ticks["sequence"].tolist()
+
+
+def test_an_error_of_the_feed_comes_out_of_the_table_and_of_the_stream() -> None:
+    with pytest.raises(FormatError, match="the rest is missing"):
+        Made(some(20), 5, fails=True).to_arrow()
+    reader = pa.RecordBatchReader.from_stream(Made(some(20), 5, fails=True))
+    with pytest.raises(Exception, match="the rest is missing"):
+        reader.read_all()
+
+
+def test_sizes_are_in_units_of_the_instrument_or_refused() -> None:
+    ticks = some(20)
+    sizes = Made(ticks, 5, size_unit=1e-8).to_arrow()["size"].to_pylist()
+    assert sizes == [float(Decimal(size).scaleb(-8)) for size in ticks["size"].tolist()]
+    with pytest.raises(ConfigurationError, match="size: the merged files have sizes in different units: read them"):
+        Made(ticks, 5, size_unit=None).to_arrow()
+    with pytest.raises(ConfigurationError, match="prices: 'int' is not "):
+        Made(ticks, 5).to_arrow(prices="int")  # type: ignore[arg-type]
+
+
+def test_an_outputs_records_find_their_ticks_by_number() -> None:
+    polars = pytest.importorskip("polars")
+    ticks = strand.feeds.open(sample_path(), date=SAMPLE_DATE).to_polars()
+    trades = strand.replay(sample_path(), "trades", feed_options={"date": SAMPLE_DATE}).outputs["trades"].to_polars()
+    joined = trades.join(ticks, on=["number", "symbol", "sequence", "ts_event"], how="inner")
+    assert len(joined) == len(trades) > 1000
+    assert joined["size"].to_list() == joined["size_right"].to_list()
+    assert joined.schema["symbol"] == polars.String
+
+
+def test_every_column_that_may_be_undefined_says_so() -> None:
+    schema = Made(some(5), 5).to_arrow().schema
+    for name in COLUMNS.names or ():
+        meaning = meaning_of(COLUMNS[name])
+        assert schema.field(name).nullable == bool(meaning.none or meaning.given), name

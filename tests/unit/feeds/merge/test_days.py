@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ import pytest
 from book_reference import PlainBook
 from click.testing import CliRunner
 from itch_reference import directory, frame, message
-from merge_support import ArrayFeed
+from merge_support import ArrayFeed, stamped
 from plain_run import plain_run
 
 import strand
-from strand import UNDEF_PRICE, Sessions, bars, book, imbalance, spread, trade_stats, volatility, vwap
+from strand import TICK, UNDEF_PRICE, Sessions, bars, book, imbalance, spread, trade_stats, volatility, vwap
 from strand.command.cli import cli
 from strand.errors import ConfigurationError
+from strand.feeds import TickBatch
 from strand.feeds.merge.feeds import merge_feeds
+from strand.feeds.merge.streams import merge_streams
 from strand.feeds.synthetic import SyntheticFeed, write_lobster, write_pitch
 from strand.feeds.times import midnight_ns
 from strand.feeds.write.npy import write_npy
@@ -469,3 +472,33 @@ def test_a_converted_merge_keeps_the_dates_of_its_files_and_what_they_say_of_sto
             name.decode(): at for at, plain in NAMES.items() for name in (plain, b"N" + plain)
         }
     assert strand.replay(out, "book").fingerprint == strand.replay(parts, "book").fingerprint
+
+
+# ---- A merge of streams: alignment, and how far each stream is read
+
+
+def test_ticks_are_read_where_they_lie_at_any_alignment() -> None:
+    ticks = stamped([1, 3, 5])
+    odd = np.frombuffer(b"\0" + ticks.tobytes(), np.uint8)[1:].view(TICK)
+    spread = zeros(6)
+    spread[::2] = stamped([2, 4, 6], 1)
+    found = np.concatenate([part.copy() for part in merge_streams([iter([odd]), iter([spread[::2]])])])
+    assert found["ts_recv"].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_merge_reads_on_only_in_the_stream_that_holds_the_others_up() -> None:
+    read_of = {"quick": 0, "slow": 0}
+
+    def counted(name: str, step: int) -> Iterator[TickBatch]:
+        for start in range(100):
+            read_of[name] += 1
+            yield stamped([number * step for number in range(start * 10, start * 10 + 10)])
+
+    # A hundred batches of the slow stream cover the time of one of the quick stream.
+    chunks = merge_streams([counted("quick", 100), counted("slow", 1)], batch_ticks=10)
+    for _ in range(90):
+        next(chunks)
+    assert read_of["slow"] >= 85
+    assert read_of["quick"] <= 2
+    assert sum(1 for _ in chunks) > 0
+    assert read_of == {"quick": 100, "slow": 100}

@@ -253,16 +253,11 @@ def test_the_file_of_an_operator_does_what_each_key_says(tmp_path: Path, wrapped
         ("napoleon_scheduler: {marks: {A: io}}", "napoleon_scheduler.marks: a scheduler has no symbols"),
         ("monitoring: {cpu_usag: {}}", "monitoring.cpu_usag: did you mean cpu_usage"),
         ("monitoring: {cpu_usage: {warning: 75}}", "monitoring.cpu_usage.warning: 75 is not a number from 0 to 1"),
-        (
-            "monitoring: {cpu_usage: {warning: 0.9, critical: 0.8}}",
-            "critical: 0.8 is below warning",
-        ),
+        ("monitoring: {cpu_usage: 0.9}", "monitoring.cpu_usage: 0.9 is not a table of keys"),
+        ("monitoring: {cpu_usage: {warning: 0.9, critical: 0.8}}", "critical: 0.8 is below warning"),
         ("monitoring: {memory_usage: {collection_interval: 10}}", "monitoring.memory_usage.collection_interval: 10"),
         ("monitoring: {queue_metrics: {rate: {}}}", "monitoring.queue_metrics.rate: "),
-        (
-            "monitoring: {queue_metrics: {starvation_count: {warning: 0.5}}}",
-            "0.5 is not a whole number from 0",
-        ),
+        ("monitoring: {queue_metrics: {starvation_count: {warning: 0.5}}}", "0.5 is not a whole number from 0"),
     ],
 )
 def test_a_key_that_cannot_have_an_effect_where_it_stands_is_an_error(tmp_path: Path, text: str, says: str) -> None:

@@ -247,6 +247,7 @@ def test_the_file_of_an_operator_does_what_each_key_says(tmp_path: Path, wrapped
         ("retry_policy: {max_retries: -1}", "retry_policy.max_retries: -1 is not a whole number from 0 to 999"),
         ("retry_policy: {base_delay: 1s, initial_backoff: 1s}", "retry_policy.base_delay: give either it or"),
         ("retry_policy: {max_retrys: 1}", "retry_policy.max_retrys: "),
+        ("retry_policy: {max_backoff: 5}", "retry_policy.max_backoff: 5 is not text with a unit"),
         ("napoleon_scheduler: 3", "napoleon_scheduler: 3 is not a table"),
         ("napoleon_scheduler: {}\nworker_pool: {max_workers: 1}", "worker_pool: stands beside napoleon_scheduler"),
         ("napoleon_scheduler: {monitoring: {}}", "napoleon_scheduler.monitoring: put it beside that table"),

@@ -35,8 +35,8 @@ from strand.command.run_options import NAME
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import FeedInfo, synthetic
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
-from strand.feeds.write.conversion import TARGETS
 from strand.feeds.write.conversion import convert as run_convert
+from strand.feeds.write.targets import TARGETS
 from strand.handlers import BUILTIN, CompiledHandler
 from strand.handlers.builtin.definition import Builtin
 from strand.handlers.loading import Makes, configured, find, needs, options_of

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from strand.feeds.base import FeedInfo
-from strand.feeds.write.check import Misfits
-from strand.feeds.write.conversion import ParquetTicks
+from strand.feeds.write.targets import Misfits, ParquetTicks
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

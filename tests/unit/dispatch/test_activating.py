@@ -17,7 +17,7 @@ from strand import Dispatcher, Levels, batch_handler, testing
 from strand.dispatch.configuration import Pool, grouped
 from strand.dispatch.watching import Load, decide
 from strand.handlers import spin
-from strand.testing.seeded_run import SeededDispatcher
+from strand.testing import SeededDispatcher
 from strand.ticks import TICK
 
 pytestmark = pytest.mark.python

@@ -20,7 +20,7 @@ from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.merge.selected import CarriedFeed, is_live
 from strand.replaying.pacing import Pacer
 from strand.stats import OverloadStatistics
-from strand.testing.tools import ListFeed
+from strand.testing import ListFeed
 from strand.ticks import TICK
 
 pytestmark = pytest.mark.python

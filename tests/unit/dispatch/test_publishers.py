@@ -19,7 +19,7 @@ from strand import Dispatcher, batch_handler, testing
 from strand.dispatch.configuration import Limits, Pool, grouped
 from strand.errors import BackpressureError, ConfigurationError, SavedStateError, UnknownSymbolError
 from strand.policies.policy import LEVELS, Levels
-from strand.testing.seeded_run import SeededDispatcher
+from strand.testing import SeededDispatcher
 from strand.ticks import TICK
 
 REASONS = ("newest", "oldest", "conflated", "quarantined", "shed", "failed", "lost", "abandoned")

@@ -9,7 +9,7 @@ import pytest
 from feed_samples import some_ticks
 
 from strand.errors import ConfigurationError
-from strand.feeds.write.check import Misfits, misfits
+from strand.feeds.write.targets import Misfits, misfits
 from strand.ticks import FIELDS, zeros
 
 pytestmark = pytest.mark.python

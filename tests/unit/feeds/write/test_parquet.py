@@ -14,8 +14,7 @@ from strand import TICK
 from strand.errors import ConfigurationError
 from strand.feeds import Selection
 from strand.feeds.formats.parquet.reader import ParquetFeed
-from strand.feeds.write.check import Misfits
-from strand.feeds.write.conversion import ParquetTicks
+from strand.feeds.write.targets import Misfits, ParquetTicks
 from strand.ticks import Ticks
 
 pytestmark = pytest.mark.python

@@ -25,7 +25,7 @@ from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.options import Option, check_apart, named_fields, options_in, options_of, refuse_unknown
 from strand.tasks.scheduler import SchedulerOptions
-from strand.testing.tools import InfoOptions
+from strand.testing import InfoOptions
 
 pytestmark = pytest.mark.python
 

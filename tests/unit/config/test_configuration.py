@@ -140,7 +140,8 @@ def test_a_config_is_frozen_and_has_the_defaults() -> None:
     }
     assert config.guard is None
     assert config.scheduler_options() == {}, "a file that says nothing changes nothing"
-    assert Config(limits=strand.Limits(total_capacity_ticks=7)).scheduler_options()["max_queue"] == 7
+    for limits in (strand.Limits(total_capacity_ticks=7), strand.Limits(capacity_ticks=7)):
+        assert Config(limits=limits).scheduler_options()["max_queue"] == 7
 
 
 def test_entries_tell_where_each_value_comes_from(file: Path) -> None:
@@ -253,6 +254,7 @@ def test_the_file_of_an_operator_does_what_each_key_says(tmp_path: Path, wrapped
         ("napoleon_scheduler: {monitoring: {}}", "napoleon_scheduler.monitoring: put it beside that table"),
         ("napoleon_scheduler: {marks: {A: io}}", "napoleon_scheduler.marks: a scheduler has no symbols"),
         ("monitoring: {cpu_usag: {}}", "monitoring.cpu_usag: did you mean cpu_usage"),
+        ("monitoring: {cpu_usage: {warnin: 0.5}}", "monitoring.cpu_usage.warnin: did you mean warning"),
         ("monitoring: {cpu_usage: {warning: 75}}", "monitoring.cpu_usage.warning: 75 is not a number from 0 to 1"),
         ("monitoring: {cpu_usage: 0.9}", "monitoring.cpu_usage: 0.9 is not a table of keys"),
         ("monitoring: {cpu_usage: {warning: 0.9, critical: 0.8}}", "critical: 0.8 is below warning"),

@@ -23,6 +23,8 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.report import figures, html
 from strand.report.canvas import PLACEHOLDERS, inline_svg
 from strand.report.html import page
+from strand.report.summary import shown_latency
+from strand.units import PRICE
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -244,7 +246,7 @@ def test_bars_drawn_as_one_have_the_first_open_the_last_close_and_all_between() 
 def test_the_same_figure_is_the_same_text(day: strand.ReplayResult) -> None:
     first, second = (inline_svg(figures.draw(day, ["latency"], PLACEHOLDERS), "a") for _ in range(2))
     assert first == second
-    assert not any(colour in first for colour in ("#0a0b", "#000000"))
+    assert not any(colour in first for colour in ("#0a0b", "#000000", "var(--ground)"))
 
 
 @pytest.mark.parametrize("ending", ["", ".parquet", ".csv", ".npy"])
@@ -272,6 +274,39 @@ def test_every_kind_of_figure_is_shown_by_a_notebook_alone(day: strand.ReplayRes
     figure = (with_bars(20) if kind == "bars" else day).plot(kind)
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert all(axis.get_title() or axis.get_ylabel() or axis.get_xlabel() for axis in figure.axes)
+
+
+def test_figures_draw_the_numbers_of_the_run(day: strand.ReplayResult) -> None:
+    latencies = day.statistics.latencies
+    for axis, latency in zip(day.plot("latency").axes, latencies.values(), strict=True):
+        marks = [f"p{p:g} {shown_latency(latency, latency.percentiles[p])}" for p in (50.0, 99.0)]
+        assert [text.get_text() for text in axis.texts] == marks
+        assert sum(axis.patches[0].get_data().values) == pytest.approx(100)
+    busiest, concentration = day.plot("symbols").axes
+    most = np.sort(day.ticks_by_symbol)[::-1]
+    assert [bar.get_width() for bar in busiest.patches] == most[: len(busiest.patches)].tolist()
+    assert [text.get_text() for text in busiest.texts] == [
+        f"{100 * bar.get_width() / day.ticks:.1f}%" for bar in busiest.patches
+    ]
+    first, *_, last = concentration.lines[0].get_ydata()
+    assert (first, last) == pytest.approx((100 * most[0] / day.ticks, 100))
+    rates = day.plot("throughput").axes[0].patches[0].get_data()
+    assert sum(rates.values * np.diff(rates.edges)) == pytest.approx(day.ticks / 1e6)
+    assert day.timeline is not None
+    for axis, load in zip(day.plot("workers").axes, day.timeline.load()[1].T, strict=True):
+        assert axis.patches[0].get_data().values.tolist() == (100 * load).tolist()
+
+
+@pytest.mark.parametrize(("volume", "size_unit"), [([], 1.0), ([("volume", "i8")], None)], ids=["no volume", "no unit"])
+def test_prices_are_drawn_where_the_volume_beside_them_cannot_be(volume: list[Any], size_unit: float | None) -> None:
+    @strand.batch_handler(state=[("last_price", PRICE), *volume])
+    def priced(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
+        row["last_price"] = ticks["price"][-1]
+
+    feed = strand.testing.feed([("A", at * 10**9, 5.0, 1) for at in range(1, 90)], size_unit=size_unit, batches=9)
+    prices, below = replay(feed, priced, watch=["A"], workers=1).plot("prices").axes
+    assert prices.lines
+    assert not below.collections
 
 
 def test_figures_that_cannot_be_drawn_say_why(day: strand.ReplayResult) -> None:

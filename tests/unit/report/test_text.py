@@ -26,7 +26,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
 from strand.replaying.timeline import Timeline
 from strand.report.html import contents
-from strand.report.quantities import feed_clock, printable
+from strand.report.quantities import duration, feed_clock, printable
 from strand.report.result_rows import ResultRows, _floats, result_rows
 from strand.report.rows_file import check_rows_path, rows_with_names, write_rows
 from strand.report.summary import (
@@ -110,6 +110,16 @@ def test_what_is_undefined_is_a_dash_and_never_a_zero() -> None:
     fields = {field.name: field for field in rows.fields}
     for trades, price in zip(fields["trades"].cells, fields["vwap"].cells, strict=True):
         assert (price == "-") == (trades == "0")
+
+
+def test_spans_are_shown_with_their_unit_and_as_a_dash_where_there_is_none() -> None:
+    pytest.importorskip("pandas")
+    result = strand.replay(sample_path(), "trade_stats", workers=0, limit=20_000)
+    rows = found(result, top=None)
+    spans = result.rows.to_pandas()["interarrival_ns"]
+    cells = {field.name: field for field in rows.fields}["interarrival_ns"].cells
+    assert cells == ["-" if np.isnan(spans[name]) else duration(spans[name]) for name in rows.symbols.cells]
+    assert 0 < cells.count("-") < len(cells)
 
 
 @pytest.mark.cells(1)
@@ -428,7 +438,9 @@ def test_groups_that_are_not_shown_by_name_have_a_row_together(risen: Statistics
     times = [1000 - i for i in range(n)]
     groups = {f"g{i}": GroupStatistics(ns, ns / sum(times), 2, i, i or None) for i, ns in enumerate(times)}
     fair = FairStatistics(FrozenDict(groups), 0, 0, ())
-    [(heads, rows)] = [table for table in policy_tables(replace(risen, fair=fair)) if table[0][0] == "group"]
+    tables = policy_tables(replace(risen, fair=fair))
+    assert "visits longer than a slice" not in [heads[0] for heads, _ in tables]
+    [(heads, rows)] = [table for table in tables if table[0][0] == "group"]
     assert heads == ("group", "on CPU", "share", "slices used up", "longer stretches", "longest")
     assert rows[-1][0] == last
     assert sum(int(row[3]) for row in rows) == 2 * n

@@ -23,6 +23,7 @@ from strand.handlers.compiled.called_again import Before
 from strand.handlers.failures import Kept, call_again, call_of
 from strand.handlers.feed_trades import ContractsUsed
 from strand.handlers.loading import assign_handlers
+from strand.handlers.native_handlers import NativeHandler
 from strand.output.books import Books
 from strand.output.outputs import Outputs
 from strand.output.rows import BasketRows, RowMemory, Rows
@@ -77,7 +78,9 @@ class RunBase:
         _, self._handlers, self._handler_of_symbol, self._units = self._assigned
         #: Makes what keeps the rows of before as handlers change them. None: nobody wants that, or handlers here may
         #: change rows where it does not look: those that Python runs, those of shared rows, and those that publish.
-        keeps = self._units is None and all(h.is_native and not h.may_publish for h in self._handlers)
+        singles = [part for handler in self._handlers for part in handler.singles]
+        may_publish = any(isinstance(part, NativeHandler) and part.may_publish for part in singles)
+        keeps = self._units is None and not may_publish and all(part.is_native for part in singles)
         self._history_of = history if keeps else None
         self._history: RowHistory | None = None
         self._orders = OrderWatch(self._handlers, self._handler_of_symbol)
@@ -116,7 +119,7 @@ class RunBase:
         """
         known = self._table.n_named
         self._table.learn(names)
-        for part in (part for handler in self._handlers for _, part in handler.parts_as("")):
+        for part in (part for handler in self._handlers for part in handler.singles):
             part.shape.check_learnt(part.name, self._table, known)
         for contracts in self._contracts:
             contracts.learn()

@@ -135,23 +135,13 @@ class EngineRun(RunBase):
         self._saving = Saving(engine, self._assigned, start, space.bytes)
         saved = None if load is None else self._saving.begin(load)
         self._python: PythonHandlers = PythonHandlers(engine, self._assigned, self._rows, self._bound)
+        bound, outputs = self._bound, self._output_numbers
         self._routing = Routing(
-            engine,
-            self._assigned,
-            order,
-            self._python,
-            bound=self._bound,
-            outputs=self._output_numbers,
-            inside=self._inside,
+            engine, self._assigned, order, self._python, bound=bound, outputs=outputs, inside=self._inside
         )
+        causes, kept = self._python.causes, self._kept()
         self._state = RunState(
-            engine,
-            self._assigned,
-            self._outputs,
-            self._inside,
-            causes=self._python.causes,
-            kept=self._kept(),
-            cores=cores,
+            engine, self._assigned, self._outputs, self._inside, causes=causes, kept=kept, cores=cores
         )
         self._tasks = RunTasks(self._state, self._routing, retry)
         self._calls = Calls(self._state, self._routing, self._rows, self._books, self._tasks)

@@ -172,7 +172,7 @@ class OrderWatch:
     """``count``: how many so far. The first ones are a RuntimeWarning."""
 
     def __init__(self, handlers: Sequence[Handler], handler_of_symbol: npt.NDArray[np.uint16]) -> None:
-        taken = [handler.takes_ticks_as_plain for handler in handlers]
+        taken = [any(part.takes_ticks_as_plain for part in handler.singles) for handler in handlers]
         self._names: Final = ", ".join(h.name for h, plain in zip(handlers, taken, strict=True) if plain)
         self._of_symbol = np.array(taken)[handler_of_symbol]
         self._lock = threading.Lock()

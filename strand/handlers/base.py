@@ -70,7 +70,7 @@ class Handler(ABC):
     def __repr__(self) -> str:
         outputs = listed(name for name, _ in self.emitted)
         row = f"row of {listed(self.state.names or ())}" if self.state.names else ""
-        shapes = [part.shape.brief for _, part in self.parts_as(self.name) if part.shape.brief]
+        shapes = [part.shape.brief for part in self.singles if part.shape.brief]
         return brief(self, self.described, row, f"emits {outputs}" if outputs else "", *shapes)
 
     # ---- parts, and facts that hold for the handler as for some part of it
@@ -79,53 +79,35 @@ class Handler(ABC):
     def parts_as(self, called: str) -> tuple[tuple[str, SingleHandler], ...]:
         """The single handlers it consists of, by name; a single one is ``called`` so."""
 
-    def _any(self, fact: str) -> bool:
-        return any(getattr(part, fact) for _, part in self.parts_as(self.name))
+    @property
+    def singles(self) -> list[SingleHandler]:
+        """The same without their names."""
+        return [part for _, part in self.parts_as(self.name)]
 
     @property
     def is_native(self) -> bool:
         """True if the handler runs without the GIL."""
-        return self.parts_as(self.name)[-1][1].is_native
+        return self.singles[-1].is_native
 
     @property
     def timers(self) -> bool:
         """True if the handler may ask for timers."""
-        return self._any("timers")
+        return any(part.timers for part in self.singles)
 
     @property
     def ends(self) -> bool:
         """True if the handler does something at the end of a run."""
-        return self._any("ends")
-
-    @property
-    def may_publish(self) -> bool:
-        """True where it may publish records itself."""
-        return self._any("may_publish")
-
-    @property
-    def needs_ticks(self) -> bool:
-        """True if the handler's records have to be of ``strand.TICK``."""
-        return self._any("needs_ticks")
-
-    @property
-    def asks_for_trades(self) -> bool:
-        """True if the handler is the user's own and is called with trades."""
-        return self._any("asks_for_trades")
-
-    @property
-    def takes_ticks_as_plain(self) -> bool:
-        """True if the handler takes ticks as they are, because no feed has declared their meaning."""
-        return self._any("takes_ticks_as_plain")
+        return any(part.ends for part in self.singles)
 
     @property
     def emitted(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
         """The dtypes of the records it emits, by name, as the engine numbers them."""
-        return tuple(output for _, part in self.parts_as(self.name) for output in part.emitted)
+        return tuple(output for part in self.singles for output in part.emitted)
 
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
         """Functions that a user wrote of the handler in Python, or the class of its objects."""
-        return tuple(function for _, part in self.parts_as(self.name) for function in part.written)
+        return tuple(function for part in self.singles for function in part.written)
 
     # ---- options and parameters
 
@@ -182,19 +164,16 @@ class Handler(ABC):
         ConfigurationError where Python cannot call it."""
         raise not_callable(self.name)
 
-    def failed_set(
-        self,
-        symbol: str,  # noqa: ARG002 - as those with sets
-        row: npt.NDArray[Any],  # noqa: ARG002
-        cause: BaseException | None,  # noqa: ARG002
-    ) -> FailedSet | None:
+    @abstractmethod
+    def failed_set(self, symbol: str, row: npt.NDArray[Any], cause: BaseException | None) -> FailedSet | None:
         """Returns the set of parameters that the handler failed with; None: it has no sets, or failed with none of
         them. The set is found by the row of the symbol, shape (1,), or by ``cause``, the exception, where Python runs
         the handler."""
-        return None
 
     def reason_of(self, message: str) -> str:
         """Reason for a failure, by the failure's message."""
+        for part in self.singles:
+            message = part.reason_of(message)
         return message
 
 
@@ -313,8 +292,8 @@ class SingleHandler(Handler):
     """
 
     is_native: ClassVar[bool] = True
-    #: True where a chain gives it the chain's whole row instead of its own part.
-    sees_chain: ClassVar[bool] = False
+    #: True for functions that numba compiles. They see a chain's whole row, and another call can find a failing line.
+    is_compiled: ClassVar[bool] = False
     #: True if a failed call does not say at which of its ticks, and writes to nothing but rows.
     fails_as_a_whole: ClassVar[bool] = False
 
@@ -332,23 +311,17 @@ class SingleHandler(Handler):
     def ends(self) -> bool: ...
 
     @property
-    def may_publish(self) -> bool:
-        return False
-
-    @property
     def written(self) -> tuple[Callable[..., Any], ...]:
         return ()
 
     @property
     def needs_ticks(self) -> bool:
-        return self.trades is not None
-
-    @property
-    def asks_for_trades(self) -> bool:
+        """True if the handler's records have to be of ``strand.TICK``."""
         return self.trades is not None
 
     @property
     def takes_ticks_as_plain(self) -> bool:
+        """True if the handler takes ticks as they are, because no feed has declared their meaning."""
         return self.trades is not None and self.trades.assumed
 
     @property
@@ -382,11 +355,6 @@ class SingleHandler(Handler):
             return super().known(info)
         return replace(self, trades=trades_of(info), size_unit=info.size_unit)
 
-    @property
-    def has_lines(self) -> bool:
-        """True if the handler is Python code, whose failing line another call can find."""
-        return False
-
     def bind(self, context: BindContext) -> BoundHandler:
         return self.bind_row(context, padded(self.state, context.row_stride))
 
@@ -394,11 +362,8 @@ class SingleHandler(Handler):
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundHandler:
         """Binds as ``bind``, for rows of a dtype."""
 
+    def reason_of(self, message: str) -> str:
+        return message
+
     def failed_set(self, symbol: str, row: npt.NDArray[Any], cause: BaseException | None) -> FailedSet | None:
         return self.shape.failed_set(self, symbol, row, cause)
-
-    def _called_with(self, call: FailedCall) -> npt.NDArray[Any]:
-        """The tick of a failed call, or the trade that it is, shape (1,). Raises ConfigurationError."""
-        from strand.handlers.compiled.called_again import trade_of
-
-        return call.tick if self.trades is None else trade_of(self.trades, call)

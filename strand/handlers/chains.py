@@ -96,7 +96,7 @@ class ChainHandler(Handler):
                 "again: use a strand.replay of files, from their beginning",
             )
         for place, (called, part) in enumerate(self.parts):
-            if part.has_lines:
+            if part.is_compiled and part.shape.has_lines:
                 self._call_part(place, call)
             else:
                 row = call.before.row_after(self._first(place + 1))
@@ -104,7 +104,7 @@ class ChainHandler(Handler):
 
     def _call_part(self, place: int, call: FailedCall) -> None:
         called, part = self.parts[place]
-        row = call.row.view(self._seen_by(place, call.row.itemsize)) if part.sees_chain else call.row[called]
+        row = call.row.view(self._seen_by(place, call.row.itemsize)) if part.is_compiled else call.row[called]
         after = {name: call.row[name] for name, _ in self.parts[:place]}
         part.call_again(call._replace(row=row, after=after))
 
@@ -113,7 +113,7 @@ class ChainHandler(Handler):
         last = len(self.parts) - 1
         if call.cause is not None and not isinstance(call.cause, EarlierPartError):
             return last
-        may = [place for place, (_, part) in enumerate(self.parts) if part.is_native and part.has_lines]
+        may = [place for place, (_, part) in enumerate(self.parts) if part.is_compiled and part.shape.has_lines]
         if not may:
             super().call_again(call)
         if len(may) > 1 and call.before is None:
@@ -130,11 +130,6 @@ class ChainHandler(Handler):
         parts = self.parts[:n]
         return parts[0][1] if n == 1 else replace(self, parts=parts, state=chain_dtype(parts))
 
-    def reason_of(self, message: str) -> str:
-        for _, part in self.parts:
-            message = part.reason_of(message)
-        return message
-
     def bind(self, context: BindContext) -> BoundHandler:
         *before, (called, last) = self.parts
         if isinstance(last, HostedHandler):
@@ -150,11 +145,11 @@ class ChainHandler(Handler):
         memory: object | None = None
         path: tuple[str, ...] = ()
         for index, (called, part) in enumerate(parts):
-            row = self._seen_by(index, context.row_stride) if part.sees_chain else part.state
+            row = self._seen_by(index, context.row_stride) if part.is_compiled else part.state
             bound = part.bind_row(context, row)
             assert isinstance(bound, BoundNative)
             # A part that sees the chain's row finds its own row in it; other parts are given theirs.
-            offset = 0 if part.sees_chain else _offset(self.state, called)
+            offset = 0 if part.is_compiled else _offset(self.state, called)
             natives.append(Part(bound.function, offset, len(part.emitted)))
             if bound.memory is not None and memory is None:
                 memory, path = bound.memory, (called,)

@@ -151,7 +151,7 @@ def failures_of(
         error = error_of(failure._replace(cause=cause), handler, table, kept)
         found.append(error)
         # Of what Python runs, only symbols that share rows share a strand.
-        may_share = handler.is_native or any(part.shape.kind for _, part in handler.parts_as(""))
+        may_share = handler.is_native or any(part.shape.kind for part in handler.singles)
         if error._place is None or (may_share and engine.config.n_strands < engine.config.n_symbols):
             continue
         strand, place = error._place

@@ -337,7 +337,7 @@ def assign_handlers(
     if len(distinct) > 65_535:
         raise ConfigurationError("handlers", "at most 65,535 different ones")
     for h in distinct:
-        if h.needs_ticks and dtype != TICK:
+        if dtype != TICK and any(part.needs_ticks for part in h.singles):
             raise ConfigurationError(
                 "handler",
                 f"{h.name!r} reads strand.TICK records; leave dtype out, and map the fields of your records "
@@ -354,7 +354,7 @@ def _units_of(
     found = []
     owner: dict[str, SingleHandler] = {}
     for number, handler in enumerate(handlers):
-        for _, part in handler.parts_as(""):
+        for part in handler.singles:
             if (members := part.shape.members(part.name, table)) is None:
                 continue
             found.append(members)

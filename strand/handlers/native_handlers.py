@@ -144,6 +144,7 @@ class NativeHandler(SingleHandler):
 
     @property
     def may_publish(self) -> bool:
+        """True where it may publish records itself."""
         return isinstance(self.function, NativeFunction) and not self.function.never_publishes
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -114,7 +114,7 @@ class PythonHandler(SingleHandler):
         )
         context.after = call.after
         if self.trades is not None:
-            context.trades = self._called_with(call)
+            context.trades = trade_of(self.trades, call)
         if timer is not None:
             timer.begin(call.tick["ts_recv"])
         try:

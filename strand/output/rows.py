@@ -307,8 +307,8 @@ class Rows(_ByHandler):
         self._views = [engine.rows(table.plain) for table in self._tables]
         self.handlers = tuple(h.name for h in handlers)
         #: True if a handler of the user's own is called with trades: its rows do not show it.
-        self.asks_for_trades = any(h.asks_for_trades for h in handlers)
-        self._asking = [h.asks_for_trades for h in handlers]
+        self._asking = [any(part.trades is not None for part in h.singles) for h in handlers]
+        self.asks_for_trades = any(self._asking)
         #: True if prices of trades of size 0 count for some handler, as its options say.
         self.takes_zero_sizes = any(
             h.origin is not None and h.origin.options.get("zero_sizes") == "price" for h in handlers

@@ -354,7 +354,7 @@ class Straddling(Stop):
     def __init__(self, handlers: Sequence[Handler], feed: Feed) -> None:
         self.counts = np.zeros(feed.max_symbols, np.int64)
         self._bars = feed.info.bars or 0
-        alone = [part for handler in handlers for _, part in handler.parts_as("")]
+        alone = [part for handler in handlers for part in handler.singles]
         known = [one.intervals for one in alone if isinstance(one, NativeHandler) and one.intervals and self._bars]
         grids = [(every, np.frombuffer(table, np.int64)[2:].reshape(-1, 2)) for every, table in sorted(set(known))]
         self._grids = [(every, table) for every, table in grids if every or len(table)]

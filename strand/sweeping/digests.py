@@ -276,7 +276,7 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
     words: list[object] = [strand_version(), [(name, _said(value)) for name, value in sorted(options.items())]]
     for called, part in handler.parts_as(handler.name):
         words += [called, type(part).__name__, part.state.descr, sorted(part.outputs.items()), part.timers, part.ends]
-        words += [part.asks_for_trades]
+        words += [part.trades is not None]
         words += [_params(part, called == swept), None if part.origin is None else sorted(part.origin.options.items())]
         if isinstance(part, CompiledHandler):
             for function in part.written:

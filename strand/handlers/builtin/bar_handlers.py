@@ -12,7 +12,7 @@ import numpy as np
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
-from strand.handlers.builtin.tape import STRETCH, tape_handler
+from strand.handlers.builtin.tape import STRETCH, Tape
 from strand.handlers.feed_trades import ContractsLike, Fills, contracts_of
 from strand.handlers.native_handlers import NativeHandler, SymbolMemory
 from strand.handlers.sessions import SessionsLike, session_table
@@ -166,9 +166,19 @@ def bars(
             from fractions import Fraction
 
             closes = Fraction(amount) / Fraction(Decimal(repr(size_unit)))
-        feed: dict[str, Any] = {"every": step if kind == _TIME else 0, "info": info, "book": book, "fills": fills}
-        feed |= {"contracts": (its_contracts, closes), "calendar": hours}
-        return tape_handler("bars", BARS_ROW, params, crosses=crosses, auctions=auctions is not None, **feed, **acts)
+        return Tape(
+            "bars",
+            BARS_ROW,
+            params,
+            crosses=crosses,
+            auctions=auctions is not None,
+            every=step if kind == _TIME else 0,
+            book=book,
+            fills=fills,
+            contracts=(its_contracts, closes),
+            calendar=hours,
+            **acts,
+        ).handler(info)
 
     def for_feed(info: FeedInfo) -> Handler:
         if amount is not None and not info.has_sizes:

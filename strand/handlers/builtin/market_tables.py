@@ -11,7 +11,7 @@ import numpy as np
 
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
-from strand.handlers.builtin.tape import TOP, tape_handler
+from strand.handlers.builtin.tape import TOP, Tape
 from strand.handlers.feed_trades import Fills
 from strand.units import COUNT, LETTER, PRICE, SIZE, TIME, declare, prefixed
 
@@ -67,7 +67,7 @@ def bbo(*, book: bool | None = None, fills: Fills | None = None) -> Handler:
     Raises:
         ConfigurationError: If ``fills`` is another word.
     """
-    return tape_handler("bbo", BBO_ROW, b"", book=book, fills=fills, quotes=True, outputs={"bbo": BBO})
+    return Tape("bbo", BBO_ROW, b"", book=book, fills=fills, quotes=True, outputs={"bbo": BBO}).handler()
 
 
 @built_in
@@ -84,4 +84,6 @@ def trades(*, crosses: bool = True, book: bool | None = None, fills: Fills | Non
     Raises:
         ConfigurationError: If ``fills`` is another word.
     """
-    return tape_handler("trades", TRADES_ROW, b"", crosses=crosses, book=book, fills=fills, outputs={"trades": TRADES})
+    return Tape(
+        "trades", TRADES_ROW, b"", crosses=crosses, book=book, fills=fills, outputs={"trades": TRADES}
+    ).handler()

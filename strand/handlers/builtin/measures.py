@@ -31,7 +31,7 @@ from strand.handlers.builtin.measure_rows import (
     VWAP_EVERY_ROW,
     VWAP_ROW,
 )
-from strand.handlers.builtin.tape import tape_handler
+from strand.handlers.builtin.tape import Tape
 from strand.handlers.feed_trades import ContractsLike, Fills, contracts_of
 from strand.handlers.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
@@ -52,8 +52,8 @@ def _params(
 
 
 def _emits(name: str, record: np.dtype[Any], every: int) -> dict[str, Any]:
-    """The options of ``tape_handler`` for a measure that emits a record for each interval of ``every`` ns; 0: none."""
-    return {"outputs": {name: record} if every else None, "every": every, "timers": every > 0, "ends": every > 0}
+    """The options of ``Tape`` for a measure that emits a record for each interval of ``every`` ns; 0: none."""
+    return {"outputs": {name: record} if every else {}, "every": every, "timers": every > 0, "ends": every > 0}
 
 
 @built_in
@@ -90,11 +90,11 @@ def vwap(
         ConfigurationError: If an option cannot work.
     """
     if every is None and sessions is None and auctions is None:
-        return tape_handler(
+        return Tape(
             "vwap", VWAP_ROW, b"", crosses=crosses, contracts=(contracts_of(contracts), None), book=book, fills=fills
-        )
+        ).handler()
     step = _step(every)
-    return tape_handler(
+    return Tape(
         "vwap_every",
         VWAP_EVERY_ROW,
         _params(step, partial),
@@ -106,7 +106,7 @@ def vwap(
         fills=fills,
         shown="vwap",
         **_emits("vwap", VWAP, step),
-    )
+    ).handler()
 
 
 @built_in
@@ -143,7 +143,7 @@ def spread(
         raise ConfigurationError(
             "fill", "without every= there are no intervals to emit: give every= too, or leave fill out"
         )
-    return tape_handler(
+    return Tape(
         "spread",
         SPREAD_EVERY_ROW if step else SPREAD_ROW,
         _params(step, partial, fill=fill),
@@ -153,7 +153,7 @@ def spread(
         fills=fills,
         quotes=True,
         **_emits("spread", SPREAD, step),
-    )
+    ).handler()
 
 
 @built_in
@@ -180,7 +180,7 @@ def imbalance(
         ConfigurationError: If an option cannot work.
     """
     step = _step(every)
-    return tape_handler(
+    return Tape(
         "imbalance",
         IMBALANCE_ROW,
         _params(step, partial),
@@ -189,7 +189,7 @@ def imbalance(
         fills=fills,
         quotes=True,
         **_emits("imbalance", IMBALANCE, step),
-    )
+    ).handler()
 
 
 @built_in
@@ -232,7 +232,7 @@ def volatility(
         raise ConfigurationError("every", f"{every!r} is not a multiple of the step {step!r}")
     mid = one_of("price", price, ("trade", "mid"))
     sampled = grid if ticks is None else whole("ticks", ticks, 1)
-    return tape_handler(
+    return Tape(
         "volatility",
         VOLATILITY_ROW,
         _params(window, partial, way=mid, by_time=grid > 0, step=sampled),
@@ -242,7 +242,7 @@ def volatility(
         fills=fills,
         quotes=mid == 1,
         **_emits("volatility", VOLATILITY, window) | {"timers": True},
-    )
+    ).handler()
 
 
 @built_in
@@ -286,7 +286,7 @@ def trade_stats(
             raise ConfigurationError("sign", "with a book the side is the aggressor's: give sign='aggressor'")
         book = False
     step = _step(every)
-    return tape_handler(
+    return Tape(
         "trade_stats",
         TRADE_STATS_EVERY_ROW if step else TRADE_STATS_ROW,
         _params(step, partial, way=how != 0),
@@ -298,4 +298,4 @@ def trade_stats(
         book=book,
         fills=fills,
         **_emits("trade_stats", TRADE_STATS, step),
-    )
+    ).handler()

@@ -171,9 +171,11 @@ class PlainClock:
         """Nothing wakes."""
 
 
-def trade_of(source: TradeSource, call: FailedCall) -> npt.NDArray[Any]:
-    """The trade that a tick reports, shape (1,); its size is -1 where the tick is no trade. Raises ConfigurationError
-    where the trade depends on ticks before it that cannot be read again."""
+def trade_of(source: TradeSource | None, call: FailedCall) -> npt.NDArray[Any]:
+    """The trade that a tick reports, shape (1,); its size is -1 where the tick is no trade. Without a source the tick
+    itself. Raises ConfigurationError where the trade depends on ticks before it that cannot be read again."""
+    if source is None:
+        return call.tick
     maker, ticks = TradeMaker(Space(), call.key + 1, source), iter([call.tick])
     if source.books:
         if call.before is None:

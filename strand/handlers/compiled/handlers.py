@@ -19,7 +19,7 @@ from strand.binding.native import NativeFunction, finish_pointer, pointer_from_a
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.handlers.base import SingleHandler
 from strand.handlers.bound import BindContext, BoundNative
-from strand.handlers.compiled.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs, PlainRow
+from strand.handlers.compiled.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs, PlainRow, trade_of
 from strand.handlers.context import Context, as_ticks
 from strand.handlers.emitted import check_fields, output_dtypes
 from strand.handlers.feed_trades import On, source_for
@@ -204,7 +204,7 @@ class CompiledHandler(SingleHandler):
     """A handler of functions in Python that numba compiles when a dispatcher is made: ``on_tick``, which is called with
     ticks or trades, and those for timers and the end of a run. ``cache``: their code is kept on disk."""
 
-    sees_chain = True
+    is_compiled = True
 
     on_tick: OnTick
     on_wake: Callable[..., None] | None = None
@@ -253,13 +253,9 @@ class CompiledHandler(SingleHandler):
         """State for another process: machine code stays here."""
         return {**self.__dict__, "_compiled": {}}
 
-    @property
-    def has_lines(self) -> bool:
-        return self.shape.has_lines
-
     def call_again(self, call: FailedCall) -> None:
         self.shape.check_again(self.name)
-        given, params = self._called_with(call), call.params_of(self.name, self.params)
+        given, params = trade_of(self.trades, call), call.params_of(self.name, self.params)
         if self.trades is not None and given["size"][0] < 0:
             return  # a tick that is no trade
         further = {

@@ -9,11 +9,15 @@ import sys
 import threading
 import time
 from _thread import RLock, allocate_lock, start_new_thread
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from strand.errors import StrandError
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 __all__ = [
     "NEVER",
@@ -22,6 +26,7 @@ __all__ = [
     "Clock",
     "Deadline",
     "Inside",
+    "LoopCalls",
     "has_gil",
     "in_main_thread",
     "install",
@@ -106,6 +111,35 @@ class Bell(RLock):  # type: ignore[misc]  # it is final in the stubs alone
         finally:
             with suppress(ValueError):
                 self._sleepers.remove(sleeper)
+
+
+class LoopCalls:
+    """Calls that other threads hand to an event loop, many by one wake-up: a wake-up is a call of the system, which
+    gives up the GIL. A call must raise nothing."""
+
+    __slots__ = ("_calls", "_is_woken", "loop")
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self.loop = loop
+        self._calls: deque[Callable[[], object]] = deque()
+        self._is_woken = False
+
+    def add(self, call: Callable[[], object]) -> None:
+        """Makes the loop call it, from any thread. Raises RuntimeError where the loop is closed."""
+        self._calls.append(call)  # before the look at the flag: the loop clears the flag before it looks here
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self.loop.call_soon_threadsafe(self._run)
+            except RuntimeError:
+                self._calls.clear()
+                raise
+
+    def _run(self) -> None:
+        self._is_woken = False
+        calls = self._calls
+        while calls:
+            calls.popleft()()
 
 
 def mended(act: Callable[..., Any], mend: Callable[..., object], *arguments: Any) -> Any:

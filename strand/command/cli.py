@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "diff": ("strand.command.files", "Find the first symbol and sequence at which two runs differ."),
     "gen": ("strand.command.files", "Generate files of synthetic markets that behave like real ones."),
     "handlers": ("strand.command.files", "List the built-in handlers and their options."),
+    "http": ("strand.command.live", "Serve an application whose requests are tasks."),
     "include": ("strand.command.cli", "Print the folder of the C headers."),
     "info": ("strand.command.files", "Show what files contain: format, symbols, times, skew."),
     "listen": ("strand.command.live", "Run a handler on a live feed."),

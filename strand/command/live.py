@@ -1,13 +1,16 @@
-"""``strand listen`` and ``strand serve``: a handler on a live feed, and a recorded file sent as one."""
+"""``strand listen``, ``serve`` and ``http``: a handler on a live feed, a recorded file sent as one, and requests."""
 
 from __future__ import annotations
 
 import json
+import logging
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
@@ -25,15 +28,23 @@ from strand.feeds.live.mold import serve as run_serve
 from strand.feeds.live.websocket import WebSocketFeed
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
+from strand.handlers.loading import working_directory_first
+from strand.http.options import ServerOptions
+from strand.lazy import imported
 from strand.options import options_in
+from strand.policies.policy import LEVELS, Levels
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration
 from strand.report.rows_file import write_rows
 from strand.report.summary import as_dict
 from strand.report.tables import numbers_table
+from strand.tasks.scheduler import Scheduler, config_of
 
-__all__ = ["listen", "serve"]
+if TYPE_CHECKING:
+    from strand.http.app import App
+
+__all__ = ["http", "listen", "serve"]
 
 _LINE_COUNTS: Final = (
     ("messages", "messages"), ("taken", "first"), ("duplicates", "duplicates"), ("lost", "gap_messages"),
@@ -316,3 +327,114 @@ def _print_sent(console: Console, sent: dict[str, Any]) -> None:
         f"{sent['requests']:,} requests, {sent['answered']:,} answered with {sent['answered_messages']:,} messages, "
         f"{sent['unanswerable']:,} unanswerable; {several(sent['heartbeats'], 'heartbeat')}"
     )
+
+
+_OF_SERVERS: Final = options_in(ServerOptions)
+_HTTP_SECTIONS: Final = {
+    "Server": ("--host", "--port", "--token-file", "--stop-timeout"),
+    "Scheduler": ("--workers", "--max-queue", "--config"),
+    "Bounds": ("--max-connections", "--max-head-bytes", "--head-timeout"),
+}
+
+
+def _of_servers(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of the server, as one argument ``given``: those that were given, by name."""
+
+    @wraps(command)
+    def with_options(**others: Any) -> None:
+        values = {name: others.pop(name) for name in _OF_SERVERS}
+        command(given=values_of(_OF_SERVERS.values(), values), **others)
+
+    found: Callable[..., None] = with_options
+    for option in reversed(list(_OF_SERVERS.values())):
+        found = declared(option)(found)
+    return found
+
+
+@click.command("http", cls=SectionedCommand, sections=_HTTP_SECTIONS)
+@click.argument("application", metavar="MODULE:APP")
+@_of_servers
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 1024),
+    metavar="N",
+    help="Give a strand.http.App without a scheduler one with N workers; 0: as many as cores. [default: no scheduler]",
+)
+@click.option(
+    "--max-queue",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1000,
+    help="With --workers: how many requests of each level may wait; a further one gets 429.",
+)
+@click.option(
+    "--config", type=click.Path(), metavar="FILE", help="Options of that scheduler, as strand.Config has them."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the counts of the run as one JSON object in the end.")
+def http(
+    application: str, given: dict[str, Any], workers: int | None, max_queue: int, config: str | None, as_json: bool
+) -> None:
+    """Serve an ASGI application: a strand.http.App, whose requests are tasks, or another one.
+
+    It runs in one process. SIGTERM or Ctrl-C ends it when all requests that it has accepted are answered. SIGHUP makes
+    it read the token again.
+    """
+    for package in ("starlette", "uvicorn"):
+        imported(package, "http", "strand http")
+    from strand.http.app import App
+    from strand.http.serving import serve as serve_app
+
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    options = ServerOptions(**given)
+    app = _load(application)
+    if workers is not None or config is not None:
+        if not isinstance(app, App) or app.scheduler is not None:
+            what = "has a scheduler of its own" if isinstance(app, App) else "is no strand.http.App"
+            raise ConfigurationError("workers", f"{application} {what}: leave out --workers and --config")
+        app.scheduler = _scheduler(workers, max_queue, config)
+    scheduler = app.scheduler if isinstance(app, App) else None
+    with ended_by(lambda: None):  # the server has ended by the signal, which comes once more then
+        cut = serve_app(app, options, started=lambda url: click.echo(f"listening at {url}", err=True))
+        left = 0
+        if scheduler is not None:
+            try:
+                scheduler.shutdown(cancel_futures=cut > 0, timeout=1 if cut else options.stop_timeout_s)
+            except TimeoutError:
+                left = scheduler.statistics().pending
+    if as_json:
+        click.echo(json.dumps({"cut_off": cut, "tasks_left": left} | (_counts(app) if isinstance(app, App) else {})))
+    if cut or left:
+        click.echo(f"strand: stop_timeout is over: {cut:,} requests were cut off, {left:,} tasks still ran", err=True)
+        sys.stdout.flush()
+        os._exit(1)  # Python would wait for threads that run those tasks
+
+
+def _counts(app: App) -> dict[str, Any]:
+    found = app.statistics()
+    requests = [{"route": route, "status": status, "count": n} for (route, status), n in found.requests.items()]
+    return {"requests": requests, "gone": found.gone, "dropped": found.dropped}
+
+
+def _scheduler(workers: int | None, max_queue: int, config: str | None) -> Scheduler:
+    """A scheduler whose levels have bounds of their own, where the file gives no bound and has levels."""
+    said = {} if config is None else config_of(config).scheduler_options()
+    has_bound = said.get("max_queue") or said.get("max_queue_by_level")
+    if has_bound:
+        return Scheduler(workers or None, config=config)
+    if isinstance(said.get("policy") or Levels(), Levels):
+        return Scheduler(workers or None, config=config, max_queue_by_level=dict.fromkeys(LEVELS, max_queue))
+    return Scheduler(workers or None, max_queue, config=config)
+
+
+def _load(name: str) -> Any:
+    """The application of a name. Raises ConfigurationError."""
+    from uvicorn.importer import ImportFromStringError, import_from_string
+
+    with working_directory_first():
+        try:
+            found = import_from_string(name)
+        except ImportFromStringError as error:
+            raise ConfigurationError("application", f"{error}: give MODULE:APP") from None
+    if not callable(found):
+        raise ConfigurationError("application", f"{name} is no ASGI application: it cannot be called")
+    return found

@@ -23,7 +23,7 @@ from strand.errors import (
     StoppedError,
     WouldDeadlockError,
 )
-from strand.tasks.waits import IN_LOOP, check_not_in_loop, numbered, wait_as, waiter_here
+from strand.tasks.waits import check_not_in_loop, in_loop, numbered, wait_as, waiter_here
 from strand.threads import WAITS_FOR_ITSELF, Deadline, Inside
 from strand.validate import seconds
 
@@ -219,7 +219,7 @@ class RunTasks:
         is called in that thread."""
         self.end()
         core = self._core
-        if core is None or IN_LOOP.here:
+        if core is None or in_loop():
             return
         while not core.table.wait_until_idle(_SLICE_NS / 1e9):
             pass

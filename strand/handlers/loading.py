@@ -47,6 +47,7 @@ __all__ = [
     "not_built_in",
     "options_of",
     "resolve",
+    "working_directory_first",
 ]
 
 
@@ -134,7 +135,7 @@ def find(name: str) -> Makes:
         raise ConfigurationError(
             "handler", f"{not_built_in(name, ', nor package.module:function')}{_of_file(module_name)}"
         )
-    with _working_directory_first():
+    with working_directory_first():
         try:
             module = importlib.import_module(module_name)
         except Exception as error:
@@ -183,7 +184,7 @@ def _lacking(module: ModuleType, attribute: str) -> str:
 
 
 @contextmanager
-def _working_directory_first() -> Iterator[None]:
+def working_directory_first() -> Iterator[None]:
     """Puts the working directory first among the places for modules. Changes that modules make to sys.path stay."""
     ours = str(Path.cwd())
     sys.path.insert(0, ours)

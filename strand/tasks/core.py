@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from _thread import start_new_thread
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar, overload
 
 from strand.binding.engine import Engine
@@ -272,6 +272,26 @@ class Core:
         if tasks:
             mended(self._submit_many, lambda tasks, *_: self.states.withdraw(tasks), tasks, options, group)
         return tasks
+
+    def begin_here(
+        self, options: TaskOptions, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+    ) -> tuple[TaskFuture, Coroutine[Any, Any, Any]] | None:
+        """See ``TaskExecutor.begin_here``."""
+        table = self.table
+        waits = any(self._queued[: self.ranks.n_places])
+        is_plain = options.goes_at_once and not options.is_checked and options.key is None and options.strand is None
+        if waits or not is_plain or self.ranks.groups is not None or CURRENT_GROUP.get() is not None:
+            return None
+        task = TaskFuture(self.states, options, (fn, args, {}), self.now())
+        task.__dict__["_claim"] = task  # nobody else may begin or end it
+        for task.id in self._tags:
+            table.alive[task.id] = task
+            break
+        if table.refusal is not None:
+            del task.__dict__["_claim"]
+            self.states.withdraw([task])
+            raise StoppedError(table.refusal)
+        return task, self.attempts.run_here(task, fn, args)
 
     @staticmethod
     def function_of(fn: Any) -> Any:

@@ -31,7 +31,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
 from contextvars import Context, copy_context
 from dataclasses import replace
@@ -637,6 +637,26 @@ class Attempts:
         except BaseException:
             coroutine.close()
             raise
+
+    async def run_here(self, task: TaskFuture, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
+        """Runs a coroutine as a claimed task within the asyncio task that calls, and returns or raises what it does.
+        The task takes no turn in the pool, so nothing but this coroutine may depend on it."""
+        value = error = None
+        outer = CURRENT_TASK.get()
+        self._begin(task, self._now())
+        task._runner = asyncio.current_task()
+        try:
+            CURRENT_TASK.set(task)
+            value = await fn(*args)
+            return value
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            CURRENT_TASK.set(outer)
+            task._runner = None
+            self._coroutine_ended(task, value, error)
+            error = None
 
     def _coroutine_ended(self, task: TaskFuture, value: Any, error: BaseException | None) -> None:
         task._ran_ns += self._now() - task._attempt_ns

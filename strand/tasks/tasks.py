@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ from strand.tasks.timers import Periodic
 from strand.tasks.waits import blocking
 from strand.threads import Deadline, mended
 from strand.validate import seconds
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 __all__ = ["TaskExecutor", "Tasks", "register_joblib"]
 
@@ -91,6 +94,24 @@ class TaskExecutor(Executor):
             The futures in their order.
         """
         return self._core.submit_many(self._options, fn, zip(*iterables, strict=False))
+
+    def begin_here(
+        self, fn: Callable[..., Awaitable[Any]], /, *args: Any
+    ) -> tuple[TaskFuture, Coroutine[Any, Any, Any]] | None:
+        """Begins a task in the calling asyncio task, if its turn is there: no task waits, and it has neither key,
+        deadline, delay nor group. That costs a part of a submit, which goes to a worker and back.
+
+        Args:
+            fn: An ``async`` function.
+            *args: Its arguments.
+
+        Returns:
+            The future of the task, and the coroutine that runs it, which the caller awaits at once; None: submit it.
+
+        Raises:
+            StoppedError: As ``submit``.
+        """
+        return self._core.begin_here(self._options, fn, args)
 
     def every(self, period: SpanLike, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Periodic:
         """Submits a call of a function each period.
@@ -343,9 +364,25 @@ class Tasks(TaskExecutor):
         return brief(self, self._core.states.name, self._core.table.stage, letters, repr(self._core.ranks.policy))
 
     @property
+    def refusal(self) -> str | None:
+        """The reason for which no task can be submitted, as after a shutdown; None: tasks are taken."""
+        return self._core.table.refusal
+
+    @property
     def dead_letters(self) -> DeadLetters:
         """Tasks that failed after their last retry."""
         return self._core.dead_letters
+
+    def run_coroutines_in(self, loop: AbstractEventLoop | None) -> None:
+        """Runs coroutines that begin from now on in an event loop of the program, such as a web server's.
+
+        The scheduler still decides when each begins. The loop has to run until these tasks have ended. In its thread,
+        waits without ``await`` raise WouldDeadlockError, as they do in the scheduler's asyncio thread.
+
+        Args:
+            loop: The loop, which another thread than the workers runs; None: the scheduler's own asyncio thread again.
+        """
+        self._core.attempts.coroutines.use(loop)
 
     def pending_count(self) -> dict[str, int]:
         """Number of tasks that wait, by level under ``Levels``, by class under ``Aging``; empty under other

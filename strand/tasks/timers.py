@@ -18,8 +18,8 @@ from strand.binding.gate import Thread
 from strand.errors import StrandError
 from strand.tasks.future import TaskFuture
 from strand.tasks.places import Turn
-from strand.tasks.waits import CURRENT_TASK, IN_LOOP, RunningTask
-from strand.threads import Bell, Clock, mended
+from strand.tasks.waits import CURRENT_TASK, LOOPS, RunningTask
+from strand.threads import Bell, Clock, LoopCalls, mended
 
 __all__ = ["Coroutines", "Deadlines", "Periodic", "Timer", "Timers"]
 
@@ -318,17 +318,26 @@ _LEFT_S: Final = 1.0
 
 
 class Coroutines:
-    """The asyncio thread of a scheduler. It starts with the first coroutine, and ends with ``end``."""
+    """The asyncio thread of a scheduler, or an event loop elsewhere that takes its place. The thread starts with the
+    first coroutine, and ends with ``end``."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        #: The loop of the thread, and the one that takes its place.
+        self._own: LoopCalls | None = None
+        self._outer: LoopCalls | None = None
         self._thread: Thread | None = None
         #: Those that have not ended, and were not told that all end.
         self._tasks: set[TaskFuture] = set()
         self._running = 0
         #: Turns that are over.
         self._over: list[Turn] = []
+
+    def use(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Runs coroutines that begin from now on in a loop that another thread runs; None: in the own thread."""
+        self._outer = None if loop is None else LoopCalls(loop)
+        if loop is not None:
+            LOOPS.add(loop)
 
     def run(
         self,
@@ -338,9 +347,9 @@ class Coroutines:
         hold: Callable[[], Turn],
         ended: Callable[[TaskFuture, Any, BaseException | None], None],
     ) -> None:
-        """Runs a coroutine in the thread, in a context, and calls ``ended`` there with its value or with what it
-        raised. ``hold``: called here, for the turn that is over after that. Raises RuntimeError where no thread can be
-        started, and what ``hold`` raises."""
+        """Runs a coroutine in the loop, in a context, and calls ``ended`` there with its value or with what it raised.
+        ``hold``: called here, for the turn that is over after that. Raises RuntimeError where no thread can be started,
+        and what ``hold`` raises."""
 
         def begin() -> None:
             if turn.charge is not None and loop.get_task_factory() is None:
@@ -368,12 +377,15 @@ class Coroutines:
                 self._over.append(turn)
 
         with self._lock:
-            loop = self._loop = self._loop or self._started()
+            calls = self._outer
+            if calls is None or calls.loop.is_closed():
+                calls = self._own = self._own or LoopCalls(self._started())
+            loop = calls.loop
             turn = hold()
             task._charge = turn.charge
             self._tasks.add(task)
             self._running += 1
-            loop.call_soon_threadsafe(begin)
+            calls.add(begin)
 
     def _let_go(self) -> None:
         """Gives back the turns that are over, in the loop's thread. Each worker that this wakes wants the GIL, so they
@@ -406,9 +418,9 @@ class Coroutines:
         with self._lock:
             if self._running:
                 return
-            loop, self._loop = self._loop, None
-        if loop is not None:  # in a thread that no signal interrupts
-            loop.call_soon_threadsafe(loop.stop)
+            own, self._own = self._own, None
+        if own is not None:  # in a thread that no signal interrupts
+            own.add(own.loop.stop)
 
     def join(self) -> None:
         """Waits for the thread's end, unless this is the thread."""
@@ -472,8 +484,8 @@ class _Loop:
         self._is_stopped = False
 
     def run(self) -> None:
-        IN_LOOP.here = True
         loop = self._loop
+        LOOPS.add(loop)
         if loop.is_closed():
             return
         if not self._is_stopped:

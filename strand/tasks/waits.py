@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextvars import ContextVar
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CURRENT_TASK",
     "ENDING_TASK",
-    "IN_LOOP",
+    "LOOPS",
     "RunningTask",
     "Waiter",
     "begin_wait",
@@ -28,6 +29,7 @@ __all__ = [
     "check_not_in_loop",
     "checkpoint",
     "end_wait",
+    "in_loop",
     "numbered",
     "on_behalf_of",
     "wait_as",
@@ -39,12 +41,20 @@ _WAITS: Final = threading.RLock()
 _NUMBERS: Final = itertools.count(1)
 
 
-class _InLoop(threading.local):
-    here = False
+#: Event loops that run all coroutines of a scheduler.
+LOOPS: Final[weakref.WeakSet[asyncio.AbstractEventLoop]] = weakref.WeakSet()
 
 
-#: ``here``: whether this thread is one that runs all coroutines of a scheduler.
-IN_LOOP: Final = _InLoop()
+def in_loop() -> bool:
+    """Tells whether the calling thread is in one of ``LOOPS``."""
+    if not LOOPS:
+        return False
+    import asyncio  # only now: a replay without tasks does not need it
+
+    try:
+        return asyncio.get_running_loop() in LOOPS
+    except RuntimeError:
+        return False
 
 
 def numbered(kind: str) -> str:
@@ -75,7 +85,7 @@ class Waiter(Protocol):
 def check_not_in_loop(target: str) -> None:
     """``target``: what is to be waited for, in words. Raises WouldDeadlockError in a thread that runs all coroutines of
     a scheduler."""
-    if IN_LOOP.here:
+    if in_loop():
         raise WouldDeadlockError(
             f"{target}: a coroutine that waits stops all others: await the task or submit_call, and leave the block of "
             "a TaskGroup by async with"

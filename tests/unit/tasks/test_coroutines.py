@@ -14,7 +14,7 @@ from task_pools import Stepped, Threaded
 
 from strand import Dispatcher, Levels, RetryPolicy, Scheduler, TaskGroup
 from strand.binding.gate import Thread
-from strand.errors import WouldDeadlockError
+from strand.errors import StoppedError, WouldDeadlockError
 from strand.tasks import TaskFuture, current_task
 from strand.tasks.groups import noted_wait
 from strand.tasks.waits import CURRENT_TASK
@@ -462,3 +462,71 @@ def test_calls_are_awaited_and_one_behind_the_coroutine_is_refused() -> None:
             of_a.submit(asks, d, "A").result(60)
         assert d.tasks.submit(asks, d, "A").result(60) == 1
         assert asyncio.run(asks(d, "A")) == 1
+
+
+def test_coroutines_run_in_a_loop_of_the_program_and_in_the_schedulers_own_again() -> None:
+    async def where() -> str:
+        await asyncio.sleep(0)
+        return threading.current_thread().name
+
+    async def waits(task: Any) -> None:
+        task.result()
+
+    async def main(scheduler: Scheduler) -> None:
+        scheduler.run_coroutines_in(asyncio.get_running_loop())
+        assert await scheduler.submit(where) == "MainThread"
+        with pytest.raises(WouldDeadlockError, match="await"):
+            await scheduler.submit(waits, scheduler.submit(where))
+        scheduler.run_coroutines_in(None)
+        assert await scheduler.submit(where) == "strand task coroutines"
+        scheduler.run_coroutines_in(asyncio.get_running_loop())
+
+    with Scheduler(1) as scheduler:
+        asyncio.run(main(scheduler))
+        # The loop is closed: the scheduler's own takes its place.
+        assert scheduler.submit(where).result() == "strand task coroutines"
+
+
+def test_a_coroutine_begins_at_once_in_the_callers_asyncio_task_where_no_task_waits() -> None:
+    async def tells(said: str) -> tuple[str, Any]:
+        task = current_task()
+        assert task is not None
+        await asyncio.sleep(0)
+        return said, task.state
+
+    async def fails() -> None:
+        raise ZeroDivisionError
+
+    async def main(scheduler: Scheduler) -> None:
+        task, coroutine = begun(scheduler.begin_here(tells, "here"))
+        assert await coroutine == task.result() == ("here", "running")
+        task, coroutine = begun(scheduler.begin_here(fails))
+        with pytest.raises(ZeroDivisionError):
+            await coroutine
+        assert task.state == "failed"
+        task, coroutine = begun(scheduler.begin_here(asyncio.sleep, 60))
+        runs = asyncio.ensure_future(coroutine)
+        await asyncio.sleep(0)
+        task.cancel(running=True)
+        with pytest.raises(asyncio.CancelledError):
+            await runs
+        assert task.state == "cancelled"
+        assert scheduler.options(key="a").begin_here(tells, "") is None
+        assert scheduler.options(deadline="1s").begin_here(tells, "") is None
+        opened = threading.Event()
+        waits = [scheduler.submit(opened.wait) for _ in range(2)]
+        assert scheduler.begin_here(tells, "") is None
+        opened.set()
+        await waits[1]
+
+    def begun(found: Any) -> Any:
+        assert found is not None
+        return found
+
+    with Scheduler(1) as scheduler:
+        asyncio.run(main(scheduler))
+    counted = scheduler.statistics()
+    assert (counted.submitted, counted.wait.count) == (5, 5)
+    assert {end: n for end, n in counted.ended.items() if n} == {"done": 3, "failed": 1, "cancelled": 1}
+    with pytest.raises(StoppedError):
+        scheduler.begin_here(tells, "")

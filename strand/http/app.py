@@ -1,0 +1,459 @@
+"""The application: a router whose requests are tasks, and the bounds of requests.
+
+A request is read in the event loop. A worker then runs the handler, makes the reply, and hands it to the loop, which
+sends it. An ``async`` handler is begun by a worker and runs in the loop. The loop does not wait for a handler whose
+deadline is over, and cancels the task of a client that went away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from contextvars import Context
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import Any, Final, TypeVar
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import Message, Receive, Scope, Send
+
+from strand.brief import brief, several
+from strand.errors import ConfigurationError, QueueFull, StoppedError
+from strand.http.exchange import Exchange, Gone, Late, Watch
+from strand.http.front import POLLED, Front, HttpStatistics, of_answer, response_of
+from strand.http.options import AppOptions
+from strand.http.requests import HAS_BODY, Header, PerRequest, Request, ids_of, restore, set_ids
+from strand.spans import span_ns
+from strand.tasks.future import TaskFuture
+from strand.tasks.retry import BUSINESS, RetryPolicy
+from strand.tasks.tasks import TaskExecutor, Tasks
+from strand.tasks.waits import CURRENT_TASK, on_behalf_of
+
+__all__ = ["App"]
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+#: The route of requests that none has, and of those that a mounted application answers.
+OTHER: Final = "(other)"
+#: A request whose route says nothing else runs once, whatever the scheduler's policy of retries, and leaves no letter.
+_ONCE: Final = RetryPolicy(max_retries=0, classify=lambda _: BUSINESS)
+
+
+class Endpoint:
+    """An ASGI application that answers the requests of one route. Arguments: see ``App.route``."""
+
+    def __init__(
+        self,
+        front: Front,
+        path: str,
+        handler: Callable[[Request], Any],
+        *,
+        scheduled: bool,
+        accepts: bool,
+        retry: RetryPolicy | None,
+        **options: Any,
+    ) -> None:
+        self.path = path
+        self._front = front
+        self._handler = handler
+        self._accepts = accepts
+        self._is_async = iscoroutinefunction(handler) or iscoroutinefunction(vars(type(handler)).get("__call__"))
+        self._is_scheduled = scheduled
+        self._retry = retry
+        self._given = {name: value for name, value in options.items() if value is not None}
+        self._asks = any(callable(value) for value in self._given.values())
+        self._by_header = any(isinstance(value, Header) for value in self._given.values())
+        #: What submits its tasks, where all of them have the same options, and for how many seconds these may wait.
+        self._executor: tuple[TaskExecutor, float | None] | None = None
+        if retry is not None and "group" in self._given:
+            raise ConfigurationError("retry", "a task that fails would cancel the group's others: give retry or group")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        try:
+            await request.read(self._front.options.body_timeout_s)
+            if self._front.scheduler is not None and self._is_scheduled:
+                response = await self._as_task(request, receive)
+            elif self._is_async:
+                response = as_response(await self._handler(request))
+            else:
+                response = await run_in_threadpool(_call, self._handler, request)
+        except (ClientDisconnect, Gone):
+            self._front.gone += 1
+            return
+        await response(scope, receive, send)
+
+    async def _as_task(self, request: Request, receive: Receive) -> Response:
+        executor, within_s = self._executor or self._executor_of(request)
+        if self._accepts and (refusal := self._front.room_to_accept()) is not None:
+            return refusal
+        try:
+            begun = None
+            if self._is_async and self._retry is None and not self._accepts:
+                begun = executor.begin_here(self._answer, request)
+            if begun is not None:
+                return await self._run_here(*begun, receive)
+            exchange = Exchange(
+                self._run,
+                request,
+                receive,
+                within_s=within_s,
+                accepts=self._accepts,
+                note_dropped=self._front.note_dropped,
+            )
+            return await self._submit(executor, exchange)
+        except QueueFull as error:
+            return self._front.refusal(429, str(error))
+        except StoppedError as error:
+            return self._front.refusal(503, str(error))
+        except Late:
+            return PlainTextResponse("the deadline of the request is over", 504)
+
+    async def _run_here(self, task: TaskFuture, coroutine: Coroutine[Any, Any, Any], receive: Receive) -> Response:
+        """Answers in the request's own asyncio task, since no task waits: the turn of this one is there."""
+        watch = Watch(receive, lambda: task.cancel(running=True))
+        try:
+            return of_answer(await coroutine)
+        except asyncio.CancelledError:
+            if not task.cancelled():  # the server ends
+                raise
+            if watch.is_gone:
+                raise Gone from None
+            return response_of(task)
+        finally:
+            watch.end()
+
+    async def _submit(self, executor: TaskExecutor, exchange: Exchange) -> Response:
+        self._front.batch().add(executor, exchange)
+        try:
+            task = await exchange.reply
+        finally:
+            exchange.end()
+        return self._front.accepted(exchange.request, task) if self._accepts else response_of(task)
+
+    def _executor_of(self, request: Request) -> tuple[TaskExecutor, float | None]:
+        scheduler = self._front.scheduler
+        assert scheduler is not None
+        options = self._given
+        if self._asks:
+            options = {name: value(request) if callable(value) else value for name, value in options.items()}
+        try:
+            if isinstance(name := options.get("group"), str):
+                options = {**options, "group": self._front.group(name)}
+            deadline = options.get("deadline")
+            within_s = None if deadline is None else span_ns("deadline", deadline) / 1e9
+            found = scheduler.options(retry=self._retry or _ONCE, **options), within_s
+        except ConfigurationError as error:
+            if self._by_header:
+                raise HTTPException(400, str(error)) from None
+            raise
+        if not self._asks:
+            self._executor = found
+        return found
+
+    def _run(self, exchange: Exchange) -> Any:
+        """Runs the handler of a request in a worker, in the context that the request has in the loop. Returns the
+        response, or an exception that is an answer; for an ``async`` handler the coroutine that does so."""
+        if self._is_async:
+            return self._answer(exchange.request, exchange.context)
+        task = CURRENT_TASK.get()
+        assert task is not None
+        try:
+            return exchange.context.run(on_behalf_of, task, _call, self._handler, exchange.request)
+        except Exception as error:
+            return self._kept(error)
+
+    async def _answer(self, request: Request, context: Context | None = None) -> Response | Exception:
+        """``_run`` for an ``async`` handler. ``context``: that of the request, where it is not that of the caller."""
+        if context is not None:
+            restore(context)
+        try:
+            return as_response(await self._handler(request))
+        except Exception as error:
+            return self._kept(error)
+
+    def _kept(self, error: Exception) -> Exception:
+        """Returns an exception that is an answer, and raises others: they fail the task. A task that fails would cancel
+        its group, and with it the requests of others."""
+        if isinstance(error, HTTPException) or "group" in self._given:
+            return error
+        raise error
+
+
+def _call(handler: Callable[[Request], Any], request: Request) -> Response:
+    return as_response(handler(request))
+
+
+def as_response(value: Any) -> Response:
+    """The response for what a handler returned: a Response as it is, text, bytes, None (204), or a value for JSON."""
+    if isinstance(value, Response):
+        return value
+    if isinstance(value, str):
+        return PlainTextResponse(value)
+    if isinstance(value, bytes):
+        return Response(value, media_type="application/octet-stream")
+    if value is None:
+        return Response(status_code=204)
+    return Response(json.dumps(value, allow_nan=False, separators=(",", ":")), media_type="application/json")
+
+
+def call_wsgi(application: Callable[..., Iterable[bytes]], request: Request) -> Response:
+    """The whole reply of a WSGI application (PEP 3333) to a request."""
+    head: list[Any] = []
+    parts: list[bytes] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], error: Any = None) -> Callable[[bytes], None]:
+        if head and error is None:
+            raise AssertionError("start_response was called twice, the second time without exc_info")
+        head[:] = status, headers
+        return parts.append
+
+    found = application(environ_of(request), start_response)
+    try:
+        parts.extend(found)
+    finally:
+        if (close := getattr(found, "close", None)) is not None:
+            close()
+    if not head:
+        raise AssertionError("the WSGI application has not called start_response")
+    response = Response(b"".join(parts), int(head[0].split(" ", 1)[0]))
+    given = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in head[1]]
+    length = [] if any(name == b"content-length" for name, _ in given) else response.raw_headers
+    response.raw_headers = [*given, *length]
+    return response
+
+
+def environ_of(request: Request) -> dict[str, Any]:
+    """The environment that an application gets: the request of the WSGI standard."""
+    scope, root = request.scope, request.scope.get("root_path", "")
+    server, client = scope.get("server") or ("localhost", 80), scope.get("client")
+    found: dict[str, Any] = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": root.encode().decode("latin-1"),
+        "PATH_INFO": scope["path"].removeprefix(root).encode().decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "SERVER_NAME": server[0],
+        "SERVER_PORT": str(server[1]),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope.get("scheme", "http"),
+        "wsgi.input": io.BytesIO(request.content),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
+    if client is not None:
+        found["REMOTE_ADDR"] = client[0]
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").upper().replace("-", "_"), raw_value.decode("latin-1")
+        key = name if name in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{name}"
+        found[key] = f"{found[key]},{value}" if key in found else value
+    if "CONTENT_LENGTH" not in found and request.content:
+        found["CONTENT_LENGTH"] = str(len(request.content))
+    return found
+
+
+class App(Starlette):
+    """An ASGI application whose requests are tasks of a scheduler: a ``starlette.applications.Starlette``.
+
+    ``def`` handlers run on the scheduler's workers. ``async`` handlers get their turn from the scheduler and run in the
+    server's event loop, as all coroutines of the scheduler then do. Without a scheduler, ``async`` handlers run in the
+    request's own task, and ``def`` handlers in starlette's thread pool.
+
+    A handler takes a ``strand.http.Request``, whose body was read, and returns a ``starlette.responses.Response``,
+    text, bytes, None (status 204), or a value for JSON.
+
+    Args:
+        scheduler: A ``strand.Scheduler``, or the ``tasks`` of a dispatcher; None: requests are no tasks.
+        options: Bounds; None: those of ``AppOptions()``.
+        lifespan: As that of Starlette.
+        **starlette: Other arguments of Starlette: ``routes``, ``middleware``, ``exception_handlers``, ``debug``.
+
+    Raises:
+        ConfigurationError: If the scheduler is none.
+    """
+
+    def __init__(
+        self,
+        scheduler: Tasks | None = None,
+        options: AppOptions | None = None,
+        *,
+        lifespan: Callable[[Any], Any] | None = None,
+        **starlette: Any,
+    ) -> None:
+        self.options = options or AppOptions()
+        self._outer_lifespan = lifespan
+        super().__init__(lifespan=self._life, **starlette)
+        self._limited = RequestBodyLimitMiddleware(super().__call__, self.options.max_body_bytes)
+        self._front = Front(scheduler, self.options)
+        self._has_poll = False
+
+    def __repr__(self) -> str:
+        return brief(self, several(len(self.routes), "route"), repr(self.scheduler))
+
+    @property
+    def scheduler(self) -> Tasks | None:
+        """The scheduler whose tasks requests are; None: they are no tasks. It may be set before the first request."""
+        return self._front.scheduler
+
+    @scheduler.setter
+    def scheduler(self, scheduler: Tasks | None) -> None:
+        self._front.use(scheduler)
+
+    @property
+    def is_ready(self) -> bool:
+        """False if the scheduler takes no more tasks, as after its shutdown."""
+        return self.scheduler is None or self.scheduler.refusal is None
+
+    def statistics(self) -> HttpStatistics:
+        """Counts since the start. Any thread may ask."""
+        return self._front.statistics()
+
+    # -- routes
+
+    def route(
+        self,
+        path: str,
+        methods: Collection[str] = ("GET",),
+        *,
+        priority: PerRequest = None,
+        deadline: PerRequest = None,
+        key: PerRequest = None,
+        group: PerRequest = None,
+        retry: RetryPolicy | None = None,
+        scheduled: bool = True,
+        accepts: bool = False,
+        max_body_bytes: int | None = None,
+        name: str | None = None,
+    ) -> Callable[[Handler], Handler]:
+        """Decorates the handler of a path.
+
+        Args:
+            path: The path, with parameters as starlette has them: ``"/orders/{id:int}"``.
+            methods: The methods.
+            priority: Priority of the task: a value, a ``Header``, or a function of the request. So are the next three.
+            deadline: Time after the request was read at which the client gets 504. A handler that runs then goes on,
+                and its reply is dropped.
+            key: Requests of one key run in their order, one at a time.
+            group: Name of the group whose share the request has under ``Fair``, or a ``TaskGroup``.
+            retry: When a handler that raised is called again; None: never.
+            scheduled: Whether the request is a task; if not, it is answered as without a scheduler.
+            accepts: Whether the client gets 202 at once, with the place to ask for the reply in ``Location``.
+            max_body_bytes: Longest body; None: that of the application.
+            name: Name for ``url_path_for``; None: that of the handler.
+
+        Raises:
+            ConfigurationError: If a value cannot work.
+        """
+
+        def add(handler: Handler) -> Handler:
+            endpoint = self._endpoint(
+                path, handler, retry=retry, scheduled=scheduled, accepts=accepts, priority=priority, deadline=deadline,
+                key=key, group=group,
+            )  # fmt: skip
+            called = name or getattr(handler, "__name__", "handler")
+            self.routes.append(Route(path, endpoint, methods=methods, name=called, max_body_size=max_body_bytes))
+            return handler
+
+        return add
+
+    def get(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
+        """``route(path, ["GET"], ...)``."""
+        return self.route(path, ("GET",), **options)
+
+    def post(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
+        """``route(path, ["POST"], ...)``."""
+        return self.route(path, ("POST",), **options)
+
+    def wsgi(self, path: str, application: Callable[..., Any], **options: Any) -> None:
+        """Lets a worker run a WSGI application below a path.
+
+        Args:
+            path: The path: ``""`` is all that no route before has.
+            application: The application. Its reply is sent when it is whole.
+            **options: Those of ``route`` for its requests, but for ``methods`` and ``name``.
+        """
+        limit = options.pop("max_body_bytes", None)
+        endpoint = self._endpoint(path, partial(call_wsgi, application), **options)
+        self.routes.append(Mount(path, endpoint if limit is None else RequestBodyLimitMiddleware(endpoint, limit)))
+
+    def _endpoint(
+        self,
+        path: str,
+        handler: Callable[..., Any],
+        *,
+        retry: RetryPolicy | None = None,
+        scheduled: bool = True,
+        accepts: bool = False,
+        **options: PerRequest,
+    ) -> Endpoint:
+        found = Endpoint(self._front, path, handler, scheduled=scheduled, accepts=accepts, retry=retry, **options)
+        if accepts and not self._has_poll:
+            self._has_poll = True
+            self.route(POLLED, ["GET", "DELETE"], scheduled=False)(self._front.reply_to)
+        return found
+
+    # -- serving
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        n_bytes, request_id, trace, has_body = 0, b"", b"", False
+        for name, value in scope["headers"]:
+            n_bytes += len(name) + len(value)
+            if name == b"x-request-id":
+                request_id = value
+            elif name == b"traceparent":
+                trace = value
+            elif name in (b"content-length", b"transfer-encoding"):
+                has_body = True
+        scope[HAS_BODY] = has_body
+        ids = ids_of(request_id, trace)
+        set_ids(ids)
+        its_id = b"x-request-id", ids.request.encode("ascii")
+
+        async def count_and_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                endpoint = scope.get("endpoint")
+                path = endpoint.path if isinstance(endpoint, Endpoint) else OTHER
+                self._front.requests[path, message["status"]] += 1
+                message["headers"] = [*message.get("headers", ()), its_id]
+            await send(message)
+
+        self._front.open += 1
+        try:
+            if n_bytes > self.options.max_header_bytes:
+                text = f"the headers have {n_bytes:,} bytes, of {self.options.max_header_bytes:,} at most"
+                await PlainTextResponse(text, 431, {"Connection": "close"})(scope, receive, count_and_send)
+            else:
+                answer = self._limited if has_body else super().__call__
+                await answer(scope, receive, count_and_send)
+        finally:
+            self._front.open -= 1
+
+    # -- its life
+
+    @asynccontextmanager
+    async def _life(self, app: App) -> AsyncGenerator[Any, None]:
+        """The time that the server runs. At its end it waits for the tasks of requests that were answered by 202."""
+        self._front.batch()
+        try:
+            if self._outer_lifespan is None:
+                yield None
+            else:
+                async with self._outer_lifespan(app) as state:
+                    yield state
+        finally:
+            await self._front.end()

@@ -1,0 +1,166 @@
+"""Requests that become tasks: their way into the scheduler, and the way of the replies back into the event loop.
+
+Requests that the loop reads in one round become tasks at its end, and replies go to the loop together. So the threads
+wake each other once for many requests: each wake-up costs as much as a request without a scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any, Final
+
+from starlette.types import Receive
+
+from strand.errors import QueueFull
+from strand.http.requests import Request
+from strand.tasks.future import TaskFuture
+from strand.tasks.tasks import TaskExecutor
+from strand.threads import LoopCalls
+
+__all__ = ["Batch", "Exchange", "Gone", "Late", "Watch"]
+
+#: A request that waits for so long is watched: its client may go away. Most have their reply before.
+_WATCHED_AFTER_S: Final = 0.01
+
+
+class Gone(Exception):  # noqa: N818  # no error: nobody is left to be told
+    """The client went away."""
+
+
+class Late(Exception):  # noqa: N818  # likewise
+    """The deadline is over."""
+
+
+class Watch:
+    """Calls ``when_gone`` when the client of a request goes away. It begins to look only after a while."""
+
+    __slots__ = ("_look", "_receive", "_timer", "_when_gone", "is_gone")
+
+    def __init__(self, receive: Receive, when_gone: Callable[[], object]) -> None:
+        self.is_gone = False
+        self._receive = receive
+        self._when_gone = when_gone
+        self._look: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_WATCHED_AFTER_S, self._begin)
+
+    def _begin(self) -> None:
+        self._look = asyncio.get_running_loop().create_task(self._wait())
+
+    async def _wait(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.is_gone = True
+        self._when_gone()
+
+    def end(self) -> None:
+        """The request is answered."""
+        self._timer.cancel()
+        if self._look is not None:
+            self._look.cancel()
+
+
+class Exchange:
+    """A request that becomes a task, which calls ``run`` with this object. ``reply``: the task when it has ended, or
+    begun to wait where the route ``accepts``. It raises Late or Gone before, and what a submit raises."""
+
+    __slots__ = ("_accepts", "_note_dropped", "_timer", "_watch", "context", "reply", "request", "run", "task")
+
+    def __init__(
+        self,
+        run: Callable[[Exchange], Any],
+        request: Request,
+        receive: Receive,
+        *,
+        within_s: float | None,
+        accepts: bool,
+        note_dropped: Callable[[], object],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.run = run
+        self.request = request
+        self._accepts = accepts
+        self._note_dropped = note_dropped
+        self.context = copy_context()
+        self.reply: asyncio.Future[TaskFuture] = loop.create_future()
+        self.task: TaskFuture | None = None
+        self._watch: Watch | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        if not accepts:
+            self._watch = Watch(receive, lambda: self.fail(Gone()))
+            if within_s is not None:
+                self._timer = loop.call_later(within_s, self.fail, Late())
+
+    def submitted(self, task: TaskFuture, calls: LoopCalls) -> None:
+        """The request is a task now."""
+        self.task = task
+        if self._accepts:
+            self._end_with(task)
+        else:
+            task.add_done_callback(lambda _: calls.add(lambda: self._end_with(task)))  # in a worker, most of the time
+
+    def _end_with(self, task: TaskFuture) -> None:
+        if not self.reply.done():
+            self.reply.set_result(task)
+        elif task.attempts:
+            self._note_dropped()
+
+    def fail(self, reason: Exception) -> None:
+        """Nobody waits for the task any more, or there is none."""
+        if not self.reply.done():
+            self.reply.set_exception(reason)
+
+    def end(self) -> None:
+        """The request is answered, or nobody waits for it any more: then its task need not go on."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watch is not None:
+            self._watch.end()
+        if self.task is None or self.task.done() or self._accepts:
+            return
+        if self.reply.cancelled() or not isinstance(self.reply.exception(), Late):
+            self.task.cancel(running=True)  # one that is late expires by itself, or goes on
+
+
+class Batch:
+    """Requests that the event loop has read in one round, which become tasks at one go."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.calls = LoopCalls(loop)
+        self._waiting: list[tuple[TaskExecutor, Exchange]] = []
+
+    def add(self, executor: TaskExecutor, exchange: Exchange) -> None:
+        """Makes a request a task at the end of this round."""
+        if not self._waiting:
+            self.calls.loop.call_soon(self._submit)
+        self._waiting.append((executor, exchange))
+
+    def _submit(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for executor, several in itertools.groupby(waiting, lambda each: each[0]):
+            exchanges = [exchange for _, exchange in several if not exchange.reply.done()]
+            if not self._submit_all(executor, exchanges):
+                for exchange in exchanges:
+                    self._submit_all(executor, [exchange])
+
+    def _submit_all(self, executor: TaskExecutor, exchanges: list[Exchange]) -> bool:
+        """False: there is no room for all of them."""
+        try:
+            tasks = executor.submit_many(_run, exchanges)
+        except QueueFull as error:
+            if len(exchanges) > 1:
+                return False
+            exchanges[0].fail(error)
+        except Exception as error:
+            for exchange in exchanges:
+                exchange.fail(error)
+        else:
+            for exchange, task in zip(exchanges, tasks, strict=True):
+                exchange.submitted(task, self.calls)
+        return True
+
+
+def _run(exchange: Exchange) -> Any:
+    return exchange.run(exchange)

@@ -1,0 +1,218 @@
+"""A server for an application: uvicorn in this process, bounds of connections, a token, a stop that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from strand.errors import ConfigurationError
+from strand.http.app import App
+from strand.http.options import ServerOptions
+
+__all__ = ["Token", "serve"]
+
+_log = logging.getLogger(__package__)
+
+_LEAST_TOKEN: Final = 16
+#: Time that the end of an application has beyond that of its requests.
+_END_S: Final = 1.0
+_TOO_LONG: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class Token:
+    """A token in a file: a secret that a request brings. Raises ConfigurationError where the file has none."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._value = self._read()
+
+    def _read(self) -> bytes:
+        try:
+            value = Path(self._path).read_bytes().strip()
+        except OSError as error:
+            raise ConfigurationError("token_file", f"{self._path}: {error.strerror}") from None
+        if len(value) < _LEAST_TOKEN:
+            raise ConfigurationError("token_file", f"{self._path}: a token has {_LEAST_TOKEN} characters at least")
+        return value
+
+    def read_again(self) -> None:
+        """Reads the file again. If that fails, the token stays, and the log says so."""
+        try:
+            self._value = self._read()
+        except ConfigurationError as error:
+            _log.error("the token stays as it was: %s", error)
+        else:
+            _log.info("the token was read again")
+
+    def accepts(self, headers: Headers) -> bool:
+        """Tells whether the header ``Authorization`` brings the token. It takes as long whatever that is."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        is_equal = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._value)
+        return is_equal and scheme.lower() == "bearer"
+
+
+class Door:
+    """The application that the server calls: asks for the token, and answers ``/healthz`` and ``/readyz`` itself."""
+
+    def __init__(self, app: ASGIApp, token: Token | None) -> None:
+        #: Requests that the end of the server has cut off.
+        self.n_cut = 0
+        self.is_ready: Callable[[], bool] = lambda: True
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] in ("/healthz", "/readyz"):
+            is_well = scope["path"] == "/healthz" or self.is_ready()
+            reply = PlainTextResponse("ok" if is_well else "not ready", 200 if is_well else 503)
+            await reply(scope, receive, send)
+        elif self._token is None or scope["type"] == "lifespan" or self._token.accepts(Headers(scope=scope)):
+            try:
+                await self._app(scope, receive, send)
+            except asyncio.CancelledError:
+                self.n_cut += scope["type"] == "http"
+                raise
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await PlainTextResponse("bring the token", 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+
+
+def bounded(protocol: type[Any], max_bytes: int, timeout_s: float) -> type[Any]:
+    """A protocol of uvicorn that bounds the bytes and the time of a request's headers: uvicorn itself takes any time,
+    and with httptools any number of bytes."""
+
+    class Bounded(protocol):  # type: ignore[misc]
+        _head_bytes = 0
+        _timer: Any = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._begin_head()
+
+        def data_received(self, data: bytes) -> None:
+            cycle = self.cycle  # of the last request whose headers have ended
+            is_head = cycle is None or not cycle.more_body
+            super().data_received(data)
+            if self.cycle is not cycle:
+                self._end_head()
+            elif is_head:
+                self._begin_head()
+                self._head_bytes += len(data)
+                if self._head_bytes > max_bytes:
+                    self._refuse(_TOO_LONG)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._end_head()
+            super().connection_lost(exc)
+
+        def _begin_head(self) -> None:
+            if self._timer is None:
+                self._timer = self.loop.call_later(timeout_s, self._refuse, _TOO_SLOW)
+
+        def _end_head(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer, self._head_bytes = None, 0
+
+        def _refuse(self, reply: bytes) -> None:
+            self._end_head()
+            if self.transport.is_closing():
+                return
+            if self.cycle is None or self.cycle.response_complete:  # else the reply to another request is under way
+                self.transport.write(reply)
+            self.transport.close()
+
+    return Bounded
+
+
+@contextmanager
+def read_again_on_hangup(token: Token | None) -> Iterator[None]:
+    """Reads the token again at each SIGHUP in the block."""
+    if token is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, lambda *_: token.read_again())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def serve(app: ASGIApp, options: ServerOptions, *, started: Callable[[str], object] = lambda _: None) -> int:
+    """Serves an application until SIGINT or SIGTERM, and then until all requests that were accepted are answered.
+
+    Args:
+        app: An ASGI application.
+        options: Where to listen, and the bounds.
+        started: Called with the server's address when it listens.
+
+    Returns:
+        How many requests were cut off since they took longer than ``stop_timeout``.
+
+    Raises:
+        ConfigurationError: If the address cannot be listened at, or the file has no token.
+    """
+    token = None if options.token_file is None else Token(options.token_file)
+    door = Door(app, token)
+    try:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Protocol
+    except ImportError:
+        from uvicorn.protocols.http.h11_impl import H11Protocol as Protocol  # type: ignore[assignment]
+    config = uvicorn.Config(
+        door,
+        http=bounded(Protocol, options.max_head_bytes, options.head_timeout_s),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=options.max_connections,
+        timeout_graceful_shutdown=options.stop_timeout_s,  # type: ignore[arg-type]  # it is handed to asyncio
+    )
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        listener = socket.create_server((options.host, options.port), family=family, backlog=config.backlog)
+    except OSError as error:
+        reason = f"{options.host}:{options.port} cannot be listened at ({error.strerror or error}): give another one"
+        raise ConfigurationError("port", reason) from None
+    with listener, read_again_on_hangup(token):
+        address = f"[{options.host}]" if ":" in options.host else options.host
+        server = _Server(
+            config, options.stop_timeout_s, partial(started, f"http://{address}:{listener.getsockname()[1]}")
+        )
+        door.is_ready = lambda: not server.should_exit and (not isinstance(app, App) or app.is_ready)
+        server.run([listener])
+    return door.n_cut
+
+
+class _Server(uvicorn.Server):
+    """A server that calls ``tell`` when it listens, and whose end takes ``stop_timeout_s`` in all."""
+
+    def __init__(self, config: uvicorn.Config, stop_timeout_s: float, tell: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._stop_timeout_s = stop_timeout_s
+        self._tell = tell
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        self._tell()
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        # uvicorn bounds the time of requests, and not that of what ends behind them.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._stop_timeout_s + _END_S):
+                await super().shutdown(sockets)

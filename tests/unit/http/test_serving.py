@@ -1,0 +1,229 @@
+"""strand http: the server as a command, its bounds, its token, and its end."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+from http_server import MOST_S, wait_for
+
+from strand.errors import ConfigurationError
+from strand.http import ServerOptions
+
+APP = """
+import threading, time
+import strand
+from strand.http import App
+
+app = App()
+ran = []
+
+
+@app.get("/name")
+def name(request):
+    return threading.current_thread().name
+
+
+@app.get("/slow/{n:int}")
+def slow(request):
+    print(f"begun {request.path_params['n']}\n", end="", flush=True)
+    time.sleep(0.02)
+    return str(request.path_params["n"])
+
+
+@app.get("/stuck")
+def stuck(request):
+    print("begun", flush=True)
+    time.sleep(600)
+
+
+async def plain(scope, receive, send):
+    assert scope["type"] == "http"
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"plain"})
+
+
+own = App(strand.Scheduler(1))
+number = 7
+"""
+
+
+class Command:
+    """A running ``strand http``."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.fullmatch(r"listening at (http://127\.0\.0\.1:(\d+))\n", line)
+        assert found is not None, line
+        self.url, self.port = found[1], int(found[2])
+
+    def stop(self) -> tuple[int, str, str]:
+        self.process.send_signal(signal.SIGTERM)
+        said, errors = self.process.communicate(timeout=MOST_S)
+        return self.process.returncode, said, errors
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "served.py").write_text(APP)
+    return tmp_path
+
+
+@contextmanager
+def command(folder: Path, *args: str) -> Iterator[Command]:
+    line = [sys.executable, "-m", "strand", "http", *args, "--port", "0"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(line, cwd=folder, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield Command(process)
+        finally:
+            process.kill()
+
+
+def failed(folder: Path, *args: str) -> str:
+    line = [sys.executable, "-m", "strand", "http", *args]
+    run = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, timeout=MOST_S)
+    assert run.returncode == 2
+    return run.stderr.strip()
+
+
+def test_the_command_answers_by_the_workers_that_it_was_given_and_ends_with_status_0(folder: Path) -> None:
+    with command(folder, "served:app", "--workers", "2", "--json") as run:
+        assert httpx.get(f"{run.url}/name").text.startswith("strand-task-worker-")
+        assert httpx.get(f"{run.url}/healthz").text == httpx.get(f"{run.url}/readyz").text == "ok"
+        status, said, errors = run.stop()
+    assert (status, errors) == (0, "")
+    requests = [{"route": "/name", "status": 200, "count": 1}]
+    assert json.loads(said) == {"cut_off": 0, "tasks_left": 0, "requests": requests, "gone": 0, "dropped": 0}
+
+
+def test_without_workers_requests_are_no_tasks_and_any_asgi_application_is_served(folder: Path) -> None:
+    with command(folder, "served:app") as run:
+        assert "worker" not in httpx.get(f"{run.url}/name").text.replace("AnyIO worker", "")
+    with command(folder, "served:plain") as run:
+        assert httpx.get(run.url).text == "plain"
+
+
+def test_a_stop_loses_no_request_whose_handler_has_begun_or_that_waits(folder: Path) -> None:
+    def ask(url: str) -> list[int]:
+        got = []
+        with httpx.Client(base_url=url, timeout=MOST_S) as client:
+            for n in range(1000):
+                try:
+                    reply = client.get(f"/slow/{n}")
+                except httpx.TransportError:  # the server accepts no more
+                    return got
+                assert reply.status_code == 200
+                got.append(n)
+        raise AssertionError("it did not stop")
+
+    with command(folder, "served:app", "--workers", "2") as run, ThreadPoolExecutor(8) as threads:
+        asked = [threads.submit(ask, run.url) for _ in range(8)]
+        wait_for(lambda: httpx.get(f"{run.url}/name").status_code == 200)
+        status, said, _ = run.stop()
+        answered = sorted(n for each in asked for n in each.result())
+    assert status == 0
+    assert sorted(int(line.split()[1]) for line in said.splitlines()) == answered
+
+
+def test_a_stop_ends_in_its_time_and_says_how_many_requests_it_has_cut_off(folder: Path) -> None:
+    with command(folder, "served:app", "--workers", "1", "--stop-timeout", "200ms") as run:
+        client = socket.create_connection(("127.0.0.1", run.port))
+        client.sendall(b"GET /stuck HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert run.process.stdout is not None
+        assert run.process.stdout.readline() == "begun\n"
+        status, _, errors = run.stop()
+        client.close()
+    assert status == 1
+    assert "1 requests were cut off, 1 tasks still ran" in errors
+
+
+def test_another_address_than_this_machines_needs_a_token() -> None:
+    for host in ("0.0.0.0", "::", "example.org", "192.168.1.5"):
+        with pytest.raises(ConfigurationError, match=r"host: .* token_file"):
+            ServerOptions(host=host)
+        ServerOptions(host=host, token_file="token")
+    for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost"):
+        ServerOptions(host=host)
+
+
+def test_each_request_brings_the_token_which_a_hangup_makes_the_server_read_again(folder: Path) -> None:
+    token = folder / "token"
+    token.write_text("a-first-secret-token\n")
+    with command(folder, "served:app", "--token-file", str(token)) as run:
+
+        def status(authorization: str | None) -> int:
+            headers = {} if authorization is None else {"Authorization": authorization}
+            return httpx.get(f"{run.url}/name", headers=headers).status_code
+
+        assert [status(None), status("Bearer a-first-secret-toke"), status("Basic a-first-secret-token")] == [401] * 3
+        assert status("Bearer a-first-secret-token") == 200
+        assert httpx.get(f"{run.url}/healthz").status_code == 200
+        token.write_text("short")
+        run.process.send_signal(signal.SIGHUP)
+        assert status("Bearer a-first-secret-token") == 200
+        token.write_text("a-second-secret-token")
+        run.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: status("Bearer a-second-secret-token") == 200)
+        assert status("Bearer a-first-secret-token") == 401
+        _, said, errors = run.stop()
+    assert "the token stays as it was" in errors
+    assert "secret" not in said + errors
+
+
+@pytest.mark.parametrize("head", [b"", b"GET / HTT", b"GET /name HTTP/1.1\r\nHost: a\r\nX: y"])
+def test_a_connection_whose_headers_do_not_come_is_closed(folder: Path, head: bytes) -> None:
+    with command(folder, "served:app", "--head-timeout", "100ms") as run:
+        with socket.create_connection(("127.0.0.1", run.port), MOST_S) as client:
+            client.sendall(head)
+            assert client.recv(100).split(b"\r\n")[0] == b"HTTP/1.1 408 Request Timeout"
+        assert httpx.get(f"{run.url}/name").status_code == 200
+
+
+def test_headers_that_never_end_are_refused_before_they_fill_the_memory(folder: Path) -> None:
+    with command(folder, "served:app", "--max-head-bytes", "20000") as run:
+        for again in (b"", b"GET /name HTTP/1.1\r\nHost: a\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", run.port), MOST_S) as client:
+                client.sendall(again)
+                if again:
+                    assert client.recv(10_000).startswith(b"HTTP/1.1 200")
+                sent = 0
+                with pytest.raises(ConnectionError):
+                    while sent < 10_000_000:
+                        sent += client.send(b"GET / HTTP/1.1\r\nX: " if not sent else b"x" * 10_000)
+        assert httpx.get(f"{run.url}/name").status_code == 200
+
+
+def test_one_connection_too_many_gets_503(folder: Path) -> None:
+    with command(folder, "served:app", "--max-connections", "3") as run:
+        held = [socket.create_connection(("127.0.0.1", run.port), MOST_S) for _ in range(3)]
+        wait_for(lambda: httpx.get(f"{run.url}/name").status_code == 503)
+        for one in held:
+            one.close()
+        wait_for(lambda: httpx.get(f"{run.url}/name").status_code == 200)
+
+
+def test_what_cannot_be_served_is_said_in_one_line(folder: Path) -> None:
+    assert "MODULE:APP" in failed(folder, "served")
+    assert "application: " in failed(folder, "served:none")
+    assert failed(folder, "served:number") == (
+        "strand: application: served:number is no ASGI application: it cannot be called"
+    )
+    assert "workers: served:own has a scheduler of its own" in failed(folder, "served:own", "--workers", "1")
+    assert "workers: served:plain is no strand.http.App" in failed(folder, "served:plain", "--workers", "1")
+    assert "token_file: none" in failed(folder, "served:app", "--token-file", "none")
+    assert "host: 0.0.0.0" in failed(folder, "served:app", "--host", "0.0.0.0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "port: 127.0.0.1" in failed(folder, "served:app", "--port", str(taken.getsockname()[1]))

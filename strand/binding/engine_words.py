@@ -268,8 +268,11 @@ def clock_resolution_ns(core: Any = lib) -> float:
     return float(core.sd_clock_resolution_ns())
 
 
+@cache
 def histogram_floors_ns(ns_per_count: float | None = None) -> npt.NDArray[np.float64]:
-    """Lower edges of the histograms' buckets, in ns, by the clock that counts: this process's, or one of that rate."""
+    """Lower edges of the histograms' buckets, in ns, by the clock that counts: this process's, or one of that rate.
+    They are read-only."""
     floors = np.empty(lib.SD_BUCKETS, dtype=np.float64)
     lib.sd_bucket_floors(ns_per_count or lib.sd_ns_per_count(), ffi.cast("double *", ffi.from_buffer(floors)))
+    floors.flags.writeable = False
     return floors

@@ -59,6 +59,13 @@ _SPEC: Final = np.dtype(
 )
 
 
+def _keeping_gil(core: Core, name: str, *types: Any) -> Callable[..., int]:
+    """A function of the core that waits for nobody, called without giving up the GIL, as cffi would for each call.
+    ``types``: of its result and its arguments, by ctypes."""
+    address = core.ffi.addressof(core.lib, name)
+    return ctypes.PYFUNCTYPE(*types)(int(core.ffi.cast("uintptr_t", address)))
+
+
 class TaskTotals(NamedTuple):
     """Tasks since the start; those not ended wait, run, or are suspended. ``cancelled`` and ``expired`` ended without
     running: a cancelled task ends when its turn comes. ``suspended``: times that a task gave its worker back."""
@@ -83,7 +90,7 @@ class Tasks:
         self._d = d
         self._lib = core.lib
         self._ffi = core.ffi
-        self._keeping_gil = core.keeping_gil
+        self._keeping_gil = partial(_keeping_gil, core)
         one, word = ctypes.c_uint32, ctypes.c_uint64
         pointer = int(core.ffi.cast("uintptr_t", d))
         self.submit_one: Callable[[int, int, int], int] = partial(
@@ -277,9 +284,9 @@ class PyBatches:
         self._n_strands = engine.config.n_strands
         pointer, one, code = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int
         at, batch = (int(core.ffi.cast("uintptr_t", it)) for it in (d, self._batch))
-        suspend = core.keeping_gil("sd_task_suspend", code, pointer, one, pointer, code)
+        suspend = _keeping_gil(core, "sd_task_suspend", code, pointer, one, pointer, code)
         self._suspend = partial(suspend, at, participant, batch)
-        self._return = partial(core.keeping_gil("sd_task_return", code, pointer, one, one), at, participant)
+        self._return = partial(_keeping_gil(core, "sd_task_return", code, pointer, one, one), at, participant)
 
     def more(self) -> int:
         """Runs native handlers until there is something for Python: a strand, or -1, and ``what`` says what it is."""

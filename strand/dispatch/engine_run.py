@@ -24,7 +24,7 @@ from strand.dispatch.python_handlers import PythonHandlers, stop_objects
 from strand.dispatch.routing import Order, Routing
 from strand.dispatch.saving import Saving, check_objects
 from strand.dispatch.state import RunState
-from strand.dispatch.statistics import EngineStatistics
+from strand.dispatch.statistics import statistics_of_run
 from strand.errors import EngineError, HandlerError, SavedStateError
 from strand.handlers.failures import place_of
 from strand.output.rows import Rows
@@ -145,7 +145,6 @@ class EngineRun(RunBase):
         )
         self._tasks = RunTasks(self._state, self._routing, retry)
         self._calls = Calls(self._state, self._routing, self._rows, self._books, self._tasks)
-        self._statistics = EngineStatistics(self._state, self._orders, self._routing)
         self._end = RunEnd(self._state, self._python, self._rows)
         if saved is not None:
             self._saving.take_up(saved, self._routing, self._reader, self._python)
@@ -175,7 +174,7 @@ class EngineRun(RunBase):
 
     def statistics(self) -> Statistics:
         """Returns totals since the start. The times of a seeded run are counts of steps."""
-        return self._statistics.read()
+        return statistics_of_run(self._state, self._orders, self._routing)
 
     def watermark(self) -> int:
         """Returns a number: every record that was published before that one in order has been handled or dropped."""

@@ -30,18 +30,19 @@ if TYPE_CHECKING:
     from strand.binding.engine_words import EngineConfig
     from strand.handlers import Handler
     from strand.handlers.bound import BoundHandler
+    from strand.policies.groups import Groups
     from strand.symbols import SymbolTable
 
 __all__ = [
     "Counted",
     "Description",
-    "EngineStatistics",
     "HandlerDescription",
     "ShownNames",
     "counted_by_policy",
     "described",
     "fair_statistics",
     "statistics_of",
+    "statistics_of_run",
 ]
 
 
@@ -75,49 +76,37 @@ class PolicyCounts(TypedDict):
     picked_by_rule: Mapping[str, int]
 
 
-class EngineStatistics:
-    """Counters of the engine so far, and ``orders`` beside them."""
+def statistics_of_run(state: RunState, orders: OrderWatch, routing: Routing) -> Statistics:
+    """Totals of a run since the start."""
+    found = statistics_of(
+        state.engine,
+        watermark=state.engine.watermark(),  # before the totals, which then have what is below it
+        abandoned=state.abandoned,
+        cores=state.cores,
+        unpinned=state.unpinned,
+        orders_as_plain=orders.count,
+        paced=state.paced,
+    )
+    return replace(
+        found,
+        guard=FrozenDict() if state.guarding is None else state.guarding.statistics(),
+        active=None if state.activating is None else state.activating.statistics(),
+        fair=None if routing.groups is None else _fair(state, routing.groups, routing),
+        overload=state.overload.found,
+    )
 
-    def __init__(self, state: RunState, orders: OrderWatch, routing: Routing) -> None:
-        self._state = state
-        self._routing = routing
-        self._orders = orders
-        self._engine = state.engine
 
-    def read(self) -> Statistics:
-        """Totals since the start."""
-        state = self._state
-        found = statistics_of(
-            self._engine,
-            watermark=self._engine.watermark(),  # before the totals, which then have what is below it
-            abandoned=state.abandoned,
-            cores=state.cores,
-            unpinned=state.unpinned,
-            orders_as_plain=self._orders.count,
-            paced=state.paced,
-        )
-        return replace(
-            found,
-            guard=FrozenDict() if state.guarding is None else state.guarding.statistics(),
-            active=None if state.activating is None else state.activating.statistics(),
-            fair=self._fair(),
-            overload=state.overload.found,
-        )
+def _fair(state: RunState, groups: Groups, routing: Routing) -> FairStatistics | None:
+    def symbols_of(strand: int) -> tuple[str, ...]:
+        symbols = np.flatnonzero(routing.by_counts(None) == strand)
+        return tuple(state.table[int(index)] for index in symbols)
 
-    def _fair(self) -> FairStatistics | None:
-        groups = self._routing.groups
-        if groups is None:
-            return None
-        if groups.accounts is not None:
-            counts, found = groups.accounts.counted()
-        else:
-            counts = self._engine.group_counts(len(groups))
-            found = {} if counts is None else dict(zip(groups.names(), counts.groups, strict=True))
-        return fair_statistics(self._engine, counts, found, self._symbols_of)
-
-    def _symbols_of(self, strand: int) -> tuple[str, ...]:
-        symbols = np.flatnonzero(self._routing.by_counts(None) == strand)
-        return tuple(self._state.table[int(index)] for index in symbols)
+    if groups.accounts is not None:
+        counts, found = groups.accounts.counted()
+    else:
+        counts = state.engine.group_counts(len(groups))
+        found = {} if counts is None else dict(zip(groups.names(), counts.groups, strict=True))
+    return fair_statistics(state.engine, counts, found, symbols_of)
 
 
 def fair_statistics(

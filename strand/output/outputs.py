@@ -90,7 +90,8 @@ class Outputs(Mapping[str, Output]):
             raise ConfigurationError("out", f"no handler emits to an output named {unknown[0]!r}: {there}")
         for path in paths.values():
             check_path(path)
-        check_outputs(output_paths(paths))
+        if paths:
+            check_outputs(output_paths(paths))
         self._inside = inside or Inside()
         size_unit = handlers[0].size_unit if handlers else 1.0
         self._outputs = {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.replaying.options import Asked
 
-__all__ = ["Before", "Rereading", "rereading", "telling_more"]
+__all__ = ["Before", "Rereading", "raise_first", "rereading"]
 
 #: Why ticks may have been dropped before a failure. A tick of a strand that has failed comes after it.
 _BEFORE_A_FAILURE: Final = ("newest", "oldest", "conflated", "shed", "lost")
@@ -96,41 +95,39 @@ class Before:
         return self.input.replay(handlers={self.symbol: handler, "*": "count"}, until=(self.symbol, number))
 
 
-@contextmanager
-def telling_more(
+def raise_first(
+    raised: HandlerError | KeyboardInterrupt,
     dispatcher: Dispatcher | CallerRun,
     result: Callable[[], ReplayResult],
-    again: Rereading | None,
-) -> Iterator[None]:
-    """A HandlerError of the block is the first one in the order of ticks. It gets ``partial``, the result when the
-    dispatcher has stopped, ``number``, and what was before its tick.
+    reread: Callable[[], Rereading | None] | None,
+) -> NoReturn:
+    """Raises the first HandlerError of a run in the order of ticks. It gets ``partial``, the result when the dispatcher
+    has stopped, ``number``, and what was before its tick.
 
     A KeyboardInterrupt gets ``partial`` too: one that came behind the publishing, while the run was being ended.
 
-    ``again``: None where the input cannot be read once more. Only so it is known how many ticks of a symbol were before
-    one, where symbols share a strand: nobody counts those as they run.
+    ``reread``: makes a reader of the input; None where it cannot be read once more. Only so it is known how many ticks
+    of a symbol were before one, where symbols share a strand: nobody counts those as they run.
     """
-    try:
-        yield
-    except HandlerError as raised:
-        error = _first(raised, dispatcher, again)
-        line_in, error._line_in = error._line_in, None  # the line needs the input, which is not known yet
-        error.partial = result()
-        if error.number is None and error.tick is not None and again is not None:
-            error.number = _number(error, dispatcher, again.batches())
-        if error.number is not None and error._again is not None and again is not None:
-            before = again.up_to(error.symbol, error.number, np.array([error.tick]))
-            error._again = partial(error._again, before=before)
-        error._line_in = line_in
-        # The other failures after it depend on timing.
-        error.partial = replace(error.partial, failures=(str(error),))
-        raise error from error.__cause__
-    except KeyboardInterrupt as raised:
+    if isinstance(raised, KeyboardInterrupt):
         # It may have come before the dispatcher's own end began.
         end = partial(dispatcher.__exit__, KeyboardInterrupt, raised, None)
         mended(end, end)
         raised.partial = result()  # type: ignore[attr-defined]
-        raise
+        raise raised
+    again = None if reread is None else reread()
+    error = _first(raised, dispatcher, again)
+    line_in, error._line_in = error._line_in, None  # the line needs the input, which is not known yet
+    error.partial = result()
+    if error.number is None and error.tick is not None and again is not None:
+        error.number = _number(error, dispatcher, again.batches())
+    if error.number is not None and error._again is not None and again is not None:
+        before = again.up_to(error.symbol, error.number, np.array([error.tick]))
+        error._again = partial(error._again, before=before)
+    error._line_in = line_in
+    # The other failures after it depend on timing.
+    error.partial = replace(error.partial, failures=(str(error),))
+    raise error from error.__cause__
 
 
 def rereading(

@@ -142,6 +142,11 @@ class Asked:
         return self.fingerprint_every is not None or self.fingerprints is not None
 
     @property
+    def writes(self) -> bool:
+        """True if a file or a sink may be written to."""
+        return any(given is not None for given in (self.out, self.fingerprints, self.save))
+
+    @property
     def selection(self) -> dict[str, Any]:
         """The choice of the source's ticks."""
         return {"symbols": list(self.symbols or ()) or None, "start": self.start, "end": self.end}

@@ -18,7 +18,7 @@ from strand.brief import in_full, several
 from strand.dispatch.configuration import GROUPS, RunOptions, workers_of
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.saving import SavedState, check_name
-from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
+from strand.errors import ConfigurationError, FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.base import Selection
 from strand.feeds.merge.selected import SelectedFeed, empty_feed, is_live, unknown_symbol
@@ -29,7 +29,7 @@ from strand.handlers import Handler, HandlerLike, resolve
 from strand.options import named_options, options_in
 from strand.output.sinks import files_and_sinks
 from strand.replaying.days import DayRecorder
-from strand.replaying.failed import rereading, telling_more
+from strand.replaying.failed import raise_first, rereading
 from strand.replaying.options import Asked, ReplayOptions
 from strand.replaying.recorder import Recorder, describe_source, run_header
 from strand.replaying.result import ReplayResult
@@ -114,8 +114,9 @@ def replay_by(
     left = SavedReplay.of(asked, source, reading, plain=plain)
     position = left.position
     whole_handlers, handler = handler, None if handler is None else resolve(handler)
-    written = [*output_paths(files_and_sinks(asked.out)[0], asked.fingerprints), ("save", asked.save)]
-    check_outputs(written, source, symbols=asked.symbols, options=reading)
+    if asked.writes:
+        written = [*output_paths(files_and_sinks(asked.out)[0], asked.fingerprints), ("save", asked.save)]
+        check_outputs(written, source, symbols=asked.symbols, options=reading)
     feed = _feed(source, wanted, asked, reading, plain=plain)
     begun = time.perf_counter()
     try:
@@ -139,7 +140,7 @@ def replay_by(
         published = Published(feed)
         counts = published.by_symbol
         counts += left.ticks_by_symbol(len(counts))
-        again = None if asked.load else rereading(replay, source, asked, wanted, reading)
+        again = None if asked.load else partial(rereading, replay, source, asked, wanted, reading)
         if cut is not None:
             cut.joins(feed, dispatcher, again)
         header = partial(
@@ -166,35 +167,33 @@ def replay_by(
         run = Run(
             feed, dispatcher, published, stops, sampler=sampler, wanted=wanted, limit=asked.limit, pacer=pacer
         )  # fmt: skip
-        with (
-            telling_more(dispatcher, partial(run.so_far, begun, ticks), again),
-            recorder or nullcontext(),
-            pinned(dispatcher, feed, asked.pin_publisher),
-            dispatcher,
-            sampler or nullcontext(),
-            nullcontext() if pacer is None else pacer.serving(),
-            nullcontext() if cut is None else closing(cut),
-        ):
-            setup_s = time.perf_counter() - ready
-            run.publish(ticks, progress.tell)
-            wall_s = time.perf_counter() - begun
-            run.end(with_ends=asked.save is None)
-            if asked.save is not None and not isinstance(run.ended_by, FeedError):
-                assert isinstance(dispatcher, Dispatcher)
-                dispatcher.learn_symbols(feed.symbols)
-                left.save(dispatcher, asked.save, position + published.ticks, counts)
-            feed_statistics = dict(feed.statistics())
+        try:
+            with (
+                recorder or nullcontext(),
+                pinned(dispatcher, feed, asked.pin_publisher),
+                dispatcher,
+                sampler or nullcontext(),
+                nullcontext() if pacer is None else pacer.serving(),
+                nullcontext() if cut is None else closing(cut),
+            ):
+                setup_s = time.perf_counter() - ready
+                run.publish(ticks, progress.tell)
+                wall_s = time.perf_counter() - begun
+                run.end(with_ends=asked.save is None)
+                if asked.save is not None and not isinstance(run.ended_by, FeedError):
+                    assert isinstance(dispatcher, Dispatcher)
+                    dispatcher.learn_symbols(feed.symbols)
+                    left.save(dispatcher, asked.save, position + published.ticks, counts)
+                feed_statistics = dict(feed.statistics())
+        except (HandlerError, KeyboardInterrupt) as raised:
+            raise_first(raised, dispatcher, partial(run.so_far, begun, ticks), again)
     finally:
         progress.end()
         feed.close()
     dispatcher.learn_symbols(feed.symbols)
     if stops.days is not None:
         stops.days.end()
-    result = run.result(wall_s, setup_s, ticks.spent_s, feed_statistics)
-    failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
-    if failed is None and published.ticks != asked.limit:
-        failed = unknown_symbol(feed, wanted) or _unwatched(asked, result)
-    return _told_of(result, failed, strict=asked.strict)
+    return _told_of(run, run.result(wall_s, setup_s, ticks.spent_s, feed_statistics), feed, wanted, asked)
 
 
 def _kind_of_run(options: RunOptions) -> Callable[..., Any]:
@@ -218,14 +217,15 @@ def _look_at_first(ticks: Source, feed: Feed, asked: Asked, wanted: Sequence[str
         raise empty_feed(feed, selected=selected)
 
 
-def _told_of(
-    result: ReplayResult, failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None, *, strict: bool
-) -> ReplayResult:
+def _told_of(run: Run, result: ReplayResult, feed: Feed, wanted: Sequence[str], asked: Asked) -> ReplayResult:
     """The result, or the error that ends the replay with it."""
+    failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
+    if failed is None and result.ticks != asked.limit:
+        failed = unknown_symbol(feed, wanted) or _unwatched(asked, result)
     if failed is not None:
         failed.partial = result  # type: ignore[union-attr]
         raise failed
-    if strict and result.warnings:
+    if asked.strict and result.warnings:
         raise StrictError(result)
     return result
 

@@ -481,7 +481,8 @@ class Sampler:
         # Where publishers handle too, it may be a moment older: nothing is pending then.
         pending = np.maximum(accepted.astype(np.int64) - handled.astype(np.int64) - dropped.astype(np.int64), 0)
         by_worker = np.concatenate((slots[:, :workers], slots[:, workers:].sum(axis=1, keepdims=True)), axis=1)
-        handler_ns, handler_ticks = self._dispatcher.handler_times()
+        untimed = np.zeros(len(self._dispatcher.symbols), np.uint64)
+        handler_ns, handler_ticks = (untimed, untimed) if self._rows is None else self._dispatcher.handler_times()
         return Timeline(
             at_s=_frozen(self._at_s[:n]),
             feed_ns=_frozen(self._feed[:n]),

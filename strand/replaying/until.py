@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from bdb import BdbQuit
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any, Final, Self
 
@@ -67,9 +67,9 @@ class Until(Stop):
             raise ConfigurationError("until", f'{until!r} is neither ("AAPL", number) nor a time')
         return cls(moment=Moment.parse("until", until))
 
-    def joins(self, feed: Feed, run: RunBase, again: Rereading | None) -> None:
-        """Belongs to a run from now on. ``again``: reads the input once more, None where that cannot be."""
-        self._feed, self._run, self._again = feed, run, again
+    def joins(self, feed: Feed, run: RunBase, reread: Callable[[], Rereading | None] | None) -> None:
+        """Belongs to a run from now on. ``reread``: makes a reader of the input; None where it cannot be read again."""
+        self._feed, self._run, self._reread = feed, run, reread
 
     def end_in(self, batch: TickBatch) -> int | None:
         """Returns the place in the feed's next batch where the run ends; None: it goes on."""
@@ -140,7 +140,7 @@ class Until(Stop):
 
     def _rehearse(self, tick: TickBatch) -> None:
         assert self._symbol is not None
-        again = self._again
+        again = None if self._reread is None else self._reread()
         before = None if again is None else again.up_to(self._symbol, self._number, tick.copy())
         try:
             interior(self._run).rehearse(tick, before)

@@ -26,7 +26,7 @@ from strand.feeds.formats.own_metadata import OWN_MEMBER, Own, own_from
 from strand.feeds.io.files import read_head, regular_file
 from strand.feeds.io.sources import InflateLimits, InputStream, RawStream
 from strand.feeds.io.streams import ZipMemberStream, data_start, open_archive, open_stream
-from strand.feeds.mapping.columns import Columns, Conversion, Reading
+from strand.feeds.mapping.columns import Conversion, Reading, columns_of
 from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import MEND, options_among
 from strand.feeds.mapping.records import RecordColumns, numpy_column
@@ -616,7 +616,7 @@ class HftEvents:
 
     def __init__(self, size_power: int, *, rounds: bool) -> None:
         reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, time_unit="ns", own=True)
-        self._columns = Columns(list(_COLUMNS.values()), _COLUMNS, {}, reading)
+        self._columns = columns_of(list(_COLUMNS.values()), _COLUMNS, {}, reading)
         self._actions = np.zeros(256, np.uint8)
         self._kinds = np.zeros(256, np.uint16)
         for number, (action, kind) in _EVENTS.items():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ from strand.feeds.mapping.values import (
     Target,
     TimeUnit,
     Values,
+    defined,
     either,
     integers,
     letters,
@@ -50,12 +51,24 @@ from strand.feeds.mapping.values import (
     times,
     unusable,
 )
-from strand.ticks import FIELDS, KIND_QUOTE, MAX_SEQUENCE, UNDEF_PRICE, empty, limits
+from strand.ticks import FIELDS, KIND_QUOTE, MAX_SEQUENCE, UNDEF_PRICE, empty, limits, picked
 from strand.validate import is_whole
 
 __all__ = [
-    "ALIASES", "NOT_HERE", "Assembly", "BadRow", "Columns", "Conversion", "Reading", "chosen_columns", "constant_rules",
+    "ALIASES",
+    "NOT_HERE",
+    "Assembly",
+    "BadRow",
+    "Columns",
+    "Conversion",
+    "Reading",
+    "both_times",
+    "chosen_columns",
+    "columns_of",
+    "constant_rules",
     "held",
+    "is_filled",
+    "woven",
 ]  # fmt: skip
 
 #: By the name of a bid's column: the tick's field that holds it.
@@ -336,88 +349,116 @@ class Assembly:
         return ticks, good
 
 
-class Columns:
-    """The columns a file's ticks are made of.
+def columns_of(
+    names: Sequence[str],
+    columns: Mapping[str, Any],
+    constants: Mapping[str, int | str | bytes],
+    reading: Reading,
+) -> Columns:
+    """The columns that a file's ticks are made of, by what the user says and by their names.
 
     ``columns`` maps fields to columns, to tables of a profile's keys (``NOT_HERE`` are for text alone), or to None to
     leave a field out; what it does not name is recognised by ``ALIASES``. ``constants``: one value for all rows, prices
     and sizes in natural units. Raises ConfigurationError for a field, column or key that there is not.
     """
+    chosen, rules = chosen_columns(names, columns, reading)
+    rules |= constant_rules(columns, constants, reading)
+    given = {field for field, rule in rules.items() if rule.constant is not None}
+    found = {field: _first_of(aliases, names, field in TIMES) for field, aliases in ALIASES.items()}
+    if (found["price"] is None and "price" not in chosen) or "bid_price" in {*columns, *constants}:
+        found |= {field: _first_of(aliases, names) for field, aliases in QUOTE_ALIASES.items()}
+    if reading.own:
+        found["symbol"] = None  # its keys and the names in its metadata replace the column
+    found |= dict.fromkeys(given)
+    found |= chosen
+    of = {field: column for field, column in found.items() if column is not None}
+    is_quote = "ask_price" in of or "ask_price" in given
+    rules |= {
+        field: reading.in_units(FieldRule(field, (column,)))
+        for field, column in of.items()
+        if field not in rules and field not in ("symbol", "instrument_id")
+    }
+    # Two fields may share a column only where that was asked for.
+    for field, column in of.items():
+        alike = [name for name in names if name.lower() == column.lower()]
+        if field not in chosen and len(alike) > 1:
+            key = _called(field, is_quote)
+            raise ConfigurationError(
+                f"columns.{key}",
+                f"say which one it is, {' or '.join(map(repr, alike))}, by columns={{{key!r}: NAME}}",
+            )
+    side = next((one for one in PLACES if one in constants or columns.get(one) is not None), None)
+    if side is not None and not is_quote:
+        where = "columns" if columns.get(side) is not None else "constants"
+        raise ConfigurationError(f"{where}.{side}", "name ask_price too: a quote has both")
+    if is_quote and chosen.get("side") is not None and "kind" not in chosen and "kind" not in given:
+        raise ConfigurationError("columns.side", "leave it out: a quote has both sides")
+    _share(of, given, chosen)
+    # Fields whose unit no option for the whole file changes.
+    own_units = {_BID.get(each, each) for each, said in columns.items() if isinstance(said, Mapping) and "unit" in said}
+    return Columns(of, rules, reading, own_units)
+
+
+def _share(of: dict[str, str], constants: Collection[str], chosen: Mapping[str, str | None]) -> None:
+    """Settles which field has a place that an id shares with a side of a quote: the one that was chosen."""
+    for field, other in (("order_id", "ask_price"), ("ref_id", "ask_size")):
+        if field in of and other in of:
+            if field in chosen and other in chosen:
+                raise ConfigurationError(
+                    "columns", f"{field} and {other} share one place in a tick: give only one of them"
+                )
+            del of[field if other in chosen or field not in chosen else other]
+        for one, second in ((field, other), (other, field)):
+            if one in constants and second in of:
+                raise ConfigurationError(
+                    "constants",
+                    f"{one} shares its place in a tick with {second}, which column {of[second]!r} holds; leave the "
+                    f"constant out, or the column by columns={{{second!r}: None}}",
+                )
+            if one in constants and second in constants:
+                raise ConfigurationError(
+                    "constants", f"{one} and {second} share one place in a tick: give only one of them"
+                )
+
+
+def _called(field: str, is_quote: bool) -> str:
+    """Name of a field in ``columns``."""
+    return f"bid_{field}" if is_quote and field in ("price", "size") else field
+
+
+class Columns:
+    """The columns that ticks are made of: ``columns_of`` makes them as users say it, ``of_rules`` of a profile's rules.
+
+    Args:
+        of: The column of each field.
+        rules: The rule of each field that has one, by column or constant.
+        reading: Options for reading values.
+        own_units: The fields whose unit no option for the whole file changes.
+    """
 
     def __init__(
-        self,
-        names: Sequence[str],
-        columns: Mapping[str, Any],
-        constants: Mapping[str, int | str | bytes],
-        reading: Reading,
+        self, of: Mapping[str, str], rules: Mapping[str, FieldRule], reading: Reading, own_units: Collection[str]
     ) -> None:
-        self._reading = reading
-        chosen, self._rules = chosen_columns(names, columns, reading)
-        #: Fields whose unit no option for the whole file changes.
-        self._own_units = {
-            _BID.get(field, field) for field, given in columns.items() if isinstance(given, Mapping) and "unit" in given
-        }
-        self._rules |= constant_rules(columns, constants, reading)
-        self.constants = {field: rule.constant for field, rule in self._rules.items() if rule.constant is not None}
-        found = {field: _first_of(aliases, names, field in TIMES) for field, aliases in ALIASES.items()}
-        said = {*columns, *constants}
-        if (found["price"] is None and "price" not in chosen) or "bid_price" in said:
-            found |= {field: _first_of(aliases, names) for field, aliases in QUOTE_ALIASES.items()}
-        if reading.own:
-            found["symbol"] = None  # its keys and the names in its metadata replace the column
-        found |= dict.fromkeys(self.constants)
-        found |= chosen
-        self.of = {field: column for field, column in found.items() if column is not None}
-        # Two fields may share a column only where that was asked for.
-        self.is_quote = "ask_price" in self.of or "ask_price" in self.constants
-        self._rules |= {
-            field: reading.in_units(FieldRule(field, (column,)))
-            for field, column in self.of.items()
-            if field not in self._rules and field not in ("symbol", "instrument_id")
-        }
-        self._check_alike(names, chosen)
-        side = next((one for one in PLACES if one in constants or columns.get(one) is not None), None)
-        if side is not None and not self.is_quote:
-            where = "columns" if columns.get(side) is not None else "constants"
-            raise ConfigurationError(f"{where}.{side}", "name ask_price too: a quote has both")
-        if self.is_quote and chosen.get("side") is not None and "kind" not in chosen and "kind" not in self.constants:
-            raise ConfigurationError("columns.side", "leave it out: a quote has both sides")
-        self._share(chosen)
+        self.of, self._rules, self._reading, self._own_units = dict(of), dict(rules), reading, own_units
+        self.constants = {field: rule.constant for field, rule in rules.items() if rule.constant is not None}
+        self.is_quote = "ask_price" in of or "ask_price" in self.constants
         self._assembly = Assembly(self.constants, self.of)
 
-    def _share(self, chosen: Mapping[str, str | None]) -> None:
-        """Settles which field has a place that an id shares with a side of a quote: the one that was chosen."""
-        for field, other in (("order_id", "ask_price"), ("ref_id", "ask_size")):
-            if field in self.of and other in self.of:
-                if field in chosen and other in chosen:
-                    raise ConfigurationError(
-                        "columns", f"{field} and {other} share one place in a tick: give only one of them"
-                    )
-                del self.of[field if other in chosen or field not in chosen else other]
-            for one, second in ((field, other), (other, field)):
-                if one not in self.constants:
-                    continue
-                if second in self.of:
-                    raise ConfigurationError(
-                        "constants",
-                        f"{one} shares its place in a tick with {second}, which column {self.of[second]!r} "
-                        f"holds; leave the constant out, or the column by columns={{{second!r}: None}}",
-                    )
-                if second in self.constants:
-                    raise ConfigurationError(
-                        "constants", f"{one} and {second} share one place in a tick: give only one of them"
-                    )
-
-    def _check_alike(self, names: Sequence[str], chosen: Mapping[str, str | None]) -> None:
-        """Checks that of columns whose names differ by case alone, one that is recognised is chosen."""
-        for field, column in self.of.items():
-            alike = [name for name in names if name.lower() == column.lower()]
-            if field not in chosen and len(alike) > 1:
-                key = self._called(field)
-                raise ConfigurationError(
-                    f"columns.{key}",
-                    f"say which one it is, {' or '.join(map(repr, alike))}, by columns={{{key!r}: NAME}}",
-                )
+    @classmethod
+    def of_rules(
+        cls, names: Sequence[str], rules: Iterable[FieldRule], constants: Mapping[str, FieldRule], reading: Reading
+    ) -> Self:
+        """Columns by the rules of a profile, with the user's constants in place of theirs. A column that is optional
+        may be missing."""
+        of: dict[str, str] = {}
+        found: dict[str, FieldRule] = {}
+        for rule in rules:
+            field = _BID.get(rule.field, rule.field)
+            column = next((each for each in rule.columns if each in names), None)
+            if field not in constants and (rule.constant is not None or column is not None):
+                found[field] = rule
+                of |= {} if column is None else {field: column}
+        return cls(of, found | dict(constants), reading, of)
 
     @property
     def has_sizes(self) -> bool:
@@ -431,7 +472,13 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """The columns to be read, each once."""
-        return list(dict.fromkeys(self.of.values()))
+        added = [name for field in self.of.keys() & self._rules for name in self._added(field)]
+        return list(dict.fromkeys([*self.of.values(), *added]))
+
+    def _added(self, field: str) -> tuple[str, ...]:
+        """The column whose texts say what is added to a time."""
+        plus = self._rules[field].plus
+        return () if plus is None else plus.columns
 
     @property
     def time(self) -> str | None:
@@ -474,22 +521,45 @@ class Columns:
         Raises TypeError, with the column and what is wrong, for a column whose type no value of the field can have.
         """
         made = Conversion(empty(0))
-        of = {field: column(name) for field, name in self.of.items() if field not in ("symbol", "instrument_id")}
+        of = {
+            field: defined(column(name), self._rules[field].undefined)
+            for field, name in self.of.items()
+            if field not in ("symbol", "instrument_id")
+        }
         if self.is_quote and "kind" not in self.of and "kind" not in self.constants:
             of.pop("side", None)  # a quote has both
         read = {field: self._plain(field, found) or self._read(field, found, made) for field, found in of.items()}
+        self._complete(read, column, made)
         made.ticks, good = self._assembly.ticks(rows, keys, read)
         if good < len(made.ticks):
             made = Conversion(empty(0))
             slowly = {field: self._read(field, found, made) for field, found in of.items()}
+            self._complete(slowly, column, made)
             if "sequence" in slowly:
                 slowly["sequence"], made.left_out = held(slowly["sequence"], rows)
             made.ticks, _ = self._assembly.ticks(rows, keys, slowly)
         return made
 
+    def _complete(self, read: dict[str, Field], column: Callable[[str], Column], made: Conversion) -> None:
+        """Adds to times what another column says, and gives rows without one time the other."""
+        if not any(self._rules[time].empty or self._added(time) for time in TIMES if time in read):
+            return
+        found = {time: read[time].values for time in TIMES if time in read}
+        for time in tuple(found):
+            for name in self._added(time):
+                added = mapped(column(name), dict(self._rules[time].plus.ns), None, time)  # type: ignore[union-attr]
+                if isinstance(added, str):
+                    raise TypeError(f"column {name!r} for {time} {added}")
+                if added.bad is not None:
+                    made.note(added.bad, name, added.explain)
+                found[time] = found[time] + added.values
+        read |= dict(zip(TIMES, map(whole, both_times(found.get("ts_event"), found.get("ts_recv"))), strict=True))
+
     def _plain(self, field: str, column: Column) -> Field | None:
         rule = self._rules[field]
         if field in TIMES:
+            if rule.empty or rule.plus is not None:
+                return None
             return (
                 None if column.local and self._reading.zone is not None else plain_times(column, self._time_unit(field))
             )
@@ -527,13 +597,15 @@ class Columns:
         rule = self._rules[field]
         found = self._values(rule, column)
         if isinstance(found, str):
-            raise TypeError(unusable(self._called(field), self.of[field], column.type, column.problem or found))
+            raise TypeError(
+                unusable(_called(field, self.is_quote), self.of[field], column.type, column.problem or found)
+            )
         if field in TIMES:
             self._check_unit(field, column, found)
         if found.inexact is not None:
             made.inexact = either(made.inexact, found.inexact)
-        undefined = self._reading.undefined_nulls or rule.empty
-        bad = _wrong(found, undefined and field not in TIMES)
+        undefined = self._reading.undefined_nulls
+        bad = _wrong(found, rule.empty or (undefined and field not in TIMES))
         if bad is not None:
             nulls = np.zeros(len(bad), np.bool_) if found.nulls is None else found.nulls
             made.note(bad, self.of[field], lambda row: _NULL if nulls[row] else found.explain(row))
@@ -541,10 +613,6 @@ class Columns:
         if rule.zero:
             values = np.where(values == 0, UNDEF_PRICE, values)
         return whole(values)
-
-    def _called(self, field: str) -> str:
-        """Name of a field in ``columns``."""
-        return f"bid_{field}" if self.is_quote and field in ("price", "size") else field
 
     def _values(self, rule: FieldRule, column: Column) -> Values | str:
         """A column's values as the rule has them; else what is wrong with its type."""
@@ -565,6 +633,37 @@ class Columns:
             target = target._replace(highest=limits("order_id")[1])  # of one that no tick holds, the row is sound
         is_scaled = field in PRICES or field in SIZES
         return scaled(column, target, rounds=reading.rounds) if is_scaled else integers(column, target)
+
+
+def both_times(event: Array | None, recv: Array | None) -> tuple[Array, Array]:
+    """The times of rows' events and receipts, of which at least one is given: a time that is missing, or 0, is the
+    other one."""
+    event, recv = recv if event is None else event, event if recv is None else recv
+    assert event is not None
+    assert recv is not None
+    recv = np.where(recv == 0, event, recv) if (recv == 0).any() else recv
+    return np.where(event == 0, recv, event) if (event == 0).any() else event, recv
+
+
+def is_filled(ticks: TickBatch) -> Mask:
+    """Mask of the ticks that hold a value: a price, of either side for a quote, or a size."""
+    quote = (ticks["kind"] == KIND_QUOTE) & (ticks["order_id"] != UNDEF_PRICE)
+    found: Mask = (ticks["price"] != UNDEF_PRICE) | quote | ((ticks["kind"] != KIND_QUOTE) & (ticks["size"] != 0))
+    return found
+
+
+def woven(parts: Sequence[TickBatch], kept: Mask) -> tuple[TickBatch, npt.NDArray[np.int64]]:
+    """Ticks of rows that make several each, row by row, and the row of each tick.
+
+    Args:
+        parts: The ticks of each part, one per row.
+        kept: Which rows have which part, shape (rows, parts).
+    """
+    every = empty(kept.size).reshape(kept.shape)
+    for place, ticks in enumerate(parts):
+        every[:, place] = ticks
+    rows = np.repeat(np.arange(len(kept)), kept.sum(axis=1))
+    return picked(every.reshape(-1), kept.reshape(-1)), rows
 
 
 def held(sequence: Field, rows: range | npt.NDArray[np.uint64]) -> tuple[Field, Mask | None]:

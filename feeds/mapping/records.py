@@ -14,7 +14,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
 from strand.feeds.mapping.column_options import ColumnOptions
-from strand.feeds.mapping.columns import Columns, Conversion, Reading
+from strand.feeds.mapping.columns import Conversion, Reading, columns_of
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.values import NS_IN, Column, Target, Units, decimal_units, integer_units, integers, unusable
 from strand.options import refuse_unknown
@@ -191,7 +191,7 @@ class RecordColumns:
                 "columns.symbol", "records have a symbol's index, not its name: give columns.instrument_id"
             )
         names = list(dtype.names or ())
-        self._columns = Columns(names, {**columns, "symbol": None}, constants, reading)
+        self._columns = columns_of(names, {**columns, "symbol": None}, constants, reading)
         self._dtype = dtype
         self.has_keys = "instrument_id" in self._columns.of
         if not self._columns.has_time:
@@ -279,7 +279,7 @@ class ArrayColumns:
     def _of(self, dtype: np.dtype[Any]) -> RecordColumns:
         if dtype.names is None:
             raise ConfigurationError("columns", f"give an array with fields: {dtype} has none")
-        there = Columns(dtype.names, {**self._columns, "symbol": None}, self._constants, self._reading)
+        there = columns_of(dtype.names, {**self._columns, "symbol": None}, self._constants, self._reading)
         constants = dict(self._constants)
         if not there.has_time:
             constants["ts_recv"] = 0

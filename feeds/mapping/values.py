@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any, Final, Literal, NamedTuple
 
@@ -22,9 +22,9 @@ from strand.validate import MIN_UNIT
 
 __all__ = [
     "IDS", "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "WORDS", "Column", "Target", "TimeUnit",
-    "Units", "Values", "coarser_price", "decimal_units", "either", "finer_unit", "float_units", "integer_units",
-    "integers", "letters", "mapped", "nearest", "nearest_units", "plain_numbers", "plain_times", "said_unit", "scaled",
-    "times", "unusable",
+    "Units", "Values", "coarser_price", "decimal_units", "defined", "either", "finer_unit", "float_units",
+    "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units", "plain_numbers", "plain_times",
+    "said_unit", "scaled", "times", "unusable",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -306,6 +306,22 @@ def unusable(field: str, name: str, kind: str, why: str) -> str:
     """The error text for a column whose type no value of the field can have, with what to do."""
     cure = f"convert it, or name another column by columns={{{field!r}: NAME}} (--feed columns.{field}=NAME)"
     return f"{cure}: column {name!r} ({kind}) for {field} {why}"
+
+
+def defined(column: Column, undefined: Sequence[str]) -> Column:
+    """A column in which whole numbers that stand for no value are nulls. ``undefined``: these numbers as texts."""
+    if column.kind != "integer" or not undefined:
+        return column
+    bounds = np.iinfo(column.values.dtype)
+    numbers = [number for number in map(int, filter(_is_whole, undefined)) if bounds.min <= number <= bounds.max]
+    none = np.isin(column.values, np.array(numbers, column.values.dtype))
+    if not none.any():
+        return column
+    return replace(column, nulls=either(column.nulls, none), values=np.where(none, 0, column.values))
+
+
+def _is_whole(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
 
 
 def either(a: Mask | None, b: Mask | None) -> Mask | None:

@@ -6,7 +6,7 @@ import csv
 import functools
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -37,7 +37,7 @@ from strand.zones import checked_zone
 
 __all__ = [
     "BOM", "FieldRule", "Layout", "Match", "Part", "Profile", "SymbolRule", "bar_span", "built_in", "choose", "match",
-    "matches", "named_profile", "normal", "place_of", "read_profile",
+    "matches", "named_profile", "normal", "place_of", "present_parts", "read_profile", "table_match",
 ]  # fmt: skip
 
 Names = str | list[str]
@@ -578,6 +578,25 @@ def choose(head: bytes, path: str | Path, names: Sequence[str] = ()) -> Match:
         "profile=",
         path=path,
     )
+
+
+def present_parts(found: Match, levels: int | None = None) -> list[Part]:
+    """The profile's parts as the file has them: levels up to the first one whose columns are missing."""
+    parts: list[Part] = []
+    ended = False
+    for part in found.profile.parts:
+        if part.level is not None:
+            ended = part.level > 0 and (ended or any(found.column(names) is None for names in part.columns()))
+            if ended or (levels is not None and part.level >= levels):
+                continue
+        parts.append(part)
+    return parts
+
+
+def table_match(names: Sequence[str], profiles: Iterable[Profile]) -> Match | None:
+    """A table with columns of these names, seen through the first of the profiles that it fits."""
+    found = (Match(profile, tuple(names), ",", "utf-8", 0, 0) for profile in profiles)
+    return next((each for each in found if not _missing(each)), None)
 
 
 def place_of(names: Sequence[str]) -> str:

@@ -33,15 +33,15 @@ from strand.binding.columns import (
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds.base import Selection, Skipped, TickBatch
 from strand.feeds.formats.csv.columns import Block, Cells, Chosen, SymbolReader, TimeReader, blocks
-from strand.feeds.formats.csv.profile import Match, Part
+from strand.feeds.formats.csv.profile import Match, Part, present_parts
 from strand.feeds.io.prefetch import Chunks
-from strand.feeds.mapping.columns import Assembly, held
+from strand.feeds.mapping.columns import Assembly, both_times, held, is_filled, woven
 from strand.feeds.mapping.events import CONSOLIDATED, Publishers, Rolls, end_views
 from strand.feeds.mapping.options import MEND
 from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule
 from strand.feeds.mapping.values import IDS, PRICE_POWER, Target, coarser_price, finer_unit, nearest
 from strand.symbols import NAME_BYTES
-from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE, empty, limits, picked, zeros
+from strand.ticks import FIELDS, KIND_STATUS, UNDEF_PRICE, limits, picked, zeros
 
 __all__ = ["CsvRows", "TickMaker"]
 
@@ -229,10 +229,7 @@ class _OfPart:
     def kept(self, cells: Cells, ticks: TickBatch) -> npt.NDArray[np.bool_]:
         """Mask of the rows that have the part."""
         kept = np.ones(len(cells), np.bool_) if self._test is None else cells.holds(self._test, self._text)
-        if self.part.filled:
-            quote = (ticks["kind"] == KIND_QUOTE) & (ticks["order_id"] != UNDEF_PRICE)
-            kept &= (ticks["price"] != UNDEF_PRICE) | quote | ((ticks["kind"] != KIND_QUOTE) & (ticks["size"] != 0))
-        return kept
+        return kept & is_filled(ticks) if self.part.filled else kept
 
 
 class TickMaker:
@@ -265,7 +262,7 @@ class TickMaker:
         self.instrument = place(instrument) if instrument and found.column(instrument) is not None else None
         self._fields = _Fields(self._file, row)
         self._totals = _RunningTotals()
-        parts = _present_parts(found, levels)
+        parts = present_parts(found, levels)
         self._parts = [_OfPart(self._file, row, part) for part in parts or [Part(())]]
         #: The rules of all columns that are read, but for those of times and symbols.
         self.rules = [
@@ -302,12 +299,8 @@ class TickMaker:
         fields = self._times.read(cells)
         if self._fields.running is not None:
             fields |= self._since_last(*self._fields.running, cells, keys, fields)
-        event, recv = fields.get("ts_event"), fields.get("ts_recv")
-        event, recv = recv if event is None else event, event if recv is None else recv
-        assert event is not None
-        assert recv is not None
-        fields["ts_recv"] = recv = np.where(recv == 0, event, recv) if (recv == 0).any() else recv
-        fields["ts_event"] = np.where(event == 0, recv, event) if (event == 0).any() else event
+        fields["ts_event"], recv = both_times(fields.get("ts_event"), fields.get("ts_recv"))
+        fields["ts_recv"] = recv
         within = None if select is None else select.within(recv)
         if within is not None and not (kept := within | (cells.faults != 0)).all():
             cells.keep(kept)
@@ -340,22 +333,21 @@ class TickMaker:
     ) -> None:
         """Adds the ticks of the rows' other parts. A row with a fault gives one tick, which carries the fault."""
         count, width = len(cells), len(self._parts)
-        ticks, kept = empty(count * width).reshape(count, width), np.ones((count, width), np.bool_)
+        parts, kept = [made.ticks], np.ones((count, width), np.bool_)
         faults, rounded = cells.faults.copy(), np.zeros(count, np.bool_)
         for place, part in enumerate(self._parts):
-            of_part = cells if place == 0 else cells.anew()
-            ticks[:, place] = (
-                made.ticks if place == 0 else part.ticks(numbers, keys, fields | part.fields.read(of_part))
-            )
-            kept[:, place] = part.kept(of_part, ticks[:, place])
+            of_part = cells
+            if place:
+                of_part = cells.anew()
+                parts.append(part.ticks(numbers, keys, fields | part.fields.read(of_part)))
+            kept[:, place] = part.kept(of_part, parts[place])
             if place:
                 faults = np.where((faults == 0) & kept[:, place], of_part.faults, faults)
             if of_part.rounded is not None:
                 rounded |= of_part.rounded & (kept[:, place] | (place == 0))
+        # A row with a fault has only its first tick.
         kept[faults != 0] = np.arange(width) == 0
-        # The row of each tick. A row with a fault has only its first tick.
-        row = np.repeat(np.arange(count), kept.sum(axis=1))
-        made.ticks = picked(ticks.reshape(-1), kept.reshape(-1))
+        made.ticks, row = woven(parts, kept)
         made.faults, made.rows, made.count = faults[row], cells.places[row], count
         made.times, made.inexact = made.ticks["ts_recv"], int(np.count_nonzero(rounded))
         made.instruments = None if made.instruments is None else made.instruments[row]
@@ -479,19 +471,6 @@ def _settle_sides(ticks: TickBatch) -> None:
 def _code(value: Any) -> Any:
     """A value as the number that a tick holds: a letter's code, any other value as it is."""
     return value[0] if isinstance(value, bytes) else value
-
-
-def _present_parts(found: Match, levels: int | None) -> list[Part]:
-    """The profile's parts as the file has them: levels up to the first one whose columns are missing."""
-    parts: list[Part] = []
-    ended = False
-    for part in found.profile.parts:
-        if part.level is not None:
-            ended = part.level > 0 and (ended or any(found.column(names) is None for names in part.columns()))
-            if ended or (levels is not None and part.level >= levels):
-                continue
-        parts.append(part)
-    return parts
 
 
 def _end_rows(ticks: TickBatch, row: Any, last: int, *, sets: bool) -> None:

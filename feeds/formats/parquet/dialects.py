@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,17 +23,22 @@ import numpy.typing as npt
 
 from strand.errors import FormatError
 from strand.feeds.base import Flags, TicksAre, usual_flags
+from strand.feeds.formats.csv.profile import Part, SymbolRule, named_profile, present_parts, table_match
 from strand.feeds.formats.parquet.sources import ArrowSource, KeepsGroup
+from strand.feeds.mapping.columns import (
+    Columns,
+    Conversion,
+    Reading,
+    columns_of,
+    constant_rules,
+    is_filled,
+    woven,
+)
 from strand.feeds.mapping.events import CONSOLIDATED, LAST, end_views
-from strand.feeds.mapping.values import PRICE_POWER, float_units
+from strand.feeds.mapping.values import Column, either, mapped
 from strand.ticks import (
-    KIND_NONE,
-    KIND_ORDER,
     KIND_QUOTE,
     KIND_TRADE,
-    TICK,
-    UNDEF_PRICE,
-    zeros,
 )
 
 __all__ = ["DatabentoSource", "Dialect", "NautilusSource", "is_databento", "is_nautilus"]
@@ -43,16 +49,10 @@ _CORNERS: Final = ("open", "high", "low", "close")
 
 
 _HEADER: Final = frozenset({"rtype", "publisher_id", "instrument_id", "ts_event"})
-_UNDEF_TIME: Final = (1 << 64) - 1
-_LEVELS: Final = 10
+#: The profiles of Databento's CSV, whose rows have the same columns: by schema, the first one that a table fits counts.
+_PROFILES: Final = ("mbo", "books", "bbo", "trades", "ohlcv")
 #: The length of a bar by ``rtype``, in ns.
 _RTYPE_NS: Final = {32: 10**9, 33: 60 * 10**9, 34: 3600 * 10**9, 35: 86400 * 10**9, 36: 86400 * 10**9}
-_ORDER_KINDS: Final = {b"T": KIND_TRADE, b"N": KIND_NONE}
-#: The fields of ticks that are given on. The symbol's name, or else the instrument's number, stands beside them.
-_FIELDS: Final = (
-    "ts_event", "ts_recv", "order_id", "price", "size", "sequence", "ref_id", "publisher_id", "action", "side",
-    "flags", "depth", "kind",
-)  # fmt: skip
 
 
 def is_databento(source: ArrowSource) -> bool:
@@ -66,7 +66,6 @@ class Dialect(ArrowSource):
     Attributes:
         symbol: The one symbol of all rows; None: a column has it.
         size_power: The power of ten of the unit of sizes.
-        price_power: The power of ten of prices that are whole numbers; None: no price is one.
         ticks: What the ticks mean.
         flags: Which bits of the ticks' flags mean what.
         bars: The length of a bar in ns, where rows are bars of time.
@@ -76,7 +75,6 @@ class Dialect(ArrowSource):
 
     symbol: str | None
     size_power: int
-    price_power: int | None = None
     ticks: TicksAre = "plain"
     venue: str | None = None
     instrument: str | None = None
@@ -94,6 +92,10 @@ class Dialect(ArrowSource):
     def bars(self) -> int | None:
         return None
 
+    def columns(self, constants: Mapping[str, Any], reading: Reading) -> Columns:
+        """The columns that ticks are made of."""
+        return columns_of(self.names, {}, constants, reading)
+
     def _rows(self, batch_rows: int) -> Generator[tuple[int, Any], None, None]:
         """All columns of the other source: the number of the first row, and a batch with ticks for ``batch_rows``."""
         # Statistics are of other columns than those that are given.
@@ -110,53 +112,93 @@ class Dialect(ArrowSource):
         return found
 
 
+class _PartColumns(Columns):
+    """Columns of which each row makes several ticks: those of the first part, and those of ``others``."""
+
+    others: Sequence[tuple[Part, Columns]] = ()
+    #: Whether a row is a view of a book before a trade, or else a sample of the book; None: it is neither.
+    are_views: bool | None = None
+
+    @property
+    def names(self) -> list[str]:
+        of_parts = [name for part, columns in self.others for name in (*part.where, *columns.names)]
+        return list(dict.fromkeys([*super().names, *of_parts, "instrument_id"]))
+
+    @property
+    def has_sizes(self) -> bool:
+        return super().has_sizes or any(columns.has_sizes for _, columns in self.others)
+
+    def convert(
+        self, column: Callable[[str], Column], rows: range | npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32]
+    ) -> Conversion:
+        column = functools.cache(column)
+        made = super().convert(column, rows, keys)
+        ticks, kept = [made.ticks], np.ones((len(rows), 1 + len(self.others)), np.bool_)
+        for place, (part, columns) in enumerate(self.others, 1):
+            found = columns.convert(column, rows, keys)
+            ticks.append(found.ticks)
+            if part.where and not isinstance(has := mapped(column(part.where[0]), {part.text: 1}, 0, "flags"), str):
+                kept[:, place] = has.values != 0
+            if part.filled:
+                kept[:, place] &= is_filled(found.ticks)
+            made.inexact = either(made.inexact, found.inexact)
+            if found.bad is not None and found.first is not None:
+                made.note(found.bad, found.first.column, found.first.problem)
+        made.ticks, made.rows = woven(ticks, kept)
+        if self.are_views:
+            end_views(made.ticks, made.rows, LAST)
+        elif self.are_views is False:
+            made.ticks["flags"] |= LAST  # a sample of the book is whole
+        if made.first is not None:
+            made.first = replace(made.first, index=int(np.searchsorted(made.rows, made.first.index)))
+        for name in ("bad", "inexact", "left_out"):
+            mask = getattr(made, name)
+            setattr(made, name, None if mask is None else mask[made.rows])
+        return made
+
+
 class DatabentoSource(Dialect):
-    """Reads another source and gives the ticks that its records make, as columns of ticks.
+    """Reads another source, whose rows are records of one of Databento's schemas.
 
     Raises:
         FormatError: If the records are of a schema that makes no trades, quotes or orders.
     """
 
     def __init__(self, inner: ArrowSource, path: Any) -> None:
-        import pyarrow as pa
-
         super().__init__(inner, path)
-        there = set(inner.names)
-        if {"order_id", "action", "price", "size"} <= there:
-            self._make, self._width = self._orders, 1
-        elif {"bid_px_00", "ask_px_00"} <= there:
-            self._levels = sum(f"bid_px_{level:02}" in there for level in range(_LEVELS))
-            self._make, self._width = self._books, self._levels + 1
-        elif {"action", "price", "size", "side"} <= there:
-            self._make, self._width = self._trades, 1
-        elif {*_CORNERS, "volume"} <= there:
-            self._make, self._width = self._bars, len(_CORNERS)
-        else:
+        there = inner.names
+        profiles = (replace(named_profile(f"databento-{name}"), symbol=SymbolRule(constant="")) for name in _PROFILES)
+        found = table_match(there, profiles)
+        if found is None:
             raise FormatError(
                 "has Databento's records of a schema without orders, trades, quotes or bars: read it from DBN (it has "
-                f"{', '.join(inner.names)})",
+                f"{', '.join(there)})",
                 path=path,
             )
+        self._profile, self._parts = found.profile, present_parts(found)
+        self._width = max(1, len(self._parts))
         self._has_symbols = "symbol" in there and str(inner.schema.field("symbol").type) != "null"
-        keys = [pa.field("symbol", pa.string())] if self._has_symbols else []
-        keys.append(pa.field("instrument_id", pa.uint32()))
-        kinds = {"action": pa.string(), "side": pa.string()}
-        fields = [pa.field(name, kinds.get(name, pa.int64())) for name in _FIELDS]
-        self.schema = pa.schema([*fields, *keys])
+        self.schema, self.names = inner.schema, there
         self.instrument = "instrument_id" if self._has_symbols else None
         self.own_quotes = CONSOLIDATED not in there
-        self.names = list(self.schema.names)
-        one = self._width == 1 or self._make == self._bars
         # A name that goes over to another instrument makes one more tick.
-        one = one and not self._has_symbols
+        one = (self._width == 1 or self._profile.bars is not None) and not self._has_symbols
         self.rows = inner.rows * self._width if one and inner.rows is not None else None
-        self.symbol, self.size_power, self.price_power = None, 0, -9
-        self.ticks = "dbn-orders" if self._make == self._orders else "dbn"
+        self.symbol, self.size_power, self.ticks = None, 0, self._profile.ticks or "dbn"
+
+    def columns(self, constants: Mapping[str, Any], reading: Reading) -> Columns:
+        of_all, ones = self._profile.fields, constant_rules({}, constants, reading)
+        head, *others = self._parts or [Part(())]
+        made = _PartColumns.of_rules(self.names, (*of_all, *head.fields), ones, reading)
+        made.of |= {"symbol": "symbol"} if self._has_symbols else {"instrument_id": "instrument_id"}
+        made.others = [(part, Columns.of_rules(self.names, (*of_all, *part.fields), ones, reading)) for part in others]
+        made.are_views = "action" in self.names if "bid_px_00" in self.names else None
+        return made
 
     @property
     def bars(self) -> int | None:
         """The length of the first row's bar."""
-        if self._make != self._bars:
+        if self._profile.bars is None:
             return None
         for _, batch in self._inner.batches(["rtype"], 1, lambda *_: True):
             if batch.num_rows:
@@ -166,137 +208,17 @@ class DatabentoSource(Dialect):
     def batches(
         self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
     ) -> Generator[tuple[int, Any], None, None]:
-        del keeps, texts
+        del keeps  # a tick's time is not always that of a column
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        for first, batch in self._rows(batch_rows):
-            ticks, of_row = self._make(batch, first)
-            made: dict[str, Any] = {name: _column(ticks, name) for name in _FIELDS}
-            ids = pa.array(self._whole(batch, "instrument_id"), pa.uint32())
-            made["instrument_id"] = ids.take(pa.array(of_row))
-            if self._has_symbols:
-                import pyarrow.compute as pc
-
+        for first, batch in self._inner.batches(columns, max(1, batch_rows // self._width), lambda *_: True, texts):
+            if self._has_symbols and batch.column("symbol").null_count:
+                ids = batch.column("instrument_id").cast(pa.string())
                 names = batch.column("symbol").cast(pa.string())
-                numbered = pc.binary_join_element_wise("id", ids.cast(pa.string()), ":")
-                made["symbol"] = pc.if_else(pc.is_valid(names), names, numbered).take(pa.array(of_row))
-            yield first, pa.record_batch([made[name] for name in columns], names=list(columns))
-
-    # ---- records of a schema, each with the row of every tick
-
-    def _orders(self, batch: Any, first: int) -> tuple[Array, Array]:
-        ticks, rows = self._heads(batch, first)
-        ticks["order_id"] = self._whole(batch, "order_id")
-        ticks["kind"] = KIND_ORDER
-        for action, kind in _ORDER_KINDS.items():
-            ticks["kind"][ticks["action"] == action] = kind
-        return ticks, rows
-
-    def _trades(self, batch: Any, first: int) -> tuple[Array, Array]:
-        ticks, rows = self._heads(batch, first)
-        ticks["kind"] = KIND_TRADE
-        return ticks, rows
-
-    def _books(self, batch: Any, first: int) -> tuple[Array, Array]:
-        heads, rows = self._heads(batch, first)
-        every = np.repeat(heads[:, None], self._width, axis=1)
-        kept = np.ones(every.shape, np.bool_)
-        for level in range(self._levels):
-            quotes = every[:, level]
-            of = {name: f"{name}_{level:02}" for name in ("bid_px", "ask_px", "bid_sz", "ask_sz")}
-            ask = self._prices(batch, of["ask_px"])
-            quotes["price"], quotes["order_id"] = self._prices(batch, of["bid_px"]), ask.view(np.uint64)
-            quotes["size"], quotes["ref_id"] = self._whole(batch, of["bid_sz"]), self._whole(batch, of["ask_sz"])
-            quotes["side"], quotes["depth"], quotes["kind"] = b"N", level, KIND_QUOTE
-            if level:
-                kept[:, level] = (quotes["price"] != UNDEF_PRICE) | (ask != UNDEF_PRICE)
-        every["kind"][:, -1] = KIND_TRADE
-        kept[:, -1] = (heads["action"] == b"T") & ("action" in batch.schema.names)
-        ticks = every[kept]
-        if "action" in batch.schema.names:
-            end_views(ticks, np.repeat(np.arange(len(kept)), kept.sum(axis=1)), LAST)
-        else:
-            ticks["flags"] |= LAST  # a sample of the book is whole
-        return ticks, np.repeat(rows, kept.sum(axis=1))
-
-    def _bars(self, batch: Any, first: int) -> tuple[Array, Array]:
-        heads, rows = self._heads(batch, first)
-        lengths = np.zeros(256, np.int64)
-        lengths[list(_RTYPE_NS)] = list(_RTYPE_NS.values())
-        heads["ts_recv"] = heads["ts_event"] + lengths[self._whole(batch, "rtype").astype(np.uint8)]
-        heads["action"], heads["kind"] = b"T", KIND_TRADE
-        every = np.repeat(heads[:, None], self._width, axis=1)
-        for corner, name in enumerate(_CORNERS):
-            every["price"][:, corner], every["depth"][:, corner] = self._prices(batch, name), corner
-        every["size"][:, -1] = self._whole(batch, "volume").astype(np.int64)
-        return every.ravel(), np.repeat(rows, self._width)
-
-    def _heads(self, batch: Any, first: int) -> tuple[Array, Array]:
-        """Ticks with the common fields of each record, and the rows of the records."""
-        n, there = batch.num_rows, set(batch.schema.names)
-        ticks = np.asarray(zeros(n))
-        event = self._times(batch, "ts_event")
-        recv = self._times(batch, "ts_recv") if "ts_recv" in there else event
-        ticks["ts_event"] = np.where(event == _UNDEF_TIME, np.where(recv == _UNDEF_TIME, 0, recv), event)
-        ticks["ts_recv"] = np.where(recv == _UNDEF_TIME, ticks["ts_event"].astype(np.uint64), recv)
-        ticks["price"], ticks["action"], ticks["side"] = UNDEF_PRICE, b"N", b"N"
-        for name in ("publisher_id", "flags", "depth"):
-            if name in there:
-                ticks[name] = self._whole(batch, name)
-        sequence = self._whole(batch, "sequence") if "sequence" in there else np.arange(first + 1, first + 1 + n)
-        ticks["sequence_low"], ticks["sequence_high"] = sequence & 0xFFFFFFFF, sequence >> 32
-        if "action" in there:
-            ticks["price"], ticks["size"] = self._prices(batch, "price"), self._whole(batch, "size")
-            ticks["action"], ticks["side"] = self._letters(batch, "action"), self._letters(batch, "side")
-        return ticks, np.arange(n)
-
-    # ---- a column
-
-    def _times(self, batch: Any, name: str) -> Array:
-        import pyarrow as pa
-        import pyarrow.types as kinds
-
-        column = batch.column(name)
-        if not kinds.is_timestamp(column.type):
-            return self._whole(batch, name).astype(np.uint64)
-        ns = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
-        found: Array = ns.cast(pa.uint64()).fill_null(_UNDEF_TIME).to_numpy(zero_copy_only=False)
-        return found
-
-    def _letters(self, batch: Any, name: str) -> Array:
-        import pyarrow as pa
-
-        return np.array(batch.column(name).cast(pa.binary()).to_pylist(), "S1")
-
-    def _prices(self, batch: Any, name: str) -> Array:
-        """Prices in units of 1e-9. A float stands for the shortest decimal that rounds to it."""
-        import pyarrow.types as kinds
-
-        column = batch.column(name)
-        if kinds.is_integer(column.type):
-            return self._whole(batch, name).astype(np.int64)
-        if not kinds.is_floating(column.type):
-            raise FormatError(f"column {name!r} is {column.type}, not prices", path=self._path)
-        values = column.fill_null(np.nan).to_numpy(zero_copy_only=False).astype(np.float64)
-        prices, *wrong = float_units(values, PRICE_POWER)
-        for rows in wrong:
-            if rows is not None:
-                value = values[np.argmax(rows)]
-                raise FormatError(f"column {name!r} holds {value}, which is no whole number of 1e-9", path=self._path)
-        prices[np.isnan(values)] = UNDEF_PRICE
-        return prices
-
-
-def _column(ticks: Array, name: str) -> Any:
-    """Makes a column of a field of ticks. A price of UNDEF_PRICE becomes null."""
-    import pyarrow as pa
-
-    if name == "sequence":
-        return pa.array(ticks["sequence_low"].astype(np.int64) | ticks["sequence_high"].astype(np.int64) << 32)
-    values = np.ascontiguousarray(ticks[name])
-    if TICK[name].kind == "S":
-        return pa.array(values.astype("U1"), pa.string())
-    return pa.array(values, mask=values == UNDEF_PRICE if name == "price" else None)
+                numbered = pc.if_else(pc.is_valid(names), names, pc.binary_join_element_wise("id", ids, ":"))
+                batch = batch.set_column(batch.schema.get_field_index("symbol"), "symbol", numbered)
+            yield first, batch
 
 
 #: The lengths of bars of time, by their aggregation.

@@ -34,7 +34,7 @@ from strand.feeds.formats.parquet.sources import (
 from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
 from strand.feeds.io.sources import InflateLimits
 from strand.feeds.io.streams import RawStream, open_stream
-from strand.feeds.mapping.columns import Columns, Reading
+from strand.feeds.mapping.columns import Columns, Reading, columns_of
 from strand.feeds.mapping.events import Publishers, Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, options_among
 from strand.feeds.mapping.records import arrow_column, mask_of, nulls_of, numbers
@@ -171,7 +171,6 @@ class ParquetFeed(BaseFeed):
         if dialect is not None:
             self._source = dialect
             size_unit = f"1e{dialect.size_power}" if size_unit is None else size_unit
-            price_unit = f"1e{dialect.price_power}" if dialect.price_power is not None else price_unit
         self._instrument = None if dialect is None else dialect.instrument
         self._rolls, self._publishers = Rolls(), Publishers()
         self._is_file = isinstance(self._path, Path) and self._path.is_file()
@@ -188,7 +187,11 @@ class ParquetFeed(BaseFeed):
         self._reading = said.reading(
             price_unit, size_unit, own_size_power=own_power, own=own is not None, **of_ticks, **of_dialect
         )
-        self._columns = Columns(self._source.names, said.columns, said.constants, self._reading)
+        self._columns = (
+            columns_of(self._source.names, said.columns, said.constants, self._reading)
+            if dialect is None or said.columns
+            else dialect.columns(said.constants, self._reading)
+        )
         if not self._columns.has_time:
             raise FormatError(
                 f"no column looks like times (there are {', '.join(self._source.names) or 'none'}): say by "
@@ -364,11 +367,13 @@ class ParquetFeed(BaseFeed):
             return FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
         if bad_key is not None and bad_key.any():
             found.note(bad_key, self._keys.column, self._keys.problem, over=True)
+        if found.rows is not None:
+            rows = np.asarray(rows)[found.rows]
         ticks, fault, good = found.ticks, None, found.kept(self._skip)
         if found.bad is not None and found.first is not None:
             row, problem = int(rows[found.first.index]), found.first
             if self._skip:
-                count = made.counts["skipped_rows"] = int(np.count_nonzero(found.bad))
+                count = made.counts["skipped_rows"] = len(np.unique(np.asarray(rows)[found.bad]))
                 made.passed = count, row, f"{problem.column}: {problem.problem}"
             else:
                 text = f"row {row}: column {problem.column!r} {problem.problem}: {MEND}"
@@ -381,6 +386,7 @@ class ParquetFeed(BaseFeed):
             ticks = picked(ticks, within)
         if self._instrument is not None:
             ids = numbers(batch.column(self._instrument))
+            ids = ids if found.rows is None else ids[found.rows]
             before = self._rolls.count
             ticks = self._rolls.put_in(ticks, ids if within is None else ids[within])
             made.counts["rolled_instruments"] = self._rolls.count - before

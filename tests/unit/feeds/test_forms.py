@@ -357,7 +357,7 @@ def test_a_document_is_read_as_its_lines_are(tmp_path: Path, indent: int | None,
     feed = feeds.open(tmp_path / "a.json", profile={**profile, "document": path or True}, batch_ticks=3)
     assert feed.to_numpy().tobytes() == wanted.tobytes()
     assert list(feed.symbols) == ["A", "B"]
-    if not path or indent:  # an object on one line may as well be a message
+    if indent:  # an object or a list on one line may as well be a message
         with pytest.raises(FormatError, match="document = true"):
             feeds.open(tmp_path / "a.json", profile=profile).to_numpy()
     (tmp_path / "a.json").write_text(json.dumps(value)[:-3])

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from databento_tables import write_parquet
 from parquet_files import T0, arrow, pa, parquet, pq, table
 from reading import names_of, read
 
@@ -366,3 +367,14 @@ def test_the_first_bad_row_names_its_first_column_however_columns_are_read(tmp_p
     assert feed.statistics()["skipped_rows"] == 3
     both = parquet(tmp_path, table(4, **columns | {"price": pa.array([1.0, 1.0, 1e30, 1.0])}))
     assert "row 3: column 'price'" in str(read(ParquetFeed(both))[1])
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_size_unit_holds_for_both_sides_of_databento_quotes(tmp_path: Path, fixed: bool) -> None:
+    numbers = {"rtype": [0xC3], "publisher_id": [1], "instrument_id": [7], "flags": [128], "sequence": [5]}
+    sides = {"bid_px_00": [10**9], "ask_px_00": [2 * 10**9], "bid_sz_00": [3], "ask_sz_00": [4]}
+    table = {"ts_recv": [11], "ts_event": [10], **numbers, **sides, "symbol": ["A"]}
+    write_parquet(tmp_path / "a.parquet", table, fixed=fixed, pretty=True)
+    (tick,) = ParquetFeed(tmp_path / "a.parquet", size_unit="0.01").to_numpy()
+    assert (int(tick["size"]), int(tick["ref_id"])) == (300, 400)
+    assert (int(tick["price"]), int(tick["order_id"])) == (10**9, 2 * 10**9)

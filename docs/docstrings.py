@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-__all__ = ["linked", "setup", "without_private"]
+__all__ = ["linked", "setup", "with_policies", "without_private"]
 
 _PAGE = re.compile(r"(?<![\w`/])docs/([\w/-]+)\.md")
 #: A literal with letters right behind it, which reStructuredText takes for no end.
@@ -29,6 +29,20 @@ def without_private(signature: str) -> str:
     return shown.replace(", *)", ")")
 
 
+def with_policies(page: str) -> str:
+    """A page with the class of each policy in place of the line ``.. policies::``."""
+    if "\n.. policies::\n" not in page:
+        return page
+    from strand.policies.policy import POLICIES
+
+    entries = "\n".join(f".. autoclass:: strand.{kind.__name__}\n   :members:\n" for kind in POLICIES.values())
+    return page.replace("\n.. policies::\n", f"\n{entries}")
+
+
+def _read(app: Sphinx, page: str, source: list[str]) -> None:
+    source[:] = map(with_policies, source)
+
+
 def _begin(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Napoleon takes the text before a colon in the first line of a property for its type: so it is shown none."""
     if what in ("property", "attribute") and lines:
@@ -47,6 +61,7 @@ def _sign(
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
+    app.connect("source-read", _read)
     app.connect("autodoc-process-docstring", _begin, priority=400)  # napoleon has 500
     app.connect("autodoc-process-docstring", _process)
     app.connect("autodoc-process-signature", _sign)

@@ -32,7 +32,7 @@ def _text(text: str) -> str:
 
 
 def _policy_rows() -> str:
-    rows = [f'| `policy` | `name` | `"fifo"` | A [policy](policies.md): {", ".join(POLICIES)}. Its options follow. |']
+    rows = ['| `policy` | `name` | `"fifo"` | The name of a [policy](policies.md). Its options follow. |']
     for name, kind in POLICIES.items():
         for option in options_in(kind).values():
             if option.name == "timeouts":  # keys of the table priorities

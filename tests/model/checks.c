@@ -1575,6 +1575,9 @@ static const char *inline_beside_tasks_elsewhere(void) {
   return run();
 }
 
+/* One that takes the first of equal tasks first. */
+static int32_t some_policy(void) { return (int32_t)sd_scheduler_random(SD_FAIR + 1); }
+
 /* Each task takes longer. */
 enum { SHORT_SLICE_NS = 1 };
 
@@ -1619,9 +1622,8 @@ static void recycled_script(void *unused, unsigned fiber) {
   }
 }
 
-/* Under the policies that take the first one of equal tasks first. */
 static const char *recycled_entries_keep_nothing(void) {
-  sd_config c = usual_of((int32_t)sd_scheduler_random(SD_FAIR + 1), 2, 1);
+  sd_config c = usual_of(some_policy(), 2, 1);
   c.policy.fair.slice_ns = SHORT_SLICE_NS;
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(recycled_script, NULL);
@@ -1667,7 +1669,7 @@ static void taken_script(void *unused, unsigned fiber) {
 }
 
 static const char *given_up_when_taken(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, 1);
+  const sd_config c = usual_of(some_policy(), 2, 1);
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(taken_script, NULL);
   return run();
@@ -1700,7 +1702,7 @@ static void stopper(void *unused, unsigned fiber) {
 }
 
 static const char *stops_while_others_submit(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, one_of(1, 2));
+  const sd_config c = usual_of(some_policy(), 2, one_of(1, 2));
   make(&c, NATIVE, 0, 0);
   add_workers(c.sizes.n_workers);
   W.publishing = one_of(1, 3);
@@ -1733,7 +1735,7 @@ static void full_table_script(void *unused, unsigned fiber) {
 }
 
 static const char *full_tables_become_free(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, 1);
+  const sd_config c = usual_of(some_policy(), 2, 1);
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(full_table_script, NULL);
   return run();
@@ -1771,7 +1773,7 @@ static void drains_tasks_script(void *unused, unsigned fiber) {
 }
 
 static const char *drains_what_tasks_submit(void) {
-  sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, one_of(1, 3));
+  sd_config c = usual_of(some_policy(), 2, one_of(1, 3));
   c.sizes.n_tasks = 64;
   make(&c, NATIVE, 0, 0);
   add_workers(c.sizes.n_workers);
@@ -1812,7 +1814,7 @@ static void submits_in_order(void *unused, unsigned fiber) {
 }
 
 static const char *helpers_leave_pythons_their_place(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, 1);
+  const sd_config c = usual_of(some_policy(), 2, 1);
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(ordered_worker, NULL);
   W.working = 1;
@@ -1838,7 +1840,7 @@ static void helps_once(void *unused, unsigned fiber) {
 }
 
 static const char *wakes_for_another_turn(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, 1);
+  const sd_config c = usual_of(some_policy(), 2, 1);
   make(&c, NATIVE, 0, 0);
   add_workers(1);
   sd_scheduler_add(helps_once, NULL);

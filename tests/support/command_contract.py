@@ -160,6 +160,12 @@ def fits(now: Any, before: Any) -> bool:
     return bool(now == before)
 
 
+def as_known(now: Any, before: Mapping[str, Any]) -> Any:
+    """An option as it is now, but for words of its choice that the contract does not know yet: they are additions."""
+    words, known = (str((option or {}).get("value", "")).strip("[]").split("|") for option in (now, before))
+    return now | {"value": before["value"]} if len(known) > 1 and set(words) >= set(known) else now
+
+
 def shapes(folder: Path) -> dict[str, Any]:
     """The shape of what each of RUNS prints, run one after the other in a folder."""
     made_here(folder)

@@ -58,6 +58,7 @@ class Config(ctypes.Structure):
         ("levels", LevelsConfig),
         ("aging", AgingConfig),
         ("fair", FairConfig),
+        ("others", ctypes.c_uint64 * 32),  # the options of policies that have no mirror here, as zeros
     )
 
 

@@ -144,7 +144,18 @@ def test_a_missing_file_and_a_missing_heading_are_reported(tmp_path: Path) -> No
 
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-TEXT = "\n".join(page.read_text("utf-8") for page in sorted((DOCS / "reference").glob("*.md")))
+
+
+def layout() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docstrings", DOCS / "docstrings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TEXT = layout().with_policies("\n".join(page.read_text("utf-8") for page in sorted((DOCS / "reference").glob("*.md"))))
 DOCUMENTED = set(re.findall(r"^\.\. (?:auto\w+|py:data):: ([\w.]+)", TEXT, flags=re.MULTILINE))
 #: Not a class or function of its own: the page says in words what it is.
 IN_WORDS = {"strand.feeds.TickBatch", "strand.testing.ListFeed"}
@@ -209,15 +220,6 @@ def parameters_of(called: Any) -> list[str]:
         at = found.index("**options")
         found[at:at] = [one for one in options_in(called) if one not in found]
     return found
-
-
-def layout() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docstrings", DOCS / "docstrings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_public_name_is_in_the_reference() -> None:

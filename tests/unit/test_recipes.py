@@ -28,6 +28,7 @@ from strand.feeds.formats import registry
 from strand.handlers import BUILTIN, NativeHandler
 from strand.handlers.builtin.definition import Builtin, built_in
 from strand.output import files
+from strand.policies.policy import POLICIES
 
 pytestmark = pytest.mark.python
 
@@ -127,7 +128,7 @@ const sd_policy sd_policy_unfinished = {
 #: What registers them, in schedule/policy.h.
 REGISTERED = (
     ("X(fair, SD_FAIR)", "X(fair, SD_FAIR) X(backwards, SD_BACKWARDS) X(unfinished, SD_UNFINISHED)"),
-    ("SD_FAIR, SD_POLICY_COUNT", "SD_FAIR, SD_BACKWARDS, SD_UNFINISHED, SD_POLICY_COUNT"),
+    (", SD_POLICY_COUNT }", ", SD_BACKWARDS, SD_UNFINISHED, SD_POLICY_COUNT }"),
 )
 
 
@@ -141,17 +142,20 @@ def test_a_policy_written_against_the_table_compiles_and_orders_ready_strands(tm
         text = text.replace(old, new)
     (schedule / "policy.h").write_text(text)
     built = build(tmp_path, csrc=tmp_path / "csrc")
-    orders = {}
-    for number in (0, 4):
+    orders, new = {}, len(POLICIES)
+    for number in (0, new):
         trial = Trial(built, Config(number), 2, 5)
         trial.ready(1, range(5), 0, 0)
         assert trial.listed() == [1] * 5
         orders[number] = [trial.next(0, 0) for _ in range(6)]
         assert trial.listed() == [0] * 5
         trial.close()
-    assert orders == {0: [0, 1, 2, 3, 4, None], 4: [4, 3, 2, 1, 0, None]}
+    assert orders == {0: [0, 1, 2, 3, 4, None], new: [4, 3, 2, 1, 0, None]}
     built.sd_policy_of.restype = ctypes.c_void_p
-    assert [bool(built.sd_policy_of(number)) for number in (4, 5)] == [True, False]  # the other one lacks pick_if
+    assert [bool(built.sd_policy_of(number)) for number in (new, new + 1)] == [
+        True,
+        False,
+    ]  # the other one lacks pick_if
 
 
 # ---- feed

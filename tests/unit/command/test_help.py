@@ -24,6 +24,7 @@ from strand.command.cli import COMMANDS, cli, main
 from strand.command.parameters import CoreList, SectionedCommand, progress
 from strand.feeds.sample import sample_path
 from strand.handlers import BUILTIN
+from strand.policies.policy import POLICIES
 
 pytestmark = pytest.mark.python
 
@@ -291,7 +292,8 @@ def test_the_help_has_every_option_once_and_help_itself_last(name: str) -> None:
 def test_the_help_of_replay_begins_with_the_handler_and_ends_with_policies() -> None:
     heads = [line for line in lines_of(USAGES["strand replay"]) if line.endswith(":") and not line.startswith(" ")]
     assert heads[:3] == ["Handler:", "Output:", "Input:"]
-    assert heads[-2:] == ["With --policy fair:", "Other:"]
+    of_policies = [f"With --policy {name}:" for name in list(POLICIES)[1:]]
+    assert heads[-len(POLICIES) - 1 :] == ["Scheduling policy:", *of_policies, "Other:"]
 
 
 def test_texts_of_all_sections_begin_in_one_column() -> None:

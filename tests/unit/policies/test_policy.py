@@ -70,7 +70,7 @@ def test_each_policy_has_its_number_in_the_core() -> None:
     assert policy_config(Fifo()).name == "fifo"
     found = policy_config(Levels(since="created"))
     assert (found.name, found.options) == ("levels", {"since_listed": True, "timeout_ns": Levels().timeouts_ns})
-    with pytest.raises(ConfigurationError, match=r"policy: .* is not a policy: give Fifo\(\), .* or Fair\(\)"):
+    with pytest.raises(ConfigurationError, match=r"policy: .* is not a policy: give Fifo\(\), .* or \w+\(\)$"):
         policy_config(Policy())
 
 

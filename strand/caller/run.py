@@ -36,7 +36,7 @@ from strand.options import named_options
 from strand.output.records import HEAD_BYTES
 from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.threads import interrupts_later, mended
-from strand.ticks import named
+from strand.ticks import named, picked
 
 __all__ = ["CallerRun"]
 
@@ -282,7 +282,7 @@ class CallerRun(RunBase):
                 order = order[: len(order) - len(self._order)]  # theirs is the last group
                 self._order = np.concatenate([self._order, order])
             groups, positions = groups[order], positions[order]
-            array = named(array.view(f"V{array.dtype.itemsize}")[order].view(array.dtype))
+            array = picked(array, order)
             array.flags.writeable = False
             keys = keys[order]
         for start, stop in _stretches(groups):

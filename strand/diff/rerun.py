@@ -28,7 +28,7 @@ from strand.replaying.fingerprint_file import OutputState
 from strand.replaying.recorder import describe_source
 from strand.replaying.run import add_feed_column
 from strand.symbols import SymbolTable
-from strand.ticks import FIELDS, joined, named
+from strand.ticks import FIELDS, joined, picked
 
 __all__ = [
     "Exact",
@@ -37,7 +37,6 @@ __all__ = [
     "RecordParting",
     "Rerun",
     "Ticks",
-    "chosen",
     "handlers_of",
     "narrow",
     "narrow_outputs",
@@ -87,12 +86,6 @@ class Ticks:
         kept = np.fromiter((self.name(k) in wanted for k in keys.tolist()), np.bool_, len(keys))
         found: npt.NDArray[np.bool_] = kept[inverse]
         return found
-
-
-def chosen(batch: npt.NDArray[Any], keep: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """A copy of some ticks. numpy copies records field by field, unless they look like one field."""
-    whole = np.ascontiguousarray(batch).view(f"V{batch.dtype.itemsize}")
-    return named(whole[keep].view(batch.dtype))
 
 
 @contextmanager
@@ -431,7 +424,7 @@ def _by_symbol(ticks: Ticks, wanted: set[str], after: int, by: int) -> dict[str,
             part = batch[first:last]
             keep = ticks.keys_of(wanted, part)
             positions.append(np.flatnonzero(keep) + start + first)
-            batches.append(chosen(part, keep))
+            batches.append(picked(part, keep))
         if last <= len(batch):
             break
     if not batches:
@@ -524,7 +517,7 @@ def _pieces(ticks: Ticks, wanted: Iterable[str], after: int, by: int) -> Iterato
     for start, batch in ticks:
         cut = min(max(0, after - start), len(batch))
         if cut:
-            yield None, chosen(batch[:cut], ticks.keys_of(wanted, batch[:cut]))
+            yield None, picked(batch[:cut], ticks.keys_of(wanted, batch[:cut]))
         rest = batch[cut : max(cut, by - start)]
         for i in np.flatnonzero(ticks.keys_of(wanted, rest)).tolist():
             yield start + cut + i, rest[i : i + 1]

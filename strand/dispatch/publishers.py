@@ -19,7 +19,7 @@ from strand.dispatch.records import OrderWatch, RecordReader
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 from strand.errors import StoppedError, WouldDeadlockError
-from strand.tasks.waits import in_loop
+from strand.tasks.waits import LOOPS, in_loop
 from strand.threads import NEVER, WAITS_FOR_ITSELF, Deadline
 from strand.validate import seconds
 
@@ -72,7 +72,7 @@ class Publishers:
             self._routing.by_keys(array[self._reader.key])
         if self._inside.here:
             return self._publish_nested(array)
-        if timeout_s is None and in_loop() and self._tasks.here:
+        if timeout_s is None and LOOPS and in_loop() and self._tasks.here:
             timeout_s = 0  # room may come only when this coroutine, or another one in its thread, has ended
         if self._state.overload.is_on:
             self._state.overload.look(stacklevel=3)

@@ -205,7 +205,9 @@ def order_of(
             warnings.warn(
                 f"weights: no symbol is in the group {name!r}: did you mean {near!r}?", RuntimeWarning, stacklevel=4
             )
-    return Order(policy, config, ranks, marks_of(guard, policy, table, marks), grouped)
+    is_marked = guard is not None or marks is not None
+    bits = marks_of(guard, policy, table, marks) if is_marked else np.zeros(len(table), np.uint8)
+    return Order(policy, config, ranks, bits, grouped)
 
 
 def kinds_of(

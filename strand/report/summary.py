@@ -15,7 +15,6 @@ import numpy as np
 
 from strand.brief import several
 from strand.feeds.base import Skipped
-from strand.replaying.run_result import RunResult
 from strand.report.quantities import duration, rate
 from strand.stats import GroupStatistics, Latency, Statistics
 

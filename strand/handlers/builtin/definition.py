@@ -46,6 +46,10 @@ class Builtin:
         return found
 
 
+#: Annotations of a function take long to evaluate, and a replay by name makes its handler anew.
+_options_of: Final = functools.cache(options_of_function)
+
+
 def built_in(make: Callable[P, H]) -> Callable[P, H]:
     """Decorates a function that makes a built-in handler of the same name: the handlers that it makes know their
     origin."""
@@ -57,7 +61,7 @@ def built_in(make: Callable[P, H]) -> Callable[P, H]:
         given = inspect.signature(make).bind(*args, **kwargs).arguments
         load: str | None = make.__name__
         said = {}
-        for name, option in options_of_function(make).items():
+        for name, option in _options_of(make).items():
             value = given.get(name)
             text = None if value is None else option.kind.show(value)
             if value is not None and text is None:

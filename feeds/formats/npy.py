@@ -66,6 +66,44 @@ class ArrayPlace:
         """True if the records lie uncompressed in the file."""
         return self.compression == "none"
 
+    def at(self, index: int) -> int:
+        """Offset of a record."""
+        return self.offset + index * self.dtype.itemsize
+
+    def records(
+        self, path: Path, limits: InflateLimits, batch: int, begin: int = 0
+    ) -> Iterator[tuple[npt.NDArray[Any], int]]:
+        """Records by the batch, each with the position of its first. ``begin``: the first, of a stored array.
+
+        Raises TruncatedFeedError where the file ends early, behind the records before.
+        """
+        size = self.dtype.itemsize
+        step = max(1, min(batch, _BATCH_BYTES // size))
+        with self._opened(path, limits, begin) as stream:
+            stream.read(0 if self.stored else self.offset)
+            for first in range(begin, self.length, step):
+                records = np.empty(min(step, self.length - first), self.dtype)
+                got = stream.readinto(records.view(np.uint8).data)
+                records.setflags(write=False)
+                if got >= size:
+                    yield records[: got // size], first
+                if got < records.nbytes:
+                    end = self.at(first) + got + stream.readinto(memoryview(bytearray(1)))  # or the stream's own fault
+                    text = f"ends inside record {first + got // size + 1}; get the whole file"
+                    raise TruncatedFeedError(text, path=path, offset=end)
+            # The checksum is looked at behind the last byte.
+            while not self.stored and stream.read(_INPUT_PIECE):
+                pass
+
+    def _opened(self, path: Path, limits: InflateLimits, begin: int) -> InputStream:
+        """The bytes from a stored record on, or those of the member or file."""
+        if self.stored:  # read, not mapped: a mapped file that shrinks ends the process
+            return RawStream(path, start=self.at(begin), length=self.at(self.length) - self.at(begin))
+        if self.member is None:
+            return open_stream(path, limits=limits)
+        with open_archive(path) as archive:
+            return ZipMemberStream(path, archive.getinfo(self.member), limits)
+
 
 def locate(path: Path, head: bytes, array: str | None) -> tuple[ArrayPlace, bool]:
     """The array to read and whether the file also holds names: an array ``symbols``."""
@@ -418,7 +456,7 @@ class NpyFeed(BaseFeed):
                 if not self._skip:
                     raise self._bad_record(position + int(places[found.first.index]), f"{found.first}: {MEND}")
                 for index in places[found.bad].tolist():
-                    self.skipped.add("bad record", offset=self._offset(position + index), text=str(records[index]))
+                    self.skipped.add("bad record", offset=self._place.at(position + index), text=str(records[index]))
             counts["records"] += len(records)
             counts["bytes_in"] += records.nbytes
 
@@ -426,58 +464,8 @@ class NpyFeed(BaseFeed):
         return dict(self._counts)
 
     def _records(self, begin: int = 0) -> Iterator[tuple[npt.NDArray[Any], int]]:
-        """Source records by the batch, each with the position of its first. ``begin``: the first, of a stored array."""
         self._check_open()
-        place = self._place
-        if not place.stored:
-            yield from self._inflated()
-            return
-        if place.length == 0:
-            return
-        # Read, not mapped: a mapped file that shrinks ends the process.
-        size = place.dtype.itemsize
-        start, length = place.offset + begin * size, (place.length - begin) * size
-        with RawStream(self._path, start=start, length=length) as stream:
-            step = self._at_one_go()
-            for first in range(begin, place.length, step):
-                records = np.empty(min(step, place.length - first), place.dtype)
-                got = stream.readinto(records.view(np.uint8).data)
-                records.setflags(write=False)
-                if got >= size:
-                    yield records[: got // size], first
-                if got < records.nbytes:
-                    self._require_more(stream.readinto(memoryview(bytearray(1))), first, got)
-
-    def _inflated(self) -> Iterator[tuple[npt.NDArray[Any], int]]:
-        place, step = self._place, self._at_one_go()
-        with self._packed() as stream:
-            stream.read(place.offset)
-            for first in range(0, place.length, step):
-                size = min(step, place.length - first) * place.dtype.itemsize
-                data = stream.read(size)
-                records = np.frombuffer(data, place.dtype, len(data) // place.dtype.itemsize)
-                if len(records):
-                    yield records, first
-                if len(data) < size:
-                    self._require_more(len(stream.read(1)), first, len(data))
-            # The checksum is looked at behind the last byte.
-            while stream.read(_INPUT_PIECE):
-                pass
-
-    def _at_one_go(self) -> int:
-        return max(1, min(self._batch_ticks, _BATCH_BYTES // self._place.dtype.itemsize))
-
-    def _packed(self) -> InputStream:
-        if self._place.member is None:
-            return open_stream(self._path, limits=self._limits)
-        with open_archive(self._path) as archive:
-            return ZipMemberStream(self._path, archive.getinfo(self._place.member), self._limits)
-
-    def _require_more(self, got: int, first: int, size: int) -> None:
-        """Raises the error of a stream that ended early. It has no fault of its own: the caller has asked for one."""
-        record = first + size // self._place.dtype.itemsize
-        offset = self._place.offset + first * self._place.dtype.itemsize + size + got
-        raise TruncatedFeedError(f"ends inside record {record + 1}; get the whole file", path=self._path, offset=offset)
+        return self._place.records(self._path, self._limits, self._batch_ticks, begin)
 
     def _converted(self, records: npt.NDArray[Any], position: int) -> Conversion:
         """Ticks of records, and which are none: those whose values no tick has, or whose symbol has no name."""
@@ -490,10 +478,7 @@ class NpyFeed(BaseFeed):
 
     def _bad_record(self, index: int, problem: str) -> FormatError:
         """The error of the record at an index. Its text counts records from 1, as ``sequence`` does."""
-        return FormatError(f"record {index + 1}: {problem}", path=self._path, offset=self._offset(index))
-
-    def _offset(self, index: int) -> int:
-        return self._place.offset + index * self._place.dtype.itemsize
+        return FormatError(f"record {index + 1}: {problem}", path=self._path, offset=self._place.at(index))
 
     def _scan(self) -> int:
         highest, at = -1, 0

@@ -22,6 +22,7 @@ from strand.feeds.io.files import small_text
 from strand.feeds.mapping.clocks import Ambiguous, Pattern
 from strand.feeds.mapping.events import event_fields, with_last
 from strand.feeds.mapping.rules import (
+    SIZES,
     TIMES,
     FieldRule,
     SymbolKeys,
@@ -188,6 +189,11 @@ class Profile:
     """What the ticks of an event have in common: fields, or ``("row",)``. Empty: each tick is one."""
     sets_last: int
     """The flag that the reader sets at the end of an event; 0: none, or the file has it."""
+
+    @property
+    def every_rule(self) -> list[FieldRule]:
+        """The rules of all rows, and those of their parts."""
+        return [*self.fields, *(rule for part in self.parts for rule in part.fields)]
 
     @functools.cached_property
     def needed(self) -> list[tuple[str, frozenset[str]]]:
@@ -469,6 +475,12 @@ class Match:
     encoding: str
     skip: int
     lines: int
+
+    @property
+    def has_sizes(self) -> bool:
+        """True if a column or a constant gives a size."""
+        sizes = [rule for rule in self.profile.every_rule if rule.field in SIZES]
+        return any(not rule.columns or self.column(rule.columns) is not None for rule in sizes)
 
     def column(self, names: Sequence[str]) -> int | None:
         """The position of the first column with one of these names."""

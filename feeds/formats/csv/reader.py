@@ -16,9 +16,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds.base import BaseFeed, FeedInfo, Selection, Skipped, TickBatch
 from strand.feeds.formats.csv.columns import LONGEST_LINE
@@ -38,7 +35,7 @@ from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream, split_member
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule, Plus
+from strand.feeds.mapping.rules import PRICES, FieldRule, Plus
 from strand.feeds.times import as_date, date_in_name, date_in_names
 from strand.symbols import check_name
 from strand.validate import unit_power, whole
@@ -186,7 +183,7 @@ class CsvFeed(BaseFeed):
             ticks=found.profile.ticks or "plain",
             ticks_assumed=found.profile.ticks is None,
             flags=found.profile.flags,
-            has_sizes=self._has_sizes(),
+            has_sizes=found.has_sizes,
             bars=self._bars(),
             # A market that never closes has its clock in UTC, and files of any other may be in UTC, too.
             zone=None if found.profile.zone == "UTC" else found.profile.zone,
@@ -199,12 +196,6 @@ class CsvFeed(BaseFeed):
         if self._bars() is None or (not months and (ns % _DAY or zone == "UTC")):
             return {}
         return {"bars_of": f"{'months' if months else 'days'} of {zone}"}
-
-    def _has_sizes(self) -> bool:
-        profile = self._match.profile
-        rules = [*profile.fields, *(rule for part in profile.parts for rule in part.fields)]
-        sizes = [rule for rule in rules if rule.field in SIZES]
-        return any(not rule.columns or self._match.column(rule.columns) is not None for rule in sizes)
 
     def _bar_length(self, given: str | None, place: str) -> tuple[int, int] | None:
         """The length of all bars in ns, and in months; None where rows are none, or have their own."""
@@ -329,13 +320,9 @@ class CsvFeed(BaseFeed):
             rounds=self._rounds,
             max_symbols=self._max_symbols,
             select=self._select,
-            keeps=self._keeps,
+            keeps=lambda select: select.keys(self.symbols),
             whole=self._compression != "none",
         )
-
-    def _keeps(self) -> npt.NDArray[np.bool_]:
-        assert self._select is not None
-        return self._select.keys(self.symbols)
 
 
 def _in_zone(profile: Profile, given: str | None, place: str) -> Profile:
@@ -360,8 +347,7 @@ def _ending_after(profile: Profile, ns: int, months: int) -> Profile:
 
 def _priced(profile: Profile, power: int) -> Profile:
     """The profile with the power of ten that 1 in its prices is worth."""
-    rules = [*profile.fields, *(rule for part in profile.parts for rule in part.fields)]
-    if not any(rule.field in PRICES and rule.columns for rule in rules):
+    if not any(rule.field in PRICES and rule.columns for rule in profile.every_rule):
         raise ConfigurationError("price_unit", f"leave it out: {profile.name} reads no prices")
 
     def of(fields: tuple[FieldRule, ...]) -> tuple[FieldRule, ...]:

@@ -285,14 +285,14 @@ class TickMaker:
     def make(self, block: Block, first: int, select: Selection | None, keeps: Any) -> Made:
         """Ticks of a block. ``first``: how many lines of data come before it, without empty ones.
 
-        ``keeps``: a function from a number of names to whether each is wanted, by index.
+        ``keeps``: which names ``select`` selects, by index.
         """
         if block.rows == 0:
             return Made(zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
         keys, faults = self._symbols.read(block)
         cells = Cells(block, faults, rounds=self._rounds)
         if select is not None and select.symbols and keys is not None:
-            kept = keeps()[keys]
+            kept = keeps(select)[keys]
             if not kept.all():
                 cells.keep(kept | (faults != 0))
                 keys = keys[cells.places]
@@ -506,8 +506,8 @@ class _Bytes(Protocol):
 class CsvRows:
     """Reads a file of a match once. ``counts`` and ``skipped`` are of as much as has been read.
 
-    ``skipped``: where lines that are no rows go; None: they are an error. ``keeps``: which symbols are selected, by
-    index; called only where ``select`` chooses symbols. ``rounds``: whether numbers are rounded; None: the reader has
+    ``skipped``: where lines that are no rows go; None: they are an error. ``keeps``: which symbols a selection
+    has, by index; called only where it chooses symbols. ``rounds``: whether numbers are rounded; None: the reader has
     options neither for that nor for units. ``whole``: the file lies in an archive that says where it ends. So a last
     line without a line end is not taken for a cut one.
     """
@@ -522,7 +522,7 @@ class CsvRows:
         rounds: bool | None = False,
         max_symbols: int = 1,
         select: Selection | None = None,
-        keeps: Callable[[], npt.NDArray[np.bool_]] | None = None,
+        keeps: Callable[[Selection], npt.NDArray[np.bool_]] | None = None,
         whole: bool = False,
     ) -> None:
         last = len(found.columns) - 1

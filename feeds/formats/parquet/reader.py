@@ -225,6 +225,9 @@ class ParquetFeed(BaseFeed):
         return DatabentoSource(self._source, self._path) if is_databento(self._source) and not said.columns else None
 
     def _info_of(self, own: Own | None, dialect: Dialect | None, unit: float | None, said: Options) -> FeedInfo:
+        from pyarrow.types import is_integer
+
+        schema = self._source.schema
         details = {
             "rows": self._source.rows,
             "row_groups": self._source.row_groups,
@@ -242,17 +245,13 @@ class ParquetFeed(BaseFeed):
             size_unit=unit,
             ticks=said.ticks or ("plain" if dialect is None else dialect.ticks),
             ticks_assumed=said.ticks is None and dialect is None,
-            prices_assumed=dialect is None and self._columns.assumes_prices(self._is_whole),
+            prices_assumed=dialect is None
+            and self._columns.assumes_prices(lambda name: is_integer(schema.field(name).type)),
             flags=said.masks or flags,
             has_sizes=self._columns.has_sizes,
             bars=None if dialect is None else dialect.bars,
             zone=self._reading.zone,
         )
-
-    def _is_whole(self, column: str) -> bool:
-        import pyarrow.types as kinds
-
-        return bool(kinds.is_integer(self._source.schema.field(column).type))
 
     @property
     def info(self) -> FeedInfo:
@@ -378,7 +377,9 @@ class ParquetFeed(BaseFeed):
             else:
                 text = f"row {row}: column {problem.column!r} {problem.problem}: {MEND}"
                 fault = FormatError(text, path=self._path)
-        within = self._within(ticks, good)
+        within = self._select.within(ticks["ts_recv"])
+        within = within if good is None else good if within is None else good & within
+        within = None if within is None or within.all() else within
         made.counts.update(found.counts(within))
         if within is not None:
             passed = int(np.count_nonzero(~within)) - (0 if good is None else int(np.count_nonzero(~good)))
@@ -394,12 +395,6 @@ class ParquetFeed(BaseFeed):
             made.counts["mixed_quotes"] = self._publishers.mixed(ticks)
         made.ticks = ticks
         return fault
-
-    def _within(self, ticks: TickBatch, good: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
-        """Mask of the good ticks whose times are wanted; None: all of them."""
-        within = self._select.within(ticks["ts_recv"])
-        kept = within if good is None else good if within is None else good & within
-        return None if kept is None or kept.all() else kept
 
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,

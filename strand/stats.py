@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ from strand.brief import brief, listed, several
 from strand.dicts import FrozenDict
 
 __all__ = [
+    "TASK_ENDS",
+    "TICK_ENDS",
     "FairStatistics",
     "GroupStatistics",
     "GuardStatistics",
@@ -26,6 +28,10 @@ __all__ = [
 ]
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+
+#: The ends that a tick at a level, and a task, may have.
+TICK_ENDS: Final = ("handled", "failed")
+TASK_ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
 
 
 def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,5 +1,6 @@
 #include "engine/describe.h"
 
+#include "memory/samples.h"
 #include "sd_error.h"
 
 /* Returns the table of names, and creates it on the first call; NULL: out of memory. */
@@ -32,6 +33,24 @@ int sd_dispatcher_name(sd_dispatcher *d, const uint32_t *keys, const uint32_t *l
     /* D2: release; pairs with the acquire of sd_outside_name: a reader that sees where a name lies sees its text. */
     sd_store(&names[keys[i]], sd_name_of(at, lengths[i]), release, D2);
   }
+  return SD_OK;
+}
+
+int sd_dispatcher_keep_samples(sd_dispatcher *d, uint32_t ring, uint32_t slots, uint32_t words) {
+  if (ring >= SD_SAMPLE_RINGS || slots < 2 || !words) return SD_E_ARGUMENT;
+  const uint64_t bytes = sizeof(sd_samples) + (uint64_t)slots * words * sizeof(sd_a64);
+  sd_samples *samples = sd_arena_get(d->space, 1, bytes, &d->arena->samples[ring]);
+  if (!samples) return SD_E_NO_MEMORY;
+  samples->slots = slots;
+  samples->words = words;
+  return SD_OK;
+}
+
+int sd_dispatcher_put_sample(sd_dispatcher *d, uint32_t ring, const uint64_t *from, uint32_t words) {
+  const uint64_t at = ring < SD_SAMPLE_RINGS ? d->arena->samples[ring] : 0;
+  sd_samples *samples = at ? sd_space_at(d->space, at) : NULL;
+  if (!samples || samples->words != words) return SD_E_ARGUMENT;
+  sd_samples_put(samples, from);
   return SD_OK;
 }
 

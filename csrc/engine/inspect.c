@@ -16,13 +16,20 @@ static uint64_t ns_of(const sd_dispatcher *d, uint64_t counts) {
   return (uint64_t)((double)counts * d->arena->clock.ns_per_count);
 }
 
+static uint64_t visits_of(sd_dispatcher *d, uint32_t participant) {
+  uint64_t visits = 0;
+  for (uint32_t level = 0; level < d->n_levels; level++)
+    visits += sd_peek(&sd_counts_at(d, participant, level)->visits);
+  return visits;
+}
+
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out) {
   sd_counters *c = &d->participants[participant].counters;
   sd_a64 *fields[SD_COUNTER_FIELDS] = {
       &c->accepted,   &c->handled,    &c->failed, &c->dropped[0], &c->dropped[1],     &c->dropped[2],
-      &c->dropped[3], &c->dropped[4], &c->lost,   &c->visits,     &c->handled_inline, &c->stolen,
+      &c->dropped[3], &c->dropped[4], &c->lost,   NULL,           &c->handled_inline, &c->stolen,
       &c->cut,        &c->busy,       &c->parks,  &c->wakes,      &c->waited};
-  for (int i = 0; i < SD_COUNTER_FIELDS; i++) out[i] = sd_peek(fields[i]);
+  for (int i = 0; i < SD_COUNTER_FIELDS; i++) out[i] = fields[i] ? sd_peek(fields[i]) : visits_of(d, participant);
   out[13] = ns_of(d, out[13]);
   out[16] = ns_of(d, out[16]);
 }
@@ -50,7 +57,7 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
       t->lost += sd_peek(&c->lost);
       for (int level = 0; level < SD_LEVEL_COUNT; level++) t->dropped_at[level] += sd_peek(&c->dropped_at[level]);
       for (int why = 0; why < SD_DROP_REASONS; why++) t->dropped[why] += sd_peek(&c->dropped[why]);
-      t->visits += sd_peek(&c->visits);
+      t->visits += visits_of(d, i);
       t->handled_inline += sd_peek(&c->handled_inline);
       t->stolen += sd_peek(&c->stolen);
       t->cut += sd_peek(&c->cut);
@@ -91,13 +98,29 @@ int sd_group_close(sd_dispatcher *d, uint32_t group) {
   return d->policy->close && d->policy->close(&d->ready, group) ? SD_OK : SD_E_ARGUMENT;
 }
 
-void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {
+uint32_t sd_dispatcher_levels(sd_dispatcher *d) { return d->n_levels; }
+
+void sd_histogram_sum(sd_dispatcher *d, int which, uint32_t level, uint64_t *counts) {
   memset(counts, 0, SD_BUCKETS * sizeof *counts);
   for (uint32_t i = 0; i < d->n_participants; i++) {
-    sd_counters *c = &d->participants[i].counters;
-    sd_histogram *h = which == SD_WAIT ? &c->wait : which == SD_HANDLER_TIME ? &c->handler : &c->end_to_end;
+    sd_level_counts *at = sd_counts_at(d, i, level);
+    sd_histogram *h = which == SD_WAIT ? &at->wait : which == SD_HANDLER_TIME ? &at->handler : &at->end_to_end;
     for (int b = 0; b < SD_BUCKETS; b++) counts[b] += sd_peek(&h->bucket[b]);
   }
+}
+
+void sd_dispatcher_at_level(sd_dispatcher *d, uint32_t level, sd_at_level *out) {
+  uint64_t listed[SD_MOST_LEVELS] = {0};
+  memset(out, 0, sizeof *out);
+  for (uint32_t i = 0; i < d->n_participants; i++) {
+    sd_level_counts *at = sd_counts_at(d, i, level);
+    out->visits += sd_peek(&at->visits);
+    out->failed += sd_peek(&at->failed);
+  }
+  if (d->policy->listed) d->policy->listed(&d->ready, listed);
+  else
+    for (uint32_t list = 0; list < d->ready.n_lists; list++) listed[0] += sd_list_length(&d->ready.lists[list]);
+  out->listed = listed[level];
 }
 
 void sd_bucket_floors(double ns_per_count, double *ns) {

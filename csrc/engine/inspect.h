@@ -25,8 +25,15 @@ uint32_t sd_groups_returned(sd_dispatcher *d, uint32_t n, int all, uint32_t *gro
 enum { SD_COUNTER_FIELDS = 17 };
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out);
 enum { SD_WAIT = 0, SD_HANDLER_TIME = 1, SD_END_TO_END = 2 };
-/* Adds up a histogram over all participants, to SD_BUCKETS counts. sd_bucket_floors gives the lower edges of the buckets in ns. */
-void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts);
+/* By how many levels visits are counted: those of SD_LEVELS, the classes of SD_AGING, else one. */
+uint32_t sd_dispatcher_levels(sd_dispatcher *d);
+/* Adds up a histogram of a level over all participants, to SD_BUCKETS counts. sd_bucket_floors gives the lower edges of the buckets in ns. */
+void sd_histogram_sum(sd_dispatcher *d, int which, uint32_t level, uint64_t *counts);
+/* What else is counted by level. `listed`: strands and tasks that wait for a worker now, held back or not. */
+typedef struct sd_at_level {
+  uint64_t visits, failed, listed;
+} sd_at_level;
+void sd_dispatcher_at_level(sd_dispatcher *d, uint32_t level, sd_at_level *out);
 void sd_bucket_floors(double ns_per_count, double *ns);
 /* The ns per clock count in this process. */
 double sd_ns_per_count(void);

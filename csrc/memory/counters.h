@@ -25,24 +25,29 @@ typedef struct sd_histogram {
 
 /* A participant's counters. Workers and publishers have the same ones. */
 typedef struct sd_counters {
-  sd_a64 accepted;         /* records published through this participant, dropped ones included */
-  sd_a64 handled;          /* records whose handler ran here */
-  sd_a64 failed;           /* records whose handler failed here */
-  sd_a64 dropped[5];       /* by this publisher: newest, oldest, conflated, quarantined, shed */
-  sd_a64 dropped_at[5];    /* the same by level, under a policy with levels */
-  sd_a64 lost;             /* records that the owner of a lossy strand had copied out when the strand was quarantined */
-  sd_a64 visits;           /* strands drained */
-  sd_a64 handled_inline;   /* records handled where they lay, by the publisher, without being enqueued */
-  sd_a64 stolen;           /* strands taken from another participant's list */
-  sd_a64 cut;              /* visits that the budget ended */
-  sd_a64 busy;             /* clock counts spent draining, and in tasks */
-  sd_a64 parks;            /* how often this participant went to sleep */
-  sd_a64 wakes;            /* how often it woke another participant */
-  sd_a64 waited;           /* publishers: clock counts spent on waiting for space or helping to drain */
+  sd_a64 accepted;       /* records published through this participant, dropped ones included */
+  sd_a64 handled;        /* records whose handler ran here */
+  sd_a64 failed;         /* records whose handler failed here */
+  sd_a64 dropped[5];     /* by this publisher: newest, oldest, conflated, quarantined, shed */
+  sd_a64 dropped_at[5];  /* the same by level, under a policy with levels */
+  sd_a64 lost;           /* records that the owner of a lossy strand had copied out when the strand was quarantined */
+  sd_a64 handled_inline; /* records handled where they lay, by the publisher, without being enqueued */
+  sd_a64 stolen;         /* strands taken from another participant's list */
+  sd_a64 cut;            /* visits that the budget ended */
+  sd_a64 busy;           /* clock counts spent draining, and in tasks */
+  sd_a64 parks;          /* how often this participant went to sleep */
+  sd_a64 wakes;          /* how often it woke another participant */
+  sd_a64 waited;         /* publishers: clock counts spent on waiting for space or helping to drain */
+} sd_counters;
+
+/* What a participant counts by level: by that at which the policy had the strand when it was taken. */
+typedef struct sd_level_counts {
+  SD_ALIGNED(2 * SD_LINE) sd_a64 visits; /* strands drained */
+  sd_a64 failed;                         /* records whose handler failed; the histograms have them too */
   sd_histogram wait;       /* from publishing a visit's oldest record to the visit's start, once per record */
   sd_histogram handler;    /* the handler's time per record */
   sd_histogram end_to_end; /* from publishing a visit's oldest record to the visit's end, once per record */
-} sd_counters;
+} sd_level_counts;
 
 /* C1: relaxed; one writer, so no read-modify-write is needed. */
 static inline void sd_bump(sd_a64 *counter, uint64_t n) {

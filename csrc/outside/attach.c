@@ -50,6 +50,7 @@ static int good_arena(const sd_space *space, const sd_arena *a) {
   return within(space, a->strands, a->n_strands, sizeof(sd_strand), SD_LINE) &&
          within(space, a->lists, sd_lists_for(a->n_workers), sizeof(sd_list), SD_LINE) &&
          within(space, a->participants, participants, sizeof(sd_participant), 2 * SD_LINE) &&
+         within(space, a->by_level, participants * policy->n_levels, sizeof(sd_level_counts), 2 * SD_LINE) &&
          within(space, a->policy,
                 policy->state_bytes(&a->config.policy, sd_lists_for(a->n_workers), a->n_strands,
                                     a->n_strands + a->task_list.n),
@@ -71,6 +72,22 @@ static int good_arena(const sd_space *space, const sd_arena *a) {
          (!a->strand_times || within(space, a->strand_times, a->n_strands, sizeof(sd_strand_time), SD_LINE));
 }
 
+/* Takes up the rings of samples. Zero: one does not fit. */
+static int good_samples(sd_outside *o) {
+  for (uint32_t ring = 0; ring < SD_SAMPLE_RINGS; ring++) {
+    const uint64_t at = o->d.arena->samples[ring];
+    if (!at) continue;
+    if (!within(&o->space, at, 1, sizeof(sd_samples), 2 * SD_LINE)) return 0;
+    sd_samples *samples = sd_space_at(&o->space, at);
+    const sd_sample_ring found = {samples, samples->slots, samples->words};
+    const uint64_t words = (uint64_t)found.slots * found.words;
+    if (found.slots < 2 || !found.words || !within(&o->space, at + sizeof *samples, words, sizeof(sd_a64), SD_LINE))
+      return 0;
+    o->rings[ring] = found;
+  }
+  return 1;
+}
+
 static int view(sd_outside *o, char *why) {
   /* D1: acquire; pairs with the release of sd_dispatcher_show: this process sees all that the arena held then. */
   const uint64_t root = sd_load(&sd_space_head_of(&o->space)->root, acquire, D1);
@@ -79,7 +96,7 @@ static int view(sd_outside *o, char *why) {
     return refuse(why, "it is damaged: its root is not a valid offset");
   o->d.space = &o->space;
   o->d.arena = sd_space_at(&o->space, root);
-  if (!good_arena(&o->space, o->d.arena))
+  if (!good_arena(&o->space, o->d.arena) || !good_samples(o))
     return refuse(why, "it is damaged: its sizes and offsets do not fit together");
   sd_dispatcher_view(&o->d);
   /* What was checked above may have changed since. */
@@ -137,6 +154,16 @@ const char *sd_outside_name(sd_outside *o, uint32_t key, uint32_t *bytes) {
   const uint64_t name = key < o->d.arena->n_symbols ? sd_load(&names[key], acquire, D2) : 0;
   *bytes = sd_name_bytes(name);
   return name && within(&o->space, sd_name_at(name), *bytes, 1, 1) ? sd_space_at(&o->space, sd_name_at(name)) : NULL;
+}
+
+uint32_t sd_outside_sample_words(const sd_outside *o, uint32_t ring) {
+  return ring < SD_SAMPLE_RINGS ? o->rings[ring].words : 0;
+}
+
+int sd_outside_sample(sd_outside *o, uint32_t ring, uint64_t back, uint64_t *to, uint64_t *number) {
+  if (ring >= SD_SAMPLE_RINGS || !o->rings[ring].samples) return SD_E_ARGUMENT;
+  const sd_sample_ring *r = &o->rings[ring];
+  return sd_samples_get(r->samples, r->slots, r->words, back, to, number) ? SD_OK : SD_AGAIN;
 }
 
 /* ---- waiting */

@@ -6,14 +6,22 @@
 #define SD_OUTSIDE_ATTACH_H
 
 #include "engine/inspect.h"
+#include "memory/samples.h"
 
 /* cffi: begin */
 enum { SD_WHY_BYTES = 160 };
 typedef struct sd_outside sd_outside;
 /* cffi: end */
 
+/* A ring of samples, as it was checked. NULL: there is none. */
+typedef struct sd_sample_ring {
+  sd_samples *samples;
+  uint32_t slots, words;
+} sd_sample_ring;
+
 struct sd_outside {
   sd_space space;
+  sd_sample_ring rings[SD_SAMPLE_RINGS];
   sd_dispatcher d; /* only its parts in the arena are set; the rest is zero */
 };
 
@@ -49,6 +57,11 @@ uint32_t sd_outside_handler(const sd_outside *o, uint32_t strand);
 /* For sd_failure_get, and for those functions of engine/inspect.h that only read. */
 sd_dispatcher *sd_outside_dispatcher(sd_outside *o);
 
+/* The words of a sample of a ring; 0: there is no such ring. */
+uint32_t sd_outside_sample_words(const sd_outside *o, uint32_t ring);
+/* Copies the sample that was put `back` samples before the last one, with *number, which counts samples from 0. SD_AGAIN: there was none
+ * such, or it is gone. */
+int sd_outside_sample(sd_outside *o, uint32_t ring, uint64_t back, uint64_t *to, uint64_t *number);
 /* Reads a strand's counts and the rows of n of its symbols, one row after another, as of one moment. SD_AGAIN: the owner did not let the
  * strand go within patience_ns, so they may be of different moments. */
 int sd_outside_rows(sd_outside *o, uint32_t strand, const uint32_t *keys, uint32_t n, unsigned char *rows,

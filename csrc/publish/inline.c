@@ -218,11 +218,13 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t participant, sd_publisher *p
   return at;
 }
 
-static void account_piece(sd_counters *c, int64_t n, int failed, uint64_t took) {
+/* No list had the strands: they have no level. */
+static void account_piece(sd_dispatcher *d, uint32_t participant, int64_t n, int failed, uint64_t took) {
+  sd_counters *c = &d->participants[participant].counters;
   const uint64_t handled = (uint64_t)(n - failed);
   sd_bump(&c->accepted, (uint64_t)n);
   sd_bump(&c->handled_inline, handled);
-  sd_account_records(c, handled, (uint64_t)failed, 0, took);
+  sd_account_records(c, sd_counts_at(d, participant, 0), handled, (uint64_t)failed, 0, took);
 }
 
 /* Lets the strands go. `stopped`: the run ended at the timers before a record. They have fired up to its time, so no record may follow
@@ -237,7 +239,7 @@ static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int
     const uint32_t strand = p->groups[i].strand, n = p->group_of[strand];
     sd_strand *s = &d->strands[strand];
     sd_bump(&s->accepted, n);
-    sd_account_strand(&d->participants[participant].counters, s, n);
+    sd_account_strand(sd_counts_at(d, participant, 0), s, n);
     if (p->positions) d->last_number[strand] = p->number + p->numbered - !stopped;
     sd_strand_disown(s);
   }
@@ -262,7 +264,7 @@ int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *
     uint64_t before = now;
     now = sd_now();
     if (n) {
-      account_piece(&d->participants[participant].counters, n, failed, now - before);
+      account_piece(d, participant, n, failed, now - before);
       p->cheap = now - before < (uint64_t)n * dear_counts;
     }
     at += n;

@@ -293,6 +293,22 @@ static int aging_gives_way(const sd_ready *ready, uint32_t own, uint32_t strand,
   return first.value > base_of(s->priority) + (sd_points)wait * (sd_points)state->rate[class_of(s->priority)];
 }
 
+/* Levels are counted from the highest one. The memory may be another process's. */
+static inline uint32_t level_of_class(const sd_ready *ready, uint32_t number) {
+  return (aging_of(ready)->n_classes - 1 - number) % SD_AGING_CLASSES;
+}
+
+static uint32_t aging_taken_at(const sd_ready *ready, uint32_t strand) {
+  return level_of_class(ready, class_of(strands_of(ready)[strand].priority));
+}
+
+static void aging_listed(const sd_ready *ready, uint64_t *by_level) {
+  for (uint32_t list = 0; list < ready->n_lists; list++) {
+    for (uint32_t number = 0; number < SD_AGING_CLASSES; number++)
+      by_level[level_of_class(ready, number)] += sd_load(&aging_list_of(ready, list)->classes[number].n, relaxed, R2);
+  }
+}
+
 static uint32_t aging_peek(const sd_ready *ready, uint32_t list, uint32_t i) {
   for (uint32_t number = aging_of(ready)->n_classes; number-- > 0;) {
     /* R2 */
@@ -392,6 +408,9 @@ static void aging_counts(const sd_ready *ready, sd_policy_counts *counts) {
 
 const sd_policy sd_policy_aging = {
     .name = "aging",
+    .n_levels = SD_AGING_CLASSES,
+    .taken_at = aging_taken_at,
+    .listed = aging_listed,
     .state_bytes = aging_state_bytes,
     .entry_bytes = sizeof(sd_aging_strand),
     .start = aging_start,

@@ -67,7 +67,7 @@ static void count_in(const sd_ready *ready, uint32_t list, sd_level_strand *s) {
   sd_level_list *l = sd_level_list_of(ready, list);
   const uint32_t queue = s->queue;
   count_risen(l, s);
-  l->strands[queue]++;
+  sd_store(&l->strands[queue], sd_load(&l->strands[queue], relaxed, R1) + 1, relaxed, R1);
   sd_store(&l->queues, sd_load(&l->queues, relaxed, R1) | UINT64_C(1) << queue, relaxed, R1);
   if (!(sd_load(&l->held, relaxed, R1) >> queue & 1)) sd_list_count_listed(&ready->lists[list], 1);
 }
@@ -76,8 +76,9 @@ static void count_out(const sd_ready *ready, uint32_t list, sd_level_strand *s) 
   sd_level_list *l = sd_level_list_of(ready, list);
   const uint32_t queue = s->queue;
   uncount_risen(l, s);
-  if (--l->strands[queue] == 0)
-    sd_store(&l->queues, sd_load(&l->queues, relaxed, R1) & ~(UINT64_C(1) << queue), relaxed, R1);
+  const uint32_t left = sd_load(&l->strands[queue], relaxed, R1) - 1;
+  sd_store(&l->strands[queue], left, relaxed, R1);
+  if (left == 0) sd_store(&l->queues, sd_load(&l->queues, relaxed, R1) & ~(UINT64_C(1) << queue), relaxed, R1);
   if (!(sd_load(&l->held, relaxed, R1) >> queue & 1)) sd_list_count_taken(&ready->lists[list], 1);
 }
 
@@ -166,8 +167,9 @@ void sd_level_hold(const sd_ready *ready, uint32_t list, uint64_t held) {
   const uint64_t before = sd_load(&l->held, relaxed, R1);
   for (uint64_t left = before ^ held; left; left &= left - 1) {
     const uint32_t queue = (uint32_t)__builtin_ctzll(left);
-    if (held >> queue & 1) sd_list_count_taken(&ready->lists[list], l->strands[queue]);
-    else sd_list_count_listed(&ready->lists[list], l->strands[queue]);
+    const uint32_t n = sd_load(&l->strands[queue], relaxed, R1);
+    if (held >> queue & 1) sd_list_count_taken(&ready->lists[list], n);
+    else sd_list_count_listed(&ready->lists[list], n);
   }
   sd_store(&l->held, held, relaxed, R1);
 }

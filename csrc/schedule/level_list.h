@@ -41,7 +41,7 @@ typedef struct sd_level_list {
   sd_a64 due;                            /* when the next strand is due to rise; UINT64_MAX: never */
   sd_a64 entered; /* when the first strand that may be taken entered its level, of those of the highest level */
   sd_a32 first[SD_QUEUES], last[SD_QUEUES];
-  uint32_t strands[SD_QUEUES]; /* how many there are in each */
+  sd_a32 strands[SD_QUEUES]; /* how many there are in each */
   int64_t risen
       [SD_LEVEL_COUNT]; /* tasks that have risen to the level, less those that have risen from it: see `risen` of sd_policy */
   sd_a64 promoted[SD_LEVEL_COUNT], starved[SD_LEVEL_COUNT];

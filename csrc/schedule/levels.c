@@ -221,6 +221,17 @@ static uint32_t levels_take_last(const sd_ready *ready, uint32_t level) {
   }
 }
 
+static uint32_t levels_taken_at(const sd_ready *ready, uint32_t strand) {
+  return sd_level_strand_of(ready, strand)->queue / SD_QUEUES_OF_LEVEL;
+}
+
+static void levels_listed(const sd_ready *ready, uint64_t *by_level) {
+  for (uint32_t list = 0; list < ready->n_lists; list++) {
+    for (uint32_t queue = 0; queue < SD_QUEUES; queue++)
+      by_level[queue / SD_QUEUES_OF_LEVEL] += sd_load(&sd_level_list_of(ready, list)->strands[queue], relaxed, R2);
+  }
+}
+
 static uint32_t levels_level(const sd_ready *ready, uint32_t i) { return own_level(sd_level_strand_of(ready, i)); }
 
 static uint32_t levels_peek(const sd_ready *ready, uint32_t list, uint32_t i) {
@@ -239,13 +250,14 @@ static int levels_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
   sd_lock(&ready->lists[list].lock);
   for (uint32_t queue = 0; queue < SD_QUEUES && good; queue++) {
     uint32_t place = sd_load(&l->first[queue], relaxed, R1), n = 0;
-    for (; place && n <= l->strands[queue]; n++) {
+    const uint32_t length = sd_load(&l->strands[queue], relaxed, R1);
+    for (; place && n <= length; n++) {
       good = good && place <= ready->n_entries;
       if (!good) break;
       times[place - 1]++;
       place = sd_load(&sd_level_strand_of(ready, place - 1)->next, relaxed, R1);
     }
-    good = good && n == l->strands[queue] && (n != 0) == (sd_load(&l->queues, relaxed, R1) >> queue & 1);
+    good = good && n == length && (n != 0) == (sd_load(&l->queues, relaxed, R1) >> queue & 1);
     if (!(sd_load(&l->held, relaxed, R1) >> queue & 1)) free += n;
   }
   good = good && free == sd_list_length(&ready->lists[list]);
@@ -409,6 +421,9 @@ static uint32_t levels_hold(const sd_ready *ready, uint32_t resources, uint64_t 
 
 const sd_policy sd_policy_levels = {
     .name = "levels",
+    .n_levels = SD_LEVEL_COUNT,
+    .taken_at = levels_taken_at,
+    .listed = levels_listed,
     .state_bytes = levels_state_bytes,
     .entry_bytes = sizeof(sd_level_strand),
     .start = levels_start,

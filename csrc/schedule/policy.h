@@ -23,6 +23,8 @@
 
 /* cffi: begin */
 enum { SD_FIFO, SD_LEVELS, SD_AGING, SD_FAIR, SD_POLICY_COUNT };
+/* The most levels of a policy. */
+enum { SD_MOST_LEVELS = 5 };
 
 /* Levels, the highest first. A priority of SD_LEVELS has its level in the lowest byte. Above it a task of Python's has one more than its own
  * level, by which it is counted while it waits: the head of an order stands in the highest level of its order. */
@@ -132,6 +134,12 @@ typedef struct sd_policy {
   uint64_t (*state_bytes)(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands, uint32_t n_entries);
   /* What the policy keeps of each entry, if that lies at the end of its state: memory for tasks then comes when they are first used. */
   uint32_t entry_bytes;
+  /* Visits are counted by so many levels, the highest first, ... */
+  uint32_t n_levels;
+  /* ... and this is the level of a strand that a participant has taken: the one to which it had risen. NULL: there is one level. */
+  uint32_t (*taken_at)(const sd_ready *ready, uint32_t strand);
+  /* Adds by level how many strands and tasks are listed, held back or not. It takes no lock, as `counts`. NULL: the lists' lengths say it. */
+  void (*listed)(const sd_ready *ready, uint64_t *by_level);
   /* Prepares state and lists, once. */
   void (*start)(const sd_ready *ready, const sd_policy_config *config);
   /* Lists n strands, whose tokens the caller holds, with worker `list`, or on the deferred list. `why`: SD_WAS_EMPTY and so on. */

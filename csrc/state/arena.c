@@ -47,6 +47,8 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config, uint64_t *all) {
   }
   a->lists = lay(&end, (uint64_t)sd_lists_for(z->n_workers) * sizeof(sd_list), line);
   a->participants = lay(&end, participants * sizeof(sd_participant), line);
+  const sd_policy *policy = sd_policy_of(config->policy.number);
+  a->by_level = lay(&end, participants * policy->n_levels * sizeof(sd_level_counts), line);
   a->map = lay(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
   a->stack = lay(&end, ((uint64_t)z->n_segments + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->last_numbers = lay(&end, strands * sizeof(uint64_t), line);
@@ -54,7 +56,6 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config, uint64_t *all) {
   a->watermark_strands = lay(&end, strands * sizeof(uint32_t), line);
   a->strands = lay(&end, strands * sizeof(sd_strand), page);
   a->rows = lay(&end, (uint64_t)z->n_symbols * a->row_stride, page);
-  const sd_policy *policy = sd_policy_of(config->policy.number);
   const uint64_t tasks = tasks_for(z), entries = z->n_strands + tasks;
   a->policy = lay(
       &end, policy->state_bytes(&config->policy, sd_lists_for(z->n_workers), z->n_strands, (uint32_t)entries), line);
@@ -67,9 +68,10 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config, uint64_t *all) {
 
 /* Turns offsets from the arena into offsets from the start of the space; the arena lies at `at`. */
 static void move_to(sd_arena *a, uint64_t at) {
-  uint64_t *offsets[] = {&a->strands,           &a->lists, &a->policy,    &a->participants, &a->stack,
-                         &a->segments,          &a->map,   &a->rows,      &a->last_numbers, &a->watermark_targets,
-                         &a->watermark_strands, &a->tasks, &a->task_stack};
+  uint64_t *offsets[] = {
+      &a->strands,  &a->lists,     &a->policy, &a->participants, &a->by_level,          &a->stack,
+      &a->segments, &a->map,       &a->rows,   &a->last_numbers, &a->watermark_targets, &a->watermark_strands,
+      &a->tasks,    &a->task_stack};
   for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) *offsets[i] += at;
 }
 

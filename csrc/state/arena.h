@@ -22,6 +22,8 @@
 #include "strand/task_pool.h"
 
 /* cffi: begin */
+/* Rings of samples: of the state now, and of a few minutes. */
+enum { SD_SAMPLES_NOW = 0, SD_SAMPLES_PAST, SD_SAMPLE_RINGS };
 enum { SD_ERRORS = 64, SD_MESSAGE_BYTES = 256, SD_FAILED_RECORD_BYTES = 64 };
 
 /* A handler's failure, kept until somebody asks for it. */
@@ -75,7 +77,7 @@ typedef struct sd_arena {
   sd_sequence_at sequence;
   uint64_t row_bytes;
   /* Offsets from the start of the space. */
-  uint64_t strands, lists, policy, participants, stack, segments, map, rows, tasks, task_stack;
+  uint64_t strands, lists, policy, participants, by_level, stack, segments, map, rows, tasks, task_stack;
   uint64_t last_numbers;                         /* per strand, see sd_dispatcher */
   uint64_t watermark_targets, watermark_strands; /* per strand */
   /* Offsets of parts that not every dispatcher has; 0: this one has no such part. */
@@ -84,6 +86,7 @@ typedef struct sd_arena {
   uint64_t strand_times;
   uint64_t admitted, admissions; /* if there are bounds over strands, see sd_admitted and sd_strand_admission */
   uint64_t description, description_bytes, names; /* of an attachable dispatcher: a text, and sd_name_of() per symbol */
+  uint64_t samples[SD_SAMPLE_RINGS];              /* and rings of samples, see sd_dispatcher_sample */
   uint64_t emitted, chunk_list,
       chunks; /* if there are outputs, see emit/buffer.h; `emitted`: per participant and output */
   SD_ALIGNED(2 * SD_LINE) sd_free_list free_list;

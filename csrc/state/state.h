@@ -86,6 +86,7 @@ typedef struct sd_dispatcher {
   sd_strand *strands;
   sd_ready ready;
   sd_participant *participants;
+  sd_level_counts *by_level; /* per participant and level */
   uint32_t *map;
   unsigned char *rows;
   sd_segment_pool pool;
@@ -105,7 +106,7 @@ typedef struct sd_dispatcher {
   uint32_t n_handlers;
   int (*publish)(sd_context *ctx, const void *records, int64_t n, int64_t *accepted); /* given to handlers' contexts */
   int refused; /* a handler has tried to publish, and there is nobody to publish to: see caller/caller.h */
-  uint32_t n_participants, n_workers;
+  uint32_t n_participants, n_workers, n_levels;
   sd_config config; /* a copy of the arena's, close to the fields around it */
   uint64_t budget_counts;
   int all_native;     /* every strand's handler is native, so publishers may help */
@@ -136,6 +137,16 @@ static inline uint32_t sd_key_at(const unsigned char *at) {
 
 static inline uint32_t sd_key_of(const sd_dispatcher *d, const unsigned char *record) {
   return sd_key_at(record + d->arena->key_offset);
+}
+
+/* What a participant counts of visits to strands that were taken at a level. */
+static inline sd_level_counts *sd_counts_at(const sd_dispatcher *d, uint32_t participant, uint32_t level) {
+  return &d->by_level[participant * d->n_levels + level];
+}
+
+/* The same for a strand that it has taken. */
+static inline sd_level_counts *sd_counts_of(const sd_dispatcher *d, uint32_t participant, uint32_t strand) {
+  return sd_counts_at(d, participant, d->policy->taken_at ? d->policy->taken_at(&d->ready, strand) : 0);
 }
 
 /* The level of a strand, as its policy has it now. */

@@ -14,22 +14,26 @@ static inline void sd_account_failure(sd_strand *s) {
   sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
 }
 
-/* n records of the strand were handled. */
-static inline void sd_account_strand(sd_counters *c, sd_strand *s, uint64_t n) {
+/* n records of the strand were handled. `at`: of the strand's level, here and below. */
+static inline void sd_account_strand(sd_level_counts *at, sd_strand *s, uint64_t n) {
   sd_bump_finished(&s->handled, n);
-  sd_bump(&c->visits, 1);
+  sd_bump(&at->visits, 1);
 }
 
 /* n records were handled, and `failed` more failed, in `took` clock counts; the oldest had waited for `waited`. */
-static inline void sd_account_records(sd_counters *c, uint64_t n, uint64_t failed, uint64_t waited, uint64_t took) {
+static inline void sd_account_records(sd_counters *c, sd_level_counts *at, uint64_t n, uint64_t failed, uint64_t waited,
+                                      uint64_t took) {
   const uint64_t records = n + failed;
   sd_bump(&c->handled, n);
-  if (failed) sd_bump(&c->failed, failed);
+  if (SD_UNLIKELY(failed)) {
+    sd_bump(&c->failed, failed);
+    sd_bump(&at->failed, failed);
+  }
   sd_bump(&c->busy, took);
   if (!records) return;
-  sd_record(&c->wait, waited, records);
-  sd_record(&c->handler, took / records, records);
-  sd_record(&c->end_to_end, waited + took, records);
+  sd_record(&at->wait, waited, records);
+  sd_record(&at->handler, took / records, records);
+  sd_record(&at->end_to_end, waited + took, records);
 }
 
 /* n records of the strand have ended, handled or shed, and take no room any more. */
@@ -60,7 +64,8 @@ static inline void sd_account_turn(sd_dispatcher *d, uint32_t participant, uint6
 static inline void sd_account_visit(sd_dispatcher *d, uint32_t participant, sd_strand *s, uint64_t n, int failed,
                                     uint64_t start, uint64_t end) {
   sd_counters *c = &d->participants[participant].counters;
-  sd_account_strand(c, s, n);
+  sd_level_counts *at = sd_counts_of(d, participant, (uint32_t)(s - d->strands));
+  sd_account_strand(at, s, n);
   if (failed) sd_account_failure(s);
   if (SD_UNLIKELY(d->admitted != NULL)) sd_account_ended(d, participant, s, n + (uint64_t)failed);
   if (SD_UNLIKELY(d->strand_time != NULL)) {
@@ -69,7 +74,7 @@ static inline void sd_account_visit(sd_dispatcher *d, uint32_t participant, sd_s
     sd_bump(&time->records, n + (uint64_t)failed);
   }
   sd_charge_end(d, participant, (uint32_t)(s - d->strands), end);
-  sd_account_records(c, n, (uint64_t)failed, start > s->oldest ? start - s->oldest : 0, end - start);
+  sd_account_records(c, at, n, (uint64_t)failed, start > s->oldest ? start - s->oldest : 0, end - start);
 }
 
 #endif

@@ -15,6 +15,7 @@ from strand.binding.engine_words import (
     EngineConfig,
     Failure,
     RunByPython,
+    SampleRing,
     StrandInspection,
     Until,
     addresses,
@@ -130,6 +131,16 @@ class Engine(Counters):
     def hide(self) -> None:
         """Lets no more processes attach. One that has attached reads on."""
         self._lib.sd_dispatcher_hide(self._d)
+
+    def keep_samples(self, ring: SampleRing, slots: int, sample: npt.NDArray[Any]) -> None:
+        """Makes a ring of samples like this one, an array of whole u64, before ``show``. Raises MemoryError."""
+        code = self._lib.sd_dispatcher_keep_samples(self._d, ring, slots, sample.nbytes // 8)
+        checked(code, f"no memory for {slots} samples of {sample.nbytes:,} bytes", MemoryError)
+
+    def put_sample(self, ring: SampleRing, sample: npt.NDArray[Any]) -> None:
+        """Puts a sample into a ring. One thread at a time."""
+        words = self._ffi.cast("uint64_t *", self._ffi.from_buffer(sample))
+        checked(self._lib.sd_dispatcher_put_sample(self._d, ring, words, sample.nbytes // 8), "no such ring of samples")
 
     def set_names(self, names: Mapping[int, str]) -> None:
         """Names of symbols, by key, for them. One thread at a time."""
@@ -366,11 +377,6 @@ class Engine(Counters):
         """The end of a Python handler's symbol, where it has had ticks and is not quarantined; to be closed."""
         begun = self._lib.sd_dispatcher_finish_begin(self._d, key)
         return EndBatch(self._d, key, self.feed_time, self._core) if begun else None
-
-    @property
-    def feed_time(self) -> int:
-        """The greatest time of a record published; 0 where records carry no positions."""
-        return int(self._lib.sd_feed_time(self._d))
 
     # ---- looking on
 

@@ -19,6 +19,7 @@ __all__ = [
     "AGING_MAXIMUM",
     "AGING_USUAL",
     "ALL_BUT_ONE",
+    "BUCKETS",
     "BUCKETS_AN_OCTAVE",
     "CACHED_SEGMENTS",
     "COUNTERS",
@@ -35,6 +36,7 @@ __all__ = [
     "Failure",
     "PolicyConfig",
     "RunByPython",
+    "SampleRing",
     "StrandInspection",
     "Until",
     "addresses",
@@ -196,6 +198,17 @@ COUNTERS: Final = (
 #: Of a histogram: from a power of two of the clock's counts to the next.
 BUCKETS_AN_OCTAVE: Final[int] = lib.SD_SUB
 HISTOGRAMS: Final = {"wait": lib.SD_WAIT, "handler": lib.SD_HANDLER_TIME, "end_to_end": lib.SD_END_TO_END}
+
+
+#: Buckets of a histogram.
+BUCKETS: Final[int] = lib.SD_BUCKETS
+
+
+class SampleRing(IntEnum):
+    """Rings of samples in an attachable space, see csrc/memory/samples.h."""
+
+    NOW = lib.SD_SAMPLES_NOW
+    PAST = lib.SD_SAMPLES_PAST
 
 
 class Until(IntEnum):

@@ -15,6 +15,7 @@ from strand.binding.engine_words import (
     PAUSED,
     QUARANTINED,
     Failure,
+    SampleRing,
     StrandInspection,
     clock_resolution_ns,
     histogram_floors_ns,
@@ -68,6 +69,11 @@ class Counters:
         self.n_workers = n_workers
         self._n_participants = n_participants
         self._counters_start = counters_start
+
+    @property
+    def feed_time(self) -> int:
+        """The greatest time of a record published; 0 where records carry no positions."""
+        return int(self._lib.sd_feed_time(self._d))
 
     def totals(self) -> dict[str, int]:
         t = self._ffi.new("sd_totals *")
@@ -150,10 +156,31 @@ class Counters:
         """The shortest span that the clock of the histograms tells from none, in ns."""
         return clock_resolution_ns(self._lib)
 
+    @property
+    def n_levels(self) -> int:
+        """By how many levels visits are counted: those of Levels, the classes of Aging, else one."""
+        return int(self._lib.sd_dispatcher_levels(self._d))
+
     def histogram(self, name: str) -> npt.NDArray[np.uint64]:
-        counts = np.zeros(lib.SD_BUCKETS, dtype=np.uint64)
-        self._lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
+        """A histogram of all levels, shape (n_buckets,)."""
+        found: npt.NDArray[np.uint64] = self.histogram_by_level(name).sum(axis=0)
+        return found
+
+    def histogram_by_level(self, name: str) -> npt.NDArray[np.uint64]:
+        """The same by level, shape (n_levels, n_buckets): by that which a strand had when it was taken."""
+        counts = np.zeros((self.n_levels, lib.SD_BUCKETS), np.uint64)
+        for level, row in enumerate(counts):
+            self._lib.sd_histogram_sum(self._d, HISTOGRAMS[name], level, ffi.cast("uint64_t *", ffi.from_buffer(row)))
         return counts
+
+    def counts_by_level(self) -> list[dict[str, int]]:
+        """By level: ``visits`` to strands, ``failed`` records, and how many strands and tasks are ``listed`` now."""
+        found = self._ffi.new("sd_at_level *")
+        by_level = []
+        for level in range(self.n_levels):
+            self._lib.sd_dispatcher_at_level(self._d, level, found)
+            by_level.append({name: int(getattr(found, name)) for name in ("visits", "failed", "listed")})
+        return by_level
 
     def failures(self) -> list[Failure]:
         """The first failures, at most 64, in the order they happened; all of them where the run goes on after one."""
@@ -226,6 +253,20 @@ class OutsideView(Counters):
     def histogram_floors_ns(self) -> npt.NDArray[np.float64]:
         """Floors of the histograms' buckets in ns, by the clock of the process that counts."""
         return histogram_floors_ns(float(lib.sd_outside_ns_per_count(self._o)))
+
+    def sample(self, ring: SampleRing, dtype: np.dtype[Any], back: int = 0) -> tuple[np.void, int] | None:
+        """The sample that was put ``back`` samples before the last one, and its number, from 0. None: there was none
+        such, or it is gone. Raises AttachError for samples of another size."""
+        found, number = np.zeros(1, dtype), ffi.new("uint64_t *")
+        words = int(lib.sd_outside_sample_words(self._o, ring))
+        if not words:
+            return None
+        if words * 8 != found.nbytes:
+            raise AttachError("it is damaged: its samples have another size")
+        to = ffi.cast("uint64_t *", ffi.from_buffer(found))
+        if lib.sd_outside_sample(self._o, ring, back, to, number) != Code.OK:
+            return None
+        return found[0], int(number[0])
 
     def handler_of(self, strand: int) -> int:
         """The number of a strand's handler."""

@@ -138,7 +138,7 @@ class RunTasks:
             if groups is not None:
                 groups.accounts = GroupAccounts(engine, groups)
             ranks = Ranks(policy, None if groups is None else groups.accounts)
-            core = Core(Pool(engine, policy), ranks)
+            core = Core(Pool(engine, policy), ranks, timed=engine.config.attachable)
             tasks = Tasks(core, retry=self._retry, strand_of=self._routing.strand_of, key_of=self._state.table.index)
             core.states.name = numbered("dispatcher")
             core.states.check_outside = self._state.check_outside
@@ -146,6 +146,10 @@ class RunTasks:
             self._call_options = lru_cache(_MOST_OPTIONS)(partial(call_options, ranks))
             self._core = core
             self._tasks = tasks
+
+    def core(self) -> Core | None:
+        """State of the tasks; None: nobody has asked for them yet."""
+        return self._core
 
     def submit_on(self, strand: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> TaskFuture:
         """Submits a call, which belongs to no group and is not tried again. A stop does not cancel it, but ends it with

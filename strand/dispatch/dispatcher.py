@@ -143,6 +143,8 @@ class Lifecycle:
                     )
             for regular in state.regular:
                 regular.start()
+            if state.sampling is not None:
+                state.sampling.start()
         except BaseException:
             # __exit__ runs only after __enter__ has returned, so the stop is done here.
             self._close(drained=False, started=False)
@@ -219,6 +221,8 @@ class Lifecycle:
             # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
             self._publishers.wait_for_others()
             self._engine.tasks.stop()
+            if state.sampling is not None:
+                state.sampling.end()
             with self._close_lock:
                 try:
                     self._end.close(drained=drained, started=started, save=save)
@@ -256,6 +260,8 @@ def _drop(state: RunState) -> None:
     state.engine.stop()
     for regular in state.regular:
         regular.tell_to_end()
+    if state.sampling is not None:
+        state.sampling.tell_to_end()
     state.outputs.abandon()
     warnings.warn(
         "a Dispatcher was deleted before it was stopped: call stop(), or use it in a with block",
@@ -427,11 +433,25 @@ class Dispatcher(EngineRun):
         self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)
         self._shown: ShownNames | None = None
         if config.attachable:
-            from strand.dispatch.statistics import ShownNames, described
+            from strand.dispatch.samples import Sampling, weakly
+            from strand.dispatch.statistics import ShownNames, described, facts_of_run, fair_of_run
 
             self._shown = ShownNames(engine, self._table)
             self._shown.update()
-            about = described(name, config, self._handlers, self._bound, tuple(self._outputs), paced=state.paced)
+            state.sampling = Sampling(
+                engine,
+                policy.level_names,
+                core=weakly(None, RunTasks.core, tasks),
+                of_tasks=False,
+                facts=weakly({}, facts_of_run, state),
+                fair=weakly(None, fair_of_run, state, self._routing),
+                allowed=placed.allowed,
+                inside=self._inside,
+            )
+            outputs = tuple(self._outputs)
+            about = described(
+                name, config, self._handlers, self._bound, outputs, paced=state.paced, levels=policy.level_names
+            )
             engine.show(about)
 
     def learn_symbols(self, names: Sequence[str]) -> None:

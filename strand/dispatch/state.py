@@ -19,6 +19,7 @@ from strand.threads import WAITS_FOR_ITSELF, Inside
 if TYPE_CHECKING:
     from strand.dispatch.guard import Guard
     from strand.dispatch.guarding import Guarding
+    from strand.dispatch.samples import Sampling
     from strand.dispatch.watching import Regular
 
 __all__ = ["RunState"]
@@ -30,13 +31,14 @@ DROPPED = "the dispatcher was deleted before it was stopped"
 class RunState:
     """Worker threads hold this and no dispatcher, so that one which nobody uses is found and stopped.
 
-    ``causes``: the exceptions of each worker's failures, in their order, ``kept``: what errors made of those say of a
-    symbol. ``threads``: the workers', once they are
-    started. ``broken``: what ended one otherwise than a stop. ``closing``: a stop has begun; ``dropped``: it came since
-    nobody held the dispatcher any more; ``forked``: this process has no workers. ``cores``: those that workers are
-    pinned to; ``unpinned``: why they are not. ``abandoned``: ticks that a stop left pending. ``guarding``: what holds
-    strands back while resources are short, and ``activating``: what decides how many workers are active, if something
-    does. ``overload``: what looks whether ticks come too fast, where no bound on all that waits is given.
+    ``causes``: the exceptions of each worker's failures, in their order, ``kept``: what errors made of those say of
+    a symbol. ``threads``: the workers', once they are started. ``broken``: what ended one otherwise than a stop.
+    ``closing``: a stop has begun; ``dropped``: it came since nobody held the dispatcher any more; ``forked``: this
+    process has no workers. ``cores``: those that workers are pinned to; ``unpinned``: why they are not.
+    ``abandoned``: ticks that a stop left pending. ``guarding``: what holds strands back while resources are short,
+    ``activating``: what decides how many workers are active, and ``sampling``: what puts samples into attachable
+    memory, if something does. ``overload``: what looks whether ticks come too fast, where no bound on all that
+    waits is given.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class RunState:
         self.abandoned = 0
         self.guarding: Guarding | None = None
         self.activating: Activating | None = None
+        self.sampling: Sampling | None = None
         self.overload = OverloadWatch(engine, is_on=not engine.config.total_capacity_ticks)
         self.paced = True
 

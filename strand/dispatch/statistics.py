@@ -23,14 +23,22 @@ from strand.dispatch.state import RunState
 from strand.errors import AttachError
 from strand.machine import strand_version
 from strand.policies.policy import CLASSES, LEVELS, RULES
-from strand.stats import FairStatistics, GroupStatistics, Latency, LongStretch, Statistics, WorkerStatistics
+from strand.stats import (
+    ActiveStatistics,
+    FairStatistics,
+    GroupStatistics,
+    GuardStatistics,
+    Latency,
+    LongStretch,
+    Statistics,
+    WorkerStatistics,
+)
 from strand.units import layout_from_json, layout_to_json
 
 if TYPE_CHECKING:
     from strand.binding.engine_words import EngineConfig
     from strand.handlers import Handler
     from strand.handlers.bound import BoundHandler
-    from strand.policies.groups import Groups
     from strand.symbols import SymbolTable
 
 __all__ = [
@@ -39,7 +47,10 @@ __all__ = [
     "HandlerDescription",
     "ShownNames",
     "counted_by_policy",
+    "decisions",
     "described",
+    "facts_of_run",
+    "fair_of_run",
     "fair_statistics",
     "statistics_of",
     "statistics_of_run",
@@ -91,12 +102,25 @@ def statistics_of_run(state: RunState, orders: OrderWatch, routing: Routing) -> 
         found,
         guard=FrozenDict() if state.guarding is None else state.guarding.statistics(),
         active=None if state.activating is None else state.activating.statistics(),
-        fair=None if routing.groups is None else _fair(state, routing.groups, routing),
+        fair=fair_of_run(state, routing),
         overload=state.overload.found,
     )
 
 
-def _fair(state: RunState, groups: Groups, routing: Routing) -> FairStatistics | None:
+def facts_of_run(state: RunState) -> dict[str, Any]:
+    """The decisions about the workers and strands, for samples."""
+    guard = {} if state.guarding is None else state.guarding.statistics()
+    return decisions(guard, None if state.activating is None else state.activating.statistics()) | {
+        "overload": None if state.overload.found is None else asdict(state.overload.found)
+    }
+
+
+def fair_of_run(state: RunState, routing: Routing) -> FairStatistics | None:
+    """Counts of ``Fair``; None under another policy."""
+    groups = routing.groups
+    if groups is None:
+        return None
+
     def symbols_of(strand: int) -> tuple[str, ...]:
         symbols = np.flatnonzero(routing.by_counts(None) == strand)
         return tuple(state.table[int(index)] for index in symbols)
@@ -107,6 +131,14 @@ def _fair(state: RunState, groups: Groups, routing: Routing) -> FairStatistics |
         counts = state.engine.group_counts(len(groups))
         found = {} if counts is None else dict(zip(groups.names(), counts.groups, strict=True))
     return fair_statistics(state.engine, counts, found, symbols_of)
+
+
+def decisions(guard: Mapping[str, GuardStatistics] | None, active: ActiveStatistics | None) -> dict[str, Any]:
+    """Decisions of a guard, and about the number of active workers, as plain numbers."""
+    return {
+        "guard": {resource: asdict(decided) for resource, decided in (guard or {}).items()},
+        "active": None if active is None else asdict(active),
+    }
 
 
 def fair_statistics(
@@ -226,7 +258,8 @@ class HandlerDescription:
 class Description:
     """``version``: of strand; ``pid`` and ``made_at`` (seconds since 1970, UTC): which process made it, and when.
     ``configuration``: sizes and choices, by the names of ``Dispatcher``'s arguments where it has them.
-    ``paced``: see ``Statistics``."""
+    ``paced``: see ``Statistics``. ``kind``: ``"dispatcher"`` or ``"scheduler"``. ``levels``: names of the levels by
+    which the policy counts, the highest first, else ``"all"``."""
 
     name: str
     version: str
@@ -236,6 +269,9 @@ class Description:
     handlers: tuple[HandlerDescription, ...]
     outputs: tuple[str, ...]
     paced: bool = True
+    kind: str = "dispatcher"
+    policy: str = "fifo"
+    levels: tuple[str, ...] = ("all",)
 
     def __repr__(self) -> str:
         return brief(self, self.name, f"process {self.pid}", listed(handler.name for handler in self.handlers))
@@ -260,6 +296,9 @@ class Description:
                 handlers,
                 tuple(map(str, about["outputs"])),
                 bool(about["paced"]),
+                str(about["kind"]),
+                str(about["configuration"]["policy"]["name"]),
+                tuple(map(str, about["levels"])),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise AttachError("it is damaged: its description cannot be read") from error
@@ -273,8 +312,10 @@ def described(
     outputs: Sequence[str],
     *,
     paced: bool,
+    levels: Sequence[str],
+    kind: str = "dispatcher",
 ) -> bytes:
-    """The text for a dispatcher of this process."""
+    """The text for a dispatcher or scheduler of this process."""
     about = {
         "name": name,
         "version": strand_version(),
@@ -284,6 +325,8 @@ def described(
         "handlers": [_described(h, b.memory) for h, b in zip(handlers, bound, strict=True)],
         "outputs": list(outputs),
         "paced": paced,
+        "kind": kind,
+        "levels": list(levels) or ["all"],
     }
     return json.dumps(about, default=int).encode()
 

@@ -30,22 +30,29 @@ class Regular:
     def __init__(self, engine: Engine, every_ns: int, name: str, *, allowed: Sequence[int], inside: Inside) -> None:
         self._engine = engine
         self._every_s = every_ns / 1e9
-        self._rounds = Rounds(self._round, self._every_s, name, ended=self._ended, allowed=allowed, inside=inside)
+        self._of_thread = name, allowed, inside
+        self._rounds: Rounds | None = None
 
     def start(self) -> None:
+        name, allowed, inside = self._of_thread
+        # Only now: the two hold each other until the thread has ended.
+        self._rounds = Rounds(self._round, self._every_s, name, ended=self._ended, allowed=allowed, inside=inside)
         self._rounds.start()
 
     def tell_to_end(self) -> None:
         """The thread ends after the look under way. Waits for nobody."""
-        self._rounds.tell_to_end()
+        if self._rounds is not None:
+            self._rounds.tell_to_end()
 
     def end(self) -> None:
         """Ends the thread, and waits for its end."""
-        self._rounds.end()
+        if self._rounds is not None:
+            self._rounds.end()
 
     def _round(self, _: bool) -> float | None:
-        if self._engine.stopping:
-            return None
+        return None if self._engine.stopping else self._go_on()
+
+    def _go_on(self) -> float:
         self._look(time.monotonic_ns())
         return self._every_s
 

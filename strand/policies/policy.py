@@ -89,6 +89,11 @@ class Policy:
         """Returns the options, by their names in the core's struct of this policy."""
         return {}
 
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """Names of the levels or classes by which strands and tasks are counted, the highest first; empty without."""
+        return ()
+
     def priority_of(self, name: str, priority: Any) -> int:
         """Returns a priority as the core has it.
 
@@ -181,6 +186,11 @@ class Levels(Policy):
             maximum = min((given[name] for name in LEVELS[at + 1 :] if name in given), default=2**63 - 1)
             filled[level] = Nanoseconds(given.get(level, min(max(_TIMEOUTS[level], minimum), maximum)))
         object.__setattr__(self, "timeouts", FrozenDict(filled))
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """The five levels."""
+        return LEVELS
 
     def core_options(self) -> dict[str, Any]:
         return {"timeout_ns": self.timeouts_ns, "since_listed": self.since == "created"}
@@ -306,6 +316,11 @@ class Aging(Policy):
             with faults.kept():
                 object.__setattr__(self, "classes", _ordered(self.classes))
         faults.end()
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """The classes that this policy has."""
+        return CLASSES[-1:] if self.classes is None else tuple(name for name in CLASSES if name in self.classes)
 
     def core_options(self) -> dict[str, Any]:
         classes = {CLASSES[-1]: self.coefficient} if self.classes is None else self.classes

@@ -92,11 +92,12 @@ _LOOK_S: Final = 0.001
 
 class Ending:
     """Ends the threads of ``places`` when no task is left. Where there were tasks in C, a thread of its own waits for
-    the last of them: nobody calls back when those have ended."""
+    the last of them: nobody calls back when those have ended. ``then``: called when they have ended."""
 
-    def __init__(self, engine: Engine, places: Places) -> None:
+    def __init__(self, engine: Engine, places: Places, *, then: Callable[[], None] = lambda: None) -> None:
         self._engine = engine
         self._places = places
+        self._then = then
         self._bell = Bell()
         #: More than one where an interrupt came between the start of the first one and the note of it.
         self._threads: list[Thread] = []
@@ -149,6 +150,7 @@ class Ending:
         for thread in self._threads:
             thread.join()
         self._places.join()
+        self._then()
 
     def _end_behind_native(self) -> None:
         self._bell.wait_for(lambda: self._is_asked)
@@ -174,6 +176,7 @@ class Core:
         max_held: How many tasks may be delayed or held; 0: any number.
         max_dead_letters: How many dead letters are kept.
         seed: The seed of the random part of backoffs; None: another one each time.
+        timed: Whether the times that tasks run, and those from submit to end, are counted beside the waits.
 
     Raises:
         ConfigurationError: If a number is not one or is below 0.
@@ -190,6 +193,7 @@ class Core:
         max_held: int = 0,
         max_dead_letters: int = 1000,
         seed: int | None = None,
+        timed: bool = False,
     ) -> None:
         bounds = _bounds(ranks, max_queue, max_queue_by_level, max_held)
         most_letters = whole("max_dead_letters", max_dead_letters, 0)
@@ -199,7 +203,7 @@ class Core:
         self.timers = Timers(clock)
         self.now = self.timers.now
         self.dead_letters = DeadLetters(most_letters, self.submit)
-        self.counts = Counts(ranks)
+        self.counts = Counts(ranks, timed=timed)
         self.states = States(self.table, pool, ranks, self.timers, self.counts)
         self.attempts = Attempts(self.states, self.dead_letters, seed)
         #: The threads of a pool that has some of its own, and how many tasks run at a time.
@@ -367,6 +371,19 @@ class Core:
             check_wait(options.delay_ns, options.hold_ns, left)
             return now + left
         return None if options.deadline_ns is None else now + options.deadline_ns
+
+    def waiting(self) -> list[int]:
+        """Number of tasks that wait, by place. One that has risen by its wait counts where it has risen to."""
+        waiting = self.table.waiting()
+        if self.ranks.has_levels:
+            waiting = [a + b for a, b in zip(waiting, self.pool.risen(), strict=True)]
+        return waiting
+
+    def figures(self) -> dict[str, Any]:
+        """Counts of all tasks together, and of those that wait by place."""
+        found = self.counts.totals()
+        dead = {"dead_letters": len(self.dead_letters), "dead_letters_gone": self.dead_letters.dropped}
+        return found | dead | {"waiting": self.waiting()}
 
     # -- the end
 

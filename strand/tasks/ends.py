@@ -13,10 +13,10 @@ import itertools
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -24,11 +24,13 @@ from strand.binding.engine_words import histogram_floors_ns
 from strand.brief import brief, several
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
-from strand.stats import Latency, TaskStatistics
-from strand.tasks.future import ENDS, TaskFuture
+from strand.stats import TASK_ENDS, Latency, TaskStatistics
+from strand.tasks.future import TaskFuture
 from strand.tasks.options import Ranks, TaskOptions
 
-__all__ = ["MOST_WAITS", "Count", "Counts", "DeadLetter", "DeadLetters"]
+__all__ = ["MOST_WAITS", "ByPlace", "Count", "Counts", "DeadLetter", "DeadLetters", "PlaceCounts"]
+
+T = TypeVar("T")
 
 #: A list of so many waits is put into its histogram.
 MOST_WAITS: Final = 1024
@@ -63,13 +65,49 @@ class _Waits(dict[Any, list[int]]):
         return self.setdefault(number if isinstance(number, tuple) else number >> self.shift, [])
 
 
-class Counts:
-    """The counts of one scheduler's tasks. ``submitted`` numbers the tasks, too."""
+class ByPlace(dict[int, T]):
+    """Something for each place by which tasks are counted, by the number of a priority."""
 
-    def __init__(self, ranks: Ranks) -> None:
+    def __init__(self, ranks: Ranks, places: Sequence[T]) -> None:
+        super().__init__()
+        self.places = places
+        self._place_of = ranks.place_of
+        # The others are looked up by ``__missing__``: there may be very many.
+        for number in range(len(places)) if ranks.has_levels else (ranks.usual,):
+            self[number] = places[ranks.place_of(number)]
+
+    def __missing__(self, number: int) -> T:
+        return self.places[self._place_of(number)]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceCounts:
+    """Counts of the tasks of one place, which is a level, a class, or where there are none all tasks.
+
+    ``started``: tasks that began, ``ended``: by the end. ``wait``, ``handler``, ``end_to_end``: how many took how long,
+    by bucket; the last two only of a scheduler that counts times."""
+
+    started: int
+    ended: Mapping[str, int]
+    wait: Counter[int]
+    handler: Counter[int]
+    end_to_end: Counter[int]
+
+
+class Counts:
+    """The counts of one scheduler's tasks. ``submitted`` numbers the tasks, too. ``timed``: the times from begin to end
+    and from submit to end are counted as well as the waits."""
+
+    def __init__(self, ranks: Ranks, *, timed: bool = False) -> None:
         self.submitted = Count()
         self.retries = Count()
-        self.ended = {end: Count() for end in ENDS}
+        self._ended = {end: [Count() for _ in range(ranks.n_places)] for end in TASK_ENDS}
+        #: Numbers that count up the tasks that end so, by the number of a task's priority.
+        self.ended = {end: ByPlace(ranks, [c.numbers for c in counts]) for end, counts in self._ended.items()}
+        #: By the number of a task's priority the running times and the times from submit to end, in turn, in ns. None:
+        #: they are not counted.
+        self.times: ByPlace[list[int]] | None = ByPlace(ranks, [[] for _ in range(ranks.n_places)]) if timed else None
+        self._times = [(Counter[int](), Counter[int]()) for _ in range(ranks.n_places)]
         self.waits: dict[Any, list[int]] = _Waits(ranks.class_shift)
         #: Tasks that were numbered, and that nobody was given.
         self.refused = Count()
@@ -101,40 +139,77 @@ class Counts:
             try:
                 for number, waits in list(self.waits.items()):
                     self._take(number, waits)
+                for place, times in enumerate(() if self.times is None else self.times.places):
+                    self._take_times(place, times)
             finally:
                 self._folding = False
 
     def _take(self, number: Any, waits: list[int]) -> None:
         """Empties a list of waits into the histogram of its number: all of them, or none where an interrupt comes."""
         n = len(waits)
-        waits_ns = sorted(waits[:n])
-        histogram = Counter(self._histograms.get(number))
-        begin = 0
-        while begin < len(waits_ns):
-            bucket = bisect_right(self._edges_ns, waits_ns[begin])
-            end = bisect_left(waits_ns, self._edges_ns[bucket], begin)
-            histogram[bucket] += end - begin
-            begin = end
+        histogram = self._with(self._histograms.get(number), waits[:n])
         # No interrupt comes between these lines.
         self._histograms[number] = histogram
         del waits[:n]
+
+    def _take_times(self, place: int, times: list[int]) -> None:
+        """The same for the times of a place."""
+        n = len(times)
+        ran, whole = self._times[place]
+        found = self._with(ran, times[:n:2]), self._with(whole, times[1:n:2])
+        # No interrupt comes between these lines.
+        self._times[place] = found
+        del times[:n]
+
+    def _with(self, histogram: Counter[int] | None, times_ns: list[int]) -> Counter[int]:
+        """A histogram with more times in it."""
+        times_ns.sort()
+        found = Counter(histogram)
+        begin = 0
+        while begin < len(times_ns):
+            bucket = bisect_right(self._edges_ns, times_ns[begin])
+            end = bisect_left(times_ns, self._edges_ns[bucket], begin)
+            found[bucket] += end - begin
+            begin = end
+        return found
+
+    def totals(self) -> dict[str, int]:
+        """Numbers of tasks that were submitted, and have not ended, and of retries."""
+        with self._lock:
+            refused, retries = self.refused.read(), self.retries.read()
+            ended = sum(count.read() for counts in self._ended.values() for count in counts)
+            submitted = self.submitted.read() - refused
+        return {"submitted": submitted, "pending": submitted - ended, "retries": retries}
+
+    def by_place(self) -> list[PlaceCounts]:
+        """The counts of each place."""
+        with self._lock:
+            ended = {end: [count.read() for count in counts] for end, counts in self._ended.items()}
+            self.fold()
+            histograms = {number: Counter(counts) for number, counts in self._histograms.items()}
+            times = list(self._times)
+        waits = self._by_name(histograms, 0).values()
+        return [
+            PlaceCounts(wait.total(), FrozenDict({end: n[place] for end, n in ended.items()}), wait, *times[place])
+            for place, wait in enumerate(waits)
+        ]
 
     def read(self) -> TaskStatistics:
         """All of it. Whatever has an end here is counted as submitted, so ``pending`` is never below 0."""
         with self._lock:
             refused = self.refused.read()
-            ended = {end: count.read() for end, count in self.ended.items()}
+            ended = {end: sum(count.read() for count in counts) for end, counts in self._ended.items()}
             retries = self.retries.read()
             self.fold()
             histograms = {number: Counter(counts) for number, counts in self._histograms.items()}
             submitted = self.submitted.read() - refused
-        by_name, by_submitted = self._by_name(histograms, 0), self._by_name(histograms, 1)
         ranks = self._ranks
+        wait: Counter[int] = Counter()
+        for waits in self._by_name(histograms, 0).values():
+            wait.update(waits)
+        by_name, by_submitted = (self._by_name(histograms, which) if ranks.names else {} for which in (0, 1))
         if ranks.groups is not None:
             by_name = ranks.groups.waits(histograms)
-        wait: Counter[int] = Counter()
-        for waits in histograms.values() if ranks.groups is None else by_name.values():
-            wait.update(waits)
         return TaskStatistics(
             submitted=submitted,
             ended=FrozenDict(ended),
@@ -148,12 +223,18 @@ class Counts:
         )
 
     def _by_name(self, histograms: Mapping[Any, Counter[int]], which: int) -> dict[str, Counter[int]]:
-        """Waits by the level or class of the tasks: when they began (0), or were submitted (1)."""
-        found: dict[str, Counter[int]] = {name: Counter() for name in self._ranks.names}
-        if found:
-            for number, waits in histograms.items():
-                at = number[which] if isinstance(number, tuple) else number
-                found[self._ranks.names[self._ranks.place_of(at << self._ranks.class_shift)]].update(waits)
+        """Waits by the level or class of the tasks: when they began (0), or were submitted (1). Where there are none,
+        all of them."""
+        ranks = self._ranks
+        names = ranks.names or ("",)
+        found: dict[str, Counter[int]] = {name: Counter() for name in names}
+        if ranks.groups is not None:
+            for waits in ranks.groups.waits(dict(histograms)).values():
+                found[""].update(waits)
+            return found
+        for number, waits in histograms.items():
+            at = number[which] if isinstance(number, tuple) else number
+            found[names[ranks.place_of(at << ranks.class_shift)]].update(waits)
         return found
 
     def _latency(self, waits: Counter[int]) -> Latency:

@@ -49,7 +49,6 @@ from strand.validate import seconds
 
 __all__ = [
     "CANCELLED_AND_NOTIFIED",
-    "ENDS",
     "FINISHED",
     "NOBODY",
     "OVER",
@@ -159,7 +158,6 @@ def _state_of(end: str | None) -> str:
 
 
 #: Ends of a task: each task has exactly one of them.
-ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
 
 
 def current_task() -> TaskFuture | None:

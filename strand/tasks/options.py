@@ -11,7 +11,7 @@ import numpy as np
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
-from strand.policies.policy import CLASS_SHIFT, CLASSES, LEVELS, Aging, Levels, Policy
+from strand.policies.policy import CLASS_SHIFT, LEVELS, Aging, Levels, Policy
 from strand.spans import SpanLike, span_ns, span_text
 from strand.tasks.groups import GroupAccounts, TaskGroup
 from strand.tasks.retry import RetryPolicy
@@ -43,11 +43,7 @@ class Ranks:
         #: True if priorities are levels, so that a task may rise from its level to a higher one.
         self.has_levels = isinstance(policy, Levels)
         #: Names by which tasks are counted, the highest first; empty under a policy without levels and classes.
-        self.names: tuple[str, ...] = ()
-        if self.has_levels:
-            self.names = LEVELS
-        elif isinstance(policy, Aging):
-            self.names = CLASSES[-1:] if policy.classes is None else tuple(c for c in CLASSES if c in policy.classes)
+        self.names = policy.level_names
         self._holds_ns = policy.holds_ns if isinstance(policy, Levels) else ()
         #: The number of a task to which no priority was given.
         self.usual: int = policy.usual_priority or 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self, TypedDict, Unpack
@@ -16,13 +16,14 @@ from strand.brief import brief, several
 from strand.config.configuration import Config
 from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
-from strand.dispatch.statistics import counted_by_policy, fair_statistics
+from strand.dispatch.samples import Sampling
+from strand.dispatch.statistics import counted_by_policy, decisions, described, fair_statistics
 from strand.dispatch.watching import Activating, least_of
 from strand.errors import ConfigurationError
 from strand.options import named_options
 from strand.policies.groups import Groups
 from strand.policies.policy import Fair, Levels, Policy, policy_config
-from strand.stats import ActiveStatistics, GuardStatistics, TaskStatistics
+from strand.stats import ActiveStatistics, FairStatistics, GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
 from strand.tasks.core import Core, Ending
 from strand.tasks.groups import IN_NO_GROUP, GroupAccounts
@@ -33,7 +34,7 @@ from strand.tasks.retry import RetryPolicy
 from strand.tasks.tasks import Tasks
 from strand.threads import Inside
 from strand.ticks import TICK
-from strand.validate import whole, yes_or_no
+from strand.validate import text, whole, yes_or_no
 
 __all__ = ["Scheduler", "SchedulerOptions", "config_of", "napoleon"]
 
@@ -60,6 +61,8 @@ class SchedulerOptions(TypedDict, total=False):
     max_dead_letters: int
     seed: int | None
     max_threads: int
+    attachable: bool
+    name: str
 
 
 class Scheduler(Tasks):
@@ -90,6 +93,9 @@ class Scheduler(Tasks):
         seed: The seed of the random part of backoffs; None: another one each time.
         max_threads: The greatest number of threads, at least ``workers``. A task that waits in its middle
             (``strand.checkpoint``, ``strand.blocking``, ``result`` of another task) keeps its thread.
+        attachable: Another process of the same user may look at it while it runs (``strand.attach``). A thread then
+            puts the figures of its tasks into its memory once a second, and it counts more times of tasks.
+        name: The name that ``strand.attach`` knows it by.
 
     Raises:
         ConfigurationError: If an argument cannot work; it names the argument.
@@ -113,6 +119,8 @@ class Scheduler(Tasks):
         max_dead_letters: int = 1000,
         seed: int | None = None,
         max_threads: int = MAX_THREADS,
+        attachable: bool = False,
+        name: str = "",
     ) -> None:
         said = {} if config is None else config_of(config).scheduler_options()
         workers = _chosen(said, "workers", workers)
@@ -124,7 +132,8 @@ class Scheduler(Tasks):
         usual = len(allowed) * (2 if yes_or_no("io_bound", io_bound) else 1)
         workers = whole("workers", workers or min(usual, 1024), 1, 1024)
         least = least_of(_chosen(said, "min_workers", min_workers), workers)
-        engine = Engine(_config(workers, policy))
+        name = text("name", name)
+        engine = Engine(_config(workers, policy, yes_or_no("attachable", attachable)))
         engine.set_handlers([RunByPython()], [()])
         groups = _groups(engine, policy) if isinstance(policy, Fair) else None
         core = Core(
@@ -135,6 +144,7 @@ class Scheduler(Tasks):
             max_held=max_held or 0,
             max_dead_letters=max_dead_letters,
             seed=seed,
+            timed=attachable,
         )
         super().__init__(core, retry=_chosen(said, "retry", retry))
         self._engine = engine
@@ -143,11 +153,14 @@ class Scheduler(Tasks):
         self._activating = None if least is None else Activating(engine, least, allowed=allowed, inside=Inside())
         regular = [each for each in (self._guarding, self._activating) if each is not None]
         self._workers = Places(engine, TasksAlone(core.attempts.run), most, regular)
-        core.workers = Ending(engine, self._workers)
+        sampling = _sampling(self, name, policy, allowed) if attachable else None
+        core.workers = Ending(engine, self._workers, then=lambda: None if sampling is None else sampling.end())
         _live.add(core)
         # All executors of this scheduler hold this set, and nothing of its threads does.
         weakref.finalize(self._periodics, core.retire).atexit = False
         self._workers.start()
+        if sampling is not None:
+            sampling.start()
 
     def __repr__(self) -> str:
         dead, policy = len(self.dead_letters), repr(self._core.ranks.policy)
@@ -174,6 +187,19 @@ class Scheduler(Tasks):
     def active_statistics(self) -> ActiveStatistics | None:
         """Counts the active workers, and how often that number changed. None: there is no ``min_workers``."""
         return None if self._activating is None else self._activating.statistics()
+
+    @property
+    def memory_fd(self) -> int:
+        """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)``.
+
+        Hand it to the process that attaches. It stays the scheduler's, which closes it.
+
+        Raises:
+            ConfigurationError: Without ``attachable=True``.
+        """
+        if not self._engine.config.attachable:
+            raise ConfigurationError("memory_fd", "the scheduler's memory is private; make it with attachable=True")
+        return self._engine.space.fd
 
     def thread_counts(self) -> ThreadCounts:
         """Counts of the threads at this moment, and of the suspensions of tasks."""
@@ -202,7 +228,36 @@ def _chosen(said: Mapping[str, Any], name: str, given: Any) -> Any:
     return said.get(name) if given is None else given
 
 
-def _config(workers: int, policy: Policy) -> EngineConfig:
+def _sampling(scheduler: Scheduler, name: str, policy: Policy, allowed: Sequence[int]) -> Sampling:
+    """Makes the thread that puts the scheduler's samples, and shows the memory to others from now on. The thread
+    holds the scheduler's parts, and not the scheduler."""
+    engine, core, places = scheduler._engine, scheduler._core, scheduler._workers
+    groups, guarding, activating = scheduler._groups, scheduler._guarding, scheduler._activating
+
+    def facts() -> dict[str, Any]:
+        guard = None if guarding is None else guarding.statistics()
+        active = None if activating is None else activating.statistics()
+        return decisions(guard, active) | {"threads": places.counts()._asdict()}
+
+    def fair() -> FairStatistics | None:
+        return None if groups is None else fair_statistics(engine, *groups.counted(), _no_symbols)
+
+    sampling = Sampling(
+        engine,
+        policy.level_names,
+        core=lambda: core,
+        of_tasks=True,
+        facts=facts,
+        fair=fair,
+        allowed=allowed,
+        inside=Inside(),
+        over=engine.hide,
+    )
+    engine.show(described(name, engine.config, (), (), (), paced=True, levels=policy.level_names, kind="scheduler"))
+    return sampling
+
+
+def _config(workers: int, policy: Policy, attachable: bool = False) -> EngineConfig:
     """Configuration of an engine that has tasks, and no ticks."""
     return EngineConfig(
         n_symbols=1,
@@ -226,6 +281,7 @@ def _config(workers: int, policy: Policy) -> EngineConfig:
         publisher_drains=False,
         one_core=len(os.sched_getaffinity(0)) == 1,
         policy=policy_config(policy),
+        attachable=attachable,
         n_tasks=_MOST_TASKS,
         n_task_groups=_MOST_GROUPS if isinstance(policy, Fair) else 0,
     )

@@ -44,7 +44,7 @@ import numpy as np
 from strand.binding.tasks import ROSE_AT
 from strand.errors import ConfigurationError, StrandError, TaskDropped, TaskExpired
 from strand.spans import SpanLike
-from strand.tasks.ends import MOST_WAITS, Counts, DeadLetter, DeadLetters
+from strand.tasks.ends import MOST_WAITS, ByPlace, Counts, DeadLetter, DeadLetters
 from strand.tasks.future import FINISHED, NOBODY, PENDING, RUNNING, TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.options import Ranks, deadline_of
@@ -83,8 +83,9 @@ class States:
         self.check_outside: Callable[[str, str], None] = lambda *_: None
         self.pool = pool
         self.deadlines = Deadlines(timers, table.alive, self.expire)
-        self._ended = {end: count.numbers for end, count in counts.ended.items()}
-        self._ended[WITHDRAWN] = counts.refused.numbers
+        self._ended = dict(counts.ended)
+        self._ended[WITHDRAWN] = ByPlace(ranks, [counts.refused.numbers] * ranks.n_places)
+        self._times = counts.times
         self._done = self._ended["done"]
         self._queued = table.queued
         self._alive = table.alive
@@ -256,15 +257,20 @@ class States:
             self._advance(task)
         self.table.remove(task)
 
-    def end_and_follow(self, task: TaskFuture, value: Any, elapsed_ns: int, visit: list[int]) -> TaskFuture | None:
-        """``end`` for a task that is done, in the thread that ran it. Returns the next one of its key, claimed, where
-        the thread may run it at once: with the same priority, as part of the visit that began ``elapsed_ns`` ago."""
+    def end_and_follow(
+        self, task: TaskFuture, value: Any, now: int, visit_ns: int, visit: list[int]
+    ) -> TaskFuture | None:
+        """``end`` for a task that is done ``now``, in the thread that ran it. Returns the next one of its key, claimed,
+        where the thread may run it at once: with the same priority, as part of the visit that began at ``visit_ns``."""
         if task._failure is None and task._timer is None:  # as ``_conclude`` does, without its call and questions
             task._call = None
             task._result = value
-            for _ in self._done:
+            number = task._number if task._rose is None else task._rose
+            for _ in self._done[number]:
                 task._end = "done"
                 break
+            if self._times is not None:
+                self._count_times(task, number, now)
             if task.__dict__.setdefault("_meeting", NOBODY) is NOBODY:
                 task._state = FINISHED
             else:
@@ -275,7 +281,7 @@ class States:
         else:
             self._conclude(task, "done", value, None)
         if task._options.key is not None:
-            if self.pool.may_go_on(elapsed_ns):
+            if self.pool.may_go_on(now - visit_ns):
                 self.table.take_lock()
                 try:
                     following = self.keys.next_alike(task)
@@ -358,13 +364,24 @@ class States:
             task._result = value
             if error is not None:
                 task._exception = error
-            for _ in self._ended[end]:
+            number = task._number if task._rose is None else task._rose
+            for _ in self._ended[end][number]:
                 task._end = "cancelled" if end == WITHDRAWN else end
                 break
+            if self._times is not None and task._begun_ns is not None:
+                self._count_times(task, number, self.now())
         task.finish()
         group = task._group
         if group is not None:
             group.remove(task, error if end in ("failed", "dropped", "dead") else None)
+
+    def _count_times(self, task: TaskFuture, number: int, now: int) -> None:
+        """Counts, for a task that has begun and ends now, how long it ran and how long ago it was submitted."""
+        assert self._times is not None
+        times = self._times[number]
+        times.extend((task._ran_ns, now - task._submitted_ns))
+        if len(times) >= MOST_WAITS:
+            self.counts.fold()
 
     def drop(self, task: TaskFuture, reason: str) -> bool:
         """Ends a task that the pool gives up. False: it has begun or ended."""
@@ -386,7 +403,7 @@ class States:
             return True
         for _ in range(n):
             next(self.counts.submitted.numbers)
-            next(self.counts.ended["cancelled"].numbers)
+            next(self._ended["cancelled"][tasks[0]._number])
         return False
 
     @staticmethod
@@ -615,7 +632,7 @@ class Attempts:
                     CURRENT_GROUP.set(outer_group)
                 now = self._now()
                 task._ran_ns += now - begun
-                return self._follow(task, value, now - visit_ns, visit)
+                return self._follow(task, value, now, visit_ns, visit)
         finally:
             task = call = value = None  # type: ignore[assignment]  # the traceback of an error holds this frame
         return None

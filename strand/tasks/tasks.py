@@ -391,10 +391,7 @@ class Tasks(TaskExecutor):
         It counts those that have not begun, delayed and held ones too, and those that wait for a retry. A task that has
         risen by its wait counts in the level to which it has risen. It takes about a microsecond, however many wait.
         """
-        waiting = self._core.table.waiting()
-        if self._core.ranks.has_levels:
-            waiting = [a + b for a, b in zip(waiting, self._core.states.pool.risen(), strict=True)]
-        return self._core.ranks.by_name(waiting)
+        return self._core.ranks.by_name(self._core.waiting())
 
     def pending_total(self) -> int:
         """Number of tasks that wait, under any policy: the sum that ``pending_count`` has by level."""

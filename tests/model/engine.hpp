@@ -119,6 +119,7 @@ struct engine {
   sd_list lists[PARTICIPANTS];
   sd_a32 rings[PARTICIPANTS][RING];
   sd_participant participants[PARTICIPANTS];
+  sd_level_counts by_level[PARTICIPANTS];
   sd_task tasks[TASKS];
   SD_PLAIN(uint32_t) task_stack[TASKS];
   SD_PLAIN(uint32_t) stack[SEGMENTS];
@@ -197,6 +198,7 @@ struct engine {
     RL_ASSERT(a->task_list.n <= TASKS && a->n_strands + a->task_list.n <= RING);
 
     d.arena = a, d.strands = strands, d.participants = participants, d.map = map, d.rows = rows[0];
+    d.by_level = by_level, d.n_levels = 1;
     d.ready = sd_arena_ready(&space, a);
     d.policy = &sd_policy_fifo;
     d.pool.list = &a->free_list, d.pool.stack = stack, d.pool.segments = (unsigned char *)segments;

@@ -5,6 +5,8 @@
  */
 #include "model.hpp"
 
+#include "memory/samples.h"
+
 struct honest {
   static uint64_t begin(sd_strand *s) { return sd_strand_look(s); }
   static int unchanged(sd_strand *s, uint64_t word) { return sd_strand_unchanged(s, word); }
@@ -81,7 +83,50 @@ template <typename rules> struct looking : rl::test_suite<looking<rules>, 3> {
   }
 };
 
+/* A ring of samples of two words, which have the sample's number, as `written` does after it. */
+enum { SLOTS = 2, WORDS = 2, SAMPLES = 3 };
+
+struct sampled {
+  sd_samples ring;
+  sd_a64 slots[SLOTS * WORDS];
+};
+
+/* Wrong: a reader does not look whether its slot was used again. */
+struct looks_once {
+  static bool get(sampled *s, uint64_t back, uint64_t *to, uint64_t *number) {
+    const uint64_t written = sd_load(&s->ring.written, acquire, G2);
+    if (back >= written) return false;
+    *number = written - 1 - back;
+    for (int i = 0; i < WORDS; i++) to[i] = sd_load(&s->slots[*number % SLOTS * WORDS + i], acquire, G1);
+    return true;
+  }
+};
+
+struct looks_twice {
+  static bool get(sampled *s, uint64_t back, uint64_t *to, uint64_t *number) {
+    return sd_samples_get(&s->ring, SLOTS, WORDS, back, to, number);
+  }
+};
+
+template <typename rules> struct sampling : rl::test_suite<sampling<rules>, 2> {
+  sampled s;
+  void before() {
+    sd_init(&s.ring.written, 0u);
+    s.ring.slots = SLOTS, s.ring.words = WORDS;
+    for (auto &word : s.slots) sd_init(&word, 0u);
+  }
+  void thread(unsigned index) {
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+      uint64_t words[WORDS] = {i + 1, i + 1}, number;
+      if (index == 0) sd_samples_put(&s.ring, words);
+      else if (rules::get(&s, 0, words, &number)) RL_ASSERT(words[0] == number + 1 && words[1] == number + 1);
+    }
+  }
+};
+
 static const model_program programs[] = {
+    {"samples", "", model_simulate<sampling<looks_twice>>},
+    {"samples_looked_once", "wrong", model_simulate<sampling<looks_once>>},
     {"look", "", model_simulate<looking<honest>>},
     {"look_without_count", "wrong", model_simulate<looking<no_count>>},
     {"look_while_owned", "wrong", model_simulate<looking<owned_is_fine>>},

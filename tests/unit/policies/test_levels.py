@@ -163,7 +163,7 @@ WRONG = {
         "free = queues;",
     ),
     "forgets what is held back in the length": (
-        "else sd_list_count_listed(&ready->lists[list], l->strands[queue]);",
+        "else sd_list_count_listed(&ready->lists[list], n);",
         "",
     ),
     "counts a strand that is listed in a queue that is held back": (

@@ -18,9 +18,8 @@ from strand.binding.engine_words import histogram_floors_ns
 from strand.dicts import FrozenDict
 from strand.errors import QueueFull, StoppedError
 from strand.policies.policy import LEVELS
-from strand.stats import Latency
+from strand.stats import TASK_ENDS, Latency
 from strand.tasks.ends import MOST_WAITS
-from strand.tasks.future import ENDS
 from strand.ticks import TICK
 
 pytestmark = pytest.mark.python
@@ -29,7 +28,7 @@ SECOND = 10**9
 
 
 def ended(**n: int) -> dict[str, int]:
-    return dict.fromkeys(ENDS, 0) | n
+    return dict.fromkeys(TASK_ENDS, 0) | n
 
 
 def burn(ns: int, pause: bool = False) -> int:

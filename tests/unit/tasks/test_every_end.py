@@ -18,8 +18,8 @@ from examples import examples
 from strand import Aging, Fair, Fifo, Levels
 from strand.errors import ConfigurationError, QueueFull, StoppedError, TaskDropped, TaskExpired
 from strand.policies.policy import LEVELS, Policy
+from strand.stats import TASK_ENDS
 from strand.tasks import RetryPolicy, TaskFuture, TaskGroup, states
-from strand.tasks.future import ENDS
 from strand.tasks.groups import IN_NO_GROUP
 
 pytestmark = pytest.mark.python
@@ -360,7 +360,7 @@ class Machine(RuleBasedStateMachine):
         for tag, future in self.futures.items():
             seen = self.seen[tag]
             if future.done():
-                assert future.state in ENDS
+                assert future.state in TASK_ENDS
                 assert seen.end in (None, future.state)
                 seen.end = future.state
                 assert seen.called_back == 1
@@ -379,7 +379,7 @@ class Machine(RuleBasedStateMachine):
         assert found.submitted == len(self.futures) == sum(found.ended.values()) + found.pending
         assert found.pending == pending
         ends = Counter(future.state for future in self.futures.values() if future.done())
-        assert found.ended == dict.fromkeys(ENDS, 0) | ends
+        assert found.ended == dict.fromkeys(TASK_ENDS, 0) | ends
         assert self.retries in (None, found.retries)
         begun = [future for future in self.futures.values() if future.attempts]
         assert found.wait.count == len(begun)

@@ -20,7 +20,7 @@ from strand import TICK, Dispatcher, Handler, batch_handler, handler, object_han
 from strand.binding.memory import Space
 from strand.feeds.synthetic import route_stream
 from strand.handlers import COUNT_ROW, VWAP_ROW, resolve
-from strand.handlers.bound import BindContext, BoundNative
+from strand.handlers.base import BindContext, BoundNative
 from strand.symbols import SymbolTable
 from strand.ticks import KIND_TRADE, UNDEF_PRICE, zeros
 

@@ -15,7 +15,7 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.binding.native import Chained
 from strand.errors import ConfigurationError, PlaceError
-from strand.handlers.bound import BoundHandler, BoundPython, TickByTick
+from strand.handlers.base import BoundHandler, BoundPython, TickByTick
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, as_ticks, ticks_until, trades_by_place
 from strand.handlers.failures import failure_of
 from strand.handlers.host import Host

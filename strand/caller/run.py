@@ -29,7 +29,7 @@ from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import order_of
 from strand.errors import ConfigurationError, HandlerError, StoppedError
 from strand.handlers import HandlerLike
-from strand.handlers.bound import BoundNative, BoundPython
+from strand.handlers.base import BoundNative, BoundPython
 from strand.handlers.failures import error_of
 from strand.handlers.host import warn_of_unpriced
 from strand.options import named_options

@@ -18,7 +18,7 @@ from strand.dispatch.python_handlers import KeepsObjects, objects_of
 from strand.dispatch.records import OrderWatch, RecordReader
 from strand.errors import HandlerError
 from strand.handlers import Handler, HandlerLike
-from strand.handlers.bound import BindContext, BoundHandler, BoundNative
+from strand.handlers.base import BindContext, BoundHandler, BoundNative
 from strand.handlers.compiled.called_again import Before
 from strand.handlers.failures import Kept, call_again, call_of
 from strand.handlers.feed_trades import ContractsUsed

@@ -15,7 +15,7 @@ from strand.binding.engine_words import Failure
 from strand.binding.tasks import EndBatch, PyBatches
 from strand.dicts import ByName
 from strand.errors import ConfigurationError, HandlerError
-from strand.handlers.bound import BoundHandler, BoundPython
+from strand.handlers.base import BoundHandler, BoundPython
 from strand.handlers.compiled.called_again import line_of
 from strand.handlers.context import Context
 from strand.handlers.failures import failure_of

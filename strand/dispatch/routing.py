@@ -23,7 +23,7 @@ from strand.binding.engine_words import PolicyConfig
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import ConfigurationError, WouldDeadlockError
-from strand.handlers.bound import BoundHandler, BoundPython
+from strand.handlers.base import BoundHandler, BoundPython
 from strand.handlers.loading import Assigned
 from strand.policies.groups import Groups, groups_of
 from strand.policies.policy import Policy, policy_config

@@ -38,7 +38,7 @@ from strand.units import layout_from_json, layout_to_json
 if TYPE_CHECKING:
     from strand.binding.engine_words import EngineConfig
     from strand.handlers import Handler
-    from strand.handlers.bound import BoundHandler
+    from strand.handlers.base import BoundHandler
     from strand.symbols import SymbolTable
 
 __all__ = [

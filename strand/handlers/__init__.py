@@ -32,10 +32,10 @@ if TYPE_CHECKING:
         BARS_ROW,
         bars,
     )
+    from strand.handlers.builtin.books import BOOK_ROW, book, depth, depth_row
     from strand.handlers.builtin.counting import COUNT_ROW, SPIN_ROW, spin
-    from strand.handlers.builtin.level_books import depth, depth_row
     from strand.handlers.builtin.market_tables import BBO, BBO_ROW, TRADES, TRADES_ROW, bbo, trades
-    from strand.handlers.builtin.measure_rows import (
+    from strand.handlers.builtin.measures import (
         IMBALANCE,
         IMBALANCE_ROW,
         SPREAD,
@@ -46,9 +46,12 @@ if TYPE_CHECKING:
         VOLATILITY_ROW,
         VWAP,
         VWAP_ROW,
+        imbalance,
+        spread,
+        trade_stats,
+        volatility,
+        vwap,
     )
-    from strand.handlers.builtin.measures import imbalance, spread, trade_stats, volatility, vwap
-    from strand.handlers.builtin.order_books import BOOK_ROW, book
     from strand.handlers.chains import ChainHandler, chain
     from strand.handlers.compiled.handlers import CompiledHandler, handler
     from strand.handlers.context import Context, Tick, Trade
@@ -125,13 +128,11 @@ _NAMES: Final = {
     "basket_handlers": "basket_handler",
     "builtin": "BUILTIN",
     "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_CUT BAR_EMPTY BAR_OUTSIDE BAR_PARTIAL bars",
+    "builtin.books": "BOOK_ROW book depth depth_row",
     "builtin.counting": "COUNT_ROW SPIN_ROW spin",
-    "builtin.level_books": "depth depth_row",
     "builtin.market_tables": "BBO BBO_ROW TRADES TRADES_ROW bbo trades",
-    "builtin.measure_rows": "IMBALANCE IMBALANCE_ROW SPREAD SPREAD_ROW TRADE_STATS TRADE_STATS_ROW VOLATILITY "
-    "VOLATILITY_ROW VWAP VWAP_ROW",
-    "builtin.measures": "imbalance spread trade_stats volatility vwap",
-    "builtin.order_books": "BOOK_ROW book",
+    "builtin.measures": "IMBALANCE IMBALANCE_ROW SPREAD SPREAD_ROW TRADE_STATS TRADE_STATS_ROW VOLATILITY "
+    "VOLATILITY_ROW VWAP VWAP_ROW imbalance spread trade_stats volatility vwap",
     "chains": "ChainHandler chain",
     "compiled.handlers": "CompiledHandler handler",
     "context": "Context Tick Trade",

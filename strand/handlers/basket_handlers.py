@@ -16,16 +16,14 @@ import numpy.typing as npt
 
 from strand.brief import one_line, several
 from strand.errors import ConfigurationError, PlaceError, UnknownSymbolError
-from strand.handlers.base import Shape, SingleHandler
-from strand.handlers.bound import BindContext
+from strand.handlers.base import BindContext, Shape, SingleHandler
 from strand.handlers.compiled.called_again import PlainFields, PlainOutputs, PlainRow
 from strand.handlers.compiled.handlers import CompiledHandler, arguments_of
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, as_ticks, as_trades
-from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.python_handlers import OBJECT_ROW, ObjectHandler, PythonHandler
 from strand.handlers.shared_rows import Members, SharedObjects, SharedRows
-from strand.handlers.state import Parameters, check_runs, name_of, row_dtype
+from strand.handlers.state import Parameters, check_runs, name_of, output_dtypes, row_dtype
 from strand.options import named_options
 from strand.symbols import SymbolTable
 from strand.validate import one_of

@@ -16,8 +16,16 @@ import numpy.typing as npt
 
 from strand.binding.native import MAX_PARTS, Chained, Part, chained
 from strand.errors import ConfigurationError
-from strand.handlers.base import FailedSet, Handler, HandlerLike, SingleHandler
-from strand.handlers.bound import BindContext, BoundHandler, BoundNative, BoundPython
+from strand.handlers.base import (
+    BindContext,
+    BoundHandler,
+    BoundNative,
+    BoundPython,
+    FailedSet,
+    Handler,
+    HandlerLike,
+    SingleHandler,
+)
 from strand.handlers.context import Context, EarlierPartError
 from strand.handlers.host import Host, NativePart, Site, check_states
 from strand.handlers.loading import resolve

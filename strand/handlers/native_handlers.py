@@ -22,11 +22,9 @@ from strand.binding.native import (
     wake_pointer,
 )
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, SingleHandler
-from strand.handlers.bound import BindContext, BoundNative
-from strand.handlers.emitted import output_dtypes
+from strand.handlers.base import BindContext, BoundNative, Handler, SingleHandler
 from strand.handlers.feed_trades import ContractMemory, Contracts, On, source_for
-from strand.handlers.state import Parameters, row_dtype
+from strand.handlers.state import Parameters, output_dtypes, row_dtype
 from strand.options import named_options
 
 if TYPE_CHECKING:

@@ -13,11 +13,9 @@ import numpy.typing as npt
 
 from strand.binding.books import TradeMaker
 from strand.errors import ConfigurationError
-from strand.handlers.base import SingleHandler
-from strand.handlers.bound import BindContext, BoundPython, TickByTick
+from strand.handlers.base import BindContext, BoundPython, SingleHandler, TickByTick
 from strand.handlers.compiled.called_again import FailedCall, trade_of
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, Tick, Timer, as_ticks, trades_by_place
-from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.host import (
     STATES,
@@ -28,7 +26,7 @@ from strand.handlers.host import (
     tell_changes,
     watches_of,
 )
-from strand.handlers.state import Parameters, check_runs, name_of, row_dtype
+from strand.handlers.state import Parameters, check_runs, name_of, output_dtypes, row_dtype
 from strand.options import named_options
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS
 from strand.validate import is_whole

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from strand.brief import several
 from strand.errors import ConfigurationError
-from strand.handlers.base import FailedSet, Handler, Shape, SingleHandler, not_callable
-from strand.handlers.bound import BindContext
+from strand.handlers.base import BindContext, FailedSet, Handler, Shape, SingleHandler, not_callable
 from strand.handlers.chains import ChainHandler, chain_dtype
 from strand.handlers.compiled.handlers import CompiledHandler
 from strand.handlers.context import Context, FailedOnTick, SymbolFunctions, Timer

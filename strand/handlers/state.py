@@ -1,4 +1,4 @@
-"""Records as users declare them, and functions that users give."""
+"""Records as users declare them, rows, parameters and outputs, and functions that users give."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.handlers.options import Option, options_of_record
 from strand.symbols import SymbolTable
 from strand.units import BY_NAME, declare, meaning_of
-from strand.validate import path
+from strand.validate import mapping, path
 
 __all__ = [
     "SET",
@@ -32,6 +32,7 @@ __all__ = [
     "check_runs",
     "defaults_of",
     "name_of",
+    "output_dtypes",
     "padded",
     "records_of_sets",
     "row_dtype",
@@ -398,3 +399,27 @@ def check_runs(name: str, function: object) -> None:
             f"handler {name!r}: {called.__name__} is async or a generator, and would not run when it is called; write "
             "a plain function"
         )
+
+
+#: Columns that every output has beside the declared ones, in some kinds of files at least.
+TAKEN = ("number", "sequence", "ts", "instrument_id", "symbol", "feed")
+#: Bytes of the largest record.
+LARGEST = 16_384
+
+
+def output_dtypes(outputs: Mapping[str, Any] | None) -> dict[str, np.dtype[Any]]:
+    """Records by output, in the order of the handler's numbers. Raises ConfigurationError for what cannot be one."""
+    found: dict[str, np.dtype[Any]] = {}
+    for name, declared in mapping("outputs", outputs or {}, "{'bars': BAR}").items():
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise ConfigurationError("outputs", f"{name!r} cannot be an output's name: take one like 'bars'")
+        dtype = row_dtype(declared, f"outputs.{name}")
+        taken = [field for field in dtype.names or () if field in TAKEN]
+        if taken:
+            raise ConfigurationError(
+                f"outputs.{name}", f"every record has a column {taken[0]!r} already: take another name"
+            )
+        if not 0 < dtype.itemsize <= LARGEST:
+            raise ConfigurationError(f"outputs.{name}", f"a record has {dtype.itemsize} bytes, and at most {LARGEST}")
+        found[name] = dtype
+    return found

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from strand.handlers.builtin.bar_handlers import bars
+from strand.handlers.builtin.books import book, depth
 from strand.handlers.builtin.counting import count, spin
 from strand.handlers.builtin.definition import Builtin
-from strand.handlers.builtin.level_books import depth
 from strand.handlers.builtin.market_tables import bbo, trades
 from strand.handlers.builtin.measures import imbalance, spread, trade_stats, volatility, vwap
-from strand.handlers.builtin.order_books import book
 
 __all__ = ["BUILTIN"]
 

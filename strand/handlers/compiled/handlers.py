@@ -17,14 +17,20 @@ import numpy as np
 
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.handlers.base import SingleHandler
-from strand.handlers.bound import BindContext, BoundNative
+from strand.handlers.base import BindContext, BoundNative, SingleHandler
 from strand.handlers.compiled.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs, PlainRow, trade_of
 from strand.handlers.context import Context, as_ticks
-from strand.handlers.emitted import check_fields, output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.python_handlers import ObjectHandler
-from strand.handlers.state import Parameters, check_runs, name_of, row_dtype, totals_in
+from strand.handlers.state import (
+    Parameters,
+    check_attributes,
+    check_runs,
+    name_of,
+    output_dtypes,
+    row_dtype,
+    totals_in,
+)
 from strand.options import named_options
 from strand.ticks import TICK, TRADE
 
@@ -214,7 +220,12 @@ class CompiledHandler(SingleHandler):
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self, **{f"{name}_state": dtype for name, dtype in self.shape.states.items()})
+        records = {"state": self.state, **{f"{name}_state": dtype for name, dtype in self.shape.states.items()}}
+        records |= {f"outputs.{name}": dtype for name, dtype in self.outputs.items()}
+        if self.params is not None:
+            records["params"] = self.params.dtype
+        for called, dtype in records.items():
+            check_attributes(called, dtype, f"handler {self.name!r}")
 
     @property
     def timers(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import strand
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.handlers.emitted import LARGEST, output_dtypes
+from strand.handlers.state import LARGEST, output_dtypes
 
 pytestmark = pytest.mark.python
 

@@ -20,7 +20,7 @@ from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
 from strand.handlers import VWAP_ROW
-from strand.handlers.builtin.measure_rows import IMBALANCE, TRADE_STATS, TRADE_STATS_ROW, VWAP
+from strand.handlers.builtin.measures import IMBALANCE, TRADE_STATS, TRADE_STATS_ROW, VWAP
 from strand.ticks import KIND_QUOTE, KIND_TRADE, clear_records, zeros
 
 SECOND = 1_000_000_000

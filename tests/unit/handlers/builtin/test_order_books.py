@@ -25,7 +25,7 @@ from strand import UNDEF_PRICE, Dispatcher, feeds, replay
 from strand.binding.books import BookMemory
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BOOK_ROW
-from strand.handlers.builtin import order_books
+from strand.handlers.builtin import books
 from strand.output.books import Book
 from strand.ticks import zeros
 
@@ -110,7 +110,7 @@ def test_an_order_keeps_its_place_only_at_its_price_and_with_no_more_size() -> N
 
 
 def test_queues_keep_their_order_where_a_book_begins_to_count_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_books, "BookMemory", partial(BookMemory, start=2**31 - 20))
+    monkeypatch.setattr(books, "BookMemory", partial(BookMemory, start=2**31 - 20))
     queue = [tick("A", i, 100 + i % 3, 10, side="BA"[i % 2]) for i in range(1, 31)]
     again = [tick("M", i, 100 + i % 3, 11) for i in (4, 1, 22)]
     gone = [tick("C", i) for i in (2, 7, 30)]

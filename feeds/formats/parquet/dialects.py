@@ -12,9 +12,10 @@ Nautilus's prices and sizes are little-endian whole numbers: of 8 bytes in units
 
 from __future__ import annotations
 
+import abc
 import functools
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -35,11 +36,10 @@ from strand.feeds.mapping.columns import (
     woven,
 )
 from strand.feeds.mapping.events import CONSOLIDATED, LAST, end_views
+from strand.feeds.mapping.options import Options
+from strand.feeds.mapping.records import numbers
 from strand.feeds.mapping.values import Column, either, mapped
-from strand.ticks import (
-    KIND_QUOTE,
-    KIND_TRADE,
-)
+from strand.ticks import FIELDS
 
 __all__ = ["DatabentoSource", "Dialect", "NautilusSource", "is_databento", "is_nautilus"]
 
@@ -92,24 +92,9 @@ class Dialect(ArrowSource):
     def bars(self) -> int | None:
         return None
 
-    def columns(self, constants: Mapping[str, Any], reading: Reading) -> Columns:
-        """The columns that ticks are made of."""
-        return columns_of(self.names, {}, constants, reading)
-
-    def _rows(self, batch_rows: int) -> Generator[tuple[int, Any], None, None]:
-        """All columns of the other source: the number of the first row, and a batch with ticks for ``batch_rows``."""
-        # Statistics are of other columns than those that are given.
-        return self._inner.batches(self._inner.names, max(1, batch_rows // self._width), lambda *_: True)
-
-    def _whole(self, batch: Any, name: str, *, unsigned: bool = False) -> Array:
-        import pyarrow.types as kinds
-
-        column = batch.column(name)
-        fits = kinds.is_unsigned_integer if unsigned else kinds.is_integer
-        if column.null_count or not fits(column.type):
-            raise FormatError(f"column {name!r} is {column.type}, not whole numbers without nulls", path=self._path)
-        found: Array = column.to_numpy()
-        return found
+    @abc.abstractmethod
+    def columns(self, said: Options, reading: Reading) -> Columns:
+        """The columns that ticks are made of. ``said``: the user's options."""
 
 
 class _PartColumns(Columns):
@@ -186,8 +171,8 @@ class DatabentoSource(Dialect):
         self.rows = inner.rows * self._width if one and inner.rows is not None else None
         self.symbol, self.size_power, self.ticks = None, 0, self._profile.ticks or "dbn"
 
-    def columns(self, constants: Mapping[str, Any], reading: Reading) -> Columns:
-        of_all, ones = self._profile.fields, constant_rules({}, constants, reading)
+    def columns(self, said: Options, reading: Reading) -> Columns:
+        of_all, ones = self._profile.fields, constant_rules({}, said.constants, reading)
         head, *others = self._parts or [Part(())]
         made = _PartColumns.of_rules(self.names, (*of_all, *head.fields), ones, reading)
         made.of |= {"symbol": "symbol"} if self._has_symbols else {"instrument_id": "instrument_id"}
@@ -225,22 +210,35 @@ class DatabentoSource(Dialect):
 _BAR_NS: Final = {
     "MILLISECOND": 10**6, "SECOND": 10**9, "MINUTE": 60 * 10**9, "HOUR": 3600 * 10**9, "DAY": 86400 * 10**9,
 }  # fmt: skip
+_SIZES: Final = ("size", "bid_size", "ask_size", "volume")
+_NUMBERS: Final = ("price", "bid_price", "ask_price", *_SIZES[:3])
 #: By the bytes of a number: its decimals.
 _SCALES: Final = {8: 9, 16: 16}
 #: nautilus_model's AggressorSide and OrderSide, and its BookAction, as letters of a tick.
-_SIDES: Final = ("N", "B", "A")
-_ACTIONS: Final = ("", "A", "M", "C", "R")
+_SIDES: Final = {"0": "N", "1": "B", "2": "A"}
+_ACTIONS: Final = {"1": "A", "2": "M", "3": "C", "4": "R"}
+_CLEAR: Final = 4
 #: Flags that mean the same in a tick: last, top of book, snapshot, levels. The others are reserved.
 _FLAGS: Final = 0xF0
 #: Deltas that are looked at for ends of events.
 _LOOKED_AT: Final = 65_536
-#: A kind's columns as the file has them, and as they are given.
-_TABLES: Final = (
-    ({"bid_price", "ask_price", "bid_size", "ask_size"}, ("bid_price", "ask_price", "bid_size", "ask_size")),
-    ({"aggressor_side", "price", "size"}, ("price", "size", "side", "action", "kind")),
-    ({"order_id", "flags", "action", "side", "price", "size"}, ("price", "size", "side", "action", "flags", "kind")),
-    ({*_CORNERS, "volume"}, ("price", "size", "depth", "action", "kind")),
+#: Of each kind of file: the columns that it has, and the rules of ticks' fields beside their times.
+_TRADE: Final[dict[str, Any]] = {"action": {"constant": "T"}, "kind": {"constant": "trade"}}
+_TABLES: Final[tuple[tuple[set[str], dict[str, Any]], ...]] = (
+    ({"bid_price", "ask_price", "bid_size", "ask_size"}, {}),
+    ({"aggressor_side", "price", "size"}, {"side": {"column": "aggressor_side", "map": _SIDES}, **_TRADE}),
+    (
+        {"order_id", "flags", "action", "side", "price", "size"},
+        {
+            "side": {"column": "side", "map": _SIDES},
+            "action": {"column": "action", "map": _ACTIONS},
+            "flags": "flags",
+            "kind": {"constant": "quote"},
+        },
+    ),
+    ({*_CORNERS, "volume"}, {"price": "price", "size": "size", "depth": "depth", **_TRADE}),
 )
+_QUOTES, _TRADES, _DELTAS, _BARS = range(4)
 
 
 def is_nautilus(source: ArrowSource) -> bool:
@@ -251,21 +249,11 @@ def is_nautilus(source: ArrowSource) -> bool:
     return own and any(kinds.is_fixed_size_binary(kind) for kind in source.schema.types)
 
 
-class _BadRowError(Exception):
-    """A row, counted within its batch, that is not as it should be."""
-
-    def __init__(self, index: int, problem: str) -> None:
-        super().__init__(problem)
-        self.index = index
-
-
 class NautilusSource(Dialect):
     """Reads another source and gives its rows in columns of ticks. ``symbol``: the instrument. ``size_power``: the
     power of ten of its size unit, 0 or below."""
 
     def __init__(self, inner: ArrowSource, path: Any) -> None:
-        import pyarrow as pa
-
         super().__init__(inner, path)
         there = set(inner.names)
         self._of = next((at for at, (needed, _) in enumerate(_TABLES) if needed <= there), -1)
@@ -275,9 +263,8 @@ class NautilusSource(Dialect):
                 f"to one of them (it has {', '.join(inner.names)})",
                 path=path,
             )
-        self.names = [*_TABLES[self._of][1], "ts_event", "ts_recv"]
-        self.schema = pa.schema([pa.field(name, self._type(name)) for name in self.names])
-        self._width = len(_CORNERS) if self._of == 3 else 1
+        self.names, self.schema = inner.names, inner.schema
+        self._width = len(_CORNERS) if self._of == _BARS else 1
         self.rows = None if inner.rows is None else inner.rows * self._width
         self.symbol = self._said(b"instrument_id")
         self.venue = self.symbol.rpartition(".")[2]
@@ -286,32 +273,43 @@ class NautilusSource(Dialect):
             raise FormatError(f"has the size_precision {precision!r} in its metadata, not 0 to 16", path=path)
         self.size_power = -int(precision)
 
+    def columns(self, said: Options, reading: Reading) -> Columns:
+        there, more = _TABLES[self._of]
+        times = {"ts_event": {"column": "ts_event", "unit": "ns"}, "ts_recv": {"column": "ts_init", "unit": "ns"}}
+        given = {name: name for name in there if name in _NUMBERS} | more | times
+        given = {field: keys for field, keys in given.items() if field not in said.constants}
+        names = ["price", "size", "depth", *times, "ts_init"] if self._of == _BARS else self.names
+        columns = dict.fromkeys((*FIELDS, "symbol")) | given | said.columns
+        return columns_of(names, columns, said.constants, reading)
+
     def batches(
         self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
     ) -> Generator[tuple[int, Any], None, None]:
         del keeps, texts
         import pyarrow as pa
 
-        for first, batch in self._rows(batch_rows):
-            bad: _BadRowError | None = None
-            while isinstance(made := self._made_or_bad(batch), _BadRowError):
-                bad = made
-                batch = batch.slice(0, bad.index)
-            chosen = [made[name] for name in columns]
-            yield first * self._width, pa.record_batch(chosen, names=list(columns))
-            if bad is not None:
-                raise FormatError(f"row {first + bad.index + 1}: {bad}", path=self._path)
-
-    def _made_or_bad(self, batch: Any) -> dict[str, Any] | _BadRowError:
-        try:
-            return self._made(batch)
-        except _BadRowError as bad:
-            return bad
+        wanted = {*columns, *_TABLES[self._of][0]} & {*self.names}
+        for first, batch in self._inner.batches(sorted(wanted), max(1, batch_rows // self._width), lambda *_: True):
+            good = batch
+            if self._of == _DELTAS and len(orders := np.flatnonzero(self._whole(batch, "order_id"))):
+                good = batch.slice(0, int(orders[0]))
+            made = {name: self._plain(good, name) for name in sorted(wanted)}
+            if self._of == _BARS:
+                made = self._corners(made, good.num_rows)
+            elif self._of == _DELTAS:
+                made |= self._delta(made)
+            yield first * self._width, pa.record_batch([made[name] for name in columns], names=list(columns))
+            if good.num_rows < batch.num_rows:
+                raise FormatError(
+                    f"row {first + good.num_rows + 1}: has order ids: from a Nautilus catalogue only deltas of price "
+                    "levels can be read; read single orders from its source (DBN of mbo)",
+                    path=self._path,
+                )
 
     @property
     def flags(self) -> Flags:
         """Flags of deltas, which are kept as they are (16: of price levels). Other rows have none."""
-        if self._of != 2:
+        if self._of != _DELTAS:
             return Flags()
         return Flags(snapshot=32, last=128 if self._has_ends else 0, top=64, other=16)
 
@@ -321,7 +319,7 @@ class NautilusSource(Dialect):
         if not self.row_groups:
             return True
         for _, batch in self._inner.batches(["flags"], _LOOKED_AT, lambda *_: True):
-            return bool((self._whole(batch, "flags", unsigned=True) & np.uint8(128)).any())
+            return bool((self._whole(batch, "flags") & np.uint8(128)).any())
         return True
 
     @property
@@ -329,18 +327,9 @@ class NautilusSource(Dialect):
         """The length of a bar of time in ns, as the metadata says it (``EURUSD.SIM-1-MINUTE-BID-EXTERNAL``)."""
         text = self.metadata.get(b"bar_type", b"").decode("utf-8", "replace").removeprefix(self._said(b"instrument_id"))
         found = re.match(r"-(\d{1,6})-([A-Z]+)-", text)
-        if self._of != 3 or found is None or found[2] not in _BAR_NS:
+        if self._of != _BARS or found is None or found[2] not in _BAR_NS:
             return None
         return int(found[1]) * _BAR_NS[found[2]]
-
-    def _type(self, name: str) -> Any:
-        import pyarrow as pa
-
-        if name in ("ts_event", "ts_recv"):
-            return pa.uint64()
-        if name in ("side", "action"):
-            return pa.string()
-        return pa.uint8() if name in ("flags", "kind", "depth") else pa.decimal128(38, 16)
 
     def _said(self, key: bytes) -> str:
         try:
@@ -348,71 +337,38 @@ class NautilusSource(Dialect):
         except UnicodeDecodeError:
             raise FormatError(f"has metadata {key.decode()!r} that is not UTF-8", path=self._path) from None
 
-    def _made(self, batch: Any) -> dict[str, Any]:
+    def _corners(self, made: dict[str, Any], rows: int) -> dict[str, Any]:
+        """Four rows of each bar, its volume at the close."""
         import pyarrow as pa
 
-        rows = batch.num_rows
-        event, recv = (self._times(batch, name) for name in ("ts_event", "ts_init"))
-        if self._of == 3:
-            corners = [self._fixed(batch, name, signed=True) for name in _CORNERS]
-            zero = pa.array([0] * rows, pa.decimal128(38, 16))
-            sizes = [zero, zero, zero, self._fixed(batch, "volume", signed=False)]
-            width = len(_CORNERS)
-            turns = pa.array(np.arange(width * rows).reshape(width, rows).T.ravel())
-            made = {"price": pa.concat_arrays(corners).take(turns), "size": pa.concat_arrays(sizes).take(turns)}
-            made["depth"] = pa.array(np.tile(np.arange(width, dtype=np.uint8), rows))
-            event, recv, rows = np.repeat(event, width), np.repeat(recv, width), width * rows
-        elif self._of == 0:
-            made = {name: self._fixed(batch, name, signed=name.endswith("price")) for name in _TABLES[0][1]}
-        else:
-            made = {name: self._fixed(batch, name, signed=name == "price") for name in ("price", "size")}
-            made |= self._delta(batch, made["price"]) if self._of == 2 else {}
-            if self._of == 1:
-                made["side"] = self._letters(batch, "aggressor_side", _SIDES)
-        if self._of in (1, 3):
-            made["action"] = pa.array(["T"] * rows)
-        made["kind"] = pa.array(np.full(rows, KIND_QUOTE if self._of == 2 else KIND_TRADE, np.uint8))
-        return made | {"ts_event": pa.array(event), "ts_recv": pa.array(recv)}
+        width = len(_CORNERS)
+        turns = pa.array(np.arange(width * rows).reshape(width, rows).T.ravel())
+        zero = pa.array([0] * rows, pa.decimal128(38, 16))
+        prices, sizes = [made[name] for name in _CORNERS], [zero, zero, zero, made["volume"]]
+        found = {"price": pa.concat_arrays(prices).take(turns), "size": pa.concat_arrays(sizes).take(turns)}
+        found["depth"] = pa.array(np.tile(np.arange(width, dtype=np.uint8), rows))
+        every = pa.array(np.repeat(np.arange(rows), width))
+        return found | {name: column.take(every) for name, column in made.items() if name.startswith("ts_")}
 
-    def _delta(self, batch: Any, price: Any) -> dict[str, Any]:
+    def _delta(self, made: dict[str, Any]) -> dict[str, Any]:
+        """The columns of deltas that are not given as they are: a clear has no price."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        orders = np.flatnonzero(self._whole(batch, "order_id", unsigned=True))
-        if len(orders):
-            raise _BadRowError(
-                int(orders[0]),
-                "has order ids: from a Nautilus catalogue only deltas of price levels can be read; read single orders "
-                "from its source (DBN of mbo)",
-            )
-        action = self._letters(batch, "action", _ACTIONS)
-        # A clear has no price.
-        none = pa.scalar(None, price.type)
-        return {
-            "side": self._letters(batch, "side", _SIDES),
-            "action": action,
-            "flags": pa.array((self._whole(batch, "flags", unsigned=True) & np.uint8(_FLAGS)).astype(np.uint8)),
-            "price": pc.if_else(pc.equal(action, "R"), none, price),
-        }
+        price = pc.if_else(pc.equal(made["action"], _CLEAR), pa.scalar(None, made["price"].type), made["price"])
+        return {"price": price, "flags": pc.bit_wise_and(made["flags"], pa.scalar(_FLAGS, made["flags"].type))}
 
-    def _times(self, batch: Any, name: str) -> Any:
-        import pyarrow as pa
+    def _whole(self, batch: Any, name: str) -> Array:
         import pyarrow.types as kinds
 
         column = batch.column(name)
-        if kinds.is_timestamp(column.type) and not column.null_count:
-            return column.cast(pa.timestamp("ns")).cast(pa.int64()).to_numpy().astype(np.uint64)
-        return self._whole(batch, name, unsigned=True)
+        if column.null_count or not kinds.is_unsigned_integer(column.type):
+            raise FormatError(f"column {name!r} is {column.type}, not whole numbers without nulls", path=self._path)
+        return numbers(column)
 
-    def _letters(self, batch: Any, name: str, letters: Sequence[str]) -> Any:
-        import pyarrow as pa
-
-        codes = self._whole(batch, name, unsigned=True)
-        known = np.array([bool(letter) for letter in letters])
-        bad = np.flatnonzero((codes >= len(letters)) | ~known[np.minimum(codes, len(letters) - 1)])
-        if len(bad):
-            raise _BadRowError(int(bad[0]), f"column {name!r} holds {codes[bad[0]]}, which Nautilus has no name for")
-        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int8)), pa.array(letters)).cast(pa.string())
+    def _plain(self, batch: Any, name: str) -> Any:
+        is_number = name in _NUMBERS or name in (*_CORNERS, "volume")
+        return self._fixed(batch, name, signed=name not in _SIZES) if is_number else batch.column(name)
 
     def _fixed(self, batch: Any, name: str, *, signed: bool) -> Any:
         """A column's fixed-point numbers as decimals of 16 places; null where undefined."""

@@ -189,8 +189,8 @@ class ParquetFeed(BaseFeed):
         )
         self._columns = (
             columns_of(self._source.names, said.columns, said.constants, self._reading)
-            if dialect is None or said.columns
-            else dialect.columns(said.constants, self._reading)
+            if dialect is None
+            else dialect.columns(said, self._reading)
         )
         if not self._columns.has_time:
             raise FormatError(

@@ -164,7 +164,7 @@ def test_what_has_no_ticks_is_refused_with_the_row_after_the_ticks_before_it(tmp
             seen.append(len(batch))
     assert sum(seen) == 2
     path = deltas(tmp_path / "action.parquet", [*rows, (5, 1, "1", "1", 0)])
-    with pytest.raises(FormatError, match="row 4: column 'action' holds 5"):
+    with pytest.raises(FormatError, match="row 4: column 'action' 5 is not"):
         list(strand.feeds.open(path))
     path = write(tmp_path / "prices.parquet", {"value": fixed(["1"], 16, signed=True)}, 1)
     with pytest.raises(FormatError, match="without quotes, trades, order book deltas or bars"):
@@ -185,3 +185,18 @@ def test_more_decimals_than_a_tick_has_are_an_error_or_rounded_on_request(tmp_pa
     with pytest.raises(FormatError, match="row 1: column 'price'"):
         list(strand.feeds.open(path))
     assert ticks_of(path, inexact="round")[0]["price"] == 123_456_789
+
+
+def test_a_user_may_name_other_columns_and_constants_of_a_catalogue(tmp_path: Path) -> None:
+    columns = {
+        "price": fixed(["100.25", "7"], 8, signed=True),
+        "size": fixed(["1", "2"], 8, signed=False),
+        "aggressor_side": pa.array([1, 2], pa.uint8()),
+    }
+    path = write(tmp_path / "trades.parquet", columns, 2)
+    options = {"columns": {"ts_event": "ts_init", "side": None}, "constants": {"publisher_id": 7}}
+    rows = [
+        {"price": price(p), "size": size(s), "action": b"T", "kind": 2, "publisher_id": 7, "ts_event": START + 5 + at}
+        for at, (p, s) in enumerate((("100.25", "1"), ("7", "2")))
+    ]
+    assert ticks_of(path, **options) == expected(rows)

@@ -19,11 +19,13 @@ from rich.table import Column, Table
 
 from strand.binding.engine_words import BUCKETS_AN_OCTAVE
 from strand.binding.outside import MAX_LEVELS
+from strand.brief import several
 from strand.command.parameters import show
 from strand.config.configuration import Config, check_file, has_monitoring
 from strand.config.file import NOT_EVALUATED, format_of, template
 from strand.errors import ConfigurationError
 from strand.outside.attached import Attached, BookLook, Look, attach
+from strand.outside.snapshot import KindSnapshot
 from strand.report.quantities import duration, moment, printable
 from strand.report.tables import latency_table, print_policy
 from strand.stats import Statistics
@@ -102,7 +104,7 @@ def show_(file: Path, as_json: bool) -> None:
 _OF_SIZES: Final = frozenset(("size", "total", "size squared", "notional"))
 _OWN_UNITS: Final = "[yellow]sizes are in the units of each feed, which differ[/]"
 #: Columns of tables that are no numbers.
-_OF_TEXT: Final = frozenset(("worker", "symbols", "state", "field", "value"))
+_OF_TEXT: Final = frozenset(("level", "worker", "symbols", "state", "field", "value"))
 #: Types that JSON has.
 _PLAIN: Final = (int, float, str)
 
@@ -124,22 +126,27 @@ _PLAIN: Final = (int, float, str)
 def stat(
     pid: int, name: str | None, symbols: tuple[str, ...], levels: int, histograms: bool, strands: bool, as_json: bool
 ) -> None:
-    """Show a dispatcher of process PID that was made with attachable=True or by `strand replay --attachable`.
+    """Show a dispatcher or scheduler of process PID that was made with attachable=True or by `strand replay
+    --attachable`.
 
-    The dispatcher keeps running, and nothing is locked. Each counter is exact, but not all are from the same moment.
+    It keeps running, and nothing is locked. Each counter is exact, but not all are from the same moment.
     Histograms count ticks by octave of time; in JSON by bucket, where floors_ns has the lower bounds.
     """
     attached = attach(pid, name=name)
-    statistics = attached.statistics()
+    statistics, figures = attached.statistics(), attached.snapshot()
     looks = [attached.symbol(symbol) for symbol in symbols]
     books = [attached.book(symbol, levels) for symbol in symbols if levels and attached.keeps_book(symbol)]
     listed = sorted(attached.looks(), key=lambda look: look.strand) if strands else []
     plain = _plain(attached, statistics, looks, listed) | {"books": [_book(book) for book in books]}
+    plain["figures"] = figures.as_dict()
     if histograms:
         plain["histograms"] = _histograms(statistics)
 
     def human(console: Console) -> None:
         _print(console, attached, statistics)
+        for kind in (figures.ticks, figures.tasks):
+            if kind is not None and (kind.kind == "task" or len(figures.levels) > 1):
+                _print_figures(console, kind)
         if histograms:
             _print_histograms(console, statistics)
         for look in looks:
@@ -230,6 +237,25 @@ def _strand(look: Look) -> dict[str, Any]:
     }
 
 
+def _print_figures(console: Console, kind: KindSnapshot) -> None:
+    """Figures by level of the last 5 minutes."""
+    if kind.window is None:
+        return
+    ends = tuple(kind.window.total.ended)
+    title = f"{kind.kind}s of the last {duration((kind.window.seconds or 0.0) * 1e9)}"
+    table = _table("level", "waiting", "started", *ends, "wait p95", "wait p99", "run p99", title=title)
+    for name, found in kind.window.levels.items():
+        times = (found.wait.percentile(95), found.wait.percentile(99), found.handler.percentile(99))
+        table.add_row(
+            name,
+            f"{kind.waiting.get(name, 0):,}",
+            f"{found.started:,}",
+            *(f"{n:,}" for n in found.ended.values()),
+            *("-" if ns is None else duration(ns) for ns in times),
+        )
+    console.print(table)
+
+
 def _table(*columns: str, title: str | None = None) -> Table:
     """An empty one."""
     table = Table(title=title, box=SIMPLE_HEAD)
@@ -243,6 +269,10 @@ def _print(console: Console, attached: Attached, s: Statistics) -> None:
     what = f"[bold]{escape(about.name)}[/] of " if about.name else ""
     handlers = escape(", ".join(handler.name for handler in about.handlers))
     who = f"{what}process [bold]{about.pid}[/] (strand {escape(about.version)})"
+    if about.kind == "scheduler":
+        console.print(f"{who}: a scheduler of {several(len(s.workers) - 1, 'worker')}, {about.policy}")
+        print_policy(console, s, box=SIMPLE_HEAD)
+        return
     console.print(f"{who}: {handlers}; {attached.n_strands:,} strands")
     lost = ", ".join(f"{n:,} {why}" for why, n in s.dropped.items() if n)
     console.print(

@@ -111,7 +111,8 @@ def facts_of_run(state: RunState) -> dict[str, Any]:
     """The decisions about the workers and strands, for samples."""
     guard = {} if state.guarding is None else state.guarding.statistics()
     return decisions(guard, None if state.activating is None else state.activating.statistics()) | {
-        "overload": None if state.overload.found is None else asdict(state.overload.found)
+        "overload": None if state.overload.found is None else asdict(state.overload.found),
+        "outputs_below": state.outputs.below,
     }
 
 

@@ -133,6 +133,11 @@ class Outputs(Mapping[str, Output]):
             raise unknown_name("output", name, self._outputs)
         return self._outputs[name]
 
+    @property
+    def below(self) -> int | None:
+        """All records of ticks with lower numbers are out, as of the last round. None: there are no outputs."""
+        return self._merged[0] if self._outputs else None
+
     def __repr__(self) -> str:
         return brief(
             self, listed(f"{name} ({several(each.records, 'record')})" for name, each in self._outputs.items())

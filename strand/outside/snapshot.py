@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from strand.stats import (
     Latency,
     OverloadStatistics,
     WorkerStatistics,
+    percentiles_of,
 )
 
 __all__ = ["Figures", "GroupFigures", "KindSnapshot", "LevelFigures", "Snapshot", "TaskCounts", "snapshot_of"]
@@ -69,6 +70,16 @@ class LevelFigures:
     def __repr__(self) -> str:
         return brief(self, self.level, f"{self.started:,} started", *(f"{n:,} {end}" for end, n in self.ended.items()))
 
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain numbers, for JSON; times in ns, with None where nothing was counted."""
+        names = ("started", "promoted", "starved", "success_rate", "promotion_rate")
+        times = {"wait": self.wait, "handler": self.handler, "end_to_end": self.end_to_end}
+        return (
+            {name: getattr(self, name) for name in names}
+            | {"ended": dict(self.ended)}
+            | {name: percentiles_of(found) | {"p95_ns": found.percentile(95)} for name, found in times.items()}
+        )
+
     @property
     def success_rate(self) -> float | None:
         """Share of those that ended well, 0 to 1: of ticks handled / (handled + failed), of tasks done / (done + failed
@@ -101,6 +112,11 @@ class Figures:
         span = "since the start" if self.seconds is None else f"{self.seconds:.0f} s"
         return brief(self, span, several(len(self.levels), "level"), f"{self.total.started:,} started")
 
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain numbers, for JSON."""
+        levels = {name: found.as_dict() for name, found in self.levels.items()}
+        return {"seconds": self.seconds, "levels": levels, "total": self.total.as_dict()}
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KindSnapshot:
@@ -129,6 +145,15 @@ class KindSnapshot:
 
     def __repr__(self) -> str:
         return brief(self, self.kind, f"{self.accepted:,} accepted", f"{self.pending:,} pending")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain numbers, for JSON."""
+        return (
+            {name: getattr(self, name) for name in ("kind", "accepted", "pending")}
+            | {name: dict(getattr(self, name)) for name in ("dropped", "dropped_by_level", "waiting")}
+            | {"since_start": self.since_start.as_dict()}
+            | {"window": None if self.window is None else self.window.as_dict()}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +223,7 @@ class Snapshot:
         published: Numbers of ticks that were given out.
         watermark: Every tick with a lower number has been handled or dropped. With more than 4,096 strands it is up to
             5 seconds old.
+        outputs_below: All records that handlers emitted for ticks with lower numbers are out. None without outputs.
         feed_time_ns: The greatest time of a tick published, ns since 1970; None where ticks carry no positions, as
             without timers and outputs.
         groups: Under ``Fair``, the 32 groups with the most on-CPU time.
@@ -230,6 +256,7 @@ class Snapshot:
     failures: int
     published: int
     watermark: int | None
+    outputs_below: int | None
     feed_time_ns: int | None
     groups: tuple[GroupFigures, ...] = ()
     n_groups: int = 0
@@ -245,6 +272,12 @@ class Snapshot:
         )
         return brief(self, self.kind, self.name, f"process {self.pid}", *kinds)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain numbers, for JSON."""
+        found = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+        more = ("imbalance", "outputs_backlog", "feed_lag_ns")
+        return found | {name: getattr(self, name) for name in more}
+
     @property
     def imbalance(self) -> float | None:
         """Busy time of the busiest worker divided by the mean of all; 1 is even. None before any was busy."""
@@ -252,10 +285,26 @@ class Snapshot:
         return max(busy) * len(busy) / sum(busy) if sum(busy) else None
 
     @property
+    def outputs_backlog(self) -> int | None:
+        """Numbers of ticks whose emitted records may not be out yet, of which most may have emitted none."""
+        return None if self.outputs_below is None else max(0, self.published - self.outputs_below)
+
+    @property
     def feed_lag_ns(self) -> int | None:
         """Distance of the feed's time behind the clock, in ns. It says something about a live feed alone: in a replay
         it is the age of the recording."""
         return None if self.feed_time_ns is None else self.at_ns - self.feed_time_ns
+
+
+def _plain(value: Any) -> Any:
+    """A value of a snapshot as JSON has it."""
+    if isinstance(value, KindSnapshot):
+        return value.as_dict()
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def snapshot_of(view: OutsideView, about: Description, now_ns: int | None = None) -> Snapshot:
@@ -327,6 +376,7 @@ def _snapshot_of(view: OutsideView, about: Description, now_ns: int) -> Snapshot
         failures=totals["failures"],
         published=totals["watermark_sequence"] - int(about.configuration["counters_start"]),
         watermark=facts.get("watermark"),
+        outputs_below=facts.get("outputs_below"),
         feed_time_ns=(view.feed_time or None) if about.configuration["has_positions"] else None,
         groups=tuple(GroupFigures(**group) for group in facts.get("groups", ())),
         n_groups=int(facts.get("n_groups", 0)),

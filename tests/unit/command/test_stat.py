@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from engine_support import ticks_for
 from outside_ticks import SYMBOLS, some_ticks
 
 import strand
-from strand import Dispatcher
+from strand import Dispatcher, Scheduler
 from strand.command.cli import cli
 from strand.feeds import FeedInfo
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -186,3 +187,19 @@ def test_sizes_of_books_are_in_units_of_the_instrument(size_unit: float | None, 
         text = shown("--symbol", "A")
     assert words in text
     assert text.count("which differ") == 2 * (size_unit is None)  # the row's and the book's
+
+
+def test_a_scheduler_is_shown_by_level() -> None:
+    with Scheduler(1, attachable=True, name="jobs") as scheduler:
+        for task in [scheduler.options(priority="high").submit(time.sleep, 0) for _ in range(25)]:
+            task.result()
+        found = json.loads(shown("--json"))["figures"]["tasks"]
+        while found["since_start"]["total"]["ended"]["done"] < 25:
+            time.sleep(0.05)
+            found = json.loads(shown("--json"))["figures"]["tasks"]
+        text = shown()
+    high = found["since_start"]["levels"]["high"]
+    assert (high["started"], high["ended"]["done"], high["success_rate"]) == (25, 25, 1.0)
+    assert "a scheduler of 1 worker, levels" in text
+    assert "tasks of the last" in text
+    assert ["high", "0", "25", "25"] in [line.split()[:4] for line in text.splitlines()]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -330,6 +332,34 @@ def test_the_watermark_and_decisions_about_workers_are_in_the_samples() -> None:
         assert found.active is not None
         assert (found.active.least, found.active.most) == (1, 2)
         assert sampled(attached, lambda s: len(s.busy_shares) == 2).imbalance is not None
+
+
+def test_outputs_that_lag_are_told_by_the_number_up_to_which_they_are_out() -> None:
+    @strand.batch_handler(state=[("n", "i8")], outputs={"seen": [("n", "i8")]})
+    def emits(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        ctx.emit(np.zeros(len(ticks), [("n", "i8")]), at=np.arange(len(ticks)))
+
+    with Dispatcher(["A"], emits, attachable=True, workers=1, cores=None) as dispatcher:
+        attached = strand.attach(fd=dispatcher.memory_fd)
+        dispatcher.publish(strand.ticks.zeros(50))
+        dispatcher.drain()
+        found = sampled(attached, lambda s: s.outputs_below == 50)
+        assert (found.published, found.outputs_backlog) == (50, 0)
+    with Scheduler(1, attachable=True) as scheduler:
+        assert strand.attach(fd=scheduler.memory_fd).snapshot().outputs_backlog is None
+
+
+def test_a_snapshot_is_plain_numbers_too() -> None:
+    with Dispatcher(["A"], "count", attachable=True, policy=Levels(), workers=1, cores=None) as dispatcher:
+        dispatcher.publish(strand.ticks.zeros(50))
+        dispatcher.drain()
+        found = strand.attach(fd=dispatcher.memory_fd).snapshot()
+    plain = json.loads(json.dumps(found.as_dict()))
+    assert set(plain) >= {one.name for one in dataclasses.fields(found)}
+    normal = plain["ticks"]["since_start"]["levels"]["normal"]
+    assert (normal["ended"], normal["started"], plain["tasks"]) == ({"handled": 50, "failed": 0}, 1, None)
+    assert plain["ticks"]["window"]["total"]["wait"]["count"] == 50
+    assert plain["ticks"]["since_start"]["levels"]["low"]["wait"]["p95_ns"] is None
 
 
 # ---- the window

@@ -8,6 +8,7 @@ from strand.lazy import imported, loading
 
 if TYPE_CHECKING:
     from strand.http.app import App
+    from strand.http.control import Control
     from strand.http.front import HttpStatistics
     from strand.http.options import AppOptions, ServerOptions
     from strand.http.requests import Header, Request, request_id, trace_id
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "AppOptions",
+    "Control",
     "Header",
     "HttpStatistics",
     "Request",
@@ -28,6 +30,7 @@ __all__ = [
 _MODULES: Final = {
     "App": "app",
     "AppOptions": "options",
+    "Control": "control",
     "Header": "requests",
     "HttpStatistics": "front",
     "Request": "requests",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
-import logging
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -20,56 +17,23 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from strand.errors import ConfigurationError
+from strand.http.access import STOPPING, TOKENS, Token
 from strand.http.app import App
 from strand.http.options import ServerOptions
 
-__all__ = ["Token", "serve"]
+__all__ = ["serve"]
 
-_log = logging.getLogger(__package__)
-
-_LEAST_TOKEN: Final = 16
 #: Time that the end of an application has beyond that of its requests.
 _END_S: Final = 1.0
 _TOO_LONG: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-class Token:
-    """A token in a file: a secret that a request brings. Raises ConfigurationError where the file has none."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._value = self._read()
-
-    def _read(self) -> bytes:
-        try:
-            value = Path(self._path).read_bytes().strip()
-        except OSError as error:
-            raise ConfigurationError("token_file", f"{self._path}: {error.strerror}") from None
-        if len(value) < _LEAST_TOKEN:
-            raise ConfigurationError("token_file", f"{self._path}: a token has {_LEAST_TOKEN} characters at least")
-        return value
-
-    def read_again(self) -> None:
-        """Reads the file again. If that fails, the token stays, and the log says so."""
-        try:
-            self._value = self._read()
-        except ConfigurationError as error:
-            _log.error("the token stays as it was: %s", error)
-        else:
-            _log.info("the token was read again")
-
-    def accepts(self, headers: Headers) -> bool:
-        """Tells whether the header ``Authorization`` brings the token. It takes as long whatever that is."""
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        is_equal = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._value)
-        return is_equal and scheme.lower() == "bearer"
-
-
 class Door:
     """The application that the server calls: asks for the token, and answers ``/healthz`` and ``/readyz`` itself."""
 
     def __init__(self, app: ASGIApp, token: Token | None) -> None:
+        self.is_stopping: Callable[[], bool] = lambda: False
         #: Requests that the end of the server has cut off.
         self.n_cut = 0
         self.is_ready: Callable[[], bool] = lambda: True
@@ -82,6 +46,7 @@ class Door:
             reply = PlainTextResponse("ok" if is_well else "not ready", 200 if is_well else 503)
             await reply(scope, receive, send)
         elif self._token is None or scope["type"] == "lifespan" or self._token.accepts(Headers(scope=scope)):
+            scope[STOPPING] = self.is_stopping
             try:
                 await self._app(scope, receive, send)
             except asyncio.CancelledError:
@@ -142,12 +107,17 @@ def bounded(protocol: type[Any], max_bytes: int, timeout_s: float) -> type[Any]:
 
 
 @contextmanager
-def read_again_on_hangup(token: Token | None) -> Iterator[None]:
-    """Reads the token again at each SIGHUP in the block."""
-    if token is None or threading.current_thread() is not threading.main_thread():
+def tokens_read_again_on_hangup() -> Iterator[None]:
+    """Reads all tokens again at each SIGHUP in the block."""
+    if not TOKENS or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGHUP, lambda *_: token.read_again())
+
+    def read_all(*_: object) -> None:
+        for token in list(TOKENS):
+            token.read_again()
+
+    before = signal.signal(signal.SIGHUP, read_all)
     try:
         yield
     finally:
@@ -189,11 +159,12 @@ def serve(app: ASGIApp, options: ServerOptions, *, started: Callable[[str], obje
     except OSError as error:
         reason = f"{options.host}:{options.port} cannot be listened at ({error.strerror or error}): give another one"
         raise ConfigurationError("port", reason) from None
-    with listener, read_again_on_hangup(token):
+    with listener, tokens_read_again_on_hangup():
         address = f"[{options.host}]" if ":" in options.host else options.host
         server = _Server(
             config, options.stop_timeout_s, partial(started, f"http://{address}:{listener.getsockname()[1]}")
         )
+        door.is_stopping = lambda: server.should_exit
         door.is_ready = lambda: not server.should_exit and (not isinstance(app, App) or app.is_ready)
         server.run([listener])
     return door.n_cut

@@ -373,6 +373,22 @@ class Tasks(TaskExecutor):
         """Tasks that failed after their last retry."""
         return self._core.dead_letters
 
+    def unended(self, limit: int | None = None) -> list[TaskFuture]:
+        """Returns the tasks that have not ended, the oldest first.
+
+        Args:
+            limit: The greatest number of them; None: all.
+        """
+        return [task for _, task in sorted(self._core.table.alive.copy().items())[:limit]]
+
+    def unended_task(self, task_id: int) -> TaskFuture | None:
+        """Returns a task that has not ended; None if there is none of that id.
+
+        Args:
+            task_id: The id of its future.
+        """
+        return self._core.table.alive.get(task_id)
+
     def run_coroutines_in(self, loop: AbstractEventLoop | None) -> None:
         """Runs coroutines that begin from now on in an event loop of the program, such as a web server's.
 

@@ -21,7 +21,7 @@ from strand.errors import ConfigurationError
 from strand.http import ServerOptions
 
 APP = """
-import threading, time
+import sys, threading, time
 import strand
 from strand.http import App
 
@@ -36,7 +36,8 @@ def name(request):
 
 @app.get("/slow/{n:int}")
 def slow(request):
-    print(f"begun {request.path_params['n']}\n", end="", flush=True)
+    sys.stdout.write(f"begun {request.path_params['n']}\\n")  # in one piece: two threads write
+    sys.stdout.flush()
     time.sleep(0.02)
     return str(request.path_params["n"])
 

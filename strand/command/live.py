@@ -43,6 +43,7 @@ from strand.tasks.scheduler import Scheduler, config_of
 
 if TYPE_CHECKING:
     from strand.http.app import App
+    from strand.tasks.tasks import Tasks
 
 __all__ = ["http", "listen", "serve"]
 
@@ -332,7 +333,7 @@ def _print_sent(console: Console, sent: dict[str, Any]) -> None:
 _OF_SERVERS: Final = options_in(ServerOptions)
 _HTTP_SECTIONS: Final = {
     "Server": ("--host", "--port", "--token-file", "--stop-timeout"),
-    "Scheduler": ("--workers", "--max-queue", "--config"),
+    "Scheduler": ("--workers", "--max-queue", "--config", "--control"),
     "Bounds": ("--max-connections", "--max-head-bytes", "--head-timeout"),
 }
 
@@ -370,9 +371,18 @@ def _of_servers(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--config", type=click.Path(), metavar="FILE", help="Options of that scheduler, as strand.Config has them."
 )
+@click.option(
+    "--control", is_flag=True, help="Show and change tasks at /control. It needs --token-file and a scheduler."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the counts of the run as one JSON object in the end.")
 def http(
-    application: str, given: dict[str, Any], workers: int | None, max_queue: int, config: str | None, as_json: bool
+    application: str,
+    given: dict[str, Any],
+    workers: int | None,
+    max_queue: int,
+    config: str | None,
+    control: bool,
+    as_json: bool,
 ) -> None:
     """Serve an ASGI application: a strand.http.App, whose requests are tasks, or another one.
 
@@ -393,6 +403,8 @@ def http(
             raise ConfigurationError("workers", f"{application} {what}: leave out --workers and --config")
         app.scheduler = _scheduler(workers, max_queue, config)
     scheduler = app.scheduler if isinstance(app, App) else None
+    if control:
+        _mount_control(app, scheduler, options)
     with ended_by(lambda: None):  # the server has ended by the signal, which comes once more then
         cut = serve_app(app, options, started=lambda url: click.echo(f"listening at {url}", err=True))
         left = 0
@@ -407,6 +419,20 @@ def http(
         click.echo(f"strand: stop_timeout is over: {cut:,} requests were cut off, {left:,} tasks still ran", err=True)
         sys.stdout.flush()
         os._exit(1)  # Python would wait for threads that run those tasks
+
+
+def _mount_control(app: Any, scheduler: Tasks | None, options: ServerOptions) -> None:
+    """Mounts the control interface, before all routes of the application. Raises ConfigurationError."""
+    from starlette.routing import Mount
+
+    from strand.http.control import Control
+
+    if scheduler is None:
+        raise ConfigurationError("control", "there is no scheduler to control: give --workers, or an App that has one")
+    if options.token_file is None:
+        raise ConfigurationError("token_file", "--control needs a token: give --token-file")
+    hosts = ("127.0.0.1", "localhost", "[::1]", options.host)
+    app.routes.insert(0, Mount("/control", Control(options.token_file, scheduler=scheduler, hosts=hosts)))
 
 
 def _counts(app: App) -> dict[str, Any]:

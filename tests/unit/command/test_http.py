@@ -184,6 +184,20 @@ def test_each_request_brings_the_token_which_a_hangup_makes_the_server_read_agai
     assert "secret" not in said + errors
 
 
+def test_tasks_are_controlled_below_control(folder: Path) -> None:
+    token = folder / "token"
+    token.write_text("a-token-of-sixteen")
+    bearer = {"Authorization": "Bearer a-token-of-sixteen"}
+    with command(folder, "served:app", "--workers", "1", "--token-file", str(token), "--control") as run:
+        assert httpx.get(f"{run.url}/control/tasks", headers=bearer).json() == []
+        assert httpx.get(f"{run.url}/name", headers=bearer).status_code == 200
+        assert httpx.get(f"{run.url}/control/statistics", headers=bearer).json()["ended"]["done"] == 1
+        _, _, errors = run.stop()
+    assert 'INFO strand.http.audit: 127.0.0.1 GET "/control/tasks" 200' in errors
+    assert "token_file: " in failed(folder, "served:app", "--workers", "1", "--control")
+    assert "control: " in failed(folder, "served:app", "--token-file", str(token), "--control")
+
+
 @pytest.mark.parametrize("head", [b"", b"GET / HTT", b"GET /name HTTP/1.1\r\nHost: a\r\nX: y"])
 def test_a_connection_whose_headers_do_not_come_is_closed(folder: Path, head: bytes) -> None:
     with command(folder, "served:app", "--head-timeout", "100ms") as run:

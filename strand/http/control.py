@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -150,7 +151,8 @@ class Control(Starlette):
         #: Tasks that were submitted here, which are shown when they have ended, too.
         self._submitted: OrderedDict[int, TaskFuture] = OrderedDict()
         self._calls = 0
-        self._streams = 0
+        #: Streams of events that are open.
+        self._streams: WeakSet[AsyncGenerator[str, None]] = WeakSet()
         self._operations = self._of_tasks() + ([] if dispatcher is None else self._of_symbols())
         routes = [Route("/openapi.json", self._openapi)]
         routes += [Route(each.path, self._route(each), methods=[each.method]) for each in self._operations]
@@ -316,23 +318,21 @@ class Control(Starlette):
         }  # fmt: skip
 
     async def _events(self, request: Request) -> Response:
-        if self._streams >= _MAX_STREAMS:
-            return _error(429, f"{self._streams} streams are open", {"Retry-After": "1"})
+        if len(self._streams) >= _MAX_STREAMS:
+            return _error(429, f"{_MAX_STREAMS} streams are open", {"Retry-After": "1"})
         is_stopping: Callable[[], bool] = request.scope.get(STOPPING, lambda: False)
 
         async def events() -> AsyncGenerator[str, None]:
-            self._streams += 1
-            try:
-                before = None
-                while not is_stopping():
-                    if (counts := self._counts()) != before:
-                        yield f"event: statistics\ndata: {json.dumps(counts)}\n\n"
-                    before = counts
-                    await asyncio.sleep(_EVERY_S)
-            finally:
-                self._streams -= 1
+            before = None
+            while not is_stopping():
+                if (counts := self._counts()) != before:
+                    yield f"event: statistics\ndata: {json.dumps(counts)}\n\n"
+                before = counts
+                await asyncio.sleep(_EVERY_S)
 
-        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        stream = events()
+        self._streams.add(stream)
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     async def _symbol(self, request: Request) -> Response:
         assert self._dispatcher is not None

@@ -192,7 +192,13 @@ def test_tasks_are_controlled_below_control(folder: Path) -> None:
         assert httpx.get(f"{run.url}/control/tasks", headers=bearer).json() == []
         assert httpx.get(f"{run.url}/name", headers=bearer).status_code == 200
         assert httpx.get(f"{run.url}/control/statistics", headers=bearer).json()["ended"]["done"] == 1
-        _, _, errors = run.stop()
+        with socket.create_connection(("127.0.0.1", run.port), MOST_S) as watcher:
+            watcher.sendall(
+                b"GET /control/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a-token-of-sixteen\r\n\r\n"
+            )
+            assert watcher.recv(12) == b"HTTP/1.1 200"
+            status, _, errors = run.stop()  # the stream ends with the server
+    assert status == 0
     assert 'INFO strand.http.audit: 127.0.0.1 GET "/control/tasks" 200' in errors
     assert "token_file: " in failed(folder, "served:app", "--workers", "1", "--control")
     assert "control: " in failed(folder, "served:app", "--token-file", str(token), "--control")

@@ -20,7 +20,7 @@ from strand.tasks.places import Places
 from strand.tasks.pool import Bounds, Pool, Table
 from strand.tasks.states import Attempts, States
 from strand.tasks.timers import Periodic, Timers
-from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, RunningTask
+from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, Waiter
 from strand.threads import Bell, Clock, in_main_thread, mended
 from strand.validate import did_you_mean, whole
 
@@ -387,7 +387,7 @@ class Core:
 
     # -- the end
 
-    def waits_for_here(self) -> RunningTask | None:
+    def waits_for_here(self) -> Waiter | None:
         """Unended task that runs in this thread, or whose callbacks run here; None: there is none. Here nobody can wait
         for the end of all tasks, since that task would have to end first."""
         for me in (CURRENT_TASK.get(), ENDING_TASK.get()):

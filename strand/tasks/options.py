@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,8 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TaskOptions:
-    """Options that were checked. Spans are in ns, ``None`` or 0 where there are none."""
+    """Options that were checked. Spans are in ns, ``None`` or 0 where there are none. ``completed`` makes the last
+    ones, which follow from the others."""
 
     number: int  # the priority, as the pool has it
     priority: Any = None
@@ -109,22 +110,36 @@ class TaskOptions:
     #: A deadline that is a moment, in ns since 1970.
     deadline_at: int | None = None
     delay_ns: int = 0
-    hold_ns: int = 0
-    #: The longer one of its delay and the hold of its level, and the place where it is meanwhile.
-    waits_ns: int = 0
-    place: str = "waiting"
     retry: RetryPolicy | None = None
     group: TaskGroup | None = None
     expire_if: Callable[[], Any] | None = None
     marks: int = 0
+    #: True for a call of a dispatcher, which belongs to no group, and which a stop does not cancel.
+    is_call: bool = False
+    #: The hold of its level, the longer one of this and its delay, and the place where it is meanwhile.
+    hold_ns: int = 0
+    waits_ns: int = 0
+    place: str = "waiting"
     #: The place of ``Table.queued`` where such a task is counted.
     counted_at: int = 0
     #: True if such a task goes to the pool, its strand or its key's order at once, with nothing else to see to.
     goes_at_once: bool = True
-    #: True for a call of a dispatcher, which belongs to no group, and which a stop does not cancel.
-    is_call: bool = False
     #: True if a check is needed before the function is called.
     is_checked: bool = False
+
+    def completed(self, ranks: Ranks) -> TaskOptions:
+        """These options, with what follows from them."""
+        hold_ns = 0 if self.strand is not None else ranks.hold_ns(self.number)
+        waits_ns = max(self.delay_ns, hold_ns)
+        return replace(
+            self,
+            hold_ns=hold_ns,
+            waits_ns=waits_ns,
+            place="waiting" if not waits_ns else "delayed" if self.delay_ns >= hold_ns else "held",
+            counted_at=ranks.place_of(self.number) + (ranks.n_places if waits_ns else 0),
+            goes_at_once=not waits_ns and self.group is None and not self.marks and self.deadline_at is None,
+            is_checked=self.deadline_ns is not None or self.expire_if is not None,
+        )
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -146,14 +161,8 @@ class TaskOptions:
 
 def call_options(ranks: Ranks, strand: int) -> TaskOptions:
     """The options of a call on a strand."""
-    number = ranks.usual
-    return TaskOptions(
-        number=number,
-        priority=ranks.name_of(number, None),
-        strand=strand,
-        counted_at=ranks.place_of(number),
-        is_call=True,
-    )
+    found = TaskOptions(ranks.usual, ranks.name_of(ranks.usual, None), strand=strand, is_call=True)
+    return found.completed(ranks)
 
 
 def deadline_of(deadline: SpanLike | dt.datetime | None) -> tuple[int | None, int | None]:

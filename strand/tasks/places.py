@@ -42,7 +42,6 @@ from strand.ticks import TICK
 __all__ = [
     "ENDED",
     "MAX_THREADS",
-    "Held",
     "Place",
     "Places",
     "Regular",
@@ -162,36 +161,6 @@ class Turn:
         self._batches.come_back(self.entry)
 
 
-class Held:
-    """The entries of tasks that run in no thread of ``Places``. One of these that a worker is to resume is over. No
-    lock: an entry is put in before it can come back, and then one worker at a time has it in hand."""
-
-    def __init__(self) -> None:
-        self._entries: set[int] = set()
-
-    def take(self, place: Place) -> Turn:
-        """Takes the turn of the task in hand; called by the thread of the place, which has no task in hand
-        afterwards."""
-        turn = Turn(place)
-        self._entries.add(turn.entry)
-        if place.batches.suspender(away=True)() != Code.OK:
-            raise RuntimeError(ENDED)
-        return turn
-
-    def has(self, place: Place) -> bool:
-        """True if the task in hand is one of these."""
-        return place.batches.entry in self._entries
-
-    def is_over(self, place: Place) -> bool:
-        """Tells whether the task that the place is to resume was held. The worker goes on with the task, to end it."""
-        entry = place.batches.entry
-        if entry not in self._entries:
-            return False
-        self._entries.remove(entry)
-        place.batches.resumed()
-        return True
-
-
 #: Default of the largest number of threads.
 MAX_THREADS: Final = 256
 _STOPPED: Final = "the workers have stopped, and the task cannot go on"
@@ -286,7 +255,7 @@ class Seat:
         """Lets the current task go on outside these threads, so that this thread may run others. Returns the task's
         turn."""
         assert self.place is not None
-        return self._places.held.take(self.place)
+        return self._places.hold(self.place)
 
     def enter_block(self) -> None:
         """The thread gives its place away. Raises WouldDeadlockError where no thread can take it, and in a handler, and
@@ -362,7 +331,9 @@ class Places:
         self._spares: list[Seat] = []
         #: By the tags of their tasks.
         self._suspended: dict[int, Seat] = {}
-        self.held = Held()
+        #: The entries of tasks that run in no thread here: one that a worker is to resume is over. No lock: an entry is
+        #: put in before it can come back, and then one worker at a time has it in hand.
+        self._held: set[int] = set()
         self._suspensions = self._refused = 0
         self._ended = False
         self.places = [Place(engine, participant, dtype) for participant in range(engine.n_workers)]
@@ -432,7 +403,7 @@ class Places:
         """True if an exception has kept the thread from ``_hand_over``."""
         batches = place.batches
         tag = batches.task
-        return bool(tag) and batches.what == RESUME and (self.held.has(place) or self._sleeper(tag) is not None)
+        return bool(tag) and batches.what == RESUME and (batches.entry in self._held or self._sleeper(tag) is not None)
 
     def _be_spare(self, me: Seat) -> None:
         """Sleeps until the thread has a place."""
@@ -454,6 +425,14 @@ class Places:
         except BaseException:
             me.leave_block(0)
             raise
+
+    def hold(self, place: Place) -> Turn:
+        """See ``Seat.hold``: the thread of the place has no task in hand afterwards."""
+        turn = Turn(place)
+        self._held.add(turn.entry)
+        if place.batches.suspender(away=True)() != Code.OK:
+            raise RuntimeError(ENDED)
+        return turn
 
     def go_away(self, me: Seat) -> None:
         """See ``Seat.enter_block``."""
@@ -536,7 +515,9 @@ class Places:
         """Hands over a suspended task: the task's thread gets the place, and this thread waits for another place. A
         task without a thread is over, and ``serve`` ends it. False: the end came between, the task's thread was told,
         and this thread has the place."""
-        if self.held.is_over(place):
+        if (entry := place.batches.entry) in self._held:
+            self._held.remove(entry)
+            place.batches.resumed()
             return True
         tag = place.batches.task
         with self._lock:

@@ -51,7 +51,7 @@ from strand.tasks.options import Ranks, deadline_of
 from strand.tasks.pool import Keys, Pool, Table
 from strand.tasks.retry import BUSINESS, SYSTEM, RetryPolicy
 from strand.tasks.timers import Coroutines, Deadlines, Timer, Timers
-from strand.tasks.waits import CURRENT_TASK, RunningTask, Waiter, numbered, on_behalf_of
+from strand.tasks.waits import CURRENT_TASK, Waiter, numbered, on_behalf_of
 from strand.threads import interrupts, mended
 
 __all__ = ["WITHDRAWN", "Attempts", "Claim", "States", "dropped", "expired"]
@@ -637,7 +637,7 @@ class Attempts:
             task = call = value = None  # type: ignore[assignment]  # the traceback of an error holds this frame
         return None
 
-    def _leave(self, task: TaskFuture | None, outer: RunningTask | None, group: TaskGroup | None) -> None:
+    def _leave(self, task: TaskFuture | None, outer: Waiter | None, group: TaskGroup | None) -> None:
         """Leaves the task: the thread's further work is no part of it. ``outer``, ``group``: those that the thread was
         in before."""
         CURRENT_TASK.set(outer)

@@ -136,11 +136,7 @@ class TaskExecutor(Executor):
         if core.table.refusal is not None:
             raise StoppedError(core.table.refusal)
         fn = core.function_of(fn)
-        each = options
-        if options.delay_ns:
-            hold_ns = options.hold_ns
-            place = "held" if hold_ns else "waiting"
-            each = replace(options, delay_ns=0, waits_ns=hold_ns, place=place, goes_at_once=False)
+        each = replace(options, delay_ns=0).completed(core.ranks)
         first_ns = core.now() + (options.delay_ns or period_ns)
         found = Periodic(core.timers, lambda: core.submit(each, fn, args, kwargs), first_ns, period_ns)
         self._periodics.add(found)
@@ -274,10 +270,6 @@ class Tasks(TaskExecutor):
             if self._strand_of is None:
                 raise ConfigurationError("symbol", "this scheduler has no ticks; give key= for an order among tasks")
             strand = self._strand_of(symbol)
-        hold_ns = 0 if strand is not None else ranks.hold_ns(number)
-        waits_ns = max(delay_ns, hold_ns)
-        check_wait(delay_ns, hold_ns, deadline_ns)
-        bits = 0 if marks is None else mark_bits("marks", marks)
         found = TaskOptions(
             number=number,
             priority=ranks.name_of(number, priority),
@@ -286,17 +278,12 @@ class Tasks(TaskExecutor):
             deadline_ns=deadline_ns,
             deadline_at=deadline_at,
             delay_ns=delay_ns,
-            hold_ns=hold_ns,
-            waits_ns=waits_ns,
-            place="waiting" if not waits_ns else "delayed" if delay_ns >= hold_ns else "held",
-            counted_at=ranks.place_of(number) + (ranks.n_places if waits_ns else 0),
             retry=retry,
             group=group,
             expire_if=expire_if,
-            marks=bits,
-            goes_at_once=not waits_ns and group is None and not bits and deadline_at is None,
-            is_checked=deadline_ns is not None or expire_if is not None,
-        )
+            marks=0 if marks is None else mark_bits("marks", marks),
+        ).completed(ranks)
+        check_wait(found.delay_ns, found.hold_ns, deadline_ns)
         return TaskExecutor(self._core, found, self._periodics)
 
     def submit_native(

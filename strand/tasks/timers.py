@@ -18,7 +18,7 @@ from strand.binding.gate import Thread
 from strand.errors import StrandError
 from strand.tasks.future import TaskFuture
 from strand.tasks.places import Turn
-from strand.tasks.waits import CURRENT_TASK, LOOPS, RunningTask
+from strand.tasks.waits import CURRENT_TASK, LOOPS, Waiter
 from strand.threads import Bell, Clock, LoopCalls, mended
 
 __all__ = ["Coroutines", "Deadlines", "Periodic", "Timer", "Timers"]
@@ -441,7 +441,7 @@ class _Charged(Coroutine[Any, Any, Any]):
 
     __slots__ = ("_coroutine", "_task")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], task: RunningTask) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], task: Waiter) -> None:
         self._coroutine = coroutine
         self._task = task
 

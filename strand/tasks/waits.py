@@ -22,7 +22,6 @@ __all__ = [
     "CURRENT_TASK",
     "ENDING_TASK",
     "LOOPS",
-    "RunningTask",
     "Waiter",
     "begin_wait",
     "blocking",
@@ -63,9 +62,13 @@ def numbered(kind: str) -> str:
 
 
 class Waiter(Protocol):
-    """A task or call. ``waits_for``: the task or call whose result it waits for now."""
+    """A ``TaskFuture``, for the code below it. ``waits_for``: the task or call whose result it waits for now."""
 
+    id: int
+    cancel_requested: bool
     waits_for: Waiter | None
+    _runner: asyncio.Task[Any] | None
+    _charge: Callable[[int], object] | None
 
     def in_words(self) -> str: ...
 
@@ -136,22 +139,13 @@ def end_wait(me: Waiter) -> None:
         waiters.pop(strand, None)
 
 
-class RunningTask(Waiter, Protocol):
-    """A ``TaskFuture``, for what lies below it."""
-
-    id: int
-    cancel_requested: bool
-    _runner: asyncio.Task[Any] | None
-    _charge: Callable[[int], object] | None
-
-
 #: The task that runs here.
-CURRENT_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_task", default=None)
+CURRENT_TASK: Final[ContextVar[Waiter | None]] = ContextVar("strand_task", default=None)
 #: The task whose callbacks run here, as it ends.
-ENDING_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_ending_task", default=None)
+ENDING_TASK: Final[ContextVar[Waiter | None]] = ContextVar("strand_ending_task", default=None)
 
 
-def on_behalf_of(task: RunningTask, call: Callable[..., Any], *arguments: Any) -> Any:
+def on_behalf_of(task: Waiter, call: Callable[..., Any], *arguments: Any) -> Any:
     """Returns the result of ``call``, which runs as a part of the task: a wait in it is a wait of the task."""
     outer = CURRENT_TASK.get()
     try:

@@ -267,6 +267,18 @@ def test_a_delay_says_when_the_first_turn_comes() -> None:
     assert times == [3, 4, 5]
 
 
+def test_a_turn_after_a_delay_is_one_of_max_queue_and_none_of_max_held() -> None:
+    here = Stepped(max_queue=1, max_held=1)
+    every = here.tasks.options(delay="5s").every("1s", int)
+    here.clock.advance(5)
+    here.tasks.fire()
+    assert every.last is not None
+    assert every.last.state == "waiting"
+    with pytest.raises(QueueFull, match="max_queue: 1 of 1"):
+        here.tasks.submit(int)
+    assert here.tasks.options(delay="9s").submit(int).state == "delayed"
+
+
 def test_it_can_be_cancelled_with_the_turn_that_waits() -> None:
     here = Stepped()
     every = here.tasks.every("1s", int)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from engine_support import ticks_for
 import strand
 from strand import replay
 from strand.command.cli import cli
+from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError, FeedError, MissingExtraError, install_command
 from strand.feeds.formats.npy import NpyFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -63,6 +65,13 @@ def test_the_page_says_what_the_run_did(day: strand.ReplayResult, day_page: str)
     ):  # fmt: skip
         assert words in text, words
     assert "end to end" not in text
+
+
+def test_ticks_that_a_level_dropped_are_counted_by_level(day: strand.ReplayResult, undrawn: None) -> None:
+    s = replaced(day.statistics, dropped_by_level=FrozenDict(high=0, low=1_234))
+    text = " ".join(Reader(page(replaced(day, statistics=s))).text.split())
+    assert "dropped at the level low 1,234" in text
+    assert "level high" not in text
 
 
 def test_what_went_wrong_comes_first(day: strand.ReplayResult, undrawn: None) -> None:
@@ -297,7 +306,11 @@ def test_figures_draw_the_numbers_of_the_run(day: strand.ReplayResult) -> None:
         assert axis.patches[0].get_data().values.tolist() == (100 * load).tolist()
 
 
-@pytest.mark.parametrize(("volume", "size_unit"), [([], 1.0), ([("volume", "i8")], None)], ids=["no volume", "no unit"])
+@pytest.mark.parametrize(
+    ("volume", "size_unit"),
+    [([], 1.0), ([("volume", "i8")], None), ([("volume", "i8")], 1.0)],
+    ids=["no volume", "no unit", "nothing traded"],
+)
 def test_prices_are_drawn_where_the_volume_beside_them_cannot_be(volume: list[Any], size_unit: float | None) -> None:
     @strand.batch_handler(state=[("last_price", PRICE), *volume])
     def priced(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
@@ -306,7 +319,7 @@ def test_prices_are_drawn_where_the_volume_beside_them_cannot_be(volume: list[An
     feed = strand.testing.feed([("A", at * 10**9, 5.0, 1) for at in range(1, 90)], size_unit=size_unit, batches=9)
     prices, below = replay(feed, priced, watch=["A"], workers=1).plot("prices").axes
     assert prices.lines
-    assert not below.collections
+    assert not any(high for part in below.collections for (_, _), (_, high) in part.get_segments())
 
 
 def test_figures_that_cannot_be_drawn_say_why(day: strand.ReplayResult) -> None:

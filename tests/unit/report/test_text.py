@@ -40,7 +40,7 @@ from strand.report.summary import (
     queue_depth,
     shown_latency,
 )
-from strand.report.tables import print_policy, print_rows, print_skipped
+from strand.report.tables import print_policy, print_replay, print_rows, print_skipped
 from strand.stats import FairStatistics, GroupStatistics, GuardStatistics, Latency, Statistics
 from strand.ticks import TICK
 
@@ -447,6 +447,30 @@ def test_groups_that_are_not_shown_by_name_have_a_row_together(risen: Statistics
     assert sum(int(row[4].replace(",", "")) for row in rows) == sum(range(n))
     assert (rows[0][5], rows[-1][5]) == ("", f"{n - 1} ns")
     assert sum(float(row[2].rstrip("%")) for row in rows) == pytest.approx(100, abs=0.05 * len(rows))
+
+
+def test_the_closing_report_has_the_numbers_of_each_worker_and_of_what_was_dropped() -> None:
+    result = strand.replay(sample_path(), "count", workers=2, cores=None, date=SAMPLE_DATE)
+    s = replace(result.statistics, dropped_by_level=FrozenDict(high=0, low=1_234), handled_inline=result.ticks // 4)
+    out = io.StringIO()
+    print_replay(Console(file=out, width=240), replace(result, statistics=s), None)
+    lines = [line.split() for line in out.getvalue().splitlines()]
+    for w in s.workers:
+        busy = f"{w.busy_ns / (result.wall_s * 1e9):.0%}"
+        cells = [f"{w.handled:,}", busy, f"{w.visits:,}", f"{w.stolen:,}", f"{w.parks:,}"]
+        assert [*w.name.split(), *cells] in [[word for word in line if word not in "│┃"] for line in lines]
+    text = " ".join(out.getvalue().split())
+    shares = (
+        f"set-up took {result.setup_s / result.wall_s:.0%} of the time",
+        f"ticks {result.feed_s / result.wall_s:.0%}",
+    )
+    for words in (
+        "200,500 ticks of 500 symbols",
+        "25% of ticks handled inline",
+        "dropped by level: 1,234 low",
+        *shares,
+    ):
+        assert words in text
 
 
 # ---- What a terminal would act on and not show is shown as its code

@@ -33,17 +33,20 @@ def test_another_process_looks_and_the_command_too() -> None:
         dispatcher.drain()
         shows = "print(a.statistics().handled, a.symbol('S3').rows['ticks'][0])"
         run = [sys.executable, "-c", f"import strand; a = strand.attach({os.getpid()}); {shows}"]
-        told = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout.split()
-        assert told == ["1000", str(dispatcher.rows["S3"]["ticks"])]
+        looked = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+        assert looked == ["1000", str(dispatcher.rows["S3"]["ticks"])]
         arguments = ["stat", str(os.getpid()), "--symbol", "S3", "--strands"]
         plain = json.loads(CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False).output)
         assert plain["statistics"]["handled"] == 1000
         assert plain["statistics"]["watermark"] is None
         assert plain["symbols"][0]["row"]["ticks"] == dispatcher.rows["S3"]["ticks"]
         assert sum(one["handled"] for one in plain["by_strand"]) == 1000
-        shown = CliRunner().invoke(cli, arguments, catch_exceptions=False).output
-        assert "handled 1,000" in shown
-        assert "S3 (count)" in shown
+        told = CliRunner().invoke(cli, arguments, catch_exceptions=False).output
+        assert told.startswith(f"process {os.getpid()} (strand ")
+        assert "handled 1,000" in told
+        assert "S3 (count)" in told
+    with Dispatcher(SYMBOLS, "count", workers=1, cores=None, attachable=True, name="books"):
+        assert shown().startswith(f"books of process {os.getpid()} (strand ")
 
 
 def shown(*options: str) -> str:

@@ -1,11 +1,11 @@
-"""The ITCH 5.0 decoder against a second one written from the specification (tests/support/itch_reference.py)."""
+"""Decoders against second ones, chains in C, and the words that C and Python share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import itch_reference as ref
 import numpy as np
@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from reading import decode_in_pieces
 
 from strand.binding import itch
+from strand.binding.decoders import DbnDecoder
+from strand.binding.engine_words import COUNTERS, Failure, clock_resolution_ns, histogram_floors_ns
+from strand.binding.memory import Space
+from strand.binding.native import MAX_PARTS, NativeFunction, Part, builtin, chained, finish_pointer, wake_pointer
 from strand.errors import FeedError, FormatError, TruncatedFeedError
+from strand.ticks import aligned_ticks
 
 MIDNIGHT_NS = 1_548_824_400_000_000_000
 AAPL = b"AAPL    "
@@ -332,3 +337,154 @@ def test_any_messages_in_any_pieces_agree_with_the_reference(bodies: list[tuple[
 @given(st.binary(max_size=400), st.integers(1, 400), st.booleans())
 def test_any_bytes_agree_with_the_reference(data: bytes, chunk: int, skip: bool) -> None:
     assert_agrees(data, chunk=chunk, skip=skip)
+
+
+# ---- Which symbol a DBN instrument id stands for at a time: spans that overlap, are replaced, and are very many
+
+
+MBO: Final = np.dtype(
+    {
+        "names": ["length", "rtype", "instrument_id", "ts_event", "action", "side", "ts_recv"],
+        "formats": ["u1", "u1", "<u4", "<u8", "S1", "S1", "<u8"],
+        "offsets": [0, 1, 4, 8, 38, 39, 40],
+        "itemsize": 56,
+    }
+)
+
+
+def new_decoder() -> DbnDecoder:
+    return DbnDecoder(version=3, skip=False, tail=0, levels=1, span=(0, (1 << 64) - 1))
+
+
+def mbo_of(ids: Any, times: Any) -> bytes:
+    """MBO records of instruments at times of receipt."""
+    records = np.zeros(len(ids), MBO)
+    records["length"], records["rtype"], records["action"], records["side"] = 14, 0xA0, b"A", b"B"
+    records["instrument_id"], records["ts_event"], records["ts_recv"] = ids, times, times
+    return records.tobytes()
+
+
+def keys_at(decoder: DbnDecoder, ids: list[int], times: list[int]) -> list[int | None]:
+    """What instruments are called at times; None where they have no key."""
+    found: list[int | None] = []
+    for record in range(len(ids)):
+        out = aligned_ticks(decoder.max_per_record)
+        made, _, sound = decoder.decode(
+            memoryview(mbo_of(ids[record : record + 1], times[record : record + 1])), last=True, out=out
+        )
+        found.append(int(out["instrument_id"][0]) if made else None)
+        assert made or (not sound and "has no name" in str(decoder.fault("memory")))
+    return found
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("aaaar"), st.integers(1, 3), st.integers(0, 60), st.integers(0, 60)), max_size=40
+    )
+)
+def test_of_spans_that_overlap_the_first_one_counts_whatever_their_order(
+    steps: list[tuple[str, int, int, int]],
+) -> None:
+    decoder = new_decoder()
+    plain: list[tuple[int, int, int, int]] = []
+    for key, (what, instrument, one, other) in enumerate(steps):
+        first, last = min(one, other), max(one, other)
+        if what == "r":
+            decoder.replace(instrument, key)
+            plain = [step for step in plain if step[0] != instrument] + [(instrument, 0, 1 << 63, key)]
+        else:
+            decoder.add(instrument, first, last, key)
+            plain.append((instrument, first, last, key))
+        asked = [(instrument, time) for instrument in (1, 2, 3) for time in (first, last, last + 1, 30)]
+        expected = [
+            next((key for i, first, last, key in plain if i == instrument and first <= time <= last), None)
+            for instrument, time in asked
+        ]
+        assert keys_at(decoder, [i for i, _ in asked], [time for _, time in asked]) == expected
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "shuffled", "one over all, again and again"])
+def test_half_a_million_spans_of_one_instrument_are_no_work_of_their_square(order: str) -> None:
+    n = 500_000  # compared with each other they would take days of the test's limit
+    first = np.arange(n, dtype=np.uint64) * np.uint64(10)
+    last = first + np.uint64(4)
+    at = np.arange(n)
+    if order == "falling":
+        at = at[::-1]
+    elif order == "shuffled":
+        at = np.random.default_rng(1).permutation(n)
+    keys = np.arange(n, dtype=np.uint32)
+    decoder = new_decoder()
+    decoder.fill(np.full(n, 7, np.uint32), first[at].copy(), last[at].copy(), keys[at].copy())
+    if order.startswith("one"):
+        wide = np.full(n, 7, np.uint32), np.zeros(n, np.uint64), np.full(n, 10 * n, np.uint64), keys + np.uint32(n)
+        decoder.fill(*wide)
+    asked = np.random.default_rng(2).permutation(n)[:20_000].astype(np.uint64)
+    out = aligned_ticks(len(asked) + decoder.max_per_record)
+    data = mbo_of(np.full(len(asked), 7), asked * np.uint64(10) + np.uint64(3))
+    made, _, _ = decoder.decode(memoryview(data), last=True, out=out)
+    assert out["instrument_id"][:made].tolist() == asked.tolist()
+    between = keys_at(decoder, [7], [int(asked[0]) * 10 + 7])
+    assert between == ([n] if order.startswith("one") else [None])
+
+
+# ---- Chains of handlers in C
+
+
+COUNT = NativeFunction(builtin("count"), never_publishes=True)
+ADDRESS = 64
+
+
+def test_a_chain_has_timers_and_an_end_where_a_part_has_them() -> None:
+    timed = NativeFunction(builtin("count"), wake=wake_pointer(ADDRESS))
+    ends = NativeFunction(builtin("count"), finish=finish_pointer(ADDRESS))
+    for parts, timers, end in (
+        ((COUNT, COUNT), False, False),
+        ((COUNT, timed), True, False),
+        ((ends, COUNT), False, True),
+    ):
+        function = chained([Part(part, 0) for part in parts], 3, Space()).function
+        assert (function.wake is not None, function.finish is not None) == (timers, end)
+        assert function.yields is timers
+
+
+def test_a_publisher_may_run_a_chain_only_where_no_part_publishes() -> None:
+    publishes = NativeFunction(builtin("count"))
+    assert chained([Part(COUNT, 0)] * 2, 1, Space()).function.never_publishes
+    assert not chained([Part(COUNT, 0), Part(publishes, 64)], 1, Space()).function.never_publishes
+
+
+def test_no_timer_is_due_before_one_is_asked_for() -> None:
+    timed = NativeFunction(builtin("count"), wake=wake_pointer(ADDRESS))
+    chain = chained([Part(timed, 0)] * MAX_PARTS, 5, Space())
+    assert [chain.alarm(key) for key in range(5)] == [0] * 5
+
+
+# ---- What the engine answers
+
+
+def test_a_failure_has_a_reason_also_without_words() -> None:
+    assert Failure(-7, "").reason == "code -7"
+    assert Failure(-7, "no such order").reason == "no such order"
+
+
+def test_edges_of_buckets_rise_and_count_in_ns_of_the_clock() -> None:
+    floors = histogram_floors_ns(1.0)
+    assert floors[0] == 0
+    assert np.all(np.diff(floors) > 0)
+    assert np.allclose(histogram_floors_ns(2.5), 2.5 * floors)
+    # Known to one part in sixteen.
+    assert np.all(np.diff(floors)[100:] / floors[100:-1] <= 1 / 16 + 1e-9)
+
+
+def test_each_counter_has_a_name_of_its_own() -> None:
+    assert len(set(COUNTERS)) == len(COUNTERS)
+
+
+def test_what_the_clock_resolves_is_measured_once_and_a_seeded_run_counts_steps() -> None:
+    from strand.binding.scheduled import lib as scheduled
+
+    first = clock_resolution_ns()
+    assert 0 < first < 1e6
+    assert clock_resolution_ns() is first
+    assert clock_resolution_ns(scheduled) == 1

@@ -1,17 +1,27 @@
-"""Options of handlers as text: read, refused, written into what a run leaves, and given on the command line."""
+"""Options and parameters of handlers: read, refused, written into what a run leaves, and shown in help."""
 
 from __future__ import annotations
 
+import ctypes
 import datetime as dt
+import re
+import subprocess
+import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from engine_support import PAIR_ROW, ticks_for
+from warm_python import run_warm
 
 import strand
+from strand import Dispatcher, batch_handler, handler, native
 from strand.binding.memory import Space
+from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BUILTIN, Handler, NativeHandler
@@ -19,6 +29,8 @@ from strand.handlers.loading import find, load_handler, options_of
 from strand.replaying.recorder import describe_handlers
 
 pytestmark = pytest.mark.python
+
+
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "handlers" / "options.md"
 
 
@@ -192,3 +204,232 @@ def test_parts_of_a_chain_are_named_before_their_options(mine: str) -> None:
         ConfigurationError, match=r"no option 'least'; did you mean 'large\.least'\? its options: large"
     ):
         load_handler(f"{mine}:after_book", {"least": "9"})
+
+
+# ---- Parameters a symbol: from dicts and frames to compiled, native and Python handlers
+
+
+TABLE = {"AA": {"least": 3, "factor": 2.0}, "BB": {"least": 0, "factor": 0.5}, "*": {"least": 5, "factor": 1.0}}
+SYMBOLS = ["AA", "BB", "CC", ""]
+
+
+class Params:
+    least: np.uint32
+    factor: np.float64 = 1.0  # type: ignore[assignment]
+
+
+@batch_handler(state=[("n", "u8"), ("sum", "f8")], params=Params)
+def sums(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    chosen = ticks["size"][ticks["size"] >= ctx.params["least"]]
+    row["n"] += len(chosen)
+    row["sum"] += ctx.params["factor"] * chosen.sum()
+
+
+def run(like: Handler) -> Any:
+    ticks = ticks_for(np.repeat(np.arange(4), 10))
+    ticks["size"] = np.tile(np.arange(10), 4)
+    with Dispatcher(SYMBOLS, like, workers=1, cores=None) as d:
+        d.publish(ticks)
+    return d.rows.array
+
+
+EXPECTED = [(7, 2.0 * 42), (10, 0.5 * 45), (5, 35.0), (5, 35.0)]
+
+
+def test_parameters_reach_a_python_handler() -> None:
+    assert run(sums.with_params(TABLE)).tolist() == EXPECTED
+
+
+def test_parameters_reach_a_compiled_handler() -> None:
+    pytest.importorskip("numba")
+
+    @handler(state=[("n", "u8"), ("sum", "f8")], params=Params)
+    def compiled(row, tick, params):  # type: ignore[no-untyped-def]
+        if tick.size >= params.least:
+            row.n += 1
+            row.sum += params.factor * tick.size
+
+    assert run(compiled.with_params(TABLE)).tolist() == EXPECTED
+    other = {"*": {"least": 9, "factor": 3}}
+    assert run(compiled.with_params(other)).tolist() == [(1, 27.0)] * 4
+    assert run(compiled.with_params(TABLE)).tolist() == EXPECTED
+
+
+def test_parameters_reach_a_handler_in_c_as_an_array_by_key(c_handlers: Path) -> None:
+    """on_raw reads two offsets from the first record; with all the same it does not matter which."""
+    library = ctypes.CDLL(str(c_handlers))
+    address = ctypes.cast(library.on_raw, ctypes.c_void_p).value
+    assert address is not None
+    like = native(address, state=PAIR_ROW, params=[("key", "<u4"), ("fails", "<u4")])
+    offsets = {"*": {"key": 40, "fails": 60}}  # instrument_id, and flags to sequence_high, all 0 here
+    assert run(like.with_params(offsets))["ticks"].tolist() == [10] * 4
+
+
+def test_frames_of_pandas_and_polars_are_taken() -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    symbols = list(TABLE)
+    columns = {"least": [TABLE[s]["least"] for s in symbols], "factor": [TABLE[s]["factor"] for s in symbols]}
+    for frame in (
+        pandas.DataFrame(columns, index=symbols),
+        pandas.DataFrame({"symbol": symbols, **columns}),
+        polars.DataFrame({"symbol": symbols, **columns}),
+    ):
+        assert run(sums.with_params(frame)).tolist() == EXPECTED
+    with pytest.raises(ConfigurationError, match="no column 'symbol'"):
+        sums.with_params(polars.DataFrame(columns))
+    with pytest.raises(ConfigurationError, match="'AA' is in the frame twice"):
+        sums.with_params(pandas.DataFrame({"symbol": ["AA", "AA"], "least": [1, 2]}))
+
+
+def test_what_a_symbol_is_not_given_it_has_from_the_others_and_then_from_the_class() -> None:
+    rows = run(sums.with_params({"AA": {"factor": 4.0}, "*": {"least": 8}}))
+    assert rows.tolist() == [(2, 68.0), (2, 17.0), (2, 17.0), (2, 17.0)]
+
+
+def test_parameters_that_are_declared_have_to_be_given() -> None:
+    with pytest.raises(ConfigurationError, match="handler 'sums': params: 'AA' has none; give some for it"):
+        run(sums)
+
+
+def test_a_handler_without_parameters_takes_none() -> None:
+    with pytest.raises(ConfigurationError, match="params: handler 'mine' has none: declare them"):
+        batch_handler(state=[("n", "u8")], name="mine")(lambda symbol, ticks, row: None).with_params({})
+
+
+def test_parameters_are_read_only() -> None:
+    @batch_handler(state=[("n", "u8")], params=Params)
+    def writes(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        with pytest.raises(ValueError, match="read-only"):
+            ctx.params["least"] = 1
+        row["n"] += 1
+
+    assert run(writes.with_params(TABLE))["n"].all()
+
+
+# ---- The pages about handlers have an example of each kind; test_pages.py runs them. The example in C builds
+
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "handlers"
+
+
+def test_the_example_in_c_builds_with_one_command_and_runs(tmp_path: Path) -> None:
+    example = DOCS.parents[1] / "examples" / "c_handler"
+    for file in ("Makefile", "quotes.c", "run.py"):
+        (tmp_path / file).write_bytes((example / file).read_bytes())
+    strand = Path(sys.executable).parent / "strand"
+    subprocess.run(["make", "--silent", f"STRAND={strand}"], cwd=tmp_path, check=True)
+    done = run_warm("run.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = done.stdout.splitlines()
+    spreads = [float(line.split()[1]) for line in found]
+    assert len(spreads) == 5
+    assert spreads == sorted(spreads)
+    assert spreads[0] >= 0.01
+
+
+# ---- Handlers by name, and by module and attribute
+
+
+def test_a_function_that_returns_a_handler_has_its_arguments_as_options(mine: str) -> None:
+    handler = load_handler(f"{mine}:every_nth", {"n": "5", "kind": "quote"})
+    assert handler.state.names == ("n", "quote")
+    with pytest.raises(ConfigurationError, match="it needs n; its options: n, a whole number; kind, text"):
+        load_handler(f"{mine}:every_nth")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "words"),
+    [
+        (
+            "raises",
+            r"raises: it raised ValueError: nothing is small enough \(options_.*\.py, line \d+\); its options: n",
+        ),
+        ("muddles", "muddles: it raised TypeError: unsupported operand"),
+        ("by_place", "by_place: it needs n, and n cannot be given as an option"),
+        ("makes_nothing", "makes_nothing: it returned None, which is not a handler"),
+        ("makes_a_number", "makes_a_number: it returned 5, which is not a handler"),
+        ("of_a_list", "of_a_list: it needs values, and values cannot be given"),
+        ("of_what", "an annotation of of_what cannot be evaluated: name 'Nothing' is not defined"),
+    ],
+)
+@pytest.mark.parametrize("command", [["replay", "no-file", "--handler"], ["handlers"]])
+def test_a_function_that_makes_no_handler_is_an_error_in_one_line(
+    mine: str, command: list[str], attribute: str, words: str
+) -> None:
+    done = CliRunner().invoke(cli, [*command, f"{mine}:{attribute}"])
+    assert isinstance(done.exception, ConfigurationError)
+    assert re.search(words, str(done.exception))
+    assert "\n" not in str(done.exception)
+    assert done.output == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1 / 0", r"ZeroDivisionError: division by zero \(broken_.*\.py, line 1\)"),
+        ("def (", "SyntaxError: .*line 1"),
+        ("import nowhere_at_all", "No module named 'nowhere_at_all'"),
+        (
+            "import strand\n@strand.batch_handler(state=[('n', 'i8')])\ndef f(rows): ...",
+            r"ConfigurationError: handler 'f': its arguments are .* \(broken_.*\.py, line 2\)",
+        ),
+    ],
+)
+def test_a_module_that_fails_when_it_is_imported_is_named(mine: str, text: str, words: str) -> None:
+    name = f"broken_{len(text)}_{mine}"
+    Path(f"{name}.py").write_text(text)
+    with pytest.raises(ConfigurationError, match=f"handler: cannot import '{name}': {words}"):
+        load_handler(f"{name}:f")
+
+
+def test_a_name_that_a_module_lacks_is_said_to_be_missing(mine: str) -> None:
+    there = "it has Object, after_book, by_place, every_nth, large, .*raises$"
+    for missing, said in (
+        ("nothing_like_it", "has no 'nothing_like_it'"),
+        ("", "is given without the name of a handler"),
+    ):
+        with pytest.raises(ConfigurationError, match=rf"handler: module '{mine}' \(/.*{mine}\.py\) {said}; {there}"):
+            load_handler(f"{mine}:{missing}")
+    with pytest.raises(ConfigurationError, match=r"handler: module 'colorsys' \(.*\) has no 'x'; it has none$"):
+        load_handler("colorsys:x")
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("sys.path.insert(0, 'front')", lambda path: ["front", *path]),
+        ("sys.path.append('back')", lambda path: [*path, "back"]),
+        ("sys.path.insert(0, os.getcwd())", lambda path: [str(Path.cwd()), *path]),
+        ("sys.path.remove(os.getcwd())", lambda path: path),
+        ("sys.path = ['new', *sys.path]", lambda path: ["new", *path]),
+        ("sys.path.insert(0, 'front'); 1 / 0", lambda path: ["front", *path]),
+    ],
+)
+def test_looking_for_a_module_leaves_sys_path_as_the_module_left_it(
+    mine: str, text: str, changes: Callable[[list[str]], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"paths_{mine}"
+    Path(f"{name}.py").write_text(f"import os, sys\n{text}")
+    before = [*sys.path, str(Path.cwd())]
+    monkeypatch.setattr(sys, "path", before.copy())
+    with pytest.raises(ConfigurationError):
+        load_handler(f"{name}:missing")
+    assert sys.path == changes(before)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "words"), [("Object", "it has no options"), ("no_handler", "annotate a function")]
+)
+def test_what_takes_no_options_says_so(mine: str, attribute: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        load_handler(f"{mine}:{attribute}", {"least": "9"})
+
+
+def test_a_file_in_the_place_of_a_module_is_answered_with_its_module(mine: str) -> None:
+    for name in (f"{mine}.py:large", f"./some/{mine}.py:large"):
+        with pytest.raises(ConfigurationError, match=f"names a file: name its module, as {mine}:large, in the folder"):
+            load_handler(name)
+    with pytest.raises(ConfigurationError, match=f"name its module, as {mine}:FUNCTION"):
+        load_handler(f"{mine}.py")
+    with pytest.raises(ConfigurationError, match=f"; of {mine}.py name a function, as {mine}:FUNCTION$"):
+        load_handler(mine)

@@ -1,4 +1,4 @@
-"""What handlers emit comes out in the order of the ticks, the same for any workers, grouping, batches and policy."""
+"""Outputs of handlers come in the order of the ticks, whatever the run; rows of baskets, and what a notebook shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,21 @@ import pytest
 from engine_support import balanced, numbered, ticks_for, wait_until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from page_reader import Named, Reader
 
-from strand import Dispatcher, Handler, batch_handler, native
+import strand
+from strand import Dispatcher, Handler, batch_handler, native, testing
 from strand.caller.run import CallerRun
 from strand.dispatch.configuration import Limits, Pool, grouped
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.output.memory import PIECE_BYTES, Memory
+from strand.output.notebook import MAX_COLUMNS, MAX_ROWS, facts_html, table_html
 from strand.output.records import merged_dtype
+from strand.output.rows import BasketRows
+from strand.replaying.result import ReplayResult
+from strand.symbols import MAX_COMPLETIONS, SymbolTable
+from strand.units import PRICE
 
 ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
@@ -523,3 +531,199 @@ def test_an_idle_dispatcher_does_not_look_for_records_and_a_publish_wakes_it(mon
         ticks["depth"] = 1
         dispatcher.publish(ticks)
         assert came.wait(60)
+
+
+# ---- Tables in notebooks: well-formed, bounded and escaped
+
+
+DAY = {"date": SAMPLE_DATE}
+HOSTILE = '<script>alert("x")</script>'
+
+
+@strand.batch_handler(state=[("last", PRICE), ("n", "i8")], outputs={"quotes": [("price", PRICE), ("parts", "i8", 9)]})
+def seen(symbol: str, ticks: Any, row: Any, ctx: strand.Context) -> None:
+    row["last"], row["n"] = 1_250_000_000, row["n"] + len(ticks)
+    ctx.emit((1_250_000_000, range(9)), at=0)
+
+
+def rows_in(html: str) -> int:
+    return html.count("<tr>")
+
+
+def test_rows_are_shown_in_natural_units_with_their_units() -> None:
+    result = strand.replay(sample_path(), "book", feed_options=DAY, workers=1)
+    html = result.rows._repr_html_()
+    text = Reader(html).text
+    for words in ("book: 500 symbols of 500", "AAAAA", "bid_price", "currency", f"{MAX_COLUMNS} of "):
+        assert words in text, words
+    row = result.rows["AAAAA"]
+    if abs(int(row["bid_price"])) < 2**62:
+        assert f"{row['bid_price'] / strand.PRICE_SCALE:,.9g}" in text
+    assert "9223372036854775807" not in html.replace(",", "")
+
+
+def test_eight_thousand_symbols_make_a_small_table() -> None:
+    names = [f"S{i:04}" for i in range(8000)]
+    with strand.Dispatcher(names, seen, workers=1) as dispatcher:
+        dispatcher.publish(ticks_for(np.arange(8000)))
+        dispatcher.drain()
+        live = dispatcher.rows._repr_html_()
+        records = dispatcher.outputs["quotes"].array()  # merges what is final: then it is counted
+        outputs = dispatcher.outputs._repr_html_()
+        assert "8,000 symbols of 8,000" in Reader(live).text
+        assert "1.25" in Reader(live).text
+        assert Reader(outputs).text.startswith("quotes, 8,000 records, collected field dtype unit")
+    table = records._repr_html_()
+    assert "8,000 records" in Reader(table).text
+    assert "S0000 0" in Reader(table).text
+    assert "0, 1, 2, 3, ..." in Reader(table).text
+    for html in (live, table, dispatcher.rows._repr_html_()):
+        assert rows_in(html) == MAX_ROWS + 2
+        assert len(html) < 5000
+
+
+def test_symbols_without_ticks_are_left_out_and_rows_of_several_handlers_have_a_table_each() -> None:
+    with strand.Dispatcher(["A", "B", "C"], handlers={"A": seen, "*": "count"}, workers=1) as dispatcher:
+        dispatcher.publish(ticks_for([0, 2, 2]))
+        dispatcher.drain()
+        first, second = dispatcher.rows._repr_html_().split("</table><table>")
+        assert "seen: 1 symbol of 3" in Reader(f"{first}</table>").text
+        assert "C 2" in Reader(f"<table>{second}").text
+        assert ">B<" not in second
+    with strand.Dispatcher(["A"], "count", workers=1) as dispatcher:
+        assert "0 symbols of 1" in Reader(dispatcher.rows._repr_html_()).text
+
+
+def test_names_are_escaped() -> None:
+    result = strand.replay(Named([HOSTILE, "B"], path=HOSTILE), seen, workers=1)
+    for html in (result._repr_html_(), result.rows._repr_html_(), result.outputs["quotes"]._repr_html_()):
+        assert html is not None
+        assert "<script" not in html
+        assert "script" not in Reader(html).tags
+        assert "&lt;script&gt;" in html
+    assert "<script" not in table_html({HOSTILE: np.array([HOSTILE])}, {HOSTILE: HOSTILE}, note=HOSTILE)
+    assert "<script" not in facts_html({HOSTILE: HOSTILE})
+
+
+def test_sizes_whose_unit_nobody_knows_are_shown_as_they_are() -> None:
+    handler = strand.vwap()
+    rows = strand.replay(Named(["A"]), handler, workers=1).rows
+    rows._tables[0].size_unit = None
+    with pytest.raises(strand.StrandError):
+        rows.table()
+    assert "volume" in Reader(rows._repr_html_()).text
+
+
+@pytest.mark.python
+def test_cells_of_what_is_undefined_are_empty_and_what_is_long_is_cut() -> None:
+    columns = {
+        "masked": np.ma.MaskedArray([1, 2000], [True, False]),
+        "float": np.array([np.nan, 1240923.2000000002]),
+        "time": np.array(["NaT", "2026-01-05T14:30:00.123456789"], "M8[ns]"),
+        "text": np.array(["a\nb", "x" * 500]),
+    }
+    html = table_html(columns, {"time": "UTC"}, note="two")
+    text = Reader(html).text
+    assert text.startswith("two masked float time text UTC a\\nb 2,000 1,240,923.2 2026-01-05 14:30:00.123 xxx")
+    assert html.count("<td></td>") == 3
+    assert len(html) < 700
+    wide = table_html({f"c{i}": np.arange(50) for i in range(500)}, {}, note="wide")
+    assert f"wide; {MAX_COLUMNS} of 500 columns" in Reader(wide).text
+    assert rows_in(wide) == MAX_ROWS + 1
+
+
+def test_keys_are_completed() -> None:
+    with strand.Dispatcher(["AAPL", "MSFT"], strand.chain("book", seen), workers=1) as dispatcher:
+        assert dispatcher.rows._ipython_key_completions_() == ["AAPL", "MSFT"]
+        assert dispatcher.books._ipython_key_completions_() == ["AAPL", "MSFT"]
+        assert dispatcher.outputs._ipython_key_completions_() == ["quotes"]
+
+
+@pytest.mark.python
+def test_names_to_complete_are_bounded_and_those_that_were_given() -> None:
+    assert len(SymbolTable([f"S{i}" for i in range(20_000)]).offered(MAX_COMPLETIONS)) == MAX_COMPLETIONS
+    table = SymbolTable.with_capacity(["", "A", "", "B"], 1_000_000)
+    assert table.offered(MAX_COMPLETIONS) == ["A", "B"]
+    assert (table.n_shown, SymbolTable(1_000_000).n_shown) == (2, 1_000_000)
+    assert repr(table) == "<SymbolTable: 2 symbols, A, B>"
+    assert SymbolTable(1_000_000).offered(3) == ["#0", "#1", "#2"]
+
+
+# ---- The rows of baskets, by name and as tables
+
+
+class Kept:
+    price: Annotated[np.int64, "price"]
+    n: np.int64
+
+
+def handler(name: str, baskets: Any) -> Any:
+    @strand.basket_handler(baskets=baskets, basket_state=Kept, kind="batch", name=name)
+    def keeps(ticks: Any, basket: Any) -> None:
+        basket["price"] = ticks["price"][-1]
+        basket["n"] += len(ticks)
+
+    return keeps
+
+
+def run(**handlers: Any) -> ReplayResult:
+    ticks = [("A", 1, 2.5, 1), ("B", 2, 3.5, 1), ("C", 3, 4.5, 1), ("D", 4, 5.5, 1)]
+    return strand.replay(testing.feed(ticks), workers=1, cores=None, **handlers)
+
+
+def test_rows_are_had_by_the_name_of_the_basket() -> None:
+    baskets = run(handler=handler("h", {"x": ["A", "B"], "y": ["D"]})).baskets
+    assert baskets.names == ("x", "y") == tuple(baskets)
+    assert (len(baskets), baskets["x"]["n"], baskets["y"]["price"]) == (2, 2, 5_500_000_000)
+    assert baskets.keys() == ["x", "y"]
+    assert [(name, row["n"]) for name, row in baskets.items()] == [("x", 2), ("y", 1)]
+    assert [row["n"] for row in baskets.values()] == [2, 1]
+    assert "x" in baskets
+    assert "A" not in baskets
+    assert baskets.members("x") == (0, 1)
+    assert baskets.array["n"].tolist() == [2, 1]
+    with pytest.raises(KeyError, match="no basket is named 'z': there are x, y"):
+        baskets["z"]
+
+
+def test_tables_have_natural_units_and_the_baskets_names() -> None:
+    pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    baskets = run(handler=handler("h", {"x": ["A", "B"], "y": ["D"]})).baskets
+    assert baskets.to_arrow().to_pydict() == {"basket": ["x", "y"], "price": [3.5, 5.5], "n": [2, 1]}
+    assert polars.DataFrame(baskets).equals(baskets.to_polars())
+    assert baskets.to_numpy().tolist() == [("x", 3_500_000_000, 2), ("y", 5_500_000_000, 1)]
+    pytest.importorskip("pandas")
+    assert baskets.to_pandas().loc["y", "price"] == 5.5
+
+
+def test_of_several_handlers_a_table_is_of_one() -> None:
+    one, two = handler("one", {"x": ["A", "B"]}), handler("two", {"y": ["D"]})
+    baskets = run(handlers={"A": one, "B": one, "*": two}).baskets
+    assert (baskets["x"]["n"], baskets["y"]["n"]) == (2, 1)
+    assert baskets.to_numpy("two").tolist() == [("y", 5_500_000_000, 1)]
+    with pytest.raises(ConfigurationError, match="give the name of a handler with baskets; there are one, two"):
+        baskets.to_numpy()
+    with pytest.raises(KeyError, match="'three'"):
+        baskets.to_numpy("three")
+
+
+def test_without_baskets_there_are_none() -> None:
+    baskets = run(handler="count").baskets
+    assert (len(baskets), baskets.records()) == (0, {})
+    assert isinstance(baskets, BasketRows)
+    with pytest.raises(ConfigurationError, match="give the name of a handler with baskets; there are none"):
+        baskets.array  # noqa: B018
+
+
+def test_some_of_them_are_copies_and_none_of_them_is_the_busiest_of_none() -> None:
+    baskets = run(handler=handler("h", {"x": ["A", "B"], "y": ["D"]})).baskets
+    some = baskets.of(["y"])
+    assert (some.names, some["y"]["n"], some.members("y")) == (("y",), 1, (3,))
+    some["y"]["n"] = 7
+    assert baskets["y"]["n"] == 1
+    ticks = np.array([1, 1, 1, 5])
+    busiest = some.busiest(ticks)
+    assert busiest is not None
+    assert (busiest.names, busiest.ticks) == (("y",), 5)
+    assert baskets.of([]).busiest(ticks) is None

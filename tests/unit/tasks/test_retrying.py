@@ -1,22 +1,29 @@
-"""A task that raised is tried again, fails, or becomes a dead letter, by the kind of its error."""
+"""Failed tasks are tried again, fail, or become dead letters; keys of tasks; and tasks that are promoted."""
 
 from __future__ import annotations
 
+import ctypes
 import datetime as dt
 import logging
 import random
 import threading
 import time
+from collections import Counter
+from concurrent.futures import wait
 from typing import Any
 
 import pytest
 from engine_support import wait_until
 from hypothesis import given
 from hypothesis import strategies as st
-from task_pools import Stepped, raises
+from policies import DEFERRED, NOT_VISITED, VISITED, WAS_EMPTY, Trial, build, levels
+from task_pools import Stepped, Threaded, raises
 
 from strand import Aging, Fair, Fifo, Levels, RetryPolicy, Scheduler, TaskGroup
-from strand.errors import ConfigurationError, QueueFull, StoppedError, TaskDropped, TaskExpired
+from strand.errors import ConfigurationError, QueueFull, StoppedError, TaskDropped, TaskExpired, WouldDeadlockError
+from strand.policies.policy import LEVELS
+from strand.tasks import TaskFuture
+from strand.tasks.timers import Deadlines
 
 pytestmark = pytest.mark.python
 
@@ -423,3 +430,273 @@ def test_cancelled_tasks_give_their_memory_back_while_all_workers_are_busy(polic
         assert totals.cancelled == 2000
         gate.set()
     assert waits.result() == 0
+
+
+# ---- Tasks of one key run in order, one at a time, and a high one is not held up by low ones before it
+
+
+def test_a_key_waits_for_the_retry_of_its_head() -> None:
+    here = Stepped()
+    ran: list[str] = []
+
+    def fails_once() -> None:
+        ran.append("first")
+        if ran.count("first") == 1:
+            raise ArithmeticError
+
+    retry = RetryPolicy(base_delay="2s", jitter=0)
+    first = here.tasks.options(key="k", retry=retry).submit(fails_once)
+    here.tasks.options(key="k").submit(ran.append, "second")
+    here.tasks.submit(ran.append, "other")
+    here.pool.run_all()
+    assert (sorted(ran), first.state) == (["first", "other"], "retrying")
+    here.advance(3)
+    assert ran[2:] == ["first", "second"]
+
+
+def test_when_the_pool_stops_the_tasks_behind_are_dropped_however_many() -> None:
+    here = Stepped()
+    futures = [here.tasks.options(key="k").submit(int) for _ in range(5000)]
+    here.pool.stopped = True
+    here.pool.step()
+    assert futures[0].state == "done"
+    assert {future.state for future in futures[1:]} == {"dropped"}
+    with pytest.raises(TaskDropped, match="could not be listed: the pool has stopped"):
+        futures[-1].result()
+    assert len(here.tasks._core.states.keys) == 0
+
+
+def test_a_task_that_waits_for_one_behind_it_is_refused() -> None:
+    here = Stepped()
+    behind: list[TaskFuture] = []
+    first = here.tasks.options(key="k").submit(lambda: behind[0].result())  # noqa: PLW0108  # it is not there yet
+    behind.append(here.tasks.options(key="k").submit(int))
+    here.pool.run_all()
+    assert isinstance(first.exception(), WouldDeadlockError)
+    assert behind[0].result() == 0
+
+
+def test_a_task_that_waits_for_a_delayed_one_of_its_key_is_refused() -> None:
+    here = Stepped()
+    behind = here.tasks.options(key="k", delay="1s").submit(int)
+    first = here.tasks.options(key="k").submit(behind.result)
+    here.pool.run_all()
+    assert isinstance(first.exception(), WouldDeadlockError)
+
+
+def test_a_circle_over_keys_and_results_is_found() -> None:
+    """A waits for b2, which is behind b1 of its key, which waits for A."""
+    with Threaded(2) as tasks:
+        go, waits = threading.Event(), threading.Event()
+        found: dict[str, TaskFuture] = {}
+
+        def wait_for(name: str) -> Any:
+            go.wait(60)
+            return found[name].result(60)
+
+        found["a"] = tasks.options(key="a").submit(wait_for, "b2")
+        found["b1"] = tasks.options(key="b").submit(wait_for, "a")
+        found["b2"] = tasks.options(key="b").submit(int)
+        go.set()
+        errors = [found[name].exception(60) for name in ("a", "b1")]
+        assert any(isinstance(error, WouldDeadlockError) for error in errors)
+        assert found["b2"].result(60) == 0
+        waits.set()
+
+
+def test_a_visit_goes_on_to_the_next_task_of_the_key_as_long_as_all_have_one_priority() -> None:
+    here = Stepped()
+    here.pool.may_go_on = lambda elapsed_ns: True  # type: ignore[method-assign]
+    ran: list[int] = []
+    several = [here.tasks.options(key="k").submit(ran.append, n) for n in range(6)]
+    several[1].cancel()
+    other = here.tasks.submit(ran.append, 100)
+    high = here.tasks.options(key="k", priority="high").submit(ran.append, 6)
+    here.pool.step()
+    assert ran == [0], "the order has two priorities"
+    high.cancel()
+    assert here.pool.step()
+    assert sorted(ran) in ([0, 2, 3, 4, 5], [0, 100])
+    here.pool.run_all()
+    assert sorted(ran) == [0, 2, 3, 4, 5, 100]
+    assert other.done()
+    assert len(here.tasks._core.states.keys) == 0
+
+
+def test_a_visit_does_not_go_on_past_what_the_guard_may_hold_back() -> None:
+    here = Stepped()
+    here.pool.may_go_on = lambda elapsed_ns: True  # type: ignore[method-assign]
+    ran: list[int] = []
+    here.tasks.options(key="k").submit(ran.append, 0)
+    here.tasks.options(key="k", marks="io").submit(ran.append, 1)
+    here.pool.step()
+    assert ran == [0]
+    here.pool.run_all()
+    assert ran == [0, 1]
+
+
+def test_a_task_of_a_visit_that_fails_or_is_over_its_deadline_ends_as_it_would_by_itself() -> None:
+    here = Stepped()
+    here.pool.may_go_on = lambda elapsed_ns: elapsed_ns < 10**9  # type: ignore[method-assign]
+    first = here.tasks.options(key="k").submit(lambda: here.clock.wait_until(here.clock.now_ns() + 2_000_000_000))
+    late = here.tasks.options(key="k", deadline="1s").submit(int)
+    failing = here.tasks.options(key="k").submit(raises(ArithmeticError()))
+    last = here.tasks.options(key="k").submit(int)
+    here.pool.step()
+    assert (first.state, late.state) == ("done", "waiting"), "the visit is over its time"
+    here.pool.run_all()
+    assert [task.state for task in (late, failing, last)] == ["expired", "failed", "done"]
+
+
+def test_a_task_that_expires_before_it_joins_its_key_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timers' thread may end a task before the submitting thread has put it into the order of its key."""
+    add = Deadlines.add
+
+    def add_and_wait(deadlines: Deadlines, task: TaskFuture, due_ns: int) -> None:
+        add(deadlines, task, due_ns)
+        wait([task], 30)
+
+    with Scheduler(1) as scheduler:
+        monkeypatch.setattr(Deadlines, "add", add_and_wait)
+        late = scheduler.options(key="key", deadline="1us").submit(int)
+        assert late.state == "expired"
+        assert scheduler.options(key="key").submit(int).result(30) == 0
+        assert scheduler.statistics().pending == 0
+
+
+# ---- A task that has risen by its wait shows its level, and is counted at its level, now and where it came from
+
+
+#: Each level rises within a moment, all the way.
+AT_ONCE = Levels(timeouts=dict.fromkeys(LEVELS[1:], "1ms"))
+
+
+def test_a_task_shows_the_level_to_which_it_has_risen_and_the_one_it_was_submitted_with() -> None:
+    stop = threading.Event()
+    with Scheduler(1, policy=Levels(timeouts=dict.fromkeys(LEVELS[1:], "20ms"))) as scheduler:
+        ahead = scheduler.options(priority="immediate")
+
+        def flood() -> None:
+            time.sleep(0.001)
+            if not stop.is_set():
+                ahead.submit(flood)
+
+        for _ in range(3):
+            ahead.submit(flood)
+        low = [scheduler.options(priority="low").submit(int) for _ in range(5)]
+        seen: list[str] = []
+        while not all(future.done() for future in low):
+            counted, priority = scheduler.pending_count(), low[0].priority
+            if low[0].state == "waiting" and priority not in seen:
+                seen.append(priority)
+            assert min(counted.values()) >= 0
+        stop.set()
+    assert seen == [level for level in reversed(LEVELS) if level in seen]
+    assert len(seen) > 1
+    found = scheduler.statistics()
+    for future in low:
+        assert future.submitted_priority == "low"
+    began = Counter(future.priority for future in low)
+    for level in LEVELS[1:]:
+        assert found.wait_by_priority[level].count == began[level]
+    assert found.wait_by_submitted["low"].count == 5
+    assert sum(waits.count for waits in found.wait_by_submitted.values()) == found.wait.count
+
+
+def test_a_level_that_is_given_to_a_task_that_has_risen_holds() -> None:
+    gate = threading.Event()
+    with Scheduler(1, policy=AT_ONCE) as scheduler:
+        ahead = scheduler.options(priority="immediate")
+        ahead.submit(gate.wait, 60)
+        ahead.submit_many(time.sleep, [0.005] * 10)
+        future = scheduler.options(priority="low").submit(int)
+        gate.set()
+        wait_until(lambda: future.priority != "low")
+        future.reprioritise("low")
+    assert future.submitted_priority == "low"
+    assert scheduler.pending_count() == dict.fromkeys(LEVELS, 0)
+
+
+def test_what_ends_before_it_begins_leaves_no_count_behind() -> None:
+    """Cancelled, expired and given another level, where tasks have risen and where not; a head of a key too."""
+    gate = threading.Event()
+    with Scheduler(1, policy=AT_ONCE) as scheduler:
+        scheduler.options(priority="immediate").submit(gate.wait, 60)
+        scheduler.options(priority="immediate").submit_many(time.sleep, [0.01] * 3)
+        generator = random.Random(7)
+        futures = []
+        for i in range(300):
+            level = generator.choice(LEVELS[1:])
+            options = scheduler.options(priority=level, key=generator.choice([None, i % 7]), deadline="20s")
+            futures.append(options.submit(int))
+        assert sum(scheduler.pending_count().values()) == scheduler.pending_total() >= 300
+        gate.set()
+        wait_until(lambda: scheduler.pending_count()["low"] == 0)
+        for future in futures:
+            what = generator.randrange(3)
+            if what == 0:
+                future.cancel()
+            elif what == 1:
+                future.set_deadline(0)
+            else:
+                future.reprioritise("low")
+        scheduler.shutdown()
+        assert scheduler.pending_count() == dict.fromkeys(LEVELS, 0)
+        assert scheduler._core.states.pool.risen() == [0] * 5
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return build(tmp_path_factory.mktemp("policies"))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tasks_that_rise_are_counted_as_a_plain_count_says(built: ctypes.CDLL, seed: int) -> None:
+    """In the policy alone: tasks are listed, rise, are taken, deferred, suspended, changed, and taken out."""
+    generator = random.Random(seed)
+    trial = Trial(built, levels((0, 10, 10, 10, 10)), 2, 1, tasks=8)
+    own: dict[int, int] = {}  # of tasks that wait
+    given: dict[int, int] = {}
+    taken: list[int] = []
+    now = 0
+    for _ in range(400):
+        now += generator.choice([0, 1, 5, 12])
+        what = generator.choice(["list", "list", "take", "take", "leave", "change", "defer", "suspend"])
+        idle = [task for task in range(1, 9) if task not in given and task not in taken]
+        listed = [task for task in given if task not in taken]
+        if what == "list" and idle:
+            task, level, counted = idle[0], generator.randrange(5), generator.randrange(5)
+            counted = max(counted, level)  # a head stands in the highest level of its order
+            trial.renew(task, level | (counted + 1) << 8)
+            trial.ready(generator.randrange(2), [task], WAS_EMPTY, now)
+            own[task], given[task] = counted, level
+        elif what == "take" and (task := trial.next(0, now, 2)) is not None:
+            taken.append(task)
+        elif what == "leave" and listed:
+            task = generator.choice(listed)
+            assert trial.leave(task)
+            del given[task]
+            own.pop(task, None)
+        elif what == "change" and (waiting := [task for task in listed if task in own]):
+            task, level = generator.choice(waiting), generator.randrange(5)
+            own[task], given[task] = max(level, generator.randrange(5)), level
+            trial.prioritise(task, level | (own[task] + 1) << 8, False, now)
+        elif what == "defer" and taken:
+            task = taken.pop()
+            trial.ready(2, [task], DEFERRED if task in own else NOT_VISITED, now)
+        elif what == "suspend" and taken:
+            task = taken.pop()
+            own.pop(task, None)  # it has begun
+            trial.ready(0, [task], VISITED, now)
+        expected = [0] * 5
+        for task in given:
+            rose = trial.rose(task)
+            if task in own and task not in taken and rose is not None:
+                expected[rose] += 1
+                expected[own[task]] -= 1
+        assert trial.risen() == expected
+        if taken and generator.random() < 0.3:
+            over = taken.pop()
+            own.pop(over, None)
+            del given[over]
+    trial.close()

@@ -1,26 +1,39 @@
-"""The scheduler: an executor over the engine, under every policy."""
+"""The scheduler: an executor over the engine, under every policy, and where its tasks run."""
 
 from __future__ import annotations
 
 import concurrent.futures
+import ctypes
 import gc
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_support import balanced, ticks_for
+from order_recorder import Recorder
 
 import strand
-from strand import Aging, Fair, Fifo, Levels, Scheduler, TaskGroup
+from strand import Aging, Dispatcher, Fair, Fifo, Levels, NativeTask, Scheduler, TaskGroup
+from strand.binding.engine import Engine
+from strand.binding.engine_words import RunByPython
+from strand.binding.gate import Code
+from strand.binding.tasks import PyBatches
 from strand.dispatch import guarding
 from strand.dispatch.guard import Reading
-from strand.errors import ConfigurationError, QueueFull, StoppedError
+from strand.errors import ConfigurationError, QueueFull, StoppedError, WouldDeadlockError
+from strand.tasks import TaskFuture
+from strand.tasks.places import Places, Seat, TasksAlone, seat_here
+from strand.tasks.pool import Pool
+from strand.tasks.scheduler import _config
+from strand.tasks.tasks import Tasks
 
 POLICIES = [Fifo(), Levels(), Aging(coefficient=1.0), Fair()]
 
@@ -336,3 +349,262 @@ def test_the_load_says_how_many_workers_are_active() -> None:
         assert scheduler.active_statistics() is None
     with pytest.raises(ConfigurationError, match="min_workers"):
         Scheduler(2, min_workers=3)
+
+
+# ---- 10,000 tasks that do what they should not, on two workers: of a scheduler, and of a dispatcher beside its
+
+
+TASKS = 10_000
+KEYS = 20
+TICKS = 400  # of each symbol
+
+policies = pytest.mark.parametrize(
+    "policy", [Fifo(), Levels(), Aging(), Fair()], ids=lambda policy: type(policy).__name__
+)
+
+
+class ManOrBoy:
+    """Tasks that raise, sleep, submit others, raise SystemExit, cancel each other, and wait for each other's results,
+    200 at a time. ``symbols``: whether there are symbols, whose turns some of them take."""
+
+    def __init__(self, tasks: Tasks, symbols: bool) -> None:
+        self.tasks = tasks
+        self.futures: list[TaskFuture] = []
+        self.waited: list[str] = []
+        #: By key and symbol: what was submitted, and what began.
+        self.submitted: dict[int, list[tuple[int, TaskFuture]]] = defaultdict(list)
+        self.begun: dict[int, list[int]] = defaultdict(list)
+        self.orders: list[dict[str, Any]] = [{"key": f"key {k}"} for k in range(KEYS)]
+        if symbols:
+            self.orders += [{"symbol": k} for k in range(KEYS)]
+        self._waits = threading.Semaphore(200)
+
+    def run(self) -> None:
+        in_order = [self.tasks.options(**order) for order in self.orders]
+        for i in range(TASKS):
+            if i % 3:
+                self.futures.append(self.tasks.submit(self.act, i, None))
+            else:
+                at = i // 3 % len(in_order)
+                future = in_order[at].submit(self.act, i, at)
+                self.submitted[at].append((i, future))
+                self.futures.append(future)
+        assert self.tasks.submit(pow, 2, 3).result(60) == 8
+
+    def act(self, i: int, order: int | None) -> int:
+        if order is not None:
+            self.begun[order].append(i)
+        other = self.futures[i * 7919 % len(self.futures)] if self.futures else None
+        if i % 11 == 1:
+            raise ValueError(i)
+        if i % 97 == 2:
+            raise SystemExit(i)
+        if i % 101 == 3:
+            time.sleep(0.002)
+        if i % 5 == 4 and other is not None:
+            other.cancel()
+        if i % 13 == 5:
+            self.futures.append(self.tasks.submit(self.act, i // 13, None))
+        if i % 7 == 6 and other is not None and self._waits.acquire(blocking=False):
+            try:
+                other.exception()
+                self.waited.append("ended")
+            except (CancelledError, WouldDeadlockError) as error:
+                self.waited.append(type(error).__name__)
+            finally:
+                self._waits.release()
+        return i
+
+    def check(self, threads: int) -> None:
+        """At the end. ``threads``: how many there were before."""
+        assert threading.active_count() == threads
+        assert {"ended"} <= set(self.waited) <= {"ended", "CancelledError", "WouldDeadlockError"}
+        assert all(future.done() for future in self.futures)
+        ends = Counter(future.state for future in self.futures)
+        assert set(ends) == {"done", "failed", "cancelled"}
+        assert len(self.futures) > TASKS
+        found = self.tasks.statistics()
+        ends["done"] += 1  # the one in ``run``
+        assert {end: n for end, n in found.ended.items() if n} == ends
+        assert (found.pending, found.submitted) == (0, ends.total())
+        assert not any(self.tasks.pending_count().values())
+        assert {**self.begun} == {
+            order: [i for i, future in all_of_it if not future.cancelled()]
+            for order, all_of_it in self.submitted.items()
+        }
+
+
+@policies
+def test_man_or_boy_of_a_scheduler(policy: Any) -> None:
+    threads = threading.active_count()
+    with Scheduler(2, policy=policy) as scheduler:
+        them = ManOrBoy(scheduler, symbols=False)
+        them.run()
+        assert scheduler.thread_counts().refused == 0
+    them.check(threads)
+    totals = scheduler._engine.tasks.totals(on_strands=False)
+    assert totals.submitted == totals.ended
+
+
+@pytest.mark.cells(1)
+@policies
+@pytest.mark.parametrize("handler", ["C", "Python"])
+def test_man_or_boy_of_a_dispatcher_beside_its_ticks(handler: str, policy: Any) -> None:
+    """All ticks of each symbol come in order, and none is lost."""
+    threads = threading.active_count()
+    recorder = Recorder(KEYS)
+    ticks = ticks_for([k for _ in range(TICKS) for k in range(KEYS)])
+    with Dispatcher(
+        KEYS, "spin" if handler == "C" else recorder.handler(), workers=2, cores=None, policy=policy
+    ) as dispatcher:
+        them = ManOrBoy(dispatcher.tasks, symbols=True)
+
+        def publish() -> None:
+            for begin in range(0, len(ticks), 50):
+                dispatcher.publish(ticks[begin : begin + 50])
+                time.sleep(0)
+
+        publisher = threading.Thread(target=publish)
+        publisher.start()
+        them.run()
+        publisher.join()
+        assert dispatcher.drain(timeout_s=120)
+        assert dispatcher.thread_counts().refused == 0
+    them.check(threads)
+    if handler == "C":
+        rows = dispatcher.rows.array
+        assert (rows["ticks"] == TICKS).all()
+        assert not rows["broken"].any()
+    else:
+        assert recorder.seen == [[(0, n + 1) for n in range(TICKS)]] * KEYS
+        assert recorder.overlaps == 0
+    balanced(dispatcher)
+
+
+# ---- The threads of a scheduler
+
+
+def workers_of(n: int, run: Callable[[int], None]) -> tuple[Engine, Pool, Places]:
+    engine = Engine(_config(n, Levels()))
+    engine.set_handlers([RunByPython()], [()])
+    workers = Places(engine, TasksAlone(run), n)
+    workers.start()
+    return engine, Pool(engine, Levels()), workers
+
+
+def test_each_task_is_run_once_by_some_thread_and_all_end() -> None:
+    ran: list[int] = []
+    all_ran = threading.Event()
+
+    def run(tag: int) -> None:
+        ran.append(tag)
+        if len(ran) == 5000:
+            all_ran.set()
+
+    engine, pool, workers = workers_of(3, run)
+    for tag in range(1, 1001):
+        pool.submit(tag, tag % 5)
+    pool.submit_many(range(1001, 5001), 3)
+    assert all_ran.wait(60)
+    workers.end()
+    workers.join()
+    assert sorted(ran) == list(range(1, 5001))
+    assert not any(thread.is_alive() for thread in workers.threads)
+    assert engine.tasks.totals(on_strands=False).ended == 5000
+
+
+def test_a_thread_that_ends_them_does_not_wait_for_itself() -> None:
+    ended = threading.Event()
+
+    def run(_: int) -> None:
+        workers.end()
+        workers.join()
+        ended.set()
+
+    _, pool, workers = workers_of(2, run)
+    pool.submit(1, 3)
+    assert ended.wait(60)
+    workers.join()
+    assert not any(thread.is_alive() for thread in workers.threads)
+
+
+def test_a_wake_for_nothing_has_a_thread_sleep_on() -> None:
+    engine, _, places = workers_of(1, lambda _: None)
+    seat = Seat(places, None)
+    seat._wake.release()
+    thread = threading.Thread(target=places.live, args=(seat,))
+    thread.start()
+    while seat not in places._spares or not seat._wake.locked():
+        time.sleep(0.001)
+    places._seats.append(seat)
+    assert thread.is_alive()
+    places.end()
+    thread.join(60)
+    assert not thread.is_alive()
+    places.join()
+    assert engine.stopping
+
+
+@pytest.mark.parametrize("how", ["a block", "a checkpoint"])
+def test_a_task_that_the_engine_does_not_take_back_keeps_its_place_and_the_spare_thread_ends(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    ran: list[object] = []
+    over = threading.Event()
+
+    def run(tag: int) -> None:
+        seat = seat_here()
+        assert seat is not None
+        assert seat.place is not None
+        if tag == 1:
+            try:
+                if how == "a block":
+                    seat.enter_block()
+                else:
+                    workers.suspend(seat, seat.place)
+            except RuntimeError as error:
+                ran.append(str(error))
+        ran.append((tag, seat.place is workers.places[0], seat.depth))
+        if tag == 2:
+            over.set()
+
+    engine = Engine(_config(1, Levels()))
+    engine.set_handlers([RunByPython()], [()])
+    workers = Places(engine, TasksAlone(run), 3)
+    monkeypatch.setattr(PyBatches, "suspender", lambda *_, away: lambda: int(Code.STOPPED))
+    workers.start()
+    pool = Pool(engine, Levels())
+    pool.submit_many([1, 2], 3)
+    assert over.wait(60)
+    counts = workers.counts()
+    assert (counts.suspended, counts.blocked, counts.suspensions) == (0, 0, 0)
+    workers.end()
+    workers.join()
+    assert ran == ["a task was ended that still ran: please report this", (1, True, 0), (2, True, 0)]
+    assert not any(thread.is_alive() for thread in workers.threads)
+    assert engine.tasks.totals(on_strands=False).ended == 2
+
+
+# ---- The functions of tasks in C
+
+
+def test_a_function_may_be_given_by_address_and_by_pointer(c_tasks: Path) -> None:
+    library = ctypes.CDLL(str(c_tasks))
+    address = ctypes.cast(library.note, ctypes.c_void_p).value
+    assert address is not None
+    with Scheduler(1) as scheduler:
+        scheduler.submit_native(NativeTask(address))
+        scheduler.submit_native(NativeTask(library.note, "mine"))
+    assert ctypes.c_long.in_dll(library, "told").value == 2
+    assert (repr(NativeTask(address)), NativeTask(library.note, "mine").name) == (f"<NativeTask {address:#x}>", "mine")
+
+
+def test_what_is_no_function_is_refused(c_tasks: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="does not give a function 'absent'"):
+        NativeTask(c_tasks, "absent")
+    with pytest.raises(ConfigurationError, match="symbol: name the function"):
+        NativeTask(c_tasks)
+    with pytest.raises(ConfigurationError, match="there is no shared object"):
+        NativeTask(tmp_path / "missing.so", "note")
+    with pytest.raises(ConfigurationError, match="is not the address of a function"):
+        NativeTask(0)

@@ -141,6 +141,8 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path, order_day: Any) -> None:
     plain = json.loads(done.stdout)
     assert plain["exact"]["position"] == 1234
     assert not plain["same"]
+    (of_symbol,) = [each for each in plain["symbols"] if each["symbol"] == symbol]
+    assert of_symbol["a"]["ticks"] == of_symbol["b"]["ticks"] > 0
     assert json.loads(run_here("diff", a, c, "--json", "--no-narrow").stdout)["exact"] is None
     for args, words in (
         ((a, tmp_path / "nothing"), "No such file"),

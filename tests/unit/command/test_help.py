@@ -211,6 +211,7 @@ def test_strand_handlers_lists_them_and_their_options(mine: str) -> None:
         None,
     )
     assert "is not one of bars, bbo, book" in str(shown("nothing").exception)
+    assert "--set: give the name of the handler too" in shown("--set", "every=1m").output
 
 
 # ---- strand include

@@ -25,6 +25,7 @@ from live_trial import Trial, intersect, joined, run_trial
 from mold_wire import end_of_session, packet
 
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.synthetic import SyntheticFeed
 
 pytestmark = pytest.mark.python
 
@@ -242,6 +243,16 @@ def test_a_command_that_cannot_work_says_why_and_ends_with_2(arguments: tuple[st
 
 
 # ---- Strand serve
+
+
+def test_each_line_has_losses_of_its_own(tmp_path: Path) -> None:
+    SyntheticFeed(5, 500, seed=1, date="2026-01-05").write_itch(tmp_path / "day.itch50")
+    lines, losses = ("--line", "127.0.0.1:9") * 2, ("--loss", "0", "--loss", "1")
+    done = run_here("serve", tmp_path / "day.itch50", *lines, *losses, "--rate", "100000", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["lines"]
+    assert [found[line]["lost_packets"] for line in "ab"] == [0, found["a"]["packets"]]
+    assert found["b"]["packets"] == 0 < found["a"]["packets"]
 
 
 def test_serve_is_ended_by_an_interrupt_and_reports_what_it_sent() -> None:

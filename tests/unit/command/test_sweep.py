@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,10 @@ def test_a_picture_of_the_best_sets_is_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     polars = pytest.importorskip("polars")
     sweep("signals_of_sweep:large", "--each", "least=1,500", "--each", "times=1,2")
-    assert run("runs", "plot", "out", "best.png", "--by", "n").exit_code == 0
+    drawn = run("runs", "plot", "out", "best.png", "--by", "n")
+    assert drawn.exit_code == 0
+    assert re.findall(r"\w+", drawn.stdout.splitlines()[1]) == ["set", "parameters", "n"]
+    assert "n (" not in drawn.stdout
     assert (tmp_path / "best.png").read_bytes().startswith(b"\x89PNG")
     said = json.loads(run("runs", "plot", "out", "best.png", "--by", "n", "--best", "2", "--json").stdout)
     rows = polars.read_parquet("out/rows/**/*.parquet").group_by("set").agg(polars.col("n").sum())

@@ -414,7 +414,7 @@ import os, sys
 import numpy as np
 sys.path.insert(0, TESTS)
 from outside_ticks import SYMBOLS, some_ticks
-from test_outside import MEMORY_BYTES, _copy_of
+from test_memory import MEMORY_BYTES, _copy_of
 from strand import Dispatcher
 from strand.binding.outside import OutsideView
 from strand.dispatch.statistics import Description

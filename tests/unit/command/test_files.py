@@ -81,6 +81,12 @@ def test_info_counts_what_the_file_holds() -> None:
     assert found["share_of_ticks"]["top_500"] == 1.0
 
 
+def test_info_counts_symbols_without_a_name_by_their_number(tmp_path: Path) -> None:
+    write_npy(tmp_path / "day.npz", zeros(3), ())
+    found = json.loads(run_here("info", tmp_path / "day.npz", "--json").stdout)
+    assert found["busiest"] == [{"symbol": "#0", "ticks": 3}]
+
+
 def test_info_of_several_days_says_both_and_asks_for_a_date_where_times_lack_one(tmp_path: Path) -> None:
     ticks = zeros(2)
     ticks["ts_recv"] = ticks["ts_event"] = [1_767_600_000_000_000_000, 1_767_700_000_000_000_000]

@@ -452,6 +452,8 @@ def test_warnings_are_the_first_lines_of_the_report(damaged: Damaged) -> None:
         f"warning: unknown orders: {count} ({count} of {damaged.symbol}); replay all files of the day"
     )
     assert not lines[1].startswith("warning")
+    verbose = CliRunner().invoke(cli, ["replay", str(damaged.path), "--handler", "book", "--date", SAMPLE_DATE, "-v"])
+    assert verbose.stdout.count("warning: unknown orders: ") == 1
     sound = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "book", "--date", SAMPLE_DATE])
     assert sound.stdout.splitlines()[-1].endswith("warnings: none")
 

@@ -64,16 +64,27 @@ class _ByHandler(TableByName, Tabular):
         handlers: The names of the handlers, by their numbers.
     """
 
-    #: Column of a table that has the names.
+    #: Column of a table that has the names; of errors, the option, the word for a handler, and the reason where there
+    #: are several.
     _column: ClassVar[str]
+    _option: ClassVar[str]
+    _handler: ClassVar[str]
+    _several: ClassVar[str]
 
     handlers: tuple[str, ...]
     _tables: list[Table]
     _views: list[npt.NDArray[Any]]
 
-    @abstractmethod
     def _number(self, handler: str | None) -> int:
         """The place of a handler by its name, or of the only one."""
+        if handler is None:
+            if len(self.handlers) != 1:
+                reason = self._several.format(", ".join(self.handlers) or "none")
+                raise ConfigurationError(self._option, reason)
+            return 0
+        if handler not in self.handlers:
+            raise unknown_name(self._handler, handler, self.handlers)
+        return self.handlers.index(handler)
 
     @abstractmethod
     def _shown(self, number: int) -> tuple[SymbolNames, npt.NDArray[Any]]:
@@ -87,6 +98,52 @@ class _ByHandler(TableByName, Tabular):
             ConfigurationError: If they are of several.
         """
         return self._views[self._number(None)]
+
+    def of_handler(self, name: str) -> npt.NDArray[Any]:
+        """Returns all rows with the dtype of one handler, shape (n,).
+
+        Rows of other handlers' symbols have no meaning.
+
+        Raises:
+            UnknownNameError: If no handler has that name.
+        """
+        return self._views[self._number(name)]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.array, dtype=dtype, copy=copy is not False)
+
+    @property
+    def declared(self) -> np.dtype[Any]:
+        """The dtype of rows with the units of its fields, if there is one handler."""
+        return self._tables[self._number(None)].declared
+
+    @property
+    def size_unit(self) -> float | None:
+        """Value of a size of 1, in units of the instrument, if there is one handler; None if it is unknown."""
+        return self.size_unit_of()
+
+    def size_unit_of(self, handler: str | None = None) -> float | None:
+        """Returns what 1 in a size is worth in one handler's rows; None if it is unknown.
+
+        Raises:
+            ConfigurationError: If there are several handlers and none is named.
+            UnknownNameError: If no handler has that name.
+        """
+        return self._tables[self._number(handler)].size_unit
+
+    @property
+    def units(self) -> dict[str, Unit]:
+        """Unit of each field, if there is one handler. A field of a nested record is named ``part.field``."""
+        return self.units_of()
+
+    def units_of(self, handler: str | None = None) -> dict[str, Unit]:
+        """Returns what 1 is worth in each field of one handler's rows.
+
+        Raises:
+            ConfigurationError: If there are several handlers and none is named.
+            UnknownNameError: If no handler has that name.
+        """
+        return self._tables[self._number(handler)].units
 
     def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:
         """Returns a structured array of the exact integers, with the names in a field before the row's own.
@@ -161,7 +218,8 @@ class BasketRows(_ByHandler):
     After it they are final.
     """
 
-    _column = "basket"
+    _column, _option, _handler = "basket", "baskets", "handler with baskets"
+    _several = "give the name of a handler with baskets; there are {}"
 
     def __init__(self, shared: Sequence[SharedRows], units: npt.NDArray[np.intp] | None) -> None:
         """``units``: what shares a strand, by symbol."""
@@ -215,18 +273,6 @@ class BasketRows(_ByHandler):
     def records(self) -> dict[str, npt.NDArray[Any]]:
         """Each row as an array of shape (1,), by its name in a run's fingerprint."""
         return {f"basket {name}": self._views[number][i : i + 1] for name, (number, i) in self._at.items()}
-
-    def _number(self, handler: str | None) -> int:
-        if handler is None:
-            if len(self.handlers) != 1:
-                raise ConfigurationError(
-                    "baskets",
-                    f"give the name of a handler with baskets; there are {', '.join(self.handlers) or 'none'}",
-                )
-            return 0
-        if handler not in self.handlers:
-            raise unknown_name("handler with baskets", handler, self.handlers)
-        return self.handlers.index(handler)
 
     def _shown(self, number: int) -> tuple[SymbolNames, npt.NDArray[Any]]:
         rows = self._views[number]
@@ -290,7 +336,8 @@ class Rows(_ByHandler):
     stay valid. ``shared``: the rows that symbols share, which follow these.
     """
 
-    _column = "symbol"
+    _column, _option, _handler = "symbol", "rows", "handler"
+    _several = "symbols have different handlers ({}): use of_handler(name)"
 
     def __init__(
         self,
@@ -391,27 +438,6 @@ class Rows(_ByHandler):
         """The symbols of all handlers that tables have, by index."""
         return np.sort(np.concatenate([self.kept(number) for number in range(len(self._views))]))
 
-    def of_handler(self, name: str) -> npt.NDArray[Any]:
-        """Returns all rows with the dtype of one handler, shape (n_symbols,).
-
-        Rows of other handlers' symbols have no meaning.
-
-        Raises:
-            UnknownNameError: If no handler has that name.
-        """
-        return self._views[self._number(name)]
-
-    def _number(self, handler: str | None) -> int:
-        if handler is None:
-            if len(self._views) > 1:
-                raise ConfigurationError(
-                    "rows", f"symbols have different handlers ({', '.join(self.handlers)}): use of_handler(name)"
-                )
-            return 0
-        if handler not in self.handlers:
-            raise unknown_name("handler", handler, self.handlers)
-        return self.handlers.index(handler)
-
     def _shown(self, number: int) -> tuple[SymbolNames, npt.NDArray[Any]]:
         symbols = self.kept(number)
         return SymbolNames(symbols, self._table), self._views[number][symbols]
@@ -424,9 +450,6 @@ class Rows(_ByHandler):
             else:
                 at = np.flatnonzero(self._handler_of_symbol == number)
                 yield at, view[at]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.array(self.array, dtype=dtype, copy=copy is not False)
 
     # ---- days
 
@@ -463,39 +486,6 @@ class Rows(_ByHandler):
         self.shared.begin(shared)
 
     # ---- as tables
-
-    @property
-    def declared(self) -> np.dtype[Any]:
-        """The dtype of rows with the units of its fields, if all symbols have one handler."""
-        return self._tables[self._number(None)].declared
-
-    @property
-    def size_unit(self) -> float | None:
-        """Value of a size of 1, in units of the instrument, if all symbols have one handler; None if it is unknown."""
-        return self.size_unit_of()
-
-    def size_unit_of(self, handler: str | None = None) -> float | None:
-        """Returns what 1 in a size is worth in one handler's rows; None if it is unknown.
-
-        Raises:
-            ConfigurationError: If symbols have several handlers and none is named.
-            UnknownNameError: If no handler has that name.
-        """
-        return self._tables[self._number(handler)].size_unit
-
-    @property
-    def units(self) -> dict[str, Unit]:
-        """Unit of each field, if all symbols have one handler. A field of a nested record is named ``part.field``."""
-        return self.units_of()
-
-    def units_of(self, handler: str | None = None) -> dict[str, Unit]:
-        """Returns what 1 is worth in each field of one handler's rows.
-
-        Raises:
-            ConfigurationError: If symbols have several handlers and none is named.
-            UnknownNameError: If no handler has that name.
-        """
-        return self._tables[self._number(handler)].units
 
     def table(self, handler: str | None = None, *, symbols: npt.NDArray[np.intp] | None = None) -> dict[str, Column]:
         """Returns columns of numpy by name, ``symbol`` first, with prices as floats.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -106,7 +105,7 @@ class DayRecorder(Stop):
         """Takes the rows of the days under way, when all has been handled."""
         self._begin()
         self._rest()
-        self._add(self._symbols, None, self._shared_by(self._symbols))
+        self._add(self._symbols, None)
 
     def _take(self, clears: TickBatch) -> None:
         """Some symbols' day is over. A batch may end among the clear records of a boundary."""
@@ -132,8 +131,7 @@ class DayRecorder(Stop):
         over = np.unique(np.concatenate(self._over)).astype(np.intp)
         self._over = []
         self._dispatcher.drain()
-        shared = self._shared_by(over)
-        self._add(over, self._over_ns, shared)
+        shared = self._add(over, self._over_ns)
         inside = interior(self._dispatcher)
         if inside.history is not None and time is not None:
             inside.history.keep(over, max(time, inside.feed_time))
@@ -141,17 +139,14 @@ class DayRecorder(Stop):
         self._counted[over] = self._counts[over]
         self._start[over] = self._over_ns
 
-    def _shared_by(self, over: npt.NDArray[np.intp]) -> list[str]:
-        """The names of shared rows that are on the day of some symbols. Raises ConfigurationError for one on two
-        days."""
-        others = np.setdiff1d(self._symbols, over)
-        return self._dispatcher.rows.shared.on_day_of(over, others, self._dispatcher.symbols)
-
-    def _add(self, over: npt.NDArray[np.intp], end_ns: int | None, shared: Sequence[str]) -> None:
-        """The day of some symbols, of those whose rows were kept."""
+    def _add(self, over: npt.NDArray[np.intp], end_ns: int | None) -> list[str]:
+        """The day of some symbols, of those whose rows were kept. Returns the names of the shared rows that are on it.
+        Raises ConfigurationError for one on two days."""
+        others, symbols = np.setdiff1d(self._symbols, over), self._dispatcher.symbols
+        shared = self._dispatcher.rows.shared.on_day_of(over, others, symbols)
         at = np.flatnonzero(np.isin(self._symbols, over))
         if not len(at) or self._rows is None:
-            return
+            return shared
         starts = self._start[self._symbols[at]]
         rows = self._rows.of(at, shared)
         day = Day(
@@ -162,3 +157,4 @@ class DayRecorder(Stop):
             rows=rows,
         )
         self.days = (*self.days, day)
+        return shared

@@ -338,6 +338,11 @@ def _parts(table: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
         yield from _parts(table[name])
 
 
+def _all_parts(rows: Rows) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[Any]]]:
+    """Rows of each handler and part of a chain, with the indices of their symbols."""
+    return ((symbols, part) for symbols, table in rows.by_handler() for part in _parts(table))
+
+
 def _is(part: npt.NDArray[Any], row: frozenset[str]) -> bool:
     return row <= set(part.dtype.names or ())
 
@@ -365,10 +370,8 @@ def _of_unused(result: RunResult) -> Iterator[RunWarning]:
     for need in _NEEDS:
         if not _lacks(result, need.kind):
             continue
-        tables = [(symbols, part) for symbols, table in result.rows.by_handler() for part in _parts(table)]
-        ours = [symbols for symbols, part in tables if _is(part, need.row)]
-        days = (table for rows in _all_rows(result) for _, table in rows.by_handler())
-        parts = (part for table in days for part in _parts(table) if _is(part, need.row))
+        ours = [symbols for symbols, part in _all_parts(result.rows) if _is(part, need.row)]
+        parts = (part for rows in _all_rows(result) for _, part in _all_parts(rows) if _is(part, need.row))
         if any(part[name].any() for part in parts for name in need.used if name in (part.dtype.names or ())):
             continue
         counts = np.zeros_like(result.ticks_by_symbol)
@@ -397,7 +400,7 @@ def _of_trades(result: RunResult) -> Iterator[RunWarning]:
 
 
 def _counts_trades(result: RunResult) -> bool:
-    parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
+    parts = [part for _, part in _all_parts(result.rows)]
     ours = [_DEPTH, *(need.row for need in _NEEDS if need.kind == "trade or order")]
     return result.rows.asks_for_trades or any(_is(part, row) for part in parts for row in ours)
 
@@ -441,7 +444,7 @@ def _counted(result: RunResult, table: npt.NDArray[Any]) -> dict[_Counter, npt.N
 
 def _of_feed(result: RunResult) -> Iterator[RunWarning]:
     examples: Mapping[str, str] = result.info.details.get("examples", {})
-    parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
+    parts = [part for _, part in _all_parts(result.rows)]
     of_quotes = any(_is(part, row) for part in parts for row in (_SPREAD, _IMBALANCE, _BBO, _DEPTH))
     for counter in (*_OF_FEEDS, *([_MIXED_QUOTES] if of_quotes else [])):
         if count := result.feed_statistics.get(counter.field, 0):
@@ -450,7 +453,7 @@ def _of_feed(result: RunResult) -> Iterator[RunWarning]:
 
 
 def _of_meaning(result: RunResult) -> Iterator[RunWarning]:
-    parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
+    parts = [part for _, part in _all_parts(result.rows)]
     built_in = any(_is(part, need.row) for part in parts for need in _NEEDS if need.row is not _DEPTH)
     if not built_in and not result.rows.asks_for_trades:
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numba
@@ -529,12 +530,8 @@ def _reserve(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any
             return None
 
         def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-            word, byte = ir.IntType(64), ir.IntType(8)
-            half, code = ir.IntType(32), ir.IntType(32)
-
-            def field(base: Any, offset: int, of: Any = word) -> Any:
-                """A pointer to a field of a structure at an address."""
-                return builder.bitcast(builder.gep(base, [ir.Constant(word, offset)]), of.as_pointer())
+            word, byte, half = _WORD, _BYTE, _KEY
+            field = partial(_field, builder)
 
             def load_at(base: Any, offset: int) -> Any:
                 return builder.inttoptr(builder.load(field(base, offset)), byte.as_pointer())
@@ -558,9 +555,9 @@ def _reserve(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any
                 "==", builder.load(field(writer, SINK_OFFSETS["at"])), builder.load(field(writer, SINK_OFFSETS["end"]))
             )
             with builder.if_then(full, likely=False):
-                signature = ir.FunctionType(code, [byte.as_pointer(), byte.as_pointer()]).as_pointer()
+                signature = ir.FunctionType(half, [byte.as_pointer(), byte.as_pointer()]).as_pointer()
                 more = builder.inttoptr(builder.load(field(writer, SINK_OFFSETS["more"])), signature)
-                failed = builder.icmp_signed("!=", builder.call(more, [at, writer]), ir.Constant(code, 0))
+                failed = builder.icmp_signed("!=", builder.call(more, [at, writer]), ir.Constant(half, 0))
                 with builder.if_then(failed, likely=False):
                     context.call_conv.return_user_exc(builder, MemoryError, ("no room for what is emitted",))
             entry = load_at(writer, SINK_OFFSETS["at"])

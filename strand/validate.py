@@ -6,7 +6,7 @@ import math
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -35,6 +35,7 @@ __all__ = [
     "shown",
     "text",
     "unit_power",
+    "unknown",
     "whole",
     "yes_or_no",
 ]
@@ -80,6 +81,13 @@ def did_you_mean(name: object, names: Iterable[str], *, before: str = "", after:
     Returns an empty text if no name is near."""
     near = nearest(name, names) if isinstance(name, str) else None
     return f"{before}did you mean {near!r}?{after}" if near else ""
+
+
+def unknown(name: Any, what: str, known: Collection[str]) -> str:
+    """Message that a name is unknown, with the nearest known one."""
+    near = nearest(name, known) if isinstance(name, str) else None
+    cure = f"did you mean {near}? It is " if near else "it is "
+    return f"{cure}no {what}; there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
 
 
 class Faults(list[ConfigurationError]):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from strand.brief import written
-from strand.config.file import MONITORING, SYMBOLS, TABLES, TIMEOUTS, Checked, FileKey, Key, checked, keys_of, read_file
+from strand.config.file import SYMBOLS, TABLES, TIMEOUTS, Checked, FileKey, Key, alerts_of, checked, keys_of, read_file
 from strand.dicts import FrozenDict
 from strand.dispatch.configuration import Limits, Pool, grouped, worker_cores
 from strand.dispatch.guard import Guard
@@ -20,7 +20,10 @@ from strand.tasks.retry import RetryPolicy
 from strand.validate import Faults
 from strand.validate import path as path_of
 
-__all__ = ["DEFAULT", "FOLLOWS", "OF_SCHEDULERS", "Config", "Entry", "check_file", "has_monitoring"]
+if TYPE_CHECKING:
+    from strand.alerts.rules import Rule
+
+__all__ = ["DEFAULT", "FOLLOWS", "OF_SCHEDULERS", "Config", "Entry", "check_file"]
 
 #: Origin of a default value.
 DEFAULT: Final = "default"
@@ -173,6 +176,14 @@ class Config:
             raise ConfigurationError(path_of(*wrong[0]), cure, where=origin)
 
     @property
+    def alerts(self) -> tuple[Rule, ...]:
+        """The rules of ``monitoring``, or else the usual ones, for ``strand.alerts``."""
+        from strand.alerts.rules import DEFAULTS
+
+        found = alerts_of({key: value for key, (value, _) in self._given.items()})
+        return DEFAULTS if found is None else found
+
+    @property
     def names_policy(self) -> bool:
         """True if somebody has chosen the policy: a file names one, or it is not the default ``Fifo()``."""
         return ("policy", "name") in self._given or self.policy != Fifo()
@@ -237,11 +248,6 @@ def check_file(path: str | os.PathLike[str]) -> tuple[Config, Faults]:
     problems = Faults()
     keys = keys_of(read_file(path), problems)
     return _checked({key: (value, str(path)) for key, value in keys.items()}, problems)
-
-
-def has_monitoring(path: str | os.PathLike[str]) -> bool:
-    """Tells whether a file has the table ``monitoring``, which nothing evaluates."""
-    return MONITORING in read_file(path)
 
 
 def _checked(given: Mapping[Key, tuple[Any, str]], problems: Faults) -> tuple[Config, Faults]:

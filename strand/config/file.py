@@ -12,11 +12,11 @@ import os
 import re
 import textwrap
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from strand.binding.engine_words import MARKS
 from strand.dispatch.configuration import Limits, Pool, capacities
@@ -25,16 +25,19 @@ from strand.dispatch.routing import priorities_of
 from strand.dispatch.watching import least_of
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.io.files import small_text
-from strand.options import Kind, Number, Option, Span, Whole, options_in
+from strand.options import Option, Whole, options_in
 from strand.policies.groups import groups_of
 from strand.policies.policy import LEVELS, POLICIES, Levels, Policy
 from strand.spans import span_text
 from strand.symbols import SymbolTable, check_name
 from strand.tasks.retry import RetryPolicy
-from strand.validate import Faults, is_whole, nearest, path, shown, whole
+from strand.validate import Faults, is_whole, path, shown, unknown, whole
+
+if TYPE_CHECKING:
+    from strand.alerts.rules import Rule
 
 __all__ = [
-    "MONITORING", "NOT_EVALUATED", "SYMBOLS", "TABLES", "TIMEOUTS", "Checked", "Key", "checked", "format_of", "keys_of",
+    "MONITORING", "SYMBOLS", "TABLES", "TIMEOUTS", "Checked", "Key", "alerts_of", "checked", "format_of", "keys_of",
     "lines_of_tables", "read_file", "template",
 ]  # fmt: skip
 
@@ -164,19 +167,9 @@ _BY_SYMBOL: Final = ("groups", "marks")
 _TABLE_NAMES: Final = ("policy", "priorities", *_BY_SYMBOL, *TABLES)
 _ATTEMPTS: Final = Whole(1, 1000)
 
-#: A table that holds those of a scheduler, and one beside them that says when to alert.
+#: A table that holds those of a scheduler, and one beside them with the rules of alerts.
 WRAPPER: Final = "napoleon_scheduler"
 MONITORING: Final = "monitoring"
-#: Message about that table.
-NOT_EVALUATED: Final = "monitoring: its values are checked, but nothing evaluates them: there are no alerts yet"
-_LEVELS_OF_ALERT: Final = ("warning", "critical")
-#: Its tables: of shares from 0 to 1, or of counts. Those of resources have ``collection_interval``, too.
-_MONITORED: Final = {
-    ("cpu_usage",): Number(0, 1),
-    ("memory_usage",): Number(0, 1),
-    ("queue_metrics", "promotion_rate"): Number(0, 1),
-    ("queue_metrics", "starvation_count"): Whole(0),
-}
 #: Keys of retry_policy by the names that RetryPolicy has for them.
 _RETRIES: Final = {"base_delay": "initial_backoff", "max_delay": "max_backoff"}
 
@@ -187,7 +180,7 @@ def keys_of(tables: Mapping[Any, Any], problems: Faults) -> dict[Key, Any]:
     tables = _unwrapped(tables, problems)
     for name, table in tables.items():
         if name == MONITORING:
-            _check_monitoring(table, problems)
+            found[MONITORING,] = table
             continue
         if name == "retry_policy" and isinstance(table, Mapping):
             table = _one_vocabulary(table, problems)
@@ -240,53 +233,6 @@ def _one_vocabulary(table: Mapping[Any, Any], problems: Faults) -> dict[Any, Any
     return found
 
 
-def _check_monitoring(table: Any, problems: Faults) -> None:
-    """Adds what cannot be to ``problems``: an unknown table or key, a threshold out of its range."""
-    if not isinstance(table, Mapping):
-        problems.append(ConfigurationError(MONITORING, f"{shown(table)} is not a table of keys"))
-        return
-    known = {at[0] for at in _MONITORED}
-    for name, part in table.items():
-        where = _path(MONITORING, name)
-        if name not in known:
-            problems.append(ConfigurationError(where, unknown(name, f"table of {MONITORING}", sorted(known))))
-        elif (name,) in _MONITORED:
-            _check_alert(where, part, _MONITORED[(name,)], True, problems)
-        elif not isinstance(part, Mapping):
-            problems.append(ConfigurationError(where, f"{shown(part)} is not a table of keys"))
-        else:
-            inner = sorted(at[1] for at in _MONITORED if at[0] == name and len(at) > 1)
-            for key, value in part.items():
-                if key in inner:
-                    _check_alert(f"{where}.{key}", value, _MONITORED[(name, key)], False, problems)
-                else:
-                    problems.append(
-                        ConfigurationError(f"{where}.{_path(key)}", unknown(key, f"table of {where}", inner))
-                    )
-
-
-def _check_alert(where: str, table: Any, kind: Kind, has_interval: bool, problems: Faults) -> None:
-    if not isinstance(table, Mapping):
-        problems.append(ConfigurationError(where, f"{shown(table)} is not a table of keys"))
-        return
-    keys = (*_LEVELS_OF_ALERT, *(("collection_interval",) if has_interval else ()))
-    right = {}
-    for key, value in table.items():
-        at = f"{where}.{_path(key)}"
-        if key not in keys:
-            problems.append(ConfigurationError(at, unknown(key, f"key of {where}", keys)))
-        elif key == "collection_interval":
-            with problems.kept():
-                if has_units(at, value, problems):
-                    Span().read(at, value)
-        else:
-            with problems.kept():
-                right[key] = kind.read(at, value)
-    if len(right) == 2 and right["critical"] < right["warning"]:
-        reason = f"{right['critical']} is below warning, which is {right['warning']}"
-        problems.append(ConfigurationError(f"{where}.critical", reason))
-
-
 def _entries(at: Key, table: Any, problems: Faults) -> Iterator[tuple[Key, Any]]:
     """The keys and values of a table. One without a key is nothing in YAML."""
     if table is None:
@@ -311,13 +257,6 @@ def _entries(at: Key, table: Any, problems: Faults) -> Iterator[tuple[Key, Any]]
 
 def _path(*parts: Any) -> str:
     return path(*(part if isinstance(part, str) else shown(part) for part in parts))
-
-
-def unknown(name: Any, what: str, known: Collection[str]) -> str:
-    """Message that a name is unknown, with the nearest known one."""
-    near = nearest(name, known) if isinstance(name, str) else None
-    cure = f"did you mean {near}? It is " if near else "it is "
-    return f"{cure}no {what}; there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +295,17 @@ def checked(given: Mapping[Key, Any], problems: Faults) -> Checked:
             problems.append(error.at("resource_limits"))
         else:
             found["marks"] = _by_symbol(("marks",), given, partial(marks_of, guard, policy), problems)
+    alerts_of(given, problems)
     return Checked(policy or POLICIES["fifo"](), **found, pool=pool, limits=limits, retry=retry, guard=guard)
+
+
+def alerts_of(given: Mapping[Key, Any], problems: Faults | None = None) -> tuple[Rule, ...] | None:
+    """The rules of ``monitoring``; None: the file has none. Raises ConfigurationError, unless ``problems`` gets it."""
+    if (MONITORING,) not in given:
+        return None
+    from strand.alerts.rules import rules_of  # which a run without alerts does not wait for
+
+    return rules_of(given[MONITORING,], MONITORING, problems)
 
 
 def has_units(where: str, value: Any, problems: Faults) -> bool:

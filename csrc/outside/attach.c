@@ -138,8 +138,9 @@ double sd_outside_ns_per_count(const sd_outside *o) { return o->d.arena->clock.n
 const uint32_t *sd_outside_map(const sd_outside *o) { return o->d.map; }
 uint32_t sd_outside_row_bytes(const sd_outside *o) { return (uint32_t)o->d.arena->row_bytes; }
 uint32_t sd_outside_handler(const sd_outside *o, uint32_t strand) { return o->d.strands[strand].handler; }
-uint64_t sd_outside_accepted(const sd_outside *o, uint32_t strand) {
-  return sd_peek(&o->d.strands[strand].accepted) - o->d.arena->config.sizes.counters_start;
+void sd_outside_accepted(const sd_outside *o, uint32_t first, uint32_t n, uint64_t *counts) {
+  const uint64_t start = o->d.arena->config.sizes.counters_start;
+  for (uint32_t i = 0; i < n; i++) counts[i] = sd_peek(&o->d.strands[first + i].accepted) - start;
 }
 sd_dispatcher *sd_outside_dispatcher(sd_outside *o) { return &o->d; }
 

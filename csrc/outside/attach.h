@@ -50,8 +50,8 @@ const char *sd_outside_name(sd_outside *o, uint32_t key, uint32_t *bytes);
 /* The strand of each symbol. */
 const uint32_t *sd_outside_map(const sd_outside *o);
 uint32_t sd_outside_row_bytes(const sd_outside *o);
-/* How many records a strand has accepted. */
-uint64_t sd_outside_accepted(const sd_outside *o, uint32_t strand);
+/* How many records each of n strands from `first` on has accepted. The caller checks that there are so many strands. */
+void sd_outside_accepted(const sd_outside *o, uint32_t first, uint32_t n, uint64_t *counts);
 /* The index of a strand's handler. */
 uint32_t sd_outside_handler(const sd_outside *o, uint32_t strand);
 /* For sd_failure_get, and for those functions of engine/inspect.h that only read. */

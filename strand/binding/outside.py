@@ -278,9 +278,11 @@ class OutsideView(Counters):
         text = lib.sd_outside_name(self._o, key, size)
         return "" if text == ffi.NULL else bytes(ffi.buffer(text, size[0])).decode("utf-8", "replace")
 
-    def accepted(self, strand: int) -> int:
-        """Records that a strand has accepted."""
-        return int(lib.sd_outside_accepted(self._o, strand))
+    def accepted(self, first: int, n: int) -> npt.NDArray[np.uint64]:
+        """Records that each of n strands from ``first`` on has accepted. There have to be so many strands."""
+        found = np.zeros(n, np.uint64)
+        lib.sd_outside_accepted(self._o, first, n, ffi.cast("uint64_t *", ffi.from_buffer(found)))
+        return found
 
     def book(
         self, offset: int, of_levels: bool, symbol: int, place: int, patience_ns: int

@@ -17,6 +17,7 @@ __all__ = ["COMMANDS", "cli", "include", "main"]
 
 #: The module of each command, which has it under the command's name, and its line in the list of commands.
 COMMANDS: Final = {
+    "alerts": ("strand.command.dispatchers", "Watch a run by rules, and write the rules for Prometheus."),
     "bench": ("strand.command.bench", "Compare strand with one core and with static routing."),
     "config": ("strand.command.dispatchers", "Write, check and show configuration files."),
     "convert": ("strand.command.files", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
@@ -28,12 +29,14 @@ COMMANDS: Final = {
     "include": ("strand.command.cli", "Print the folder of the C headers."),
     "info": ("strand.command.files", "Show what files contain: format, symbols, times, skew."),
     "listen": ("strand.command.live", "Run a handler on a live feed."),
+    "metrics": ("strand.command.dispatchers", "Print or serve the metrics of a running process for Prometheus."),
     "policy": ("strand.command.policy", "Plan workers and queues for a load."),
     "replay": ("strand.command.replay", "Replay recorded files through a handler on all cores."),
     "runs": ("strand.command.sweep", "Show and compare the results of sweeps."),
     "serve": ("strand.command.live", "Send a recorded file as a live feed."),
     "stat": ("strand.command.dispatchers", "Show a running dispatcher of another process."),
     "sweep": ("strand.command.sweep", "Run many sets of parameters over many files."),
+    "top": ("strand.command.dispatchers", "Show a running process in the terminal, once a second."),
 }
 
 

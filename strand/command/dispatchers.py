@@ -1,9 +1,11 @@
-"""``strand config`` and ``strand stat``: a dispatcher's options in a file, and a dispatcher of another process."""
+"""Commands on options in a file, and on a run of another process: ``strand config``, ``stat``, ``top``, ``metrics`` and
+``alerts``."""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import asdict
 from itertools import zip_longest
 from math import isnan
@@ -17,13 +19,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from strand.alerts.export import prometheus_rules
+from strand.alerts.watch import Alert, Alerts
+from strand.alerts.webhook import Webhook
 from strand.binding.engine_words import BUCKETS_AN_OCTAVE
 from strand.binding.outside import MAX_LEVELS
 from strand.brief import several
 from strand.command.parameters import show
-from strand.config.configuration import Config, check_file, has_monitoring
-from strand.config.file import NOT_EVALUATED, format_of, template
-from strand.errors import ConfigurationError
+from strand.config.configuration import Config, check_file
+from strand.config.file import format_of, template
+from strand.errors import AttachError, ConfigurationError
+from strand.feeds.io.files import small_text
+from strand.lazy import imported
+from strand.metrics import Machine, Readings, exposition, serving
 from strand.outside.attached import Attached, BookLook, Look, attach
 from strand.outside.snapshot import KindSnapshot
 from strand.report.quantities import duration, moment, printable
@@ -31,7 +39,7 @@ from strand.report.tables import latency_table, print_policy
 from strand.stats import Statistics
 from strand.ticks import PRICE_SCALE
 
-__all__ = ["config", "stat"]
+__all__ = ["alerts", "config", "metrics", "stat", "top"]
 
 _WRONG = 2
 
@@ -77,8 +85,6 @@ def check(file: Path, as_json: bool) -> None:
         sys.exit(_WRONG)
     if not as_json:
         click.echo(printable(f"{file}: no problems"))
-        if has_monitoring(file):
-            click.echo(printable(f"{file}: {NOT_EVALUATED}"))
 
 
 @config.command("show")
@@ -348,3 +354,117 @@ def _print_strands(console: Console, listed: list[Look]) -> None:
             ", ".join(word for word, so in states if so),
         )
     console.print(table)
+
+
+_PID = click.argument("pid", type=click.IntRange(1))
+_NAME = click.option("--name", metavar="NAME", help="Name of the run, if the process has several.")
+_CONFIG = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File with the table `monitoring`; without it the usual rules hold.",
+)
+#: Seconds between two looks whether the process is still there.
+_LOOK_S = 0.5
+
+
+@click.command("metrics")
+@_PID
+@_NAME
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Serve them on 127.0.0.1 until interrupted; 0 chooses a port.",
+)
+def metrics(pid: int, name: str | None, port: int | None) -> None:
+    """Print the metrics of process PID in Prometheus' text format, or serve them.
+
+    The process has to have been started with --attachable, or with attachable=True.
+    """
+    attached, machine = attach(pid, name=name), Machine()
+    if port is None:
+        click.echo(exposition(attached.snapshot(), machine.read()), nl=False)
+        return
+    with serving(pid, lambda: (attached.snapshot(), machine.read()), port) as url:
+        click.echo(url, err=True)
+        _while_it_runs(attached)
+
+
+@click.command("top")
+@_PID
+@_NAME
+def top(pid: int, name: str | None) -> None:
+    """Show process PID in the terminal: workers, levels, waits, hottest strands, a symbol's row and book.
+
+    The process has to have been started with --attachable, or with attachable=True.
+    """
+    imported("textual", "tui", "strand top")
+    from strand.screens.top import Top
+
+    Top(attach(pid, name=name)).run()
+
+
+@click.group("alerts")
+def alerts() -> None:
+    """Watch a run by rules, and write the rules for Prometheus."""
+
+
+@alerts.command("export")
+@_CONFIG
+def export(config: Path | None) -> None:
+    """Print a file of rules for Prometheus 2.42 or later: the same limits on the metrics that it scrapes."""
+    click.echo(json.dumps(prometheus_rules(_config(config).alerts), indent=1))
+
+
+@alerts.command("run")
+@_PID
+@_NAME
+@_CONFIG
+@click.option("--webhook", metavar="URL", help="https URL that gets each alert as JSON.")
+@click.option(
+    "--secret-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File whose text signs what the webhook gets.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each alert as one line of JSON.")
+def run(
+    pid: int, name: str | None, config: Path | None, webhook: str | None, secret_file: Path | None, as_json: bool
+) -> None:
+    """Watch process PID until it ends or this command is interrupted, and print each alert."""
+    if secret_file is not None and webhook is None:
+        raise ConfigurationError("secret_file", "signs what a webhook gets: give --webhook too")
+    secret = None if secret_file is None else small_text(secret_file, "secret_file").strip().encode()
+    if secret == b"":
+        raise ConfigurationError("secret_file", f"{secret_file} is empty")
+    hook = None if webhook is None else Webhook(webhook, secret)
+    attached = attach(pid, name=name)
+
+    def tell(alert: Alert) -> None:
+        show(
+            as_json,
+            alert.as_dict(),
+            lambda console: console.print(printable(_line(alert)), markup=False, highlight=False),
+        )
+
+    with Alerts(Readings(attached), _config(config).alerts, on_alert=tell, webhook=hook):
+        _while_it_runs(attached)
+
+
+def _config(path: Path | None) -> Config:
+    return Config() if path is None else Config.load(path)
+
+
+def _line(alert: Alert) -> str:
+    return f"{alert.as_dict()['time']} {alert.severity} {alert.rule} {alert.state}: {alert.text}"
+
+
+def _while_it_runs(attached: Attached) -> None:
+    """Returns when the process has ended."""
+    while Path(f"/proc/{attached.description.pid}").exists():
+        try:
+            attached.snapshot()
+        except AttachError:
+            return
+        time.sleep(_LOOK_S)

@@ -30,9 +30,12 @@ from starlette.types import Message, Receive, Scope, Send
 from strand.brief import brief, several
 from strand.errors import ConfigurationError, QueueFull, StoppedError
 from strand.http.exchange import Exchange, Gone, Late, Watch
-from strand.http.front import POLLED, Front, HttpStatistics, of_answer, response_of
+from strand.http.front import POLLED, Front, HttpStatistics, add_families, of_answer, response_of
 from strand.http.options import AppOptions
 from strand.http.requests import HAS_BODY, Header, PerRequest, Request, ids_of, restore, set_ids
+from strand.lazy import imported
+from strand.metrics import Machine, exposition
+from strand.outside.attached import Attached
 from strand.spans import span_ns
 from strand.tasks.future import TaskFuture
 from strand.tasks.retry import BUSINESS, RetryPolicy
@@ -387,6 +390,25 @@ class App(Starlette):
         limit = options.pop("max_body_bytes", None)
         endpoint = self._endpoint(path, partial(call_wsgi, application), **options)
         self.routes.append(Mount(path, endpoint if limit is None else RequestBodyLimitMiddleware(endpoint, limit)))
+
+    def metrics(self, attached: Attached, path: str = "/metrics") -> None:
+        """Serves the metrics of a run for Prometheus, with the counts of this application.
+
+        Args:
+            attached: The run: ``strand.attach(fd=scheduler.memory_fd)``.
+            path: The path.
+
+        Raises:
+            MissingExtraError: If the extra ``metrics`` is not installed.
+        """
+        imported("prometheus_client", "metrics", "metrics for Prometheus")
+        machine = Machine()
+
+        def answer(_: Request) -> Response:
+            text = exposition(attached.snapshot(), machine.read(), partial(add_families, self.statistics()))
+            return Response(text, media_type="text/plain; version=0.0.4")
+
+        self.route(path, scheduled=False)(answer)
 
     def _endpoint(
         self,

@@ -18,11 +18,12 @@ from strand.errors import ConfigurationError
 from strand.http.exchange import Batch
 from strand.http.options import AppOptions
 from strand.http.requests import Request
+from strand.metrics import Families
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import TaskGroup
 from strand.tasks.tasks import Tasks
 
-__all__ = ["POLLED", "Front", "HttpStatistics", "of_answer", "response_of"]
+__all__ = ["POLLED", "Front", "HttpStatistics", "add_families", "of_answer", "response_of"]
 
 #: Where a client asks for the reply to a request that was answered by 202.
 POLLED: Final = "/accepted/{id}"
@@ -46,6 +47,16 @@ class HttpStatistics:
     gone: int
     dropped: int
     accepted: int
+
+
+def add_families(counts: HttpStatistics, made: Families) -> None:
+    """Adds the counts of an application to the metrics of its run."""
+    for (path, status), n in counts.requests.items():
+        made.counter("http_requests", "Requests answered, by route.", n, path=path, status=str(status))
+    made.gauge("http_open_requests", "Requests that are being answered.", counts.open)
+    made.counter("http_clients_gone", "Requests whose client went away.", counts.gone)
+    made.counter("http_replies_dropped", "Replies that came too late.", counts.dropped)
+    made.gauge("http_kept_replies", "Replies that are kept or to come, of requests answered by 202.", counts.accepted)
 
 
 class Front:

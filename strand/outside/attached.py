@@ -256,15 +256,48 @@ class Attached:
             AttachError: If the memory is damaged.
         """
         busy = []
-        for strand in range(self._view.n_strands):
-            if self._view.accepted(strand):
-                look = self._look(strand, self._keys_of(strand), patience_ns=0)
-                if look.in_visit:
-                    busy.append(strand)
-                else:
-                    yield look
+        for strand in map(int, np.flatnonzero(self.accepted())):
+            look = self._look(strand, self._keys_of(strand), patience_ns=0)
+            if look.in_visit:
+                busy.append(strand)
+            else:
+                yield look
         for strand in busy:
             yield self._look(strand, self._keys_of(strand))
+
+    def accepted(self, first: int = 0, n: int | None = None) -> npt.NDArray[np.uint64]:
+        """Returns how many ticks each strand has accepted since the start, shape (n,).
+
+        Args:
+            first: The first strand.
+            n: How many strands; None: all from ``first`` on.
+
+        Raises:
+            ConfigurationError: If there are no such strands.
+        """
+        first = whole("first", first, 0, self.n_strands)
+        left = self.n_strands - first
+        return self._view.accepted(first, left if n is None else whole("n", n, 0, left))
+
+    def symbols_of(self, strand: int, most: int) -> tuple[list[str], int]:
+        """Returns the names of the first symbols of a strand, ``most`` at most, and how many symbols it has.
+
+        Raises:
+            AttachError: If it is a scheduler, or the memory is damaged.
+        """
+        self._check_symbols()
+        keys = self._keys_of(strand)
+        return [self._name(key) for key in keys[:most].tolist()], len(keys)
+
+    def strands_with(self, text: str) -> npt.NDArray[np.uint32]:
+        """Returns the strands with a symbol whose name contains a text, in any case.
+
+        Raises:
+            AttachError: If it is a scheduler, or the memory is damaged.
+        """
+        wanted = text.casefold()
+        keys = [key for name, key in self._known().items() if wanted in name.casefold()]
+        return np.unique(np.array([self._strand_of(key) for key in keys], np.uint32))
 
     def symbol(self, symbol: str) -> Look:
         """Looks at the strand of a symbol, with that symbol's row alone.
@@ -332,12 +365,16 @@ class Attached:
         self._settled = settled
         return self._keys[strand]
 
+    def _known(self) -> dict[str, int]:
+        """Keys by name, of all symbols that have one now."""
+        self._check_symbols()
+        names = (self._view.name(key) for key in range(self._view.n_symbols))
+        self._index = {name: key for key, name in enumerate(names) if name}
+        return self._index
+
     def _key(self, symbol: str) -> int:
         self._check_symbols()
-        if symbol not in self._index:
-            names = (self._view.name(key) for key in range(self._view.n_symbols))
-            self._index = {name: key for key, name in enumerate(names) if name}
-        if symbol not in self._index:
+        if symbol not in self._index and symbol not in self._known():
             raise UnknownSymbolError(f"{symbol!r} is not a symbol of this dispatcher{near_symbol(symbol, self._index)}")
         return self._index[symbol]
 

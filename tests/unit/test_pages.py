@@ -53,7 +53,7 @@ def test_the_blocks_of_the_page_run_and_print_what_it_says(page: Path) -> None:
 
 
 def test_there_are_blocks_of_each_kind_and_none_of_an_unknown_one() -> None:
-    shown = {"", "text", "csv", "toml", "{toctree}", "{eval-rst}"}
+    shown = {"", "text", "csv", "json", "toml", "yaml", "{toctree}", "{eval-rst}"}
     languages = {block.language for page in PAGES for block in blocks_of(page)}
     assert languages >= RUN
     assert languages - RUN - shown == set()
@@ -74,7 +74,9 @@ def test_a_prompt_is_shown_in_blocks_that_run() -> None:
 
 
 def test_each_command_that_is_not_run_is_run_by_other_tests() -> None:
-    files = [*(ROOT / "tests/unit/command").glob("test_*.py"), *(ROOT / "tests/support").glob("*_commands.py")]
+    folders = (ROOT / "tests/unit/command", ROOT / "tests/unit/http", ROOT / "tests/unit/screens", ROOT / "tests/unit")
+    files = [file for folder in folders for file in folder.glob("test_*.py")]
+    files += (ROOT / "tests/support").glob("*_commands.py")
     tests = "".join(path.read_text("utf-8") for path in files)
     for command in NOT_RUN:
         assert f'"{command}"' in tests

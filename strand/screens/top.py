@@ -1,0 +1,380 @@
+"""``strand top``: a run in the terminal, read from outside once a second.
+
+``Watched`` makes rates of what changed from one look to the next, and ``Top`` shows them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import DataTable, Footer, Input, Static
+
+from strand.errors import AttachError, UnknownSymbolError
+from strand.outside.attached import Attached
+from strand.outside.snapshot import KindSnapshot, Snapshot
+from strand.report.quantities import duration, printable
+from strand.ticks import PRICE_SCALE
+
+__all__ = ["LevelRow", "StrandRow", "Top", "View", "Watched", "WorkerRow"]
+
+#: Strands that one look reads; of more, the next look reads on.
+MOST_STRANDS: Final = 65_536
+#: Symbols of a strand whose names are shown.
+_SHOWN: Final = 3
+_S: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """A worker. ``busy``: share of the time since the last look, 0 to 1; rates are per second. None: not known yet."""
+
+    name: str
+    busy: float | None
+    handled_per_s: float | None
+    steals_per_s: float | None
+    parks_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRow:
+    """Ticks or tasks at a level. Waits are in s and of the last 5 minutes, as is the share of success; None: none."""
+
+    kind: str
+    level: str
+    waiting: int
+    started_per_s: float | None
+    wait_p50_s: float | None
+    wait_p95_s: float | None
+    wait_p99_s: float | None
+    success: float | None
+    promoted: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StrandRow:
+    """A strand. ``per_s``: ticks that it accepted per second between the last two looks at it; None: not known yet."""
+
+    strand: int
+    symbols: str
+    accepted: int
+    per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Figures of one look.
+
+    Attributes:
+        snapshot: All that was read.
+        accepted_per_s: By kind, ticks or tasks accepted per second since the last look; None: not known yet.
+        workers, levels: A row for each.
+    """
+
+    snapshot: Snapshot
+    accepted_per_s: Mapping[str, float | None]
+    workers: tuple[WorkerRow, ...]
+    levels: tuple[LevelRow, ...]
+
+
+class Watched:
+    """A run that is looked at again and again.
+
+    Args:
+        attached: The run.
+    """
+
+    def __init__(self, attached: Attached) -> None:
+        self.attached = attached
+        self._last: Snapshot | None = None
+        self._last_s = 0.0
+        self._next_strand = 0
+        has_strands = attached.description.kind == "dispatcher"
+        self._accepted: npt.NDArray[np.uint64] = np.zeros(attached.n_strands if has_strands else 0, np.uint64)
+        self._rates = np.full(len(self._accepted), np.nan)
+        self._looked_s = np.full(len(self._accepted), np.nan)
+        self._pattern = ""
+        self._with_pattern: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
+
+    def look(self) -> View:
+        """Reads the figures. Raises AttachError if the run cannot be read."""
+        now, now_s = self.attached.snapshot(), time.monotonic()
+        last, seconds = self._last, now_s - self._last_s
+        self._last, self._last_s = now, now_s
+
+        def rate(new: int, old: int | None) -> float | None:
+            return None if old is None or seconds <= 0 else (new - old) / seconds
+
+        workers = []
+        for at, worker in enumerate(now.workers):
+            before = None if last is None else last.workers[at]
+            busy = rate(worker.busy_ns, None if before is None else before.busy_ns)
+            workers.append(
+                WorkerRow(
+                    worker.name,
+                    now.busy_shares[at] if at < len(now.busy_shares) else None if busy is None else min(busy / _S, 1.0),
+                    rate(worker.handled, None if before is None else before.handled),
+                    rate(worker.stolen, None if before is None else before.stolen),
+                    rate(worker.parks, None if before is None else before.parks),
+                )
+            )
+        levels, accepted = [], {}
+        for kind in ("ticks", "tasks"):
+            found: KindSnapshot | None = getattr(now, kind)
+            old: KindSnapshot | None = getattr(last, kind, None)
+            if found is None:
+                continue
+            accepted[found.kind] = rate(found.accepted, None if old is None else old.accepted)
+            for name in now.levels:
+                started = None if old is None else old.since_start.levels[name].started
+                levels.append(_level(found, name, rate(found.since_start.levels[name].started, started)))
+        return View(now, accepted, tuple(workers), tuple(levels))
+
+    def hottest(self, most: int, pattern: str = "") -> list[StrandRow]:
+        """Reads the next ``MOST_STRANDS`` strands, and returns those of all with the most ticks per second.
+
+        Args:
+            most: How many to return.
+            pattern: Text that a symbol of a strand contains, in any case; empty: all strands.
+
+        Raises:
+            AttachError: If the run cannot be read.
+        """
+        total = len(self._accepted)
+        if not total:
+            return []
+        first = self._next_strand
+        end = min(first + MOST_STRANDS, total)
+        self._next_strand = 0 if end == total else end
+        found, now_s = self.attached.accepted(first, end - first), time.monotonic()
+        seconds = now_s - self._looked_s[first:end]
+        self._rates[first:end] = (found - self._accepted[first:end]) / seconds
+        self._accepted[first:end], self._looked_s[first:end] = found, now_s
+        rates = np.nan_to_num(self._rates)
+        chosen = np.flatnonzero(self._accepted)
+        if pattern:
+            if pattern != self._pattern:
+                self._pattern, self._with_pattern = pattern, self.attached.strands_with(pattern)
+            chosen = np.intersect1d(chosen, self._with_pattern)
+        order = chosen[np.lexsort((-self._accepted[chosen].astype(np.int64), -rates[chosen]))]
+        return [self._row(strand) for strand in map(int, order[:most])]
+
+    def _row(self, strand: int) -> StrandRow:
+        names, n = self.attached.symbols_of(strand, _SHOWN)
+        symbols = ", ".join(names) + (f" and {n - len(names):,} more" if n > len(names) else "")
+        per_s = None if np.isnan(self._rates[strand]) else float(self._rates[strand])
+        return StrandRow(strand, symbols, int(self._accepted[strand]), per_s)
+
+
+def _level(found: KindSnapshot, name: str, started_per_s: float | None) -> LevelRow:
+    window = None if found.window is None else found.window.levels[name]
+    waits = [None if window is None else window.wait.percentile(percent) for percent in (50.0, 95.0, 99.0)]
+    p50, p95, p99 = (None if ns is None else ns / _S for ns in waits)
+    return LevelRow(
+        found.kind,
+        name,
+        found.waiting.get(name, 0),
+        started_per_s,
+        p50,
+        p95,
+        p99,
+        None if window is None else window.success_rate,
+        found.since_start.levels[name].promoted,
+    )
+
+
+_EVERY_S: Final = 1.0
+_MOST_STRANDS: Final = 100
+_BOOK_LEVELS: Final = 5
+#: Columns of the tables: those of workers, levels and strands.
+_WORKERS: Final = ("worker", "busy", "handled/s", "steals/s", "parks/s")
+#: By column of that table, the order of the workers: that of their numbers, or the greatest first.
+_ORDERS: Final[tuple[Callable[[WorkerRow], Any], ...]] = (
+    lambda _: 0,
+    lambda row: -(row.busy or 0),
+    lambda row: -(row.handled_per_s or 0),
+    lambda row: -(row.steals_per_s or 0),
+    lambda row: -(row.parks_per_s or 0),
+)
+_LEVELS: Final = ("kind", "level", "waiting", "started/s", "wait p50", "wait p95", "wait p99", "success", "promoted")
+_STRANDS: Final = ("strand", "symbols", "ticks/s", "ticks")
+
+
+class Top(App[None]):
+    """The screen. ``attached``: the run that it shows."""
+
+    CSS = """
+    #head { height: auto; padding: 0 1; }
+    DataTable { height: auto; max-height: 40%; }
+    #strands { max-height: 100%; }
+    #answer { height: auto; padding: 0 1; }
+    Input { display: none; }
+    Input.asked { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit"),
+        Binding("s", "sort", "Sort workers"),
+        Binding("slash", "ask('filter')", "Filter"),
+        Binding("a", "ask('symbol')", "Ask a symbol"),
+        Binding("p", "pause", "Pause"),
+    ]
+
+    def __init__(self, attached: Attached) -> None:
+        super().__init__()
+        self._watched = Watched(attached)
+        self._pattern = ""
+        self._asked = ""
+        self._symbol = ""
+        self._sort = 0
+        self._paused = False
+
+    def compose(self) -> ComposeResult:
+        """The parts of the screen, from its top."""
+        yield Static(id="head", markup=False)
+        with VerticalScroll():
+            yield DataTable(id="workers", cursor_type="none")
+            yield DataTable(id="levels", cursor_type="none")
+            yield Static(id="answer", markup=False)
+            yield DataTable(id="strands", cursor_type="none")
+        yield Input(id="input")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Sets the columns, and looks once a second from now on."""
+        for name, columns in (("workers", _WORKERS), ("levels", _LEVELS), ("strands", _STRANDS)):
+            self.query_one(f"#{name}", DataTable).add_columns(*columns)
+        self._look()
+        self.set_interval(_EVERY_S, self._look)
+
+    def action_sort(self) -> None:
+        """Sorts the workers by the next column."""
+        self._sort = (self._sort + 1) % len(_WORKERS)
+        self._look()
+
+    def action_pause(self) -> None:
+        """Stops looking, or goes on."""
+        self._paused = not self._paused
+
+    def action_ask(self, what: str) -> None:
+        """Asks for a text: of symbols to show, or the name of one symbol."""
+        self._asked = what
+        field = self.query_one(Input)
+        field.placeholder = "symbols that contain (empty: all)" if what == "filter" else "symbol (empty: none)"
+        field.value = self._pattern if what == "filter" else self._symbol
+        field.add_class("asked")
+        field.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Takes the text that was asked for."""
+        if self._asked == "filter":
+            self._pattern = event.value.strip()
+        else:
+            self._symbol = event.value.strip()
+        event.input.remove_class("asked")
+        self.screen.set_focus(None)
+        self._look()
+
+    def _look(self) -> None:
+        if self._paused:
+            return
+        try:
+            view = self._watched.look()
+            strands = self._watched.hottest(_MOST_STRANDS, self._pattern)
+        except AttachError as error:
+            self.query_one("#head", Static).update(printable(str(error)))
+            return
+        self.query_one("#head", Static).update(head(view))
+        workers = sorted(view.workers, key=_ORDERS[self._sort])
+        self._fill(
+            "workers",
+            [
+                [row.name, share(row.busy), *map(number, (row.handled_per_s, row.steals_per_s, row.parks_per_s))]
+                for row in workers
+            ],
+        )
+        self._fill(
+            "levels",
+            [
+                [
+                    row.kind, row.level, number(row.waiting), number(row.started_per_s),
+                    *map(seconds, (row.wait_p50_s, row.wait_p95_s, row.wait_p99_s)), share(row.success),
+                    number(row.promoted),
+                ]
+                for row in view.levels
+            ],
+        )  # fmt: skip
+        self._fill(
+            "strands",
+            [[str(row.strand), printable(row.symbols), number(row.per_s), number(row.accepted)] for row in strands],
+        )
+        self.query_one("#answer", Static).update(self._answer())
+
+    def _fill(self, name: str, rows: Sequence[Sequence[str]]) -> None:
+        table = self.query_one(f"#{name}", DataTable)
+        table.clear()
+        for row in rows:
+            table.add_row(*row)
+
+    def _answer(self) -> str:
+        """The row and the book of the symbol that was asked for, as text."""
+        if not self._symbol:
+            return ""
+        try:
+            look = self._watched.attached.symbol(self._symbol)
+            columns = look.columns()
+            cells = "  ".join(f"{name} {_cell(column[0])}" for name, column in columns.items() if name != "symbol")
+            lines = [f"{self._symbol}: {cells}"]
+            if self._watched.attached.keeps_book(self._symbol):
+                book = self._watched.attached.book(self._symbol, _BOOK_LEVELS)
+                unit = 1.0 if book.size_unit is None else book.size_unit
+                for side, levels in (("ask", book.asks[::-1]), ("bid", book.bids)):
+                    lines += [
+                        f"  {side} {each['price'] / PRICE_SCALE:,.9g}  {each['size'] * unit:,.9g}" for each in levels
+                    ]
+        except (UnknownSymbolError, AttachError) as error:
+            return printable(str(error))
+        return printable("\n".join(lines))
+
+
+def head(view: View) -> str:
+    """Returns the lines above the tables."""
+    now = view.snapshot
+    kinds = []
+    for found in (now.ticks, now.tasks):
+        if found is not None:
+            counts = f"{found.pending:,} pending, {sum(found.dropped.values()):,} dropped"
+            per_s = number(view.accepted_per_s[found.kind])
+            kinds.append(f"{found.kind}s: {found.accepted:,} accepted ({per_s}/s), {counts}")
+    lag = "" if now.feed_lag_ns is None else f"  feed lag {seconds(now.feed_lag_ns / 1e9)}"
+    imbalance = "-" if now.imbalance is None else f"{now.imbalance:.2f}"
+    lines = [
+        f"{now.kind} {now.name}  process {now.pid}  {now.policy}  strand {now.version}  imbalance {imbalance}{lag}"
+    ]
+    return printable("\n".join([*lines, *kinds]))
+
+
+def _cell(value: Any) -> str:
+    return "-" if isinstance(value, float) and isnan(value) else f"{value}"
+
+
+def share(value: float | None) -> str:
+    """A ratio as text: ``"12.5%"``; ``"-"`` for none."""
+    return "-" if value is None else f"{value:.1%}"
+
+
+def number(value: float | None) -> str:
+    """A count or rate as text; ``"-"`` for none."""
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def seconds(value: float | None) -> str:
+    """A time in s as text; ``"-"`` for none."""
+    return "-" if value is None else duration(value * 1e9)

@@ -1,0 +1,140 @@
+"""``strand top``: its figures equal what the run counted, and the screen shows, filters, sorts and asks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Static
+
+import strand
+from strand.outside.attached import Attached
+from strand.screens.top import Top, Watched, number, seconds, share
+from strand.ticks import KIND_TRADE
+
+NAMES = [f"S{at:03}" for at in range(300)]
+
+
+def ticks(counts: dict[int, int]) -> strand.ticks.Ticks:
+    """So many trades of each symbol, by its number."""
+    found = strand.ticks.zeros(sum(counts.values()))
+    found["instrument_id"] = np.repeat([*counts], [*counts.values()])
+    found["price"], found["size"], found["kind"], found["action"] = 10**9, 1, KIND_TRADE, b"T"
+    return found
+
+
+def attached() -> Attached:
+    return strand.attach(os.getpid(), name="watched")
+
+
+def shown(screen: Top, part: str) -> str:
+    return str(screen.query_one(f"#{part}", Static).content)
+
+
+def rows(screen: Top, part: str) -> list[list[str]]:
+    table = screen.query_one(f"#{part}", DataTable)
+    return [table.get_row_at(at) for at in range(table.row_count)]
+
+
+def drive(screen: Top, steps: Callable[[Pilot[None]], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with screen.run_test(size=(160, 60)) as pilot:
+            await steps(pilot)
+
+    asyncio.run(run())
+
+
+def test_the_hottest_strands_are_those_with_the_most_ticks_since_the_last_look() -> None:
+    options = {"strands": 300, "attachable": True, "name": "watched", "workers": 1}
+    with strand.Dispatcher(NAMES, "count", **options) as run:
+        run.publish(ticks({7: 50, 8: 10}))
+        run.drain()
+        watched = Watched(attached())
+        first = watched.hottest(10)
+        assert [(row.symbols, row.accepted, row.per_s) for row in first] == [("S007", 50, None), ("S008", 10, None)]
+        run.publish(ticks({8: 20, 9: 5}))
+        run.drain()
+        second = watched.hottest(10)
+        assert [(row.symbols, row.accepted) for row in second] == [("S008", 30), ("S009", 5), ("S007", 50)]
+        assert second[0].per_s is not None
+        assert second[1].per_s is not None
+        assert second[0].per_s == pytest.approx(4 * second[1].per_s)
+        assert second[2].per_s == 0
+        assert [row.symbols for row in watched.hottest(10, "s009")] == ["S009"]
+        assert watched.hottest(10, "none such") == []
+
+
+def test_strands_beyond_those_of_one_look_are_read_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strand.screens.top.MOST_STRANDS", 128)
+    options = {"strands": 300, "attachable": True, "name": "watched", "workers": 1}
+    with strand.Dispatcher(NAMES, "count", **options) as run:
+        run.publish(ticks(dict.fromkeys(range(300), 2)))
+        run.drain()
+        watched = Watched(attached())
+        assert [len(watched.hottest(1000)) for _ in range(4)] == [128, 256, 300, 300]
+
+
+def test_rates_of_workers_and_levels_are_those_of_the_time_between_two_looks() -> None:
+    with strand.Scheduler(workers=1, policy=strand.Levels(), attachable=True, name="watched") as run:
+        watched = Watched(attached())
+        before = watched.look()
+        assert {row.started_per_s for row in before.levels} <= {None}
+        urgent = run.options(priority="high")
+        for _ in range(40):
+            urgent.submit(int).result()
+        while (view := watched.look()).snapshot.tasks is None or view.snapshot.tasks.accepted < 40:
+            pass
+        assert [row.level for row in view.levels] == ["immediate", "high", "retry", "normal", "low"]
+        high = view.levels[1]
+        assert (high.kind, high.waiting) == ("task", 0)
+        assert high.wait_p50_s is not None
+        assert high.wait_p99_s is not None
+        assert 0 < high.wait_p50_s <= high.wait_p99_s
+        assert view.levels[0].wait_p50_s is None
+
+
+def test_the_screen_shows_the_run_and_answers_for_a_symbol() -> None:
+    with strand.Dispatcher(NAMES, "vwap", strands=300, attachable=True, name="watched", workers=2) as run:
+        run.publish(ticks({7: 50, 8: 10}))
+        run.drain()
+
+        async def steps(pilot: Pilot[None]) -> None:
+            screen = pilot.app
+            assert isinstance(screen, Top)
+            assert "dispatcher watched" in shown(screen, "head")
+            assert "ticks: 60 accepted" in shown(screen, "head")
+            assert len(rows(screen, "workers")) == 2
+            assert [row[1:4:2] for row in rows(screen, "strands")] == [["S007", "50"], ["S008", "10"]]
+            await pilot.press("slash", *"008", "enter")
+            assert [row[1] for row in rows(screen, "strands")] == ["S008"]
+            await pilot.press("a", *"S007", "enter")
+            assert "volume 50" in shown(screen, "answer")
+            await pilot.press("a", *["backspace"] * 4, *"XX", "enter")
+            assert "'XX' is not a symbol" in shown(screen, "answer")
+
+        drive(Top(attached()), steps)
+
+
+def test_the_screen_of_a_scheduler_has_levels_and_no_strands() -> None:
+    with strand.Scheduler(workers=1, policy=strand.Levels(), attachable=True, name="watched"):
+
+        async def steps(pilot: Pilot[None]) -> None:
+            screen = pilot.app
+            assert isinstance(screen, Top)
+            assert "scheduler watched" in shown(screen, "head")
+            assert rows(screen, "strands") == []
+            await pilot.press("s")
+            assert len(rows(screen, "workers")) == 1
+            await pilot.press("a", *"S007", "enter")
+            assert "scheduler, which has no symbols" in shown(screen, "answer")
+
+        drive(Top(attached()), steps)
+
+
+def test_what_is_not_defined_is_a_dash_and_no_number() -> None:
+    assert (number(None), share(None), seconds(None)) == ("-", "-", "-")
+    assert (number(1234.6), share(0.125), seconds(0.0015)) == ("1,235", "12.5%", "1.5 ms")

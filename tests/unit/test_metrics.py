@@ -1,0 +1,218 @@
+"""Metrics for Prometheus: each number against what a program counted itself, names and numbers of series."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+import strand
+from strand.errors import AttachError
+from strand.http import App
+from strand.machine import strand_version
+from strand.metrics import BOUNDS_S, Machine, Readings, buckets, exposition, serving
+from strand.outside.snapshot import Snapshot
+from strand.stats import Latency
+from tests.support.engine_support import wait_until
+
+Series = dict[tuple[str, ...], float]
+
+
+def snapshot() -> Snapshot:
+    """A snapshot of the run of this process, with a sample that was put after the call."""
+    attached, begun = strand.attach(os.getpid(), name="watched"), time.time_ns()
+    wait_until(lambda: (attached.snapshot().sampled_at_ns or 0) > begun)
+    return attached.snapshot()
+
+
+def series(text: bytes) -> Series:
+    """Values by name and labels, as ``("name", "label=value", ...)``."""
+    return {
+        (sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+def test_tasks_by_level_and_outcome_are_those_that_the_program_counted() -> None:
+    def fails() -> None:
+        raise ValueError("no")
+
+    with strand.Scheduler(workers=2, policy=strand.Levels(), attachable=True, name="watched") as run:
+        for level, done, failed in (("immediate", 7, 0), ("high", 5, 2), ("low", 0, 3)):
+            at_level = run.options(priority=level)
+            for future in [at_level.submit(int) for _ in range(done)] + [at_level.submit(fails) for _ in range(failed)]:
+                future.exception()
+        found = series(exposition(snapshot(), {}))
+    for level, done, failed in (("immediate", 7, 0), ("high", 5, 2), ("retry", 0, 0), ("low", 0, 3)):
+        labels = "kind=task", f"level={level}"
+        assert found["strand_ended_total", *labels, "outcome=done"] == done
+        assert found["strand_ended_total", *labels, "outcome=failed"] == failed
+        assert found["strand_started_total", *labels] == done + failed
+        assert found["strand_wait_seconds_bucket", "kind=task", "le=+Inf", labels[1]] == done + failed
+        assert found["strand_queue_depth", *labels] == 0
+    assert found["strand_accepted_total", "kind=task"] == 17
+    assert found["strand_pending", "kind=task"] == 0
+    assert "strand_success_ratio" not in {name for name, *_ in found}  # fewer than 20 ends
+
+
+def test_ticks_are_those_that_were_published() -> None:
+    ticks = strand.ticks.zeros(500)
+    ticks["instrument_id"] = np.arange(500) % 2
+    with strand.Dispatcher(["A", "B"], "count", workers=2, attachable=True, name="watched") as run:
+        run.publish(ticks)
+        run.drain()
+        found = series(exposition(snapshot(), {"cpu_usage": 0.25, "memory_usage": None}))
+    assert found["strand_accepted_total", "kind=tick"] == 500
+    assert found["strand_ended_total", "kind=tick", "level=all", "outcome=handled"] == 500
+    workers = sum(value for (name, *_), value in found.items() if name == "strand_worker_handled_total")
+    assert workers == 500
+    assert found["strand_cpu_usage_ratio",] == 0.25
+    assert ("strand_memory_usage_ratio",) not in found
+    assert (
+        found["strand_build_info", "kind=dispatcher", "policy=fifo", "run=watched", f"version={strand_version()}"] == 1
+    )
+    assert not [label for _, *labels in found for label in labels if label.startswith("symbol")]
+
+
+def test_a_bucket_counts_the_times_that_are_surely_within_its_bound() -> None:
+    floors = np.array([0.0, 1e3, 2e3, 1e6, 2e10])
+    found = dict(buckets(Latency.from_histogram(np.array([1, 2, 4, 8, 16], np.uint64), floors)))
+    # The third bucket, of 2 us to 1 ms, ends at the bound of 1 ms; the fourth is of up to 20 s, the last of any time.
+    assert [found[bound] for bound in ("1e-06", "1e-05", "0.0001", "0.001", "15", "30", "+Inf")] == [
+        1,
+        3,
+        3,
+        7,
+        7,
+        15,
+        31,
+    ]
+    assert [*found][:-1] == [f"{bound:g}" for bound in BOUNDS_S]
+
+
+def test_there_are_at_most_500_series_and_6_per_worker_at_many_symbols_with_ticks_and_tasks() -> None:
+    n = 20_000
+    ticks = strand.ticks.zeros(n)
+    ticks["instrument_id"] = np.arange(n)
+    names = [f"S{at}" for at in range(n)]
+    options = {"workers": 2, "policy": strand.Levels(), "attachable": True, "name": "watched"}
+    with strand.Dispatcher(names, "count", **options) as run:
+        run.publish(ticks)
+        run.drain()
+        for level in ("immediate", "high", "retry", "normal", "low"):
+            run.tasks.options(priority=level).submit(int).result()
+        found = series(exposition(snapshot(), {"cpu_usage": 0.1, "memory_usage": 0.1, "io_pressure": 0.0}))
+    assert len(found) <= 500 + 6 * 3
+    assert len([name for name, *labels in found if any(label.startswith("worker=") for label in labels)]) <= 6 * 3
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
+def test_prometheus_finds_no_fault_in_names_and_types() -> None:
+    with strand.Scheduler(workers=1, policy=strand.Levels(), attachable=True, name="watched") as run:
+        run.submit(int).result()
+        text = exposition(snapshot(), {"cpu_usage": 0.5})
+    ran = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+    assert ran.returncode == 0, ran.stdout.decode() + ran.stderr.decode()
+
+
+def test_metrics_are_served_and_a_look_that_fails_is_a_status_of_500() -> None:
+    looks: Iterator[object]
+    with strand.Scheduler(workers=1, attachable=True, name="watched"):
+        found = snapshot()
+        looks = iter([(found, {}), AttachError("gone")])
+
+        def look() -> tuple[Snapshot, dict[str, float | None]]:
+            one = next(looks)
+            if isinstance(one, AttachError):
+                raise one
+            return one  # type: ignore[return-value]
+
+        with serving(os.getpid(), look, 0) as url:
+            assert url.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                assert series(answer.read())["strand_accepted_total", "kind=task"] == 0
+            with pytest.raises(urllib.error.HTTPError, match="500"):
+                urllib.request.urlopen(url, timeout=30)
+
+
+# ---- Readings for alerts
+
+
+def test_readings_of_a_run_are_what_the_program_counted() -> None:
+    def dies() -> None:
+        raise OSError("again")
+
+    with strand.Scheduler(workers=1, policy=strand.Levels(), attachable=True, name="watched") as run:
+        high = run.options(priority="high", retry=strand.RetryPolicy(max_retries=0))
+        for future in [high.submit(int) for _ in range(30)] + [high.submit(dies) for _ in range(10)]:
+            future.exception()
+        snapshot()
+        found = Readings(strand.attach(os.getpid(), name="watched"))()
+    assert found["success_rate", "high"] == found["success_rate", "all"] == 30 / 40
+    assert found["success_rate", "low"] is None
+    assert found["queue_depth", "high"] == 0
+    assert found["promotion_rate", "all"] == 0
+    assert found["starvation_count", "all"] == 0
+    waits = [found["wait_p95", "high"], found["wait_p99", "high"]]
+    assert None not in waits
+    assert 0 < waits[0] <= waits[1] < 60  # type: ignore[operator]
+    assert found["wait_p99", "normal"] is None
+
+
+def test_the_machine_has_shares_of_cpu_time_and_memory() -> None:
+    machine = Machine()
+    assert set(machine.read()) | set(machine.missing) >= {"cpu_usage", "memory_usage"}
+    assert all(value is None or 0 <= value <= 1.5 for value in machine.read().values())
+
+
+# ---- The commands
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "strand", *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_the_command_prints_the_metrics_of_a_process() -> None:
+    with strand.Scheduler(workers=1, attachable=True, name="watched") as run:
+        run.submit(int).result()
+        snapshot()
+        ran = command("metrics", str(os.getpid()))
+    assert ran.returncode == 0, ran.stderr
+    assert series(ran.stdout.encode())["strand_accepted_total", "kind=task"] == 1
+
+
+def test_the_command_says_what_is_wrong() -> None:
+    assert "give --webhook too" in command("alerts", "run", str(os.getpid()), "--secret-file", "x").stderr
+    assert "no running dispatcher" in command("metrics", str(os.getpid())).stderr
+    exported = command("alerts", "export")
+    assert exported.returncode == 0
+    assert "StrandQueueDepthImmediateSevere" in exported.stdout
+
+
+def test_an_application_serves_the_metrics_of_its_scheduler_and_its_own() -> None:
+    with strand.Scheduler(workers=1, attachable=True, name="watched") as run:
+        app = App(run)
+        app.get("/name")(lambda _: "a")
+        app.metrics(strand.attach(fd=run.memory_fd))
+        with TestClient(app) as client:
+            for _ in range(3):
+                assert client.get("/name").text == "a"
+            assert client.get("/none").status_code == 404
+            snapshot()
+            found = series(client.get("/metrics").content)
+    assert found["strand_accepted_total", "kind=task"] == 3
+    assert found["strand_http_requests_total", "path=/name", "status=200"] == 3
+    assert found["strand_http_requests_total", "path=(other)", "status=404"] == 1
+    assert found["strand_http_open_requests",] == 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 
 import numpy as np
@@ -138,3 +140,10 @@ def test_the_screen_of_a_scheduler_has_levels_and_no_strands() -> None:
 def test_what_is_not_defined_is_a_dash_and_no_number() -> None:
     assert (number(None), share(None), seconds(None)) == ("-", "-", "-")
     assert (number(1234.6), share(0.125), seconds(0.0015)) == ("1,235", "12.5%", "1.5 ms")
+
+
+def test_the_command_says_that_there_is_no_such_run() -> None:
+    line = [sys.executable, "-m", "strand", "top", str(os.getpid())]
+    ran = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode != 0
+    assert "no running dispatcher" in ran.stderr

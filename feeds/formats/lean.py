@@ -19,7 +19,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds.base import BaseFeed, FeedInfo, Skipped, TickBatch
-from strand.feeds.formats.csv.columns import LONGEST_LINE
+from strand.feeds.formats.csv.columns import LONGEST_LINE, Scratch
 from strand.feeds.formats.csv.profile import BOM, Match, named_profile
 from strand.feeds.formats.csv.ticks import CsvRows, TickMaker
 from strand.feeds.io.files import regular_file
@@ -106,6 +106,7 @@ def read_lean_file(
     chunk_bytes: int,
     limits: InflateLimits,
     counts: Counter[str],
+    scratch: Scratch,
     skipped: Skipped | None = None,
 ) -> Iterator[TickBatch]:
     """Ticks of one archive, by the chunk, with ``instrument_id`` = ``key``; ``counts`` is added to.
@@ -121,7 +122,7 @@ def read_lean_file(
     try:
         skip = len(BOM) if stream.head(len(BOM)) == BOM else 0
         found = Match(profile, profile.layouts[0].columns, profile.delimiters[0], profile.encodings[0], skip, 0)
-        maker = TickMaker(found, {}, date=file.date, size_power=0, max_symbols=1)
+        maker = TickMaker(found, {}, date=file.date, size_power=0, max_symbols=1, scratch=scratch)
         rows = CsvRows(file.path, found, maker, skipped=skipped, rounds=None, whole=True)
         latest, told = 0, Counter[str]()
         for ticks in rows.ticks(chunks, stream, threads=0):
@@ -235,6 +236,7 @@ class LeanFeed(BaseFeed):
     def _day(self, files: list[LeanFile]) -> Iterator[TickBatch]:
         lowest, highest = _CHUNK_BYTES
         chunk_bytes = min(max(_CHUNKS_BYTES // len(files), lowest), highest)
+        scratch = Scratch()  # shared: a day has thousands of archives
         streams = [
             read_lean_file(
                 file,
@@ -243,6 +245,7 @@ class LeanFeed(BaseFeed):
                 limits=self._limits,
                 skipped=self.skipped if self._skip else None,
                 counts=self._counts,
+                scratch=scratch,
             )
             for file in files
         ]

@@ -51,7 +51,7 @@ from strand.feeds.mapping.values import TIME_POWERS, nearest_units
 from strand.symbols import name_problem
 from strand.zones import zone_named
 
-__all__ = ["LONGEST_LINE", "BadLine", "Block", "Cells", "Chosen", "SymbolReader", "TimeReader", "blocks"]
+__all__ = ["LONGEST_LINE", "BadLine", "Block", "Cells", "Chosen", "Scratch", "SymbolReader", "TimeReader", "blocks"]
 
 #: Bytes of a line, at most.
 LONGEST_LINE: Final = 1 << 16
@@ -314,6 +314,28 @@ _DIGIT: Final = re.compile(rb"\d")
 Chosen = npt.NDArray[np.uint32]
 
 
+class Scratch:
+    """Memory for the values of one block, and then of the next one: the system clears each page that it gives."""
+
+    def __init__(self) -> None:
+        self._arrays: list[npt.NDArray[np.uint8]] = []
+        self._used = 0
+
+    def begin(self) -> None:
+        """Makes all memory free again."""
+        self._used = 0
+
+    def take(self, count: int, dtype: Any) -> npt.NDArray[Any]:
+        """An array of undefined values, shape (count,)."""
+        size = count * np.dtype(dtype).itemsize
+        if self._used == len(self._arrays):
+            self._arrays.append(np.empty(size, np.uint8))
+        elif len(self._arrays[self._used]) < size:
+            self._arrays[self._used] = np.empty(size, np.uint8)
+        self._used += 1
+        return self._arrays[self._used - 1][:size].view(dtype)
+
+
 class Cells:
     """Rows of a block that are read, and what reading them has found.
 
@@ -324,10 +346,12 @@ class Cells:
         rounded: Mask of the rows in which a number was rounded; None: none was.
     """
 
-    def __init__(self, block: Block, faults: Faults, rows: Chosen | None = None, *, rounds: bool = False) -> None:
+    def __init__(
+        self, block: Block, faults: Faults, rows: Chosen | None = None, *, scratch: Scratch, rounds: bool = False
+    ) -> None:
         self.block, self.faults, self.rows = block, faults, rows
         self.rounded: npt.NDArray[np.bool_] | None = None
-        self._rounds = rounds
+        self._scratch, self._rounds = scratch, rounds
 
     def __len__(self) -> int:
         return len(self.faults)
@@ -344,14 +368,17 @@ class Cells:
 
     def anew(self) -> Cells:
         """The same rows, in which nothing has been found."""
-        return Cells(self.block, np.zeros(len(self), np.uint16), self.rows, rounds=self._rounds)
+        faults = np.zeros(len(self), np.uint16)
+        return Cells(self.block, faults, self.rows, scratch=self._scratch, rounds=self._rounds)
 
     def numbers(
         self, numbers: Numbers, at: int, *, undefined: frozenset[bytes] = frozenset(), none: int = 0, dtype: Any = "i8"
     ) -> npt.NDArray[Any]:
         """The numbers of a column; 0 where a row has a fault. ``undefined``: texts that stand for ``none``."""
-        out = np.zeros(len(self), dtype)
+        out = self._scratch.take(len(self), dtype)
         bad = numbers.read(self.block.columns[at], at, out, self.faults, self.rows)
+        if bad:
+            out[self.faults != 0] = 0
         if bad and self._rounds and numbers.form == DECIMAL:
             self._round(numbers, at, out)
         if undefined:
@@ -362,9 +389,13 @@ class Cells:
         """Mask of the rows whose column holds a text."""
         return holds(self.block.columns[at], text, self.places)
 
-    def letters(self, tables: Letters, at: int, outs: Sequence[npt.NDArray[Any]]) -> None:
-        """Writes what a column's texts stand for, by each of the tables."""
-        tables.read(self.block.columns[at], at, outs, self.faults, self.rows)
+    def letters(self, tables: Letters, at: int, dtypes: Sequence[Any]) -> list[npt.NDArray[Any]]:
+        """The numbers that a column's texts stand for, by each of the tables; 0 where a row has a fault."""
+        outs = [self._scratch.take(len(self), dtype) for dtype in dtypes]
+        if tables.read(self.block.columns[at], at, outs, self.faults, self.rows):
+            for out in outs:
+                out[self.faults != 0] = 0
+        return outs
 
     def _undefined(self, texts: frozenset[bytes], at: int) -> list[int]:
         """The places of texts that stand for no value; their faults are taken back."""
@@ -512,12 +543,12 @@ class TimeReader:
         at = self._place(plus.columns)
         if not plus.ns:
             return cells.numbers(Numbers(DECIMAL, 0, 0, 999_999_999, empty=0), at)
-        codes = np.zeros(len(cells), np.uint8)
         encoding = self._found.encoding
         tables = Letters(({text.encode(encoding): code for code, (text, _) in enumerate(plus.ns)}, None))
-        cells.letters(tables, at, [codes])
+        (codes,) = cells.letters(tables, at, [np.uint8])
         spans = np.array([ns for _, ns in plus.ns], np.int64)
-        return spans[np.minimum(codes, len(spans) - 1)]
+        found: npt.NDArray[np.int64] = spans[np.minimum(codes, len(spans) - 1)]
+        return found
 
     def _days(self, cells: Cells) -> Any:
         if self._day_column is not None:

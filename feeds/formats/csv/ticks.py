@@ -32,7 +32,7 @@ from strand.binding.columns import (
 )
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds.base import Selection, Skipped, TickBatch
-from strand.feeds.formats.csv.columns import Block, Cells, Chosen, SymbolReader, TimeReader, blocks
+from strand.feeds.formats.csv.columns import Block, Cells, Chosen, Scratch, SymbolReader, TimeReader, blocks
 from strand.feeds.formats.csv.profile import Match, Part, present_parts
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.columns import Assembly, both_times, held, is_filled, woven
@@ -182,9 +182,10 @@ class _Fields:
             )
         )
 
+        dtypes = [np.dtype("u1") if FIELDS[rule.field].kind == "S" else FIELDS[rule.field] for rule in rules]
+
         def read(cells: Cells, found: dict[str, Array]) -> None:
-            outs = [np.zeros(len(cells), FIELDS[rule.field]) for rule in rules]
-            cells.letters(tables, at, [out.view(np.uint8) if out.dtype.kind == "S" else out for out in outs])
+            outs = cells.letters(tables, at, dtypes)
             found.update(zip((rule.field for rule in rules), outs, strict=True))
 
         return read
@@ -234,7 +235,7 @@ class _OfPart:
 
 class TickMaker:
     """Makes ticks of one file's blocks, one after the other. ``levels``: the most levels of a book, None for all that
-    the file has."""
+    the file has. ``scratch``: memory that makers of one thread may share."""
 
     def __init__(
         self,
@@ -246,8 +247,9 @@ class TickMaker:
         max_symbols: int,
         levels: int | None = None,
         rounds: bool = False,
+        scratch: Scratch | None = None,
     ) -> None:
-        self.found, self._rounds = found, rounds
+        self.found, self._rounds, self._scratch = found, rounds, scratch or Scratch()
         profile = found.profile
         self._file = _File(found, sample, size_power)
         place = self._file.place
@@ -290,7 +292,8 @@ class TickMaker:
         if block.rows == 0:
             return Made(zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
         keys, faults = self._symbols.read(block)
-        cells = Cells(block, faults, rounds=self._rounds)
+        self._scratch.begin()
+        cells = Cells(block, faults, scratch=self._scratch, rounds=self._rounds)
         if select is not None and select.symbols and keys is not None:
             kept = keeps(select)[keys]
             if not kept.all():

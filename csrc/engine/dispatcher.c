@@ -75,7 +75,7 @@ void sd_dispatcher_view(sd_dispatcher *d) {
   d->ready = sd_arena_ready(space, a);
   d->participants = sd_space_at(space, a->participants);
   d->by_level = sd_space_at(space, a->by_level);
-  d->n_levels = d->policy ? d->policy->n_levels : 0;
+  d->n_levels = d->policy ? sd_levels_in(d->policy) : 0;
   d->map = sd_space_at(space, a->map);
   d->rows = sd_space_at(space, a->rows);
   d->pool = (sd_segment_pool){.list = &a->free_list,

@@ -50,7 +50,7 @@ static int good_arena(const sd_space *space, const sd_arena *a) {
   return within(space, a->strands, a->n_strands, sizeof(sd_strand), SD_LINE) &&
          within(space, a->lists, sd_lists_for(a->n_workers), sizeof(sd_list), SD_LINE) &&
          within(space, a->participants, participants, sizeof(sd_participant), 2 * SD_LINE) &&
-         within(space, a->by_level, participants * policy->n_levels, sizeof(sd_level_counts), 2 * SD_LINE) &&
+         within(space, a->by_level, participants * sd_levels_in(policy), sizeof(sd_level_counts), 2 * SD_LINE) &&
          within(space, a->policy,
                 policy->state_bytes(&a->config.policy, sd_lists_for(a->n_workers), a->n_strands,
                                     a->n_strands + a->task_list.n),

@@ -408,11 +408,11 @@ static void aging_counts(const sd_ready *ready, sd_policy_counts *counts) {
 
 const sd_policy sd_policy_aging = {
     .name = "aging",
+    .state_bytes = aging_state_bytes,
+    .entry_bytes = sizeof(sd_aging_strand),
     .n_levels = SD_AGING_CLASSES,
     .taken_at = aging_taken_at,
     .listed = aging_listed,
-    .state_bytes = aging_state_bytes,
-    .entry_bytes = sizeof(sd_aging_strand),
     .start = aging_start,
     .ready = aging_ready,
     .next = aging_next,

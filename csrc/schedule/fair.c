@@ -466,7 +466,6 @@ static void fair_group_counts(const sd_ready *ready, uint32_t n, sd_group_counts
 
 const sd_policy sd_policy_fair = {
     .name = "fair",
-    .n_levels = 1,
     .one_list = 1,
     .state_bytes = fair_state_bytes,
     .entry_bytes = sizeof(fair_strand),

@@ -74,7 +74,6 @@ static int fifo_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
 
 const sd_policy sd_policy_fifo = {
     .name = "fifo",
-    .n_levels = 1,
     .runs_inline = 1,
     .state_bytes = fifo_state_bytes,
     .entry_bytes = sizeof(uint32_t),

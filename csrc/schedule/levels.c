@@ -421,11 +421,11 @@ static uint32_t levels_hold(const sd_ready *ready, uint32_t resources, uint64_t 
 
 const sd_policy sd_policy_levels = {
     .name = "levels",
+    .state_bytes = levels_state_bytes,
+    .entry_bytes = sizeof(sd_level_strand),
     .n_levels = SD_LEVEL_COUNT,
     .taken_at = levels_taken_at,
     .listed = levels_listed,
-    .state_bytes = levels_state_bytes,
-    .entry_bytes = sizeof(sd_level_strand),
     .start = levels_start,
     .ready = levels_ready,
     .next = levels_next,

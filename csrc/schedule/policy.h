@@ -134,7 +134,7 @@ typedef struct sd_policy {
   uint64_t (*state_bytes)(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands, uint32_t n_entries);
   /* What the policy keeps of each entry, if that lies at the end of its state: memory for tasks then comes when they are first used. */
   uint32_t entry_bytes;
-  /* Visits are counted by so many levels, the highest first, ... */
+  /* Visits are counted by so many levels, the highest first; 0: by one, ... */
   uint32_t n_levels;
   /* ... and this is the level of a strand that a participant has taken: the one to which it had risen. NULL: there is one level. */
   uint32_t (*taken_at)(const sd_ready *ready, uint32_t strand);
@@ -216,6 +216,8 @@ typedef struct sd_policy {
    * likewise. */
   uint64_t (*due)(const sd_ready *ready, uint64_t now);
 } sd_policy;
+
+static inline uint32_t sd_levels_in(const sd_policy *policy) { return policy->n_levels ? policy->n_levels : 1; }
 
 #define SD_POLICY_DECLARED(name, number) extern const sd_policy sd_policy_##name;
 SD_POLICIES(SD_POLICY_DECLARED)

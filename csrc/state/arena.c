@@ -48,7 +48,7 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config, uint64_t *all) {
   a->lists = lay(&end, (uint64_t)sd_lists_for(z->n_workers) * sizeof(sd_list), line);
   a->participants = lay(&end, participants * sizeof(sd_participant), line);
   const sd_policy *policy = sd_policy_of(config->policy.number);
-  a->by_level = lay(&end, participants * policy->n_levels * sizeof(sd_level_counts), line);
+  a->by_level = lay(&end, participants * sd_levels_in(policy) * sizeof(sd_level_counts), line);
   a->map = lay(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
   a->stack = lay(&end, ((uint64_t)z->n_segments + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->last_numbers = lay(&end, strands * sizeof(uint64_t), line);

@@ -2255,6 +2255,63 @@ static const char *tasks_end_once_by_level(void) { return tasks_end_once(SD_LEVE
 static const char *tasks_end_once_by_age(void) { return tasks_end_once(SD_AGING); }
 static const char *groups_are_returned_once(void) { return tasks_end_once(SD_FAIR); }
 
+/* ---- figures by level */
+
+enum { FIGURES = 20 };
+
+/* The records that were handled at each level, from its histogram. */
+static uint64_t handled_at(uint32_t level) {
+  static uint64_t counts[SD_BUCKETS];
+  uint64_t n = 0;
+  sd_histogram_sum(W.d, SD_HANDLER_TIME, level, counts);
+  for (uint32_t i = 0; i < SD_BUCKETS; i++) n += counts[i];
+  return n;
+}
+
+/* A strand of each level. A record counts at the level of its strand, or at a higher one to which that has risen. */
+static void figures_script(void *unused, unsigned fiber) {
+  static const char *symbols[] = {"a", "b", "c", "d", "e", "ea", "edcba"};
+  const uint32_t participant = enter();
+  uint64_t n = 0, promoted = 0, at = 0, own = 0, rose = 0, visits = 0;
+  while (n < FIGURES) {
+    const char *some = symbols[sd_scheduler_random(7)];
+    publish_all(participant, some);
+    n += strlen(some);
+    for (uint32_t turns = sd_scheduler_random(20); turns; turns--) sd_pause();
+  }
+  until_handled(n);
+  stop();
+  sd_policy_counts counted;
+  sd_dispatcher_policy_counts(W.d, &counted);
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) {
+    sd_at_level found;
+    sd_dispatcher_at_level(W.d, level, &found);
+    expect(!found.listed, "a strand waits at a level, and nothing is left");
+    visits += found.visits;
+    promoted += counted.promoted[level];
+    at += handled_at(level);
+    own += W.handled_of[level];
+    expect(at >= own, "a record counts at a lower level than its strand has");
+    rose += at > own;
+  }
+  sd_totals totals;
+  sd_dispatcher_totals(W.d, &totals);
+  expect(at == n && totals.handled == n && totals.visits == visits, "the figures of the levels do not add up");
+  expect(!promoted == !rose, "what has risen does not count where it rose to, or something else does");
+}
+
+static const char *figures_by_level_add_up(void) {
+  sd_config c = usual_of(SD_LEVELS, SD_LEVEL_COUNT, one_of(1, 2));
+  const int rises = sd_scheduler_random(2);
+  for (uint32_t level = SD_HIGH; rises && level < SD_LEVEL_COUNT; level++)
+    c.policy.levels.timeout_ns[level] = one_of(1, 400);
+  make(&c, NATIVE, 0, 0);
+  for (uint32_t i = 0; i < SD_LEVEL_COUNT; i++) sd_dispatcher_prioritise(W.d, i, i, 0);
+  add_workers(c.sizes.n_workers);
+  sd_scheduler_add(figures_script, NULL);
+  return run();
+}
+
 /* ---- all of them */
 
 static const struct check {
@@ -2318,6 +2375,7 @@ static const struct check {
     {"tasks-end-once-by-level", tasks_end_once_by_level, 4000},
     {"tasks-end-once-by-age", tasks_end_once_by_age, 2000},
     {"groups-are-returned-once", groups_are_returned_once, 4000},
+    {"figures-by-level-add-up", figures_by_level_add_up, 400},
 };
 
 static const char *with_seed(const struct check *check, uint64_t seed) {

@@ -190,10 +190,12 @@ def test_one_other_record_is_another_interval_though_rows_are_the_same(order_day
     assert same == [True, True] + [False] * (len(same) - 2)
 
 
-def test_intervals_that_end_with_the_ticks_end_once(order_day: Any) -> None:
+def test_intervals_that_end_with_the_ticks_end_once(tmp_path: Path, order_day: Any) -> None:
     ticks, names = order_day
-    result = strand.replay(order_feed(ticks[:2000], names), "count", workers=1, fingerprint_every=500)
-    assert [i.ticks for i in result.intervals] == [500, 1000, 1500, 2000]
+    feed, path = order_feed(ticks[:2000], names), tmp_path / "run.jsonl"
+    result = strand.replay(feed, "count", workers=1, fingerprint_every=500, fingerprints=path)
+    for intervals in (result.intervals, read_fingerprints(path)):
+        assert [i.ticks for i in intervals] == [500, 1000, 1500, 2000]
     result = strand.replay(order_feed(ticks, names), "count", workers=1, fingerprint_every=500, limit=1200)
     assert [i.ticks for i in result.intervals] == [500, 1000, 1200]
 

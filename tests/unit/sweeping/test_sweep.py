@@ -15,8 +15,9 @@ from python_set_handlers import SPANS, counting, emitting, plain_batches, span_b
 from sweep_files import FEW, beginning
 
 import strand
-from strand.errors import ConfigurationError, FeedError, UnknownNameError
+from strand.errors import ConfigurationError, EmptyFeedError, FeedError, UnknownNameError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.write.npy import write_npy
 from strand.sweeping import job as jobs
 from strand.sweeping.digests import file_digest
 from strand.sweeping.manifest import MANIFEST, Manifest
@@ -135,6 +136,21 @@ def test_a_field_that_a_table_has_already_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="'file'"):
         sweep(sample_path(), named, [{"least": 1}], out=tmp_path / "out", **FEW)
+
+    @strand.handler(state=[("n", "i8")], params=[("least", "u4")], outputs={"rows": [("n", "i8")]})
+    def emits(row, tick, params, emit):  # type: ignore[no-untyped-def]
+        row.n += 1
+
+    with pytest.raises(ConfigurationError, match="'emits' has an output 'rows', as the table of rows is called"):
+        sweep(sample_path(), emits, [{"least": 1}], out=tmp_path / "out", **FEW)
+
+
+def test_a_file_without_a_tick_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
+    write_npy(tmp_path / "none.npy", strand.ticks.zeros(0))
+    with pytest.raises(EmptyFeedError, match="allow_empty=True"):
+        sweep(tmp_path / "none.npy", wide, SETS[:1], out=tmp_path / "out", workers=1)
+    found = sweep(tmp_path / "none.npy", wide, SETS[:1], out=tmp_path / "out", workers=1, allow_empty=True)
+    assert found.missing == ()
 
 
 def test_what_a_worker_that_was_killed_left_is_removed(tmp_path: Path) -> None:

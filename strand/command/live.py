@@ -20,13 +20,13 @@ from strand.brief import several
 from strand.command.ending import ended_by
 from strand.command.parameters import SECTIONS, SectionedCommand, declared, names, progress, show
 from strand.command.run_options import handling, running, values_of
-from strand.command.showing import ReportOptions, Shows, Writes, reporting, showing, writing
-from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
+from strand.command.showing import Results, resulting
+from strand.errors import ConfigurationError
 from strand.feeds.formats.json.reader import FeedEvent
 from strand.feeds.live.mold import Faults, MoldFeed, ServeOptions
 from strand.feeds.live.mold import serve as run_serve
 from strand.feeds.live.websocket import WebSocketFeed
-from strand.feeds.write.destinations import check_outputs, output_paths
+from strand.feeds.write.destinations import check_outputs
 from strand.handlers import Handler
 from strand.handlers.loading import working_directory_first
 from strand.http.options import ServerOptions
@@ -36,8 +36,6 @@ from strand.policies.policy import LEVELS, Levels
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration
-from strand.report.rows_file import write_rows
-from strand.report.summary import as_dict
 from strand.report.tables import numbers_table
 from strand.tasks.scheduler import Scheduler, config_of
 
@@ -137,15 +135,11 @@ def _feed(
     help="Number of worker threads. [default: the number of cores minus 1]",
 )
 @running
-@writing
-@reporting
-@showing
+@resulting
 @_of_feeds  # last: the feed is made when all else is known to be right
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def listen(
-    feed: MoldFeed | WebSocketFeed, symbols: str | None, handler: Handler, run: dict[str, Any], writes: Writes,
-    report: ReportOptions, shows: Shows, as_json: bool,
-) -> None:  # fmt: skip
+    feed: MoldFeed | WebSocketFeed, symbols: str | None, handler: Handler, run: dict[str, Any], results: Results
+) -> None:
     """Run a handler on a live feed: NASDAQ ITCH 5.0 over MoldUDP64, on one line or on two that carry the same messages.
 
     With --websocket and --profile, the feed is JSON messages from a WebSocket.
@@ -153,44 +147,24 @@ def listen(
     The run ends with the session, at --max-seconds, --max-messages or --idle-timeout-s, or at an interrupt. It then
     shows the rows as replay does, what each line received and missed, and which messages were missing on both.
     """
-    out, wanted = writes.rows, names(symbols)
-    record = next(iter(feed.writes), None)
+    wanted, record = names(symbols), next(iter(feed.writes), None)
+    results.check(handler, feed)
+    check_outputs(results.files, feed, symbols=wanted)
 
-    def ended(result: ReplayResult, rows_file: Path | None, error: str | None = None) -> None:
-        if as_json:
-            told = {"live": feed.report(), "record": record}
-            click.echo(json.dumps(as_dict(result) | told | ({} if error is None else {"error": error})))
-            return
-        shows.print(result, rows_file=rows_file, symbols=wanted)
-        _print_feed(feed, record)
-
-    shows.check(handler, feed)
-    try:
-        check_outputs(output_paths(writes.outputs, rows=out, page=report.path), feed, symbols=wanted)
+    def listened() -> ReplayResult:
         with ended_by(feed.stop):  # what came is handled and reported
             if isinstance(feed, MoldFeed):
                 for warning in feed.warnings:
                     click.echo(f"warning: {warning}", err=True)
                 click.echo("listening at " + ", ".join(map(str, feed.addresses)), err=True)
-            result = replay(
-                feed,
-                handler,
-                symbols=wanted,
-                allow_empty=True,  # the report says that nothing came
-                **run,
-                out=writes.outputs,
-                escape_formulas=writes.escape_formulas,
-                watch=report.watch,
-            )
-    except (FeedError, StrictError, UnknownSymbolError) as error:
-        if error.partial is not None:
-            report.write(error.partial, "" if isinstance(error, StrictError) else str(error))
-            ended(error.partial, None, str(error))
-        raise
-    if out is not None:
-        write_rows(out, result, escape_formulas=writes.escape_formulas)
-    report.write(result)
-    ended(result, out)
+            chosen = {**run, **results.options, "timeline": True}
+            # The report says it where nothing came.
+            return replay(feed, handler, symbols=wanted, allow_empty=True, **chosen)
+
+    def more() -> dict[str, Any]:
+        return {"live": feed.report(), "record": record}
+
+    results.of(listened, wanted, more=more, after=lambda: _print_feed(feed, record))
 
 
 def _tell(event: FeedEvent) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
 from bdb import BdbQuit
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -22,17 +20,14 @@ from strand.command.parameters import (
     source_of,
 )
 from strand.command.run_options import handling, running
-from strand.command.showing import ReportOptions, Shows, Writes, reporting, showing, writing
-from strand.errors import FeedError, HandlerError, StrictError, UnknownSymbolError
-from strand.feeds import Feed
-from strand.feeds.write.destinations import check_outputs, output_paths
+from strand.command.showing import Results, resulting
+from strand.errors import HandlerError
+from strand.feeds.write.destinations import check_outputs
 from strand.handlers import Handler
 from strand.options import options_in
 from strand.replaying.options import Asked
 from strand.replaying.replay import replay as run_replay
 from strand.replaying.result import ReplayResult
-from strand.report.rows_file import write_rows
-from strand.report.summary import as_dict
 
 __all__ = ["replay"]
 
@@ -109,73 +104,29 @@ _QUIT: Final = click.exceptions.Exit(0)
     help="1 replays as recorded, 10 is ten times as fast, 0 is as fast as possible.",
 )
 @_declared("save", "load", "per_day", load={"type": click.Path(exists=True, dir_okay=False)})
-@writing
-@reporting
-@showing
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@resulting
 def replay(
-    files: tuple[str, ...], handler: Handler, run: dict[str, Any], reads: Reads, writes: Writes, report: ReportOptions,
-    shows: Shows, as_json: bool, **asked: Any,
-) -> None:  # fmt: skip
+    files: tuple[str, ...], handler: Handler, run: dict[str, Any], reads: Reads, results: Results, **asked: Any
+) -> None:
     """Replay recorded files through a handler on all cores, and show the final rows of the symbols.
 
     FILES are files, folders or globs, or - for standard input.
     """
-    out = writes.rows
-    written = output_paths(writes.outputs, asked["fingerprints"], rows=out, page=report.path)
-    check_outputs([*written, ("save", asked["save"])], files, symbols=reads.symbols, options=reads.feed_options)
+    written = [*results.files, ("fingerprints", asked["fingerprints"]), ("save", asked["save"])]
+    check_outputs(written, files, symbols=reads.symbols, options=reads.feed_options)
 
-    def check(feed: Feed) -> None:
-        writes.check(handler, feed)
-        shows.check(handler, feed)
-
-    def ended(result: ReplayResult, rows_file: Path | None, error: Exception | str | None = None) -> None:
-        if as_json:
-            click.echo(json.dumps(as_dict(result) | ({} if error is None else {"error": str(error)})))
-        else:
-            if isinstance(error, HandlerError):  # which main tells, with more
-                told = str(error.args[0])
-                result = replace(result, failures=tuple(f for f in result.failures if not f.startswith(told)))
-            shows.print(result, rows_file=rows_file, symbols=reads.symbols)
-
-    def ended_early(result: ReplayResult | None, why: Exception | str) -> None:
-        """Shows the ticks that were handled before the error, if the replay has a result."""
-        if result is not None:
-            if out is not None:
-                click.echo(f"no rows written to {out}: the run ended early", err=True)
-            report.write(result, "" if isinstance(why, StrictError) else str(why))
-            ended(result, None, why)
-
-    try:
+    def replayed() -> ReplayResult:
         # A bar holds back a prompt until its line ends, and draws over it.
-        with progress("replaying", reads.limit, as_json or "pdb" in run, check) as advance:
-            result = run_replay(
-                source_of(files),
-                handler,
-                **reads._asdict(),
-                **run,
-                **asked,
-                progress=advance,
-                out=writes.outputs,
-                escape_formulas=writes.escape_formulas,
-                watch=report.watch,
-                timeline=report.path is not None or shows.verbose or as_json,
-            )
-    except KeyboardInterrupt as interrupt:
-        ended_early(getattr(interrupt, "partial", None), "interrupted")
-        raise
-    except BdbQuit:
-        raise _QUIT from None
-    except HandlerError as error:
-        if isinstance(error.__cause__, BdbQuit):
+        quiet = results.as_json or "pdb" in run
+        try:
+            with progress("replaying", reads.limit, quiet, partial(results.check, handler)) as advance:
+                chosen = {**reads._asdict(), **run, **asked, **results.options}
+                return run_replay(source_of(files), handler, progress=advance, **chosen)
+        except BdbQuit:
             raise _QUIT from None
-        ended_early(error.partial, error)
-        raise
-    except (FeedError, StrictError, UnknownSymbolError) as error:
-        # The ticks handled before the fault are reported first; main reports the fault after them.
-        ended_early(error.partial, error)
-        raise
-    if out is not None:
-        write_rows(out, result, escape_formulas=writes.escape_formulas)
-    report.write(result)
-    ended(result, out)
+        except HandlerError as error:
+            if isinstance(error.__cause__, BdbQuit):
+                raise _QUIT from None
+            raise
+
+    results.of(replayed, reads.symbols)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,17 +13,18 @@ import click
 import numpy as np
 
 from strand.command.parameters import complete_files
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds import Feed
+from strand.feeds.write.destinations import output_paths
 from strand.handlers import Handler
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import feed_clock, printable
 from strand.report.result_rows import TOP, check_sort, result_rows, sort_fields
-from strand.report.rows_file import check_rows_path
-from strand.report.summary import closing_lines
+from strand.report.rows_file import check_rows_path, write_rows
+from strand.report.summary import as_dict, closing_lines
 from strand.tables.columns import Table
 
-__all__ = ["ReportOptions", "Shows", "Writes", "reporting", "showing", "writing"]
+__all__ = ["Results", "Writes", "resulting", "writing"]
 
 
 class Shows(NamedTuple):
@@ -78,7 +81,7 @@ def _line(stressed: str, text: str) -> None:
     click.echo(click.style(printable(stressed), fg="yellow") + printable(text) if stressed else printable(text))
 
 
-def showing(command: Callable[..., None]) -> Callable[..., None]:
+def _showing(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options, as one argument ``shows``."""
 
     @click.option("--top", type=click.IntRange(1), metavar="N", help=f"Show the rows of N symbols. [default: {TOP}]")
@@ -141,7 +144,7 @@ class ReportOptions(NamedTuple):
             click.echo(f"report written to {self.path}", err=True)
 
 
-def reporting(command: Callable[..., None]) -> Callable[..., None]:
+def _reporting(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options, as one argument ``report``; the command has an argument ``handler``."""
 
     @click.option(
@@ -218,3 +221,88 @@ def _writes(given: tuple[str, ...], *, escape_formulas: bool) -> Writes:
     if out is not None:
         check_rows_path(out)
     return Writes(out, written, escape_formulas)
+
+
+class Results(NamedTuple):
+    """Options of a run's results: where they are written, the page, and how they are shown."""
+
+    writes: Writes
+    report: ReportOptions
+    shows: Shows
+    as_json: bool
+
+    def check(self, handler: Handler, feed: Feed) -> None:
+        """Raises ConfigurationError, before a run, for rows that cannot be written or sorted so."""
+        self.writes.check(handler, feed)
+        self.shows.check(handler, feed)
+
+    @property
+    def files(self) -> list[tuple[str, Any]]:
+        """The files to write, for ``check_outputs``."""
+        return output_paths(self.writes.outputs, rows=self.writes.rows, page=self.report.path)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of ``strand.replay``, by name."""
+        return {
+            "out": self.writes.outputs,
+            "escape_formulas": self.writes.escape_formulas,
+            "watch": self.report.watch,
+            "timeline": self.report.path is not None or self.shows.verbose or self.as_json,
+        }
+
+    def of(
+        self,
+        run: Callable[[], ReplayResult],
+        symbols: Sequence[str] | None,
+        *,
+        more: Callable[[], Mapping[str, Any]] = dict,
+        after: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Writes and shows the result of ``run``, a replay. Of one that an error ends, it shows the ticks that were
+        handled before; ``main`` reports the error after them. ``more``: what JSON has beside, ``after``: shows the
+        same to people."""
+        rows = self.writes.rows
+        try:
+            result = run()
+        except (FeedError, HandlerError, KeyboardInterrupt, StrictError, UnknownSymbolError) as raised:
+            if (partial := getattr(raised, "partial", None)) is not None:
+                if rows is not None:
+                    click.echo(f"no rows written to {rows}: the run ended early", err=True)
+                why = "interrupted" if isinstance(raised, KeyboardInterrupt) else str(raised)
+                self.report.write(partial, "" if isinstance(raised, StrictError) else why)
+                if isinstance(raised, HandlerError) and not self.as_json:  # which main tells, with more
+                    told = str(raised.args[0])
+                    left = tuple(failure for failure in partial.failures if not failure.startswith(told))
+                    partial = replace(partial, failures=left)
+                self._show(partial, None, symbols, {**more(), "error": why} if self.as_json else {}, after)
+            raise
+        if rows is not None:
+            write_rows(rows, result, escape_formulas=self.writes.escape_formulas)
+        self.report.write(result)
+        self._show(result, rows, symbols, more() if self.as_json else {}, after)
+
+    def _show(
+        self,
+        result: ReplayResult,
+        rows: Path | None,
+        symbols: Sequence[str] | None,
+        more: Mapping[str, Any],
+        after: Callable[[], None],
+    ) -> None:
+        if self.as_json:
+            click.echo(json.dumps({**as_dict(result), **more}))
+            return
+        self.shows.print(result, rows_file=rows, symbols=symbols)
+        after()
+
+
+def resulting(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of results, as one argument ``results``; the command has an argument ``handler``."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+    @functools.wraps(command)
+    def with_results(*, writes: Writes, report: ReportOptions, shows: Shows, as_json: bool, **others: Any) -> None:
+        command(results=Results(writes, report, shows, as_json), **others)
+
+    return writing(_reporting(_showing(with_results)))

@@ -183,6 +183,29 @@ def test_a_strict_listener_reports_warnings_and_ends_with_2() -> None:
     assert found["error"].startswith("strict: unknown orders")
 
 
+def test_a_handler_that_fails_ends_listen_with_2_after_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing.py").write_text(
+        "class Fails:\n    def on_tick(self, tick):\n        raise ValueError('no more')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    rows = tmp_path / "rows.csv"
+    given = ("--max-seconds", "60", "--handler", "failing:Fails", "--out", str(rows), "--json")
+    with started("listen", "--line", ":0", *given) as listener:
+        host, port = address_of(listener).split(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+            line.sendto(packet(1, [ref.directory(7, b"A"), ref.message("D", 7, 10**13, 7)]), (host, int(port)))
+            line.sendto(end_of_session(3), (host, int(port)))
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 2, errors
+    found = json.loads(output)
+    assert "no more" in found["error"]
+    assert (found["ticks"], found["live"]["delivered"]) == (1, 2)
+    assert f"no rows written to {rows}: the run ended early" in errors
+    assert not rows.exists()
+
+
 def test_a_gap_that_stays_ends_listen_with_2_after_a_report() -> None:
     asked = ("--on-gap", "raise", "--max-seconds", "60", "--first-sequence", "1", "--json")
     with started("listen", "--line", ":0", *asked) as listener:

@@ -19,8 +19,7 @@ from strand.feeds.write.destinations import output_paths
 from strand.handlers import Handler
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import feed_clock, printable
-from strand.report.result_rows import TOP, check_sort, result_rows, sort_fields
-from strand.report.rows_file import check_rows_path, write_rows
+from strand.report.result_rows import TOP, check_rows_path, check_sort, result_rows, sort_fields, write_rows
 from strand.report.summary import as_dict, closing_lines
 from strand.tables.columns import Table
 

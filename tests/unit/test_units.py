@@ -19,7 +19,7 @@ from strand import Dispatcher, ReplayResult, replay
 from strand.errors import ConfigurationError
 from strand.feeds.merge.feeds import merge_feeds
 from strand.handlers import BUILTIN
-from strand.report.rows_file import write_rows
+from strand.report.result_rows import write_rows
 from strand.ticks import zeros
 from strand.units import NOTIONAL, PRICE, SIZE, Unit, declare, meaning_of, undeclared
 

@@ -27,8 +27,7 @@ from strand.feeds.write.conversion import convert
 from strand.replaying.timeline import Timeline
 from strand.report.html import contents
 from strand.report.quantities import duration, feed_clock, printable
-from strand.report.result_rows import ResultRows, _floats, result_rows
-from strand.report.rows_file import check_rows_path, rows_with_names, write_rows
+from strand.report.result_rows import ResultRows, _floats, check_rows_path, result_rows, rows_with_names, write_rows
 from strand.report.summary import (
     as_dict,
     closing_lines,

@@ -207,6 +207,12 @@ def after(load: Load, looks: list[tuple[int, float]], least: int = 1, most: int 
     return found
 
 
+def test_two_looks_in_a_row_add_a_worker_and_ten_take_one_away() -> None:
+    assert after(Load(2), [(9, 2.0)] * 4) == [2, 3, 4, 4]
+    assert after(Load(3), [(0, 0.0)] * 20) == [3] * 9 + [2] * 10 + [1]
+    assert after(Load(2), [(9, 2.0), (0, 2.0)] * 3) == [2] * 6
+
+
 @given(
     looks=st.lists(st.tuples(st.integers(0, 9), st.floats(0, 8))),
     least=st.integers(1, 4),

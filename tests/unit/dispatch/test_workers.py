@@ -74,6 +74,20 @@ def test_where_pinning_is_refused_auto_runs_unpinned_and_says_so(monkeypatch: py
     assert [w.core for w in s.workers] == [None] * 3
 
 
+@pytest.mark.parametrize(
+    ("cores", "said"),
+    [
+        ([], "an empty list cannot be used; this process may use"),
+        ([4000], r"\[4000\] cannot be used"),
+        ("all", "'all' is not 'auto', None or a list of core numbers"),
+        (3, "3 is not 'auto', None or a list of core numbers"),
+    ],
+)
+def test_cores_that_there_are_not_are_refused(cores: Any, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^cores: {said}"):
+        Dispatcher(1, "count", workers=1, cores=cores)
+
+
 def test_cores_asked_for_by_number_that_are_refused_are_an_error_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
     core = min(os.sched_getaffinity(0))

@@ -697,6 +697,14 @@ def test_tables_have_natural_units_and_the_baskets_names() -> None:
     assert baskets.to_pandas().loc["y", "price"] == 5.5
 
 
+def test_units_are_those_that_the_basket_state_declares() -> None:
+    baskets = run(handler=handler("h", {"x": ["A", "B"]})).baskets
+    assert {name: unit.quantity for name, unit in baskets.units.items()} == {"price": "price", "n": "raw"}
+    assert baskets.size_unit == baskets.size_unit_of("h") == 1.0
+    with pytest.raises(KeyError, match="no handler with baskets is named 'other'"):
+        baskets.units_of("other")
+
+
 def test_of_several_handlers_a_table_is_of_one() -> None:
     one, two = handler("one", {"x": ["A", "B"]}), handler("two", {"y": ["D"]})
     baskets = run(handlers={"A": one, "B": one, "*": two}).baskets

@@ -244,9 +244,10 @@ def _of_workers(made: Families, snapshot: Snapshot) -> None:
     shares: Sequence[float | None] = [*snapshot.busy_shares, *[None] * n][:n]
     for worker, share in zip((*snapshot.workers, snapshot.publishers), (*shares, None), strict=True):
         name = worker.name
-        made.counter("worker_handled", "Ticks or tasks that a worker handled.", worker.handled, worker=name)
+        if snapshot.kind == "dispatcher":  # tasks are not counted by worker
+            made.counter("worker_handled", "Ticks that a worker handled.", worker.handled, worker=name)
+            made.counter("worker_visits", "Strands that it drained.", worker.visits, worker=name)
         made.counter("worker_busy_seconds", "Time in visits and tasks.", worker.busy_ns / _NS, worker=name)
-        made.counter("worker_visits", "Strands that it drained.", worker.visits, worker=name)
         made.counter("worker_steals", "Strands that it took from another's list.", worker.stolen, worker=name)
         made.counter("worker_parks", "Times that it went to sleep.", worker.parks, worker=name)
         made.gauge("worker_busy_ratio", "Share of the last seconds that it was busy.", share, worker=name)

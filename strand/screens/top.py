@@ -35,7 +35,8 @@ _S: Final = 1e9
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A worker. ``busy``: share of the time since the last look, 0 to 1; rates are per second. None: not known yet."""
+    """A worker. ``busy``: share of the last seconds, 0 to 1; rates are per second. None: not known. No worker counts tasks,
+    so ``handled_per_s`` is of ticks."""
 
     name: str
     busy: float | None
@@ -121,7 +122,7 @@ class Watched:
                 WorkerRow(
                     worker.name,
                     now.busy_shares[at] if at < len(now.busy_shares) else None if busy is None else min(busy / _S, 1.0),
-                    rate(worker.handled, None if before is None else before.handled),
+                    rate(worker.handled, before.handled) if before is not None and now.ticks is not None else None,
                     rate(worker.stolen, None if before is None else before.stolen),
                     rate(worker.parks, None if before is None else before.parks),
                 )
@@ -195,7 +196,7 @@ _EVERY_S: Final = 1.0
 _MOST_STRANDS: Final = 100
 _BOOK_LEVELS: Final = 5
 #: Columns of the tables: those of workers, levels and strands.
-_WORKERS: Final = ("worker", "busy", "handled/s", "steals/s", "parks/s")
+_WORKERS: Final = ("worker", "busy", "ticks/s", "steals/s", "parks/s")
 #: By column of that table, the order of the workers: that of their numbers, or the greatest first.
 _ORDERS: Final[tuple[Callable[[WorkerRow], Any], ...]] = (
     lambda _: 0,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from dataclasses import asdict
@@ -448,6 +449,10 @@ def run(
             lambda console: console.print(printable(_line(alert)), markup=False, highlight=False),
         )
 
+    # Alerts are printed by ``tell``; what else the watch and the webhook log goes to standard error.
+    other = logging.StreamHandler()
+    other.addFilter(lambda record: not hasattr(record, "alert"))
+    logging.getLogger("strand.alerts").addHandler(other)
     with Alerts(Readings(attached), _config(config).alerts, on_alert=tell, webhook=hook):
         _while_it_runs(attached)
 

@@ -35,8 +35,8 @@ _S: Final = 1e9
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A worker. ``busy``: share of the last seconds, 0 to 1; rates are per second. None: not known. No worker counts tasks,
-    so ``handled_per_s`` is of ticks."""
+    """A worker. ``busy``: share of the last seconds, 0 to 1; rates are per second. None: not known. No worker counts
+    tasks, so ``handled_per_s`` is of ticks."""
 
     name: str
     busy: float | None

@@ -452,7 +452,7 @@ def run(
     # Alerts are printed by ``tell``; what else the watch and the webhook log goes to standard error.
     other = logging.StreamHandler()
     other.addFilter(lambda record: not hasattr(record, "alert"))
-    logging.getLogger("strand.alerts").addHandler(other)
+    logging.getLogger(Alerts.__module__.rpartition(".")[0]).addHandler(other)
     with Alerts(Readings(attached), _config(config).alerts, on_alert=tell, webhook=hook):
         _while_it_runs(attached)
 

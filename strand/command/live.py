@@ -308,7 +308,7 @@ _OF_SERVERS: Final = options_in(ServerOptions)
 _HTTP_SECTIONS: Final = {
     "Server": ("--host", "--port", "--token-file", "--stop-timeout"),
     "Scheduler": ("--workers", "--max-queue", "--config", "--control"),
-    "Bounds": ("--max-connections", "--max-head-bytes", "--head-timeout"),
+    "Bounds": ("--max-connections", "--max-head-bytes", "--head-timeout", "--switch-interval"),
 }
 
 

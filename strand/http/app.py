@@ -84,7 +84,8 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
         try:
-            await request.read(self._front.options.body_timeout_s)
+            if scope.get(HAS_BODY, True):
+                await request.read(self._front.options.body_timeout_s)
             if self._front.scheduler is not None and self._is_scheduled:
                 response = await self._as_task(request, receive)
             elif self._is_async:

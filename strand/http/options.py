@@ -87,6 +87,14 @@ class ServerOptions:
         "30s", Span(), "Time for the headers of a request, and for a new connection to send one.", flag=None
     )
 
+    switch_interval: SpanLike = option(
+        "1ms",
+        Span(),
+        "Longest time for which a handler that computes in Python keeps the event loop waiting for the GIL.",
+        more="Python's own is 5 ms, of which a request takes several.",
+        flag=None,
+    )
+
     def __post_init__(self) -> None:
         faults = read_options(self)
         if not faults.has("host", "token_file") and self.token_file is None and not is_loopback(self.host):
@@ -103,6 +111,11 @@ class ServerOptions:
     def head_timeout_s(self) -> float:
         """``head_timeout`` in seconds."""
         return span_ns("head_timeout", self.head_timeout) / 1e9
+
+    @property
+    def switch_interval_s(self) -> float:
+        """``switch_interval`` in seconds."""
+        return span_ns("switch_interval", self.switch_interval) / 1e9
 
 
 def is_loopback(host: str) -> bool:

@@ -81,8 +81,6 @@ class Request(StarletteRequest):
 
     async def read(self, timeout_s: float) -> None:
         """Reads the body. Raises HTTPException where it takes longer, and ``starlette.requests.ClientDisconnect``."""
-        if not self.scope.get(HAS_BODY, True):
-            return
         try:
             async with asyncio.timeout(timeout_s):
                 self.content = b"".join([part async for part in super().stream()])

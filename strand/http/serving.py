@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -124,6 +125,17 @@ def tokens_read_again_on_hangup() -> Iterator[None]:
         signal.signal(signal.SIGHUP, before)
 
 
+@contextmanager
+def switching_each(interval_s: float) -> Iterator[None]:
+    """Lets a thread that waits for the GIL have it after so many seconds, in the block."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(interval_s)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
 def serve(app: ASGIApp, options: ServerOptions, *, started: Callable[[str], object] = lambda _: None) -> int:
     """Serves an application until SIGINT or SIGTERM, and then until all requests that were accepted are answered.
 
@@ -159,7 +171,7 @@ def serve(app: ASGIApp, options: ServerOptions, *, started: Callable[[str], obje
     except OSError as error:
         reason = f"{options.host}:{options.port} cannot be listened at ({error.strerror or error}): give another one"
         raise ConfigurationError("port", reason) from None
-    with listener, tokens_read_again_on_hangup():
+    with listener, tokens_read_again_on_hangup(), switching_each(options.switch_interval_s):
         address = f"[{options.host}]" if ":" in options.host else options.host
         server = _Server(
             config, options.stop_timeout_s, partial(started, f"http://{address}:{listener.getsockname()[1]}")

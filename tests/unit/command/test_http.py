@@ -34,6 +34,11 @@ def name(request):
     return threading.current_thread().name
 
 
+@app.get("/interval")
+def interval(request):
+    return sys.getswitchinterval()
+
+
 @app.get("/slow/{n:int}")
 def slow(request):
     sys.stdout.write(f"begun {request.path_params['n']}\\n")  # in one piece: two threads write
@@ -101,12 +106,13 @@ def failed(folder: Path, *args: str) -> str:
 
 
 def test_the_command_answers_by_the_workers_that_it_was_given_and_ends_with_status_0(folder: Path) -> None:
-    with command(folder, "served:app", "--workers", "2", "--json") as run:
+    with command(folder, "served:app", "--workers", "2", "--switch-interval", "2ms", "--json") as run:
         assert httpx.get(f"{run.url}/name").text.startswith("strand-task-worker-")
         assert httpx.get(f"{run.url}/healthz").text == httpx.get(f"{run.url}/readyz").text == "ok"
+        assert httpx.get(f"{run.url}/interval").json() == 0.002
         status, said, errors = run.stop()
     assert (status, errors) == (0, "")
-    requests = [{"route": "/name", "status": 200, "count": 1}]
+    requests = [{"route": f"/{route}", "status": 200, "count": 1} for route in ("name", "interval")]
     assert json.loads(said) == {"cut_off": 0, "tasks_left": 0, "requests": requests, "gone": 0, "dropped": 0}
 
 

@@ -10,15 +10,34 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from route_jobs import job_of, small_stream, unpinned
 
 from strand.bench.streams import all_at_once, market_day, numbered, paced, squeezed, with_hot_symbol
-from strand.bench.ways import THROUGHPUT_WAYS, WayName, run, static_homes
+from strand.bench.ways import THROUGHPUT_WAYS, Job, WayName, run, static_homes
 from strand.binding import lab as routes
 from strand.errors import EngineError
 from strand.feeds.synthetic import route_stream
-from strand.handlers import spin
+from strand.handlers import Handler, spin
+from strand.machine import Cores
 from strand.ticks import zeros
+
+
+def unpinned(workers: int) -> Cores:
+    return Cores(None, (None,) * workers)
+
+
+def job_of(ticks: npt.NDArray[Any], symbols: int, handler: Handler | None = None, **more: Any) -> Job:
+    options: dict[str, Any] = {"handler": handler or spin(3), "cores": unpinned(2), "idle": "backoff", **more}
+    counts = np.bincount(ticks["instrument_id"], minlength=symbols)
+    return Job(ticks=ticks, symbols=symbols, counts=counts, **options)
+
+
+def small_stream(count: int, symbols: int, seed: int) -> npt.NDArray[Any]:
+    rng = np.random.default_rng(seed)
+    ticks = zeros(count)
+    ticks["instrument_id"] = (symbols * rng.random(count) ** 3).astype(np.uint32)
+    ticks["price"] = rng.integers(-(2**40), 2**40, count)
+    return numbered(ticks)
+
 
 MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407
 RINGS_FULL = 3 * routes.RING_TICKS

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
+import io
 import ipaddress
+import lzma
 import os
 import random
 import struct
@@ -18,21 +21,66 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from byte_streams import JOINED, TEXT, drain, read, write
+from bad_input import write_anew
 from engine_support import wait_until
 from hypothesis import given
 from hypothesis import strategies as st
-from packing import PACKERS, pack_zip, pack_zstd
 
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds.io import sources, streams
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder, files_in, named_paths, read_head, regular_file, small_text
 from strand.feeds.io.prefetch import PrefetchedBatches, read_chunks
+from strand.feeds.io.sources import InputStream
 from strand.feeds.io.streams import InflateLimits, ZipMemberStream, inflater_name, open_stream
 from strand.feeds.live.mold import Address, parse_address
 
 pytestmark = pytest.mark.python
+
+
+# Text that packs by about three, so that a flipped bit meets all parts of the packed data.
+TEXT = b"".join(b"%d,%d,AAPL\n" % (i * 7919 % 10007, i * i) for i in range(4000))
+JOINED = ["gzip", "zstd", "bz2", "xz"]
+
+
+def write(folder: Path, data: bytes, name: str = "file") -> Path:
+    return write_anew(folder / name, data)
+
+
+def drain(stream: InputStream, piece: int = 1000) -> tuple[bytes, FeedError | None]:
+    data, buffer = b"", bytearray(piece)
+    with stream:
+        try:
+            while got := stream.readinto(memoryview(buffer)):
+                data += buffer[:got]
+        except FeedError as error:
+            return data, error
+    return data, None
+
+
+def read(path: Path, limits: InflateLimits | None = None, piece: int = 1000) -> tuple[bytes, FeedError | None]:
+    return drain(open_stream(path, limits=limits), piece)
+
+
+def pack_zstd(data: bytes, **options: bool) -> bytes:
+    zstandard = pytest.importorskip("zstandard")
+    return bytes(zstandard.ZstdCompressor(write_checksum=True, **options).compress(data))
+
+
+def pack_zip(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.writestr("day.csv", data)
+    return packed.getvalue()
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "zstd": pack_zstd,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zip": pack_zip,
+}
 
 
 @pytest.mark.parametrize("piece", [1, 1000, 1 << 20])

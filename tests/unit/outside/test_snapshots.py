@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import json
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -25,7 +26,7 @@ from strand import Aging, Dispatcher, Fair, Fifo, Levels, RetryPolicy, Scheduler
 from strand.binding.engine import Engine
 from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, RunByPython
 from strand.binding.outside import OutsideView
-from strand.dispatch.samples import GAUGES, Sampling
+from strand.dispatch.samples import GAUGES, Sampling, now_dtype
 from strand.dispatch.statistics import Description, described
 from strand.errors import AttachError, ConfigurationError
 from strand.outside.attached import Attached
@@ -547,4 +548,21 @@ def test_a_damaged_sample_is_refused() -> None:
         os.pwrite(copy, whole, 0)
         with pytest.raises(AttachError, match="the text of a sample cannot be read"):
             strand.attach(fd=copy).snapshot()
+        os.close(copy)
+
+
+def test_rings_of_samples_that_do_not_fit_into_the_memory_are_refused() -> None:
+    with Shown() as shown:
+        shown.go_on(2)
+        size = os.fstat(shown.engine.space.fd).st_size
+        whole = os.pread(shown.engine.space.fd, shown.engine.space.bytes, 0)
+    words = now_dtype(len(LEVELS)).itemsize // 8
+    ring = struct.pack("<QII", 3, 8, words)  # three samples were put, into eight slots
+    assert whole.count(ring) == 1
+    for slots, of in ((2**32 - 1, 2**32 - 1), (0, words), (8, 0)):
+        copy = os.memfd_create("copy")
+        os.ftruncate(copy, size)
+        os.pwrite(copy, whole.replace(ring, struct.pack("<QII", 3, slots, of)), 0)
+        with pytest.raises(AttachError, match="sizes and offsets do not fit together"):
+            strand.attach(fd=copy)
         os.close(copy)

@@ -30,6 +30,7 @@ from strand.feeds.mapping.rules import (
     put,
 )
 from strand.feeds.mapping.values import (
+    IDS,
     NS_IN,
     ONLY_NS,
     PRICE_POWER,
@@ -41,6 +42,7 @@ from strand.feeds.mapping.values import (
     Values,
     defined,
     either,
+    ids,
     integers,
     letters,
     mapped,
@@ -76,7 +78,7 @@ _BID: Final = {"bid_price": "price", "bid_size": "size"}
 _EXTRA: Final = ("symbol", *_BID, "ask_price", "ask_size")
 #: Keys of a profile that are for columns of text alone.
 NOT_HERE: Final = (
-    "since", "digits", "undefined", "plus", "text", "later_of", "earlier_of", "signed", "running",
+    "since", "digits", "undefined", "plus", "later_of", "earlier_of", "signed", "running",
 )  # fmt: skip
 
 
@@ -628,6 +630,8 @@ class Columns:
             return letters(column, None if reading.own else WORDS[field])
         if field == "kind" and column.words is not None:
             return mapped(column, KINDS, None, field, f"is not one of {', '.join(KINDS)}")
+        if field in IDS and column.words is not None:
+            return ids(column, field, rule.text, empty=rule.empty)
         target = self._target(rule)
         if field == "sequence":
             target = target._replace(highest=limits("order_id")[1])  # of one that no tick holds, the row is sound

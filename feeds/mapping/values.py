@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.columns import Field
+from strand.binding.columns import HEX, ID, Field, Numbers
 from strand.feeds.mapping.clocks import LocalTimes, Pattern, TextTimes
 from strand.ticks import FIELDS
 from strand.validate import MIN_UNIT
@@ -23,7 +23,7 @@ from strand.validate import MIN_UNIT
 __all__ = [
     "IDS", "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "WORDS", "Column", "Target", "TimeUnit",
     "Units", "Values", "coarser_price", "decimal_units", "defined", "either", "finer_unit", "float_units",
-    "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units", "plain_numbers", "plain_times",
+    "ids", "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units", "plain_numbers", "plain_times",
     "said_unit", "scaled", "times", "unusable",
 ]  # fmt: skip
 
@@ -545,6 +545,25 @@ def _by_text(column: Column, places: Array, found: Sequence[Any], dtype: Any, wh
     if column.nulls is not None:
         unknown &= ~column.nulls
     return Values(made, column.nulls, _some(unknown), column.says(why))
+
+
+def ids(column: Column, field: str, text: Literal["hash", "hex"] | None, *, empty: bool) -> Values:
+    """Ids of a column of text, as those of CSV: whole numbers; ``text``: hexadecimal ones, or hashes of all others.
+    ``empty``: an empty text is none."""
+    assert column.words is not None
+    places, entries = column.words()
+    numbers = Numbers(HEX if text == "hex" else ID, empty=0 if empty else None, hash=text == "hash")
+
+    def one(entry: bytes | str | None) -> int | None:
+        try:
+            # The bits of a u64, which come as a signed number.
+            return None if entry is None else numbers.one(entry.encode() if isinstance(entry, str) else entry) % 2**64
+        except ValueError:
+            return None
+
+    cure = f"give 'text': 'hash' beside its column, or None as the column of {field}"
+    why = f"is no {'hexadecimal' if text == 'hex' else 'whole'} number: {cure}"
+    return _by_text(column, places, [one(entry) for entry in entries], FIELDS[field], why)
 
 
 def letters(column: Column, words: Mapping[str, bytes] | None) -> Values | str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from parquet_files import T0, arrow, pa, parquet, pq, table
 from reading import names_of, read
 
+from strand import feeds
 from strand.errors import FormatError
 from strand.feeds import Selection
 from strand.feeds.formats.parquet.reader import ParquetFeed
@@ -242,3 +243,34 @@ def test_what_there_is_room_for_keeps_its_number_after_an_overflow(
         assert len(ticks) == 0
         assert f"{values[3]!r} is one symbol more than the 2" in str(error)
         assert len(feed.symbols) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [(None, ["7", "18446744073709551615", "0"]), ("hash", ["7", "5dc9-b1", "x"]), ("hex", ["ff", "0", "aA"])],
+)
+def test_ids_that_are_texts_become_the_numbers_that_csv_makes_of_them(
+    tmp_path: Path, text: str | None, ids: list[str]
+) -> None:
+    times = 1_767_571_200_000_000_000
+    table = pa.table({"ts_event": pa.array([times] * 3, pa.timestamp("ns")), "price": [1.0] * 3, "trade_id": ids})
+    pq.write_table(table, tmp_path / "a.parquet")
+    key = f', text = "{text}"' if text else ""
+    (tmp_path / "c.toml").write_text(
+        'name = "c"\n[symbol]\nconstant = "A"\n[fields]\nprice = "p"\nts_event = { column = "t", unit = "ns" }\n'
+        f'ref_id = {{ column = "i"{key} }}\nkind = {{ constant = "trade" }}\n'
+    )
+    (tmp_path / "a.csv").write_text("i,p,t\n" + "".join(f"{each},1,{times}\n" for each in ids))
+    expected = feeds.open(tmp_path / "a.csv", profile=tmp_path / "c.toml").to_numpy()["ref_id"].tolist()
+    column = {"column": "trade_id", "text": text} if text else "trade_id"
+    found = feeds.open(tmp_path / "a.parquet", symbol="A", columns={"ref_id": column}).to_numpy()["ref_id"].tolist()
+    assert found == expected
+    assert len(set(found)) == 3
+
+
+def test_an_id_that_is_no_number_is_an_error_with_its_cures(tmp_path: Path) -> None:
+    table = pa.table({"ts_event": pa.array([10**18], pa.timestamp("ns")), "price": [1.0], "trade_id": ["5dc9-b1"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(FormatError, match="row 1: column 'trade_id' '5dc9-b1' is no whole number: give 'text': 'hash'"):
+        feeds.open(tmp_path / "a.parquet", symbol="A").to_numpy()
+    assert len(feeds.open(tmp_path / "a.parquet", symbol="A", columns={"ref_id": None}).to_numpy()) == 1

@@ -156,17 +156,24 @@ def test_a_full_queue_answers_429_with_the_time_to_come_again_and_urgent_request
 
 
 def test_of_requests_that_come_together_those_have_room_that_would_have_it_one_by_one() -> None:
+    begun, goes_on = threading.Event(), threading.Event()
     with strand.Scheduler(1, max_queue=3) as scheduler:
         app = App(scheduler)
-        with at_gate(app) as (gate, served, _):
-            # One packet: the loop reads its requests in one round.
-            with served.connect() as one:
-                one.sendall(b"GET /gate HTTP/1.1\r\nHost: a\r\n\r\n")
-                wait_for(lambda: scheduler.pending_total() == 1)
-            wait_for(lambda: scheduler.pending_total() == 0)  # its client is gone
+
+        @app.get("/block", scheduled=False)
+        async def block(request: Request) -> None:  # the loop then reads what came meanwhile in one round
+            begun.set()
+            goes_on.wait(MOST_S)
+
+        with at_gate(app) as (gate, served, ask):
             connections = [served.connect() for _ in range(5)]
+            wait_for(lambda: len(served.server.server_state.connections) == 6)
+            blocked = ask("/block")
+            begun.wait(MOST_S)
             for connection in connections:
                 connection.sendall(b"GET /gate HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            goes_on.set()
+            assert blocked.result().status_code == 204
             wait_for(lambda: app.statistics().requests.get(("/gate", 429)) == 2)
             assert scheduler.pending_total() == 3
             gate.open()

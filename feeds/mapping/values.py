@@ -547,7 +547,7 @@ def _by_text(column: Column, places: Array, found: Sequence[Any], dtype: Any, wh
     return Values(made, column.nulls, _some(unknown), column.says(why))
 
 
-def ids(column: Column, field: str, text: Literal["hash", "hex"] | None, *, empty: bool) -> Values:
+def ids(column: Column, field: str, text: str | None, *, empty: bool) -> Values:
     """Ids of a column of text, as those of CSV: whole numbers; ``text``: hexadecimal ones, or hashes of all others.
     ``empty``: an empty text is none."""
     assert column.words is not None

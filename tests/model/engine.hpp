@@ -39,7 +39,9 @@
 #include "publish/numbers.c"
 #include "publish/one_by_one.c"
 #include "publish/publish.c"
+
 #include "all_of_schedule.c" /* run.sh writes it */
+
 #include "worker/alarm.c"
 #include "worker/call.c"
 #include "worker/free_task.c"

@@ -950,7 +950,8 @@ int main(int argc, char **argv) {
   tell_crashes();
   const char *only = getenv("SEED"), *policy = getenv("POLICY");
   if (policy && *policy) POLICY = sd_policy_number(policy);
-  if (POLICY == SD_POLICY_COUNT) return fprintf(stderr, "POLICY=%s: csrc/schedule/policy.h has no such one\n", policy), 2;
+  if (POLICY == SD_POLICY_COUNT)
+    return fprintf(stderr, "POLICY=%s: csrc/schedule/policy.h has no such one\n", policy), 2;
   if (only) return one(strtoull(only, NULL, 10), 1);
   uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1,
            steps = 0;

@@ -61,7 +61,7 @@ class Webhook:
         lost: Messages that were dropped: by the bound, or as ``stop`` ended.
 
     Raises:
-        ConfigurationError: If the URL is neither.
+        ConfigurationError: If the URL is neither, or the secret is no bytes.
     """
 
     def __init__(
@@ -74,6 +74,8 @@ class Webhook:
         stop_s: float = 10.0,
     ) -> None:
         _check(url)
+        if secret is not None and not (isinstance(secret, bytes) and secret):
+            raise ConfigurationError("secret", f"give bytes, and not none of them; {type(secret).__name__} is no key")
         self.delivered = self.failed = self.lost = 0
         self._url, self._secret = url, secret
         self._bound, self._timeout_s, self._stop_s = bound, timeout_s, stop_s

@@ -341,7 +341,9 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
         help="When a handler fails: stop the run, or set its strand aside and go on.",
     )
     @click.option("--strict", is_flag=True, help="Treat warnings of the run as an error, with exit status 2.")
-    @click.option("--attachable", is_flag=True, help="Let `strand stat` look at the run from another process.")
+    @click.option(
+        "--attachable", is_flag=True, help="Let `strand stat`, top, metrics and alerts look at the run from outside."
+    )
     @functools.wraps(command)
     def with_run(
         *, cores: list[int] | None, strands: str | int, order: dict[str, Any], idle: str | None, on_error: str,

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from types import FrameType
 from typing import Any, Final
 
 import uvicorn
@@ -189,6 +190,15 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._stop_timeout_s = stop_timeout_s
         self._tell = tell
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begins the stop; a second SIGINT waits for nothing more.
+
+        That of uvicorn would raise the signal again at the end, so that ``serve`` did not return."""
+        del frame
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)

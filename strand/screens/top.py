@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -285,6 +286,10 @@ class Top(App[None]):
 
     def _look(self) -> None:
         if self._paused:
+            return
+        pid = self._watched.attached.description.pid
+        if not Path(f"/proc/{pid}").exists():
+            self.query_one("#head", Static).update(f"process {pid} has ended; below is what it showed last")
             return
         try:
             view = self._watched.look()

@@ -317,3 +317,9 @@ def test_beyond_the_bound_the_oldest_is_lost_and_counted(caplog: pytest.LogCaptu
 def test_a_url_that_is_neither_https_nor_on_this_machine_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="webhook"):
         Webhook(url)
+
+
+@pytest.mark.parametrize("secret", ["key", b""])
+def test_a_secret_that_is_no_key_is_refused_at_once(secret: Any) -> None:
+    with pytest.raises(ConfigurationError, match="secret: give bytes"):
+        Webhook("https://example.org", secret)

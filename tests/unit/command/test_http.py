@@ -254,3 +254,20 @@ def test_what_cannot_be_served_is_said_in_one_line(folder: Path) -> None:
     assert "host: 0.0.0.0" in failed(folder, "served:app", "--host", "0.0.0.0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "port: 127.0.0.1" in failed(folder, "served:app", "--port", str(taken.getsockname()[1]))
+
+
+def test_serve_returns_after_the_signal_that_stops_it() -> None:
+    program = (
+        "import strand.http as h\n"
+        "app = h.App()\n"
+        "app.get('/')(lambda _: 'a')\n"
+        "cut = h.serve(app, h.ServerOptions(port=0), started=lambda url: print(url, flush=True))\n"
+        "print('returned', cut)\n"
+    )
+    line = [sys.executable, "-c", program]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (0, "returned 0\n"), errors

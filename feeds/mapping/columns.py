@@ -530,8 +530,11 @@ class Columns:
         }
         if self.is_quote and "kind" not in self.of and "kind" not in self.constants:
             of.pop("side", None)  # a quote has both
-        read = {field: self._plain(field, found) or self._read(field, found, made) for field, found in of.items()}
+        plain = {field: self._plain(field, found) for field, found in of.items()}
+        read = {field: plain[field] or self._read(field, found, made) for field, found in of.items()}
         self._complete(read, column, made)
+        if "sequence" in read and plain["sequence"] is None:  # of a plain one C finds what no tick holds
+            read["sequence"], made.left_out = held(read["sequence"], rows)
         made.ticks, good = self._assembly.ticks(rows, keys, read)
         if good < len(made.ticks):
             made = Conversion(empty(0))

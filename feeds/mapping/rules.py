@@ -4,6 +4,7 @@ and those that profiles name. Numbers are exact, or rounded on request.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -35,7 +36,7 @@ from strand.zones import checked_zone
 
 __all__ = [
     "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED", "BadRecord", "FieldRule", "Plus",
-    "Rounding", "SymbolKeys", "TimeKeys", "action_of", "blank_tick", "checked", "converter", "field_rule",
+    "Rounding", "SymbolKeys", "TimeKeys", "action_of", "blank_tick", "checked", "converter", "decimal_of", "field_rule",
     "field_rules", "flags_of", "id_of", "kind_of", "names_of", "put", "shown", "text_of",
 ]  # fmt: skip
 
@@ -137,6 +138,7 @@ def converter(target: Target, rounding: Rounding, *, texts: TextTimes | None = N
 
 
 _HEX: Final = Numbers(HEX)
+_DIGITS: Final = re.compile(r"[-+0-9.eE]*|[-+]?(nan|inf|infinity)", re.IGNORECASE)
 _HASH: Final = Numbers(ID, hash=True)
 
 
@@ -157,11 +159,18 @@ def id_of(text: str, value: Any) -> int:
     return number & 0xFFFF_FFFF_FFFF_FFFF
 
 
+def decimal_of(value: int | str | Decimal) -> Decimal:
+    """A number, or the text of one in digits of ASCII. Raises InvalidOperation; Python's own takes ``1_000``, too."""
+    if isinstance(value, str) and not _DIGITS.fullmatch(value.strip()):
+        raise InvalidOperation
+    return Decimal(value)
+
+
 def _decimal(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         raise BadRecord(f"{shown(value)} is not a number")
     try:
-        number = Decimal(value)
+        number = decimal_of(value)
     except InvalidOperation:
         raise BadRecord(f"{shown(value)} is not a number") from None
     if not number.is_finite() or (number and abs(number.adjusted()) > 30):

@@ -8,6 +8,7 @@ import hmac
 import ipaddress
 import json
 import logging
+import re
 import threading
 import time
 import urllib.error
@@ -23,6 +24,7 @@ from strand.errors import ConfigurationError
 __all__ = ["Webhook", "signature"]
 
 _LOG: Final = logging.getLogger(__package__)
+_PLAIN: Final = re.compile(r"[!-~]+")
 _FIRST_WAIT_S, _LONGEST_WAIT_S, _IDLE_S = 1.0, 60.0, 3600.0
 
 
@@ -52,8 +54,8 @@ class Webhook:
         url: An https URL. http is for the own machine alone.
         secret: Key of the signatures; see ``signature``. None: messages are not signed.
         bound: How many messages may wait.
-        timeout_s: The longest time for one attempt, in s.
-        stop_s: How long ``stop`` waits for those that wait, in s.
+        timeout_s: The longest silence of the receiver in one attempt, in s.
+        stop_s: How long ``stop`` waits for those that wait, in s, and then for the attempt under way.
 
     Attributes:
         delivered: Messages that the receiver took.
@@ -143,7 +145,7 @@ class Webhook:
         try:
             with self._opener.open(request, timeout=self._timeout_s) as answer:
                 return bool(200 <= answer.status < 300)
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:  # ValueError: of a redirect to what is no URL
             code = error.code if isinstance(error, urllib.error.HTTPError) else None
             self.failed += 1
             # Neither the URL nor the body: they may hold secrets.
@@ -152,13 +154,19 @@ class Webhook:
 
 
 def _check(url: str) -> None:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")
+    except (ValueError, AttributeError, TypeError):
+        parts, host, port = urlsplit(""), "", None
     try:
         is_here = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         is_here = False
-    if parts.scheme not in ("https", "http") or not host:
-        raise ConfigurationError("webhook", "give a URL that begins with https:// and has a host")
+    if parts.scheme not in ("https", "http") or not host or port == 0 or not _PLAIN.fullmatch(url):
+        raise ConfigurationError(
+            "webhook", "give a URL that begins with https://, has a host, and is ASCII without spaces"
+        )
     if parts.scheme == "http" and not is_here:
         raise ConfigurationError("webhook", "http is for the own machine alone: give an https URL")

@@ -322,12 +322,14 @@ def _snapshot_of(view: OutsideView, about: Description, now_ns: int) -> Snapshot
     facts = {} if now is None else _facts(now)
     past, past_at = _past(view, len(names), now_ns)
     seconds = None if past is None else max(0.0, (now_ns - past_at) / 1e9)
+    # What has ended is read first, so that it is never more than what was accepted.
+    ticks_so_far = None if of_tasks else tick_figures(view, names, of_tasks=False)
     totals, statistics = view.totals(), statistics_of(view, paced=about.paced)
     floors, resolution_ns = view.histogram_floors_ns(), view.clock_resolution_ns()
     of = _Making(names, floors, resolution_ns)
     ticks = tasks = more = None
-    if not of_tasks:
-        figures = tick_figures(view, names, of_tasks=False)
+    if ticks_so_far is not None:
+        figures = ticks_so_far
         promotes = about.policy == "levels"
         ticks = KindSnapshot(
             "tick",

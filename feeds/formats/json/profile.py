@@ -70,6 +70,7 @@ from strand.feeds.mapping.rules import (
     action_of,
     checked,
     converter,
+    decimal_of,
     field_rules,
     flags_of,
     id_of,
@@ -135,7 +136,7 @@ class Numbering:
 def whole_number(value: Any) -> int:
     """A number of any length, as an integer or text. Raises BadRecord."""
     try:
-        number = Decimal(value) if isinstance(value, int | str | Decimal) and not isinstance(value, bool) else None
+        number = decimal_of(value) if isinstance(value, int | str | Decimal) and not isinstance(value, bool) else None
     except InvalidOperation:
         number = None
     if number is None or not number.is_finite() or number.adjusted() > 30 or number != number.to_integral_value():

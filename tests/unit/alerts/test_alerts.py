@@ -226,8 +226,9 @@ class Receiver:
                 outer.signatures.append(self.headers["Strand-Signature"])
                 status = left.pop(0) if left else 200
                 self.send_response(status)
-                if status == 302:
-                    self.send_header("Location", f"http://127.0.0.1:{outer.port}/elsewhere")
+                if status in (302, 307):
+                    there = f"127.0.0.1:{outer.port}/elsewhere" if status == 302 else "[bad"
+                    self.send_header("Location", f"http://{there}")
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
@@ -272,7 +273,7 @@ def test_messages_come_in_order_and_each_is_signed() -> None:
             assert hmac.compare_digest(mac, hmac.new(b"key", time_s.encode() + b"." + body, hashlib.sha256).hexdigest())
 
 
-@pytest.mark.parametrize("status", [500, 302])
+@pytest.mark.parametrize("status", [500, 302, 307])
 def test_a_message_that_was_refused_or_redirected_comes_again_before_the_next(status: int) -> None:
     with receiver(status) as there:
         hook = Webhook(f"http://127.0.0.1:{there.port}")
@@ -312,9 +313,14 @@ def test_beyond_the_bound_the_oldest_is_lost_and_counted(caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(
-    "url", ["http://example.org/hook", "ftp://127.0.0.1", "https://", "127.0.0.1", "http://127.0.0.1.example.org"]
-)
-def test_a_url_that_is_neither_https_nor_on_this_machine_is_refused(url: str) -> None:
+    "url",
+    [
+        "http://example.org/hook", "ftp://127.0.0.1", "https://", "127.0.0.1", "http://127.0.0.1.example.org",
+        "http://127.0.0.1:1/\u00e4", "https://x..y/", f"https://{'a' * 70}.org/", "https://a b/", "https://x:abc/",
+        "https://x:99999/", "http://[::1", 5,
+    ],
+)  # fmt: skip
+def test_a_url_that_is_neither_https_nor_on_this_machine_is_refused(url: Any) -> None:
     with pytest.raises(ConfigurationError, match="webhook"):
         Webhook(url)
 

@@ -207,6 +207,16 @@ def test_an_acknowledgement_of_the_same_channel_is_passed_over_where_the_rule_sa
         feeds.open(path, profile=tmp_path / "j.toml").to_numpy()
 
 
+@pytest.mark.parametrize("text", ["1_000", "1__0", "\uff11\uff10", "\u0663", "0x10", ""])
+def test_a_text_that_is_no_number_of_ascii_digits_is_an_error(tmp_path: Path, text: str) -> None:
+    for field in ("p", "i"):
+        record = {"s": "A", "p": "1", "i": 7, "t": 1767571200} | {field: text}
+        path = write(tmp_path / "a.jsonl", [{"channel": "trades", "data": [record]}])
+        (tmp_path / "j.toml").write_text(RECORDS.replace('ref_id = { column = "i", text = "TEXT" }', 'sequence = "i"'))
+        with pytest.raises(FormatError, match="is not a"):
+            feeds.open(path, profile=tmp_path / "j.toml").to_numpy()
+
+
 def test_a_line_that_is_a_list_of_objects_holds_several_messages(tmp_path: Path) -> None:
     trade = {"channel": "trades", "data": [{"s": "A", "p": "1", "i": "x", "t": 1767571200}]}
     later = {"channel": "trades", "data": [{"s": "B", "p": "2", "i": "y", "t": 1767571201}]}

@@ -274,3 +274,18 @@ def test_an_id_that_is_no_number_is_an_error_with_its_cures(tmp_path: Path) -> N
     with pytest.raises(FormatError, match="row 1: column 'trade_id' '5dc9-b1' is no whole number: give 'text': 'hash'"):
         feeds.open(tmp_path / "a.parquet", symbol="A").to_numpy()
     assert len(feeds.open(tmp_path / "a.parquet", symbol="A", columns={"ref_id": None}).to_numpy()) == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.int64(), pa.string(), pa.dictionary(pa.int32(), pa.string()), pa.decimal128(20, 0), pa.float64()],
+    ids=str,
+)
+def test_sequences_that_no_tick_holds_are_left_out_whatever_the_type_of_their_column(tmp_path: Path, kind: Any) -> None:
+    numbers = [5, 1 << 40, (1 << 40) + 1]
+    column = pa.array(list(map(str, numbers))).cast(kind) if "string" in str(kind) else pa.array(numbers).cast(kind)
+    times = pa.array([10**18] * 3, pa.timestamp("ns"))
+    pq.write_table(pa.table({"ts_event": times, "price": [1.0] * 3, "sequence": column}), tmp_path / "a.parquet")
+    feed = feeds.open(tmp_path / "a.parquet", symbol="A")
+    assert feed.to_numpy()["sequence"].tolist() == [5, 2, 3]
+    assert feed.statistics()["sequences_left_out"] == 2

@@ -2,7 +2,7 @@
 
 Names follow Prometheus' conventions: base units, ``_total`` for counters. Symbols are never a label. ``kind`` is
 ``"tick"`` or ``"task"``, and ``level`` the level now; ``"all"`` where the policy has none. However many symbols a run
-has, there are at most 500 series, and 6 per worker. Groups of ``Fair`` and a user's own numbers come on top.
+has, there are at most 500 series, and 6 per worker. Groups of ``Fair`` come on top.
 
 A histogram has classic buckets made of the run's finer ones. A bucket counts times that are surely at most ``le``; it
 may lack some within one sixteenth below ``le``. The sum of times is not known, and left out.
@@ -105,8 +105,6 @@ def families(
         made.gauge(f"{name}_ratio", _METERS[name], value)
     for group in snapshot.groups:
         made.counter("group_cpu_seconds", "On-CPU time charged to a group.", group.on_cpu_ns / _NS, group=group.name)
-    for name, value in snapshot.gauges.items():
-        made.gauge(f"user_{name}", "A number of the user's own.", value)
     if more is not None:
         more(made)
     return made.all()
@@ -250,7 +248,7 @@ def _of_workers(made: Families, snapshot: Snapshot) -> None:
         made.counter("worker_busy_seconds", "Time in visits and tasks.", worker.busy_ns / _NS, worker=name)
         made.counter("worker_steals", "Strands that it took from another's list.", worker.stolen, worker=name)
         made.counter("worker_parks", "Times that it went to sleep.", worker.parks, worker=name)
-        made.gauge("worker_busy_ratio", "Share of the last seconds that it was busy.", share, worker=name)
+        made.gauge("worker_busy_ratio", "Share of the last seconds in what has ended, 1 at most.", share, worker=name)
 
 
 class Machine:

@@ -13,6 +13,7 @@ from strand.brief import brief, listed, several
 from strand.dicts import FrozenDict
 
 __all__ = [
+    "LEAST_ENDS",
     "TASK_ENDS",
     "TICK_ENDS",
     "FairStatistics",
@@ -29,6 +30,8 @@ __all__ = [
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
+#: With fewer ends in a span there is no rate of success.
+LEAST_ENDS: Final = 20
 #: The ends that a tick at a level, and a task, may have.
 TICK_ENDS: Final = ("handled", "failed")
 TASK_ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")

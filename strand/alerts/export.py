@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from strand.alerts.rules import ALL, ANY, LEAST_ENDS, READINGS, Rule
+from strand.alerts.rules import ALL, ANY, READINGS, Rule
 from strand.spans import span_text
+from strand.stats import LEAST_ENDS
 
 __all__ = ["prometheus_rules", "query"]
 

@@ -17,15 +17,13 @@ from strand.options import Kind, Number, Span, Whole
 from strand.policies.policy import LEVELS
 from strand.validate import Faults, path, shown, unknown
 
-__all__ = ["ALL", "ANY", "DEFAULTS", "LEAST_ENDS", "READINGS", "SEVERITIES", "Reading", "Rule", "Severity", "rules_of"]
+__all__ = ["ALL", "ANY", "DEFAULTS", "READINGS", "SEVERITIES", "Reading", "Rule", "Severity", "rules_of"]
 
 Severity = Literal["notice", "warning", "severe", "critical"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 #: Names that stand for all levels together, and for each of them by itself.
 ALL: Final = "all"
 ANY: Final = "any"
-#: A share of fewer ends or starts of tasks than these is undefined.
-LEAST_ENDS: Final = 20
 
 _S: Final = 1_000_000_000
 _SHARE: Final = Number(0, 1)

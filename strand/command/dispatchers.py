@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import zip_longest
 from math import isnan
@@ -365,8 +366,8 @@ _CONFIG = click.option(
     metavar="FILE",
     help="File with the table `monitoring`; without it the usual rules hold.",
 )
-#: Seconds between two looks whether the process is still there.
-_LOOK_S = 0.5
+#: Seconds between two looks whether the run is still there.
+_LOOK_S: Final = 1.0
 
 
 @click.command("metrics")
@@ -389,7 +390,7 @@ def metrics(pid: int, name: str | None, port: int | None) -> None:
         return
     with serving(pid, lambda: (attached.snapshot(), machine.read()), port) as url:
         click.echo(url, err=True)
-        _while_it_runs(attached)
+        _while_it_runs(pid, name)
 
 
 @click.command("top")
@@ -454,7 +455,7 @@ def run(
     other.addFilter(lambda record: not hasattr(record, "alert"))
     logging.getLogger(Alerts.__module__.rpartition(".")[0]).addHandler(other)
     with Alerts(Readings(attached), _config(config).alerts, on_alert=tell, webhook=hook):
-        _while_it_runs(attached)
+        _while_it_runs(pid, name)
 
 
 def _config(path: Path | None) -> Config:
@@ -465,11 +466,9 @@ def _line(alert: Alert) -> str:
     return f"{alert.as_dict()['time']} {alert.severity} {alert.rule} {alert.state}: {alert.text}"
 
 
-def _while_it_runs(attached: Attached) -> None:
-    """Returns when the process has ended."""
-    while Path(f"/proc/{attached.description.pid}").exists():
-        try:
-            attached.snapshot()
-        except AttachError:
-            return
-        time.sleep(_LOOK_S)
+def _while_it_runs(pid: int, name: str | None) -> None:
+    """Returns when the run has ended, which its process may outlive."""
+    with suppress(AttachError):
+        while True:
+            attach(pid, name=name)
+            time.sleep(_LOOK_S)

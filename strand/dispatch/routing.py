@@ -4,7 +4,7 @@ A strand costs a publisher about one cache miss a batch, so thousands of quiet s
 symbol alone keeps its order without holding others up. Only symbols with the same handler share, and symbols whose
 handler is Python's never do: its batches are of one symbol.
 
-Where symbols share rows, what is spread is units of symbols that have to share a strand.
+Symbols that share rows have to share a strand: they are placed together, as one unit.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from strand.threads import Inside
 if TYPE_CHECKING:
     from strand.tasks.core import Core
 
-__all__ = ["GAUGES", "MOST_GROUPS", "PAST_S", "Sampling", "now_dtype", "past_dtype", "tick_figures", "weakly"]
+__all__ = ["MOST_GROUPS", "PAST_S", "Sampling", "now_dtype", "past_dtype", "tick_figures", "weakly"]
 
 T = TypeVar("T")
 
@@ -50,9 +50,8 @@ _TOO_MANY_GROUPS: Final = 1 << 16
 #: Strands up to which the watermark is looked for each second, and not every 5.
 _FEW_STRANDS: Final = 4096
 
-#: Numbers of the user's own, by name, which all samples of this process have: each is read once a second.
-GAUGES: Final[dict[str, Callable[[], float]]] = {}
-_MOST_GAUGES: Final = 64
+#: Workers whose busy time is in a sample.
+_MOST_WORKERS: Final = 64
 
 _HANDLER: Final = list(HISTOGRAMS).index("handler")
 
@@ -199,13 +198,14 @@ class Sampling(Regular):
         if of_past or engine.config.n_strands <= _FEW_STRANDS:
             self._seldom["watermark"] = None if self._of_tasks else engine.watermark()
         found: dict[str, Any] = {"at": time.time_ns(), **self._facts(), **self._seldom}
-        found["busy_ns"] = [engine.counters(worker)["busy_ns"] for worker in range(engine.n_workers)][:_MOST_GAUGES]
-        found["gauges"] = {name: float(read()) for name, read in list(GAUGES.items())[:_MOST_GAUGES]}
+        found["busy_ns"] = [
+            engine.counters(worker)["busy_ns"] for worker in range(min(engine.n_workers, _MOST_WORKERS))
+        ]
         if core is not None:
             found["tasks"] = core.figures()
         text = json.dumps(found, default=str).encode()
         if len(text) > _TEXT_BYTES:  # very long names
-            found |= {"groups": [], "gauges": {}}
+            found["groups"] = []
             text = json.dumps(found, default=str).encode()
         return text if len(text) <= _TEXT_BYTES else b"{}"
 

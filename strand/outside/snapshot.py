@@ -19,6 +19,7 @@ from strand.dispatch.samples import PAST_S, now_dtype, past_dtype, tick_figures
 from strand.dispatch.statistics import Description, statistics_of
 from strand.errors import AttachError
 from strand.stats import (
+    LEAST_ENDS,
     TASK_ENDS,
     TICK_ENDS,
     ActiveStatistics,
@@ -31,8 +32,6 @@ from strand.stats import (
 
 __all__ = ["Figures", "GroupFigures", "KindSnapshot", "LevelFigures", "Snapshot", "TaskCounts", "snapshot_of"]
 
-#: With fewer ends than that in a span there is no rate of success.
-LEAST_SAMPLE: Final = 20
 #: Samples by which the workers' busy shares are older than the snapshot.
 _BUSY_BACK: Final = 2
 _ALL: Final = "all"
@@ -86,7 +85,7 @@ class LevelFigures:
         + dead + expired). None for fewer than 20."""
         good = self.ended["handled" if "handled" in self.ended else "done"]
         of = good + sum(self.ended.get(end, 0) for end in ("failed", "dead", "expired"))
-        return good / of if of >= LEAST_SAMPLE else None
+        return good / of if of >= LEAST_ENDS else None
 
     @property
     def promotion_rate(self) -> float | None:
@@ -214,8 +213,8 @@ class Snapshot:
         task_counts: More of its tasks; likewise.
         workers: Counters of each worker, without cores.
         publishers: Those of all publishers together.
-        busy_shares: By worker, the share of the last 2 seconds in visits and tasks that have ended, 0 to 1. It has the
-            first 64 workers, and is empty before the third sample.
+        busy_shares: By worker, the share of the last 2 seconds in visits and tasks that have ended, 0 to 1: a longer
+            one counts when it ends, as 1 at most. It has the first 64 workers, and is empty before the third sample.
         wakes: How often workers were woken.
         cut: Visits that were ended by their budget.
         handled_inline: Ticks that a publisher handled where they lay.
@@ -227,12 +226,12 @@ class Snapshot:
         feed_time_ns: The greatest time of a tick published, ns since 1970; None where ticks carry no positions, as
             without timers and outputs.
         groups: Under ``Fair``, the 32 groups with the most on-CPU time.
-        n_groups: How many there are; 0 under other policies. With more than 65,536 none is named.
+        n_groups: How many there are; 0 under other policies. With more than 65,536, or with very long names, none is
+            named.
         guard: By resource, what the guard decided; empty without one.
         active: How many workers are active, with ``min_workers``.
         overload: The longest time in which more and more ticks waited, if that was long.
         threads: Of a scheduler: threads by state, see ``thread_counts``.
-        gauges: The user's own numbers, by name.
     """
 
     at_ns: int
@@ -264,7 +263,6 @@ class Snapshot:
     active: ActiveStatistics | None = None
     overload: OverloadStatistics | None = None
     threads: Mapping[str, int] | None = None
-    gauges: Mapping[str, float] = field(default_factory=FrozenDict)
 
     def __repr__(self) -> str:
         kinds = (
@@ -286,7 +284,7 @@ class Snapshot:
 
     @property
     def outputs_backlog(self) -> int | None:
-        """Numbers of ticks whose emitted records may not be out yet, of which most may have emitted none."""
+        """Number of ticks whose records may not be out yet. Most of these ticks may have emitted none."""
         return None if self.outputs_below is None else max(0, self.published - self.outputs_below)
 
     @property
@@ -386,7 +384,6 @@ def _snapshot_of(view: OutsideView, about: Description, now_ns: int) -> Snapshot
         active=ActiveStatistics(**facts["active"]) if facts.get("active") else None,
         overload=OverloadStatistics(**facts["overload"]) if facts.get("overload") else None,
         threads=FrozenDict(facts["threads"]) if facts.get("threads") else None,
-        gauges=FrozenDict(facts.get("gauges", {})),
     )
 
 

@@ -22,7 +22,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 from strand.errors import AttachError, UnknownSymbolError
 from strand.outside.attached import Attached
 from strand.outside.snapshot import KindSnapshot, Snapshot
-from strand.report.quantities import duration, printable
+from strand.report.quantities import duration, moment, printable
 from strand.ticks import PRICE_SCALE
 
 __all__ = ["LevelRow", "StrandRow", "Top", "View", "Watched", "WorkerRow"]
@@ -359,10 +359,11 @@ def head(view: View) -> str:
             counts = f"{found.pending:,} pending, {sum(found.dropped.values()):,} dropped"
             per_s = number(view.accepted_per_s[found.kind])
             kinds.append(f"{found.kind}s: {found.accepted:,} accepted ({per_s}/s), {counts}")
-    lag = "" if now.feed_lag_ns is None else f"  feed lag {seconds(now.feed_lag_ns / 1e9)}"
+    # Not how far that is behind: in a replay that is the age of the recording.
+    newest = "" if now.feed_time_ns is None else f"  newest tick {moment(now.feed_time_ns)} UTC"
     imbalance = "-" if now.imbalance is None else f"{now.imbalance:.2f}"
     lines = [
-        f"{now.kind} {now.name}  process {now.pid}  {now.policy}  strand {now.version}  imbalance {imbalance}{lag}"
+        f"{now.kind} {now.name}  process {now.pid}  {now.policy}  strand {now.version}  imbalance {imbalance}{newest}"
     ]
     return printable("\n".join([*lines, *kinds]))
 

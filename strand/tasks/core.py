@@ -121,7 +121,7 @@ class Ending:
         self._places.let_go()
 
     def give_up(self) -> None:
-        """The end waits for no task in C that has not begun."""
+        """Lets the end come before tasks in C that have not begun."""
         self._has_given_up = True
         self._bell.ring()
 
@@ -451,7 +451,7 @@ class Core:
             mended(self.refuse, self.refuse, "nobody refers to the scheduler any more")
 
     def end_at_exit(self) -> None:
-        """The program ends: what waits for a worker is run, and what waits for a time is cancelled."""
+        """Ends with the program: runs the tasks that wait for a worker, and cancels those that wait for a time."""
         if self.table.is_fork:
             return
         self.refuse("the program ends")

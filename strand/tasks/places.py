@@ -331,8 +331,8 @@ class Places:
         self._spares: list[Seat] = []
         #: By the tags of their tasks.
         self._suspended: dict[int, Seat] = {}
-        #: The entries of tasks that run in no thread here: one that a worker is to resume is over. No lock: an entry is
-        #: put in before it can come back, and then one worker at a time has it in hand.
+        #: The entries of tasks that run in no thread here. No lock: a task is entered before a worker can resume it;
+        #: then one worker at a time has it.
         self._held: set[int] = set()
         self._suspensions = self._refused = 0
         self._ended = False

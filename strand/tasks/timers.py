@@ -437,7 +437,7 @@ async def _guarded(coroutine: Awaitable[Any]) -> tuple[Any, BaseException | None
 
 
 class _Charged(Coroutine[Any, Any, Any]):
-    """A coroutine whose steps the group of a task pays for, as long as the task has not ended."""
+    """A coroutine whose steps are charged to the group of its task, until the task ends."""
 
     __slots__ = ("_coroutine", "_task")
 

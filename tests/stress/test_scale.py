@@ -17,7 +17,7 @@ LINE = 64
 
 
 def resident_bytes() -> int:
-    """What of this process lies in memory."""
+    """Bytes of this process that lie in memory."""
     for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
         if line.startswith("Rss:"):
             return int(line.split()[1]) * 1024

@@ -365,7 +365,7 @@ def mbo_of(ids: Any, times: Any) -> bytes:
 
 
 def keys_at(decoder: DbnDecoder, ids: list[int], times: list[int]) -> list[int | None]:
-    """What instruments are called at times; None where they have no key."""
+    """Keys of instruments at times; None: no key."""
     found: list[int | None] = []
     for record in range(len(ids)):
         out = aligned_ticks(decoder.max_per_record)

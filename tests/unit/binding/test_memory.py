@@ -213,7 +213,7 @@ BYTES = 320
 
 
 def resident_bytes() -> int:
-    """What of this process lies in memory."""
+    """Bytes of this process that lie in memory."""
     for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
         if line.startswith("Rss:"):
             return int(line.split()[1]) * 1024
@@ -221,13 +221,13 @@ def resident_bytes() -> int:
 
 
 def shared_bytes() -> int:
-    """What all attachable spaces of this process take."""
+    """Bytes that all attachable spaces of this process take."""
     files = {fd.stat().st_ino: fd.stat() for fd in Path("/proc/self/fd").iterdir() if is_space(fd)}
     return sum(512 * file.st_blocks for file in files.values())
 
 
 def is_space(fd: Path) -> bool:
-    """Whether a descriptor is that of a space."""
+    """Tells whether a descriptor is that of a space."""
     try:
         return str(fd.readlink()).startswith("/memfd:strand")
     except FileNotFoundError:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.python
 
 
 def address_of(listener: subprocess.Popen[str]) -> str:
-    """Where it says that it listens."""
+    """Address at which a command says that it listens."""
     assert listener.stderr is not None
     for line in listener.stderr:
         if line.startswith("listening at "):

@@ -259,7 +259,7 @@ def test_keys_that_change_while_they_are_published_lose_no_count(kind: str, on_f
         assert d.statistics().accepted == accepted
 
 
-# ---- A dispatcher is told what its ticks mean, or says that single orders come to who takes them for plain ticks
+# ---- The meaning of ticks is an option; without it a run of single orders warns
 
 
 MAKES: list[Any] = [CallerRun, Dispatcher]

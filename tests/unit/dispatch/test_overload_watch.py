@@ -1,4 +1,4 @@
-"""Whether ticks come faster than they are handled, for long, and a guard that holds back; made up, and in runs."""
+"""The watch over ticks that come faster than they are handled, and a guard that holds back: made up, and in runs."""
 
 from __future__ import annotations
 

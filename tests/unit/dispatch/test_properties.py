@@ -162,7 +162,7 @@ FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int
 
 
 class Slow:
-    """Tasks in C, each of which begins and waits for its gate."""
+    """Tasks in C. Each waits for its gate."""
 
     def __init__(self, n: int) -> None:
         self.gates = [threading.Event() for _ in range(n)]

@@ -26,7 +26,7 @@ from strand import Aging, Dispatcher, Fair, Fifo, Levels, RetryPolicy, Scheduler
 from strand.binding.engine import Engine
 from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, RunByPython
 from strand.binding.outside import OutsideView
-from strand.dispatch.samples import GAUGES, Sampling, now_dtype
+from strand.dispatch.samples import Sampling, now_dtype
 from strand.dispatch.statistics import Description, described
 from strand.errors import AttachError, ConfigurationError
 from strand.outside.attached import Attached
@@ -215,16 +215,6 @@ def test_groups_of_fair_are_named_by_what_they_used_the_most_first() -> None:
     assert all(counted.groups[group.name].on_cpu_ns == group.on_cpu_ns for group in found.groups)
     assert found.tasks is not None
     assert (found.levels, found.tasks.since_start.levels["all"].started) == (("all",), 41)
-
-
-def test_the_user_s_own_numbers_are_shown() -> None:
-    GAUGES["orders"] = lambda: 41.5
-    try:
-        with Scheduler(1, attachable=True) as scheduler:
-            attached = strand.attach(fd=scheduler.memory_fd)
-            assert sampled(attached, lambda s: bool(s.gauges)).gauges == {"orders": 41.5}
-    finally:
-        del GAUGES["orders"]
 
 
 # ---- ticks
@@ -468,7 +458,7 @@ def test_a_window_begins_with_the_run() -> None:
         assert found.window.levels["high"].started == 7
 
 
-# ---- who looks
+# ---- Processes that may look
 
 
 def test_another_process_finds_a_scheduler_by_its_name() -> None:
@@ -512,7 +502,7 @@ def test_the_memory_goes_with_the_last_reference_to_a_dispatcher(is_used: bool) 
 
 
 def memory_files() -> int:
-    """How many memory files of runs this process has open."""
+    """Number of memory files of runs that this process has open."""
     found = 0
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # it was that of the folder

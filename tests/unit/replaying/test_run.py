@@ -205,7 +205,7 @@ def test_an_interrupt_right_after_a_tick_of_an_object_finds_it_counted() -> None
     assert {2, 3, 4} <= counted
 
 
-# ---- Replays that stop at a tick or a time: the same state on any number of workers, and a prompt there
+# ---- Replays that stop at a tick or a time have the same state on any number of workers
 
 
 def names_and_ticks() -> tuple[list[str], Any]:
@@ -257,7 +257,7 @@ class Looks:
 
 
 def prompted(handler: Any, monkeypatch: pytest.MonkeyPatch, commands: str, **options: Any) -> str:
-    """What pdb says."""
+    """Output of pdb."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(commands))
     monkeypatch.setattr(sys, "stdout", said := io.StringIO())
     try:

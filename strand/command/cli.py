@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "config": ("strand.command.dispatchers", "Write, check and show configuration files."),
     "convert": ("strand.command.files", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
     "demo": ("strand.command.bench", "Replay the sample file, and compare with static routing."),
+    "describe": ("strand.command.dispatchers", "Show what was chosen for a run of another process."),
     "diff": ("strand.command.files", "Find the first symbol and sequence at which two runs differ."),
     "gen": ("strand.command.files", "Generate files of synthetic markets that behave like real ones."),
     "handlers": ("strand.command.files", "List the built-in handlers and their options."),

@@ -1,5 +1,5 @@
-"""Commands on options in a file, and on a run of another process: ``strand config``, ``stat``, ``top``, ``metrics`` and
-``alerts``."""
+"""Commands on options in a file, and on a run of another process: ``strand config``, ``stat``, ``describe``, ``top``,
+``metrics`` and ``alerts``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import zip_longest
@@ -41,7 +42,7 @@ from strand.report.tables import latency_table, print_policy
 from strand.stats import Statistics
 from strand.ticks import PRICE_SCALE
 
-__all__ = ["alerts", "config", "metrics", "stat", "top"]
+__all__ = ["alerts", "config", "describe", "metrics", "stat", "top"]
 
 _WRONG = 2
 
@@ -391,6 +392,39 @@ def metrics(pid: int, name: str | None, port: int | None) -> None:
     with serving(pid, lambda: (attached.snapshot(), machine.read()), port) as url:
         click.echo(url, err=True)
         _while_it_runs(pid, name)
+
+
+@click.command("describe")
+@_PID
+@_NAME
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+def describe(pid: int, name: str | None, as_json: bool) -> None:
+    """Show what was chosen for a run of process PID: cores, strands, policy, limits, memory, versions.
+
+    The process has to have been started with --attachable, or with attachable=True.
+    """
+    about = attach(pid, name=name).description
+    plain = {**about.choices, "made_at": moment(int(about.made_at * 1e9)), "levels": list(about.levels)}
+
+    def human(console: Console) -> None:
+        table = Table(box=None, show_header=False)
+        for key, value in _flat(plain):
+            table.add_row(escape(key), escape(printable(value)))
+        console.print(table)
+
+    show(as_json, plain, human)
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Keys and values of nested tables as lines."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{key}.")
+        elif isinstance(value, list):
+            yield f"{before}{key}", ", ".join(map(str, value)) or "-"
+        else:
+            is_count = isinstance(value, int) and not isinstance(value, bool) and key not in ("pid", "layout")
+            yield f"{before}{key}", f"{value:,}" if is_count else "-" if value in (None, "") else str(value)
 
 
 @click.command("top")

@@ -11,6 +11,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import asdict
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, TypeVarTuple
@@ -42,6 +43,7 @@ from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import StrandsLike, order_of
 from strand.dispatch.saving import check_name
 from strand.dispatch.state import RunState
+from strand.dispatch.statistics import choices
 from strand.dispatch.watching import least_of
 from strand.dispatch.workers import Workers
 from strand.errors import ConfigurationError, SavedStateError, StoppedError, WouldDeadlockError
@@ -432,6 +434,11 @@ class Dispatcher(EngineRun):
         parts = self._workers, self._publishers, tasks, self._end
         self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)
         self._shown: ShownNames | None = None
+        said = partial(
+            choices, "dispatcher", name, engine, placed.pinned, asdict(limits), handlers=self._handlers,
+            outputs=self._outputs, policy=policy, guard=guard, retry=retry, min_workers=pool.min_workers,
+            on_error=on_error,
+        )  # fmt: skip
         if config.attachable:
             from strand.dispatch.samples import Sampling, weakly
             from strand.dispatch.statistics import ShownNames, described, facts_of_run, fair_of_run
@@ -448,11 +455,8 @@ class Dispatcher(EngineRun):
                 allowed=placed.allowed,
                 inside=self._inside,
             )
-            outputs = tuple(self._outputs)
-            about = described(
-                name, config, self._handlers, self._bound, outputs, paced=state.paced, levels=policy.level_names
-            )
-            engine.show(about)
+            of_handlers = self._handlers, self._bound
+            engine.show(described(said(), config, *of_handlers, paced=state.paced, levels=policy.level_names))
 
     def learn_symbols(self, names: Sequence[str]) -> None:
         super().learn_symbols(names)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
@@ -14,6 +15,8 @@ import numpy.typing as npt
 
 from strand.binding.books import BookMemory, DepthMemory
 from strand.binding.engine import Engine
+from strand.binding.engine_words import segment_bytes
+from strand.binding.memory import ABI_VERSION
 from strand.binding.outside import GroupCounts
 from strand.brief import brief, listed
 from strand.dicts import FrozenDict
@@ -46,6 +49,7 @@ __all__ = [
     "Description",
     "HandlerDescription",
     "ShownNames",
+    "choices",
     "counted_by_policy",
     "decisions",
     "described",
@@ -259,8 +263,8 @@ class HandlerDescription:
 class Description:
     """``version``: of strand; ``pid`` and ``made_at`` (seconds since 1970, UTC): which process made it, and when.
     ``configuration``: sizes and choices, by the names of ``Dispatcher``'s arguments where it has them.
-    ``paced``: see ``Statistics``. ``kind``: ``"dispatcher"`` or ``"scheduler"``. ``levels``: names of the levels by
-    which the policy counts, the highest first, else ``"all"``."""
+    ``choices``: see the function ``choices``. ``paced``: see ``Statistics``. ``kind``: ``"dispatcher"`` or
+    ``"scheduler"``. ``levels``: names of the levels by which the policy counts, the highest first, else ``"all"``."""
 
     name: str
     version: str
@@ -269,6 +273,7 @@ class Description:
     configuration: Mapping[str, Any]
     handlers: tuple[HandlerDescription, ...]
     outputs: tuple[str, ...]
+    choices: Mapping[str, Any]
     paced: bool = True
     kind: str = "dispatcher"
     policy: str = "fifo"
@@ -296,6 +301,7 @@ class Description:
                 dict(about["configuration"]),
                 handlers,
                 tuple(map(str, about["outputs"])),
+                dict(about["choices"]),
                 bool(about["paced"]),
                 str(about["kind"]),
                 str(about["configuration"]["policy"]["name"]),
@@ -305,28 +311,86 @@ class Description:
             raise AttachError("it is damaged: its description cannot be read") from error
 
 
-def described(
+def choices(
+    kind: str,
     name: str,
+    engine: Engine,
+    cores: Sequence[int | None] | None,
+    limits: Mapping[str, Any],
+    *,
+    handlers: Sequence[Handler] = (),
+    outputs: Iterable[str] = (),
+    **options: object,
+) -> dict[str, Any]:
+    """Everything that was chosen for a run of this process, as plain values: for ``strand describe``, and for the line
+    of the log at its start.
+
+    Args:
+        kind: ``"dispatcher"`` or ``"scheduler"``.
+        name: The run's name.
+        engine: Its engine, whose memory has been asked for.
+        cores: The core of each worker; None: nothing is pinned.
+        limits: Bounds of queues, by name.
+        handlers: Of a dispatcher.
+        outputs: The names of its outputs.
+        options: Other options by name, as ``policy`` and ``guard``. Objects are written as one writes them.
+    """
+    config = engine.config
+    written = {
+        name: value if value is None or isinstance(value, (int, str)) else repr(value)
+        for name, value in options.items()
+    }
+    memory = {"addresses_bytes": engine.bytes, "attachable": config.attachable}
+    of_ticks: dict[str, Any] = {}
+    if kind == "dispatcher":
+        of_ticks = {
+            "symbols": config.n_symbols,
+            "strands": config.n_strands,
+            "handlers": [handler.name for handler in handlers],
+            "outputs": list(outputs),
+            "budget": {"ticks": config.budget_ticks, "us": config.budget_ns / 1000},
+        }
+        memory |= {
+            "queues_bytes": config.n_segments * segment_bytes(config.record_size, config.has_positions),
+            "rows_bytes": config.n_symbols * config.row_bytes,
+        }
+    return {
+        "kind": kind,
+        "name": name,
+        "pid": os.getpid(),
+        "versions": {"strand": strand_version(), "layout": ABI_VERSION, "python": platform.python_version()},
+        "workers": config.n_workers,
+        "cores": None if cores is None else list(cores),
+        "cores_allowed": sorted(os.sched_getaffinity(0)),
+        "idle": config.idle,
+        **written,
+        **of_ticks,
+        "limits": dict(limits),
+        "memory": memory,
+    }
+
+
+def described(
+    chosen: Mapping[str, Any],
     config: EngineConfig,
     handlers: Sequence[Handler],
     bound: Sequence[BoundHandler],
-    outputs: Sequence[str],
     *,
     paced: bool,
     levels: Sequence[str],
-    kind: str = "dispatcher",
 ) -> bytes:
-    """The text for a dispatcher or scheduler of this process."""
+    """The text for a dispatcher or scheduler of this process. ``chosen``: its ``choices``."""
     about = {
-        "name": name,
+        "name": chosen["name"],
         "version": strand_version(),
         "pid": os.getpid(),
         "made_at": time.time(),
         "configuration": asdict(config),
         "handlers": [_described(h, b.memory) for h, b in zip(handlers, bound, strict=True)],
-        "outputs": list(outputs),
+        "outputs": chosen.get("outputs", []),
+        "choices": chosen,
         "paced": paced,
-        "kind": kind,
+        "kind": chosen["kind"],
         "levels": list(levels) or ["all"],
     }
     return json.dumps(about, default=int).encode()

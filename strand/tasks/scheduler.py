@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypedDict, Unpack
 
@@ -17,7 +18,7 @@ from strand.config.configuration import Config
 from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
 from strand.dispatch.samples import Sampling
-from strand.dispatch.statistics import counted_by_policy, decisions, described, fair_statistics
+from strand.dispatch.statistics import choices, counted_by_policy, decisions, described, fair_statistics
 from strand.dispatch.watching import Activating, least_of
 from strand.errors import ConfigurationError
 from strand.options import named_options
@@ -136,24 +137,24 @@ class Scheduler(Tasks):
         engine = Engine(_config(workers, policy, yes_or_no("attachable", attachable)))
         engine.set_handlers([RunByPython()], [()])
         groups = _groups(engine, policy) if isinstance(policy, Fair) else None
-        core = Core(
-            Pool(engine, policy),
-            Ranks(policy, groups),
-            max_queue=_chosen(said, "max_queue", max_queue) or 0,
-            max_queue_by_level=_chosen(said, "max_queue_by_level", max_queue_by_level),
-            max_held=max_held or 0,
-            max_dead_letters=max_dead_letters,
-            seed=seed,
-            timed=attachable,
-        )
-        super().__init__(core, retry=_chosen(said, "retry", retry))
+        limits = {
+            "max_queue": _chosen(said, "max_queue", max_queue) or 0,
+            "max_queue_by_level": _chosen(said, "max_queue_by_level", max_queue_by_level),
+            "max_held": max_held or 0,
+            "max_dead_letters": max_dead_letters,
+        }
+        core = Core(Pool(engine, policy), Ranks(policy, groups), seed=seed, timed=attachable, **limits)
+        retry = _chosen(said, "retry", retry)
+        super().__init__(core, retry=retry)
         self._engine = engine
         self._groups = groups
         self._guarding = None if guard is None else Guarding(engine, guard, allowed=allowed, inside=Inside())
         self._activating = None if least is None else Activating(engine, least, allowed=allowed, inside=Inside())
         regular = [each for each in (self._guarding, self._activating) if each is not None]
         self._workers = Places(engine, TasksAlone(core.attempts.run), most, regular)
-        sampling = _sampling(self, name, policy, allowed) if attachable else None
+        options: dict[str, Any] = {"policy": policy, "guard": guard, "retry": retry, "min_workers": least}
+        chosen = partial(choices, "scheduler", name, engine, None, limits | {"max_threads": most}, **options)
+        sampling = _sampling(self, chosen(), policy, allowed) if attachable else None
         core.workers = Ending(engine, self._workers, then=lambda: None if sampling is None else sampling.end())
         _live.add(core)
         # All executors of this scheduler hold this set, and nothing of its threads does.
@@ -228,9 +229,9 @@ def _chosen(said: Mapping[str, Any], name: str, given: Any) -> Any:
     return said.get(name) if given is None else given
 
 
-def _sampling(scheduler: Scheduler, name: str, policy: Policy, allowed: Sequence[int]) -> Sampling:
+def _sampling(scheduler: Scheduler, chosen: Mapping[str, Any], policy: Policy, allowed: Sequence[int]) -> Sampling:
     """Makes the thread that puts the scheduler's samples, and shows the memory to others from now on. The thread
-    holds the scheduler's parts, and not the scheduler."""
+    holds the scheduler's parts, and not the scheduler. ``chosen``: its ``choices``."""
     engine, core, places = scheduler._engine, scheduler._core, scheduler._workers
     groups, guarding, activating = scheduler._groups, scheduler._guarding, scheduler._activating
 
@@ -253,7 +254,7 @@ def _sampling(scheduler: Scheduler, name: str, policy: Policy, allowed: Sequence
         inside=Inside(),
         over=engine.hide,
     )
-    engine.show(described(name, engine.config, (), (), (), paced=True, levels=policy.level_names, kind="scheduler"))
+    engine.show(described(chosen, engine.config, (), (), paced=True, levels=policy.level_names))
     return sampling
 
 

@@ -1,9 +1,10 @@
-"""strand stat."""
+"""strand stat, and strand describe."""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from strand.command.cli import cli
 from strand.feeds import FeedInfo
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import resolve
+from strand.machine import strand_version
 from strand.stats import Latency
 
 pytestmark = pytest.mark.python
@@ -206,3 +208,42 @@ def test_a_scheduler_is_shown_by_level() -> None:
     assert "a scheduler of 1 worker, levels" in text
     assert "tasks of the last" in text
     assert ["high", "0", "25", "25"] in [line.split()[:4] for line in text.splitlines()]
+
+
+# ---- strand describe
+
+
+def described(*options: str) -> str:
+    return CliRunner().invoke(cli, ["describe", str(os.getpid()), *options], catch_exceptions=False).output
+
+
+def test_a_dispatcher_is_described_by_what_was_chosen_for_it() -> None:
+    policy, limits = strand.Levels(), strand.Limits(capacity_ticks=500, level_capacity_ticks={"low": 100})
+    options = {"workers": 1, "cores": [0], "policy": policy, "limits": limits, "strands": "per-symbol", "name": "day"}
+    with Dispatcher(SYMBOLS, "book", attachable=True, **options) as dispatcher:
+        found, text = json.loads(described("--json")), described()
+        assert found == {
+            **strand.attach(os.getpid()).description.choices,
+            **{k: found[k] for k in ("made_at", "levels")},
+        }
+        assert dispatcher.statistics().handled == 0
+    assert (found["kind"], found["name"], found["pid"]) == ("dispatcher", "day", os.getpid())
+    assert (found["workers"], found["cores"], found["policy"]) == (1, [0], "Levels()")
+    assert (found["symbols"], found["strands"], found["handlers"]) == (len(SYMBOLS), len(SYMBOLS), ["book"])
+    assert (found["limits"]["capacity_ticks"], found["limits"]["level_capacity_ticks"]) == (500, {"low": 100})
+    assert found["levels"] == ["immediate", "high", "retry", "normal", "low"]
+    assert found["memory"]["queues_bytes"] > 0
+    assert found["versions"]["strand"] == strand_version()
+    assert found["versions"]["python"] == platform.python_version()
+    lines = {key: " ".join(values) for key, *values in map(str.split, text.splitlines())}
+    assert (lines["limits.capacity_ticks"], lines["cores"], lines["guard"]) == ("500", "0", "-")
+    assert lines.keys() > {"versions.layout", "memory.queues_bytes", "budget.ticks"}
+
+
+def test_a_scheduler_is_described_by_what_was_chosen_for_it() -> None:
+    options = {"max_queue": 100, "retry": strand.RetryPolicy(max_retries=1), "guard": strand.Guard(), "name": "jobs"}
+    with Scheduler(2, attachable=True, **options):
+        found = json.loads(described("--json"))
+    assert (found["kind"], found["workers"], found["limits"]["max_queue"]) == ("scheduler", 2, 100)
+    assert (found["policy"], found["guard"], found["retry"]) == ("Levels()", "Guard()", "RetryPolicy(max_retries=1)")
+    assert "strands" not in found

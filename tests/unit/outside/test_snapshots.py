@@ -27,7 +27,7 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, RunByPython
 from strand.binding.outside import OutsideView
 from strand.dispatch.samples import Sampling, now_dtype
-from strand.dispatch.statistics import Description, described
+from strand.dispatch.statistics import Description, choices, described
 from strand.errors import AttachError, ConfigurationError
 from strand.outside.attached import Attached
 from strand.outside.snapshot import Snapshot, snapshot_of
@@ -376,7 +376,7 @@ class Shown:
             self.engine, LEVELS, core=lambda: core, of_tasks=True, facts=dict, fair=lambda: None,  # type: ignore[arg-type,return-value]
             allowed=sorted(os.sched_getaffinity(0)), inside=Inside(),
         )  # fmt: skip
-        text = described("", config, (), (), (), paced=True, levels=LEVELS, kind="scheduler")
+        text = described(choices("scheduler", "", self.engine, None, {}), config, (), (), paced=True, levels=LEVELS)
         self.engine.show(text)
         self.view = OutsideView(self.engine.space.fd)
         self.about = Description.of(self.view.description)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -29,12 +30,25 @@ from strand.stats import Latency
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-__all__ = ["BOUNDS_S", "Families", "Machine", "Readings", "buckets", "exposition", "families", "readings", "serving"]
+__all__ = [
+    "BOUNDS_S",
+    "DASHBOARD",
+    "Families",
+    "Machine",
+    "Readings",
+    "buckets",
+    "exposition",
+    "families",
+    "readings",
+    "serving",
+]
 
 #: Upper bounds of the buckets in seconds. The limits of the usual alerts are among them.
 BOUNDS_S: Final = (
     1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 1800.0,
 )  # fmt: skip
+#: A dashboard for Grafana, as JSON: each family has a panel.
+DASHBOARD: Final = Path(__file__).with_name("data") / "grafana.json"
 _PERCENTILES: Final = (95.0, 99.0)
 _NS: Final = 1e9
 _log: Final = logging.getLogger(__name__)
@@ -215,6 +229,7 @@ def _of_run(made: Families, snapshot: Snapshot) -> None:
     made.gauge("imbalance", "Busy time of the busiest worker by the mean of all.", snapshot.imbalance)
     made.gauge("published", "Numbers of ticks that were given out.", snapshot.published)
     made.gauge("watermark", "Number below which each tick has been handled or dropped.", snapshot.watermark)
+    made.gauge("outputs_backlog", "Ticks whose records may not be out yet.", snapshot.outputs_backlog)
     feed_time = None if snapshot.feed_time_ns is None else snapshot.feed_time_ns / _NS
     made.gauge("feed_time_seconds", "Time of the newest tick, since 1970.", feed_time)
     lag = None if snapshot.feed_lag_ns is None else snapshot.feed_lag_ns / _NS

@@ -34,7 +34,7 @@ from strand.config.file import format_of, template
 from strand.errors import AttachError, ConfigurationError
 from strand.feeds.io.files import small_text
 from strand.lazy import imported
-from strand.metrics import Machine, Readings, exposition, serving
+from strand.metrics import DASHBOARD, Machine, Readings, exposition, serving
 from strand.outside.attached import Attached, BookLook, Look, attach
 from strand.outside.snapshot import KindSnapshot
 from strand.report.quantities import duration, moment, printable
@@ -372,7 +372,7 @@ _LOOK_S: Final = 1.0
 
 
 @click.command("metrics")
-@_PID
+@click.argument("pid", type=click.IntRange(1), required=False)
 @_NAME
 @click.option(
     "--port",
@@ -380,11 +380,17 @@ _LOOK_S: Final = 1.0
     metavar="N",
     help="Serve them on 127.0.0.1 until interrupted; 0 chooses a port.",
 )
-def metrics(pid: int, name: str | None, port: int | None) -> None:
+@click.option("--grafana", is_flag=True, help="Print a dashboard for Grafana 9 or later, of all metrics of all runs.")
+def metrics(pid: int | None, name: str | None, port: int | None, grafana: bool) -> None:
     """Print the metrics of process PID in Prometheus' text format, or serve them.
 
     The process has to have been started with --attachable, or with attachable=True.
     """
+    if grafana:
+        click.echo(DASHBOARD.read_bytes(), nl=False)
+        return
+    if pid is None:
+        raise click.UsageError("give PID, the process whose metrics to print, or --grafana")
     attached, machine = attach(pid, name=name), Machine()
     if port is None:
         click.echo(exposition(attached.snapshot(), machine.read()), nl=False)

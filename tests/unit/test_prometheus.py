@@ -1,0 +1,187 @@
+"""A real Prometheus beside running programs: each query of the dashboard has a value, and the exported rules fire and
+recover as the watch does."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import strand
+from strand.http import App
+from strand.metrics import DASHBOARD, Machine
+from strand.metrics import serving as serving_metrics
+from tests.support.engine_support import wait_until
+from tests.support.http_server import serving as serving_http
+from tests.support.prometheus import PROGRAM, WHY, prometheus
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason=WHY)
+
+#: Families that a machine may lack, and their readings: without PSI there is no I/O pressure.
+OF_MACHINE = {"strand_io_pressure_ratio": "io_pressure"}
+
+
+@strand.batch_handler(state=[("n", "i8")], outputs={"seen": [("n", "i8")]})
+def emits(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    """Counts, writes a record per tick, and takes a while."""
+    row["n"] += len(ticks)
+    ctx.emit(np.zeros(len(ticks), [("n", "i8")]), at=np.arange(len(ticks)))
+    time.sleep(0.002)
+
+
+@contextmanager
+def again_and_again(do: Any, pause_s: float = 0.05) -> Iterator[None]:
+    """Calls a function in a thread until the block ends."""
+    over = threading.Event()
+
+    def loop() -> None:
+        while not over.wait(pause_s):
+            do()
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(30)
+
+
+@contextmanager
+def a_dispatcher() -> Iterator[str]:
+    """Runs a dispatcher with all that has a metric, and yields where its metrics are."""
+    policy = strand.Levels(timeouts=dict.fromkeys(("high", "retry", "normal", "low"), "50ms"))
+    names = [f"S{at}" for at in range(40)]
+    with strand.Dispatcher(
+        names, emits, policy=policy, priorities={"S0": "high", "*": "low"}, guard=strand.Guard(),
+        pool=strand.Pool(workers=2, min_workers=1), limits=strand.Limits(capacity_ticks=4, on_full="drop_newest"),
+        publisher_drains=False, attachable=True, name="ticks",
+    ) as run:  # fmt: skip
+        ticks = strand.ticks.zeros(400)
+        ticks["instrument_id"] = np.arange(400) % 40
+        attached, machine = strand.attach(os.getpid(), name="ticks"), Machine()
+
+        def feed() -> None:
+            ticks["ts_recv"] = time.time_ns()
+            run.publish(ticks)
+
+        look = lambda: (attached.snapshot(), machine.read())  # noqa: E731
+        with again_and_again(feed), serving_metrics(os.getpid(), look, 0) as url:
+            yield url
+
+
+@contextmanager
+def a_scheduler() -> Iterator[str]:
+    """Runs a scheduler under Fair whose requests are tasks, and yields where its metrics are."""
+
+    def fails() -> None:
+        raise ConnectionError("again")
+
+    retry = strand.RetryPolicy(max_retries=1, base_delay="1ms")
+    with strand.Scheduler(2, policy=strand.Fair(), retry=retry, attachable=True, name="requests") as run:
+        app = App(run)
+        app.get("/name")(lambda _: "a")
+        app.metrics(strand.attach(fd=run.memory_fd))
+        jobs = run.options(group=strand.TaskGroup("jobs"))
+        with serving_http(app) as served, served.client() as client:
+
+            def ask() -> None:
+                assert client.get("/name").text == "a"
+                jobs.submit(sum, range(1000)).result()
+                run.submit(fails).exception()
+
+            with again_and_again(ask):
+                yield f"{served.url}/metrics"
+
+
+def queries(dashboard: dict[str, Any]) -> dict[str, str]:
+    """All queries by panel, for all instances."""
+    return {
+        f"{panel['title']} {target['refId']}": target["expr"]
+        .replace("$instance", ".*")
+        .replace("$__rate_interval", "10s")
+        for panel in dashboard["panels"]
+        for target in panel.get("targets", ())
+    }
+
+
+def families_at(url: str) -> set[str]:
+    """Names of the families that an exporter shows, as PromQL has them."""
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        found = text_string_to_metric_families(answer.read().decode())
+        return {
+            f"{family.name}_bucket" if family.type == "histogram" else sample.name
+            for family in found
+            for sample in family.samples
+            if family.type == "histogram" or not sample.name.endswith("_created")
+        }
+
+
+NAME = re.compile(r"\b(?:strand|process)_\w+")
+
+
+def test_each_query_of_the_dashboard_has_a_value_and_each_family_a_panel(tmp_path: Path) -> None:
+    dashboard = json.loads(DASHBOARD.read_bytes())
+    with ExitStack() as stack:
+        urls = [stack.enter_context(a_dispatcher()), stack.enter_context(a_scheduler())]
+        server = stack.enter_context(prometheus(tmp_path, urls))
+        asked = queries(dashboard)
+        lacks = {name for name, reading in OF_MACHINE.items() if Machine().read().get(reading) is None}
+
+        def empty() -> list[str]:
+            return [
+                f"{panel}: {query}"
+                for panel, query in asked.items()
+                if not any(map(math.isfinite, server.values(query))) and not lacks.intersection(NAME.findall(query))
+            ]
+
+        with suppress(AssertionError):  # the next line says more
+            wait_until(lambda: not empty())
+        assert not empty(), server.scrapes()
+        shown = {name for query in asked.values() for name in NAME.findall(query)}
+        there = {name for url in urls for name in families_at(url)}
+        for variable in dashboard["templating"]["list"]:
+            if variable["type"] == "query":
+                selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]).groups()  # type: ignore[union-attr]
+                assert len(server.labels(label, selector.replace("$run", ".*"))) == 2
+    assert shown - lacks == there - lacks
+    of_strand = {name.removesuffix("_bucket") for name in there if name.startswith("strand_")}
+    assert of_strand == documented() - lacks
+
+
+def documented() -> set[str]:
+    """Names of the families in the table of docs/metrics.md."""
+    page = (Path(__file__).resolve().parents[2] / "docs/metrics.md").read_text()
+    cells = re.findall(r"^\| (`[^|]*`) \|", page, re.MULTILINE)
+    return {f"strand_{name}" for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+
+def test_each_panel_of_the_dashboard_has_a_unit_a_description_and_the_data_source_that_was_chosen() -> None:
+    dashboard = json.loads(DASHBOARD.read_bytes())
+    for panel in (panel for panel in dashboard["panels"] if panel["type"] != "row"):
+        unit = panel["fieldConfig"]["defaults"].get("unit") or panel["options"]["yAxis"]["unit"]
+        assert unit, panel["title"]
+        assert len(panel["description"]) > 10, panel["title"]
+        assert {each["datasource"]["uid"] for each in (panel, *panel["targets"])} == {"${datasource}"}
+        assert all('instance=~"$instance"' in target["expr"] for target in panel["targets"]), panel["title"]
+    numbers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_the_command_prints_the_dashboard() -> None:
+    ran = subprocess.run([sys.executable, "-m", "strand", "metrics", "--grafana"], capture_output=True, check=True)
+    assert ran.stdout == DASHBOARD.read_bytes()

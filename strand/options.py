@@ -1,8 +1,10 @@
 """Options: the one declaration of each, what they take, and the refusal of names that are none.
 
-An option is a field of a frozen dataclass, made by ``option()``: its text, what it takes and its default. The class's
-``__post_init__`` reads all fields by ``read_options``; errors have the field's name. The documentation of the class,
-configuration files and the command line are made of the same declaration.
+An option is declared by ``option()``: its text, what it takes and its default. The declaration stands at a field of a
+frozen dataclass, which reads all of them by ``read_options`` in its ``__post_init__``. Where a function or class takes
+options by keyword, it stands in the type of a key of their TypedDict, ``name: Annotated[int, option(...)]``, and
+``named_options(declares=)`` reads them. Errors have the field's name. Signatures, documentation, configuration files
+and the command line are made of the same declaration.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar, Final, ParamSpec, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, is_typeddict
 
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError, UnknownOptionError
@@ -27,6 +29,7 @@ __all__ = [
     "Flag",
     "Kind",
     "Number",
+    "Object",
     "Option",
     "Span",
     "Text",
@@ -37,6 +40,7 @@ __all__ = [
     "option",
     "options_in",
     "options_of",
+    "read_given",
     "read_options",
     "refuse_unknown",
 ]
@@ -46,8 +50,7 @@ _KEY: Final = "strand.option"
 #: Letters of a line of a docstring.
 _WIDTH: Final = 116
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 K = TypeVar("K", bound=type[Any])
 
 
@@ -185,6 +188,19 @@ class File(Kind):
 
 
 @dataclass(frozen=True, slots=True)
+class Object(Kind):
+    """An object of a class. ``word``: the class in an error, for one that is not in ``strand`` under its name."""
+
+    of: type[Any]
+    word: str = ""
+
+    def read(self, field: str, value: Any) -> Any:
+        if not isinstance(value, self.of):
+            raise ConfigurationError(field, f"{shown(value)} is not a {self.word or f'strand.{self.of.__name__}'}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Flag(Kind):
     """Yes or no. ``takes_none``: None is no."""
 
@@ -313,23 +329,33 @@ def option(default: Any, kind: Kind, text: str, *, unset: str = "", more: str = 
 
 
 def options_in(of: Callable[..., Any]) -> Mapping[str, Option]:
-    """The options by name that a dataclass declares, or that a function or another class has of some kind."""
+    """The options by name that a dataclass or TypedDict declares, or that a function or another class has of some
+    kind."""
     return _options_in(of)
 
 
 @functools.cache
 def _options_in(of: Any) -> Mapping[str, Option]:
-    if not is_dataclass(of):
+    if is_typeddict(of):
+        declared = {name: hint.__metadata__[0] for name, hint in of.__annotations__.items() if _declares(hint)}
+    elif is_dataclass(of):
+        declared = {one.name: one for one in fields(of)}
+    else:
         function: Any = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
         found_in = vars(function)[_KEY]
         return options_in(found_in) if isinstance(found_in, type) else dict(_in_docstring(of, found_in))
     found = {}
-    for one in fields(of):
-        if declared := one.metadata.get(_KEY):
-            kind, text, unset, more, flag = declared
-            flag = f"--{one.name.replace('_', '-')}" if flag is None else flag
-            found[one.name] = Option(one.name, one.default, kind, text, unset, more, flag)
+    for name, one in declared.items():
+        if _KEY in one.metadata:
+            kind, text, unset, more, flag = one.metadata[_KEY]
+            flag = f"--{name.replace('_', '-')}" if flag is None else flag
+            found[name] = Option(name, one.default, kind, text, unset, more, flag)
     return found
+
+
+def _declares(hint: Any) -> bool:
+    """Tells whether the type of a key of a TypedDict has the declaration of an option."""
+    return hasattr(hint, "__metadata__")
 
 
 def _in_docstring(taker: Any, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, Option]]:
@@ -352,23 +378,31 @@ def read_options(given: Any) -> Faults:
     return faults
 
 
-def _with_options(kind: type[Any]) -> str:
-    """The docstring of a class, with the options that its fields declare."""
-    text = inspect.cleandoc(kind.__doc__ or "")
-    others = text.find("\nArgs:\n")
-    before, after = (text[:others], text[others + 7 :]) if others >= 0 else _parted(text)
-    return f"{before.rstrip()}\n\nArgs:\n{''.join(_entries(kind))}{after}"
+def read_given(of: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a TypedDict declares, with what is kept of those that are given, and the others' defaults.
+    Raises ConfigurationError, with all faults."""
+    faults, found = Faults(), dict(given)
+    for name, declared in options_in(of).items():
+        with faults.kept():
+            found[name] = declared.read(given.get(name, declared.default))
+    faults.end()
+    return found
 
 
-def _parted(text: str) -> tuple[str, str]:
-    before, raises, errors = text.partition("\nRaises:\n")
-    return before, raises + errors
+def _with_options(text: str, first: Iterable[Option], last: Iterable[Option] = ()) -> str:
+    """A docstring with entries of options: ``first`` before those that it has, ``last`` behind them."""
+    about, *sections = re.split(r"\n+(?=(?:Args|Returns|Raises):\n)", inspect.cleandoc(text))
+    args = f"{sections.pop(0)}\n" if sections and sections[0].startswith("Args:") else "Args:\n"
+    own, others, rest = args.removeprefix("Args:\n").partition("    **options:")
+    entries = f"Args:\n{_entries(first)}{own}{_entries(last)}{others}{rest}".rstrip()
+    return "\n\n".join((about, entries, *sections))
 
 
-def _entries(kind: type[Any]) -> Iterator[str]:
-    for name, declared in options_in(kind).items():
-        text = f"{name}: {declared.documentation()}"
-        yield textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent=" " * 8) + "\n"
+def _entries(options: Iterable[Option]) -> str:
+    texts = (f"{one.name}: {one.documentation()}" for one in options)
+    return "".join(
+        textwrap.fill(one, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8) + "\n" for one in texts
+    )
 
 
 @functools.cache
@@ -396,37 +430,42 @@ def named_options(
     groups: Mapping[str, type[Any]] | None = None,
     kinds: Mapping[str, Kind] | None = None,
     declares: type[Any] | None = None,
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorates a function that users call as ``called``, ``"replay()"``: an option that it does not have is an
-    UnknownOptionError with the nearest name. None: it refuses such options itself.
+) -> Callable[[F], F]:
+    """Decorates a function or class that users call as ``called``, ``"replay()"``: an option that it does not have is
+    an UnknownOptionError with the nearest name. None: it refuses such options itself.
 
-    ``more``: the TypedDict of its ``**options``. Its signature shows them one by one, as ``like`` has them, which is
-    what completion at a prompt goes by. ``groups``: options that are dataclasses, whose fields may be options of their
-    own, too. A field that is none says where it is given, and one that is given twice is a ConfigurationError.
-    ``kinds``: what options take. They are checked by it, and ``options_in`` has them, with texts of the docstring.
-    ``declares``: a dataclass of options that are among its ``**options``, which are added to its docstring.
+    ``more``: the TypedDict of its ``**options``. Its signature shows them one by one, with the defaults that they
+    declare or ``like`` has, which is what completion at a prompt goes by. ``groups``: options that are dataclasses,
+    whose fields may be options of their own, too. A field that is none says where it is given, and one that is given
+    twice is a ConfigurationError. ``kinds``: what options take. They are checked by it, and ``options_in`` has them,
+    with texts of the docstring. ``declares``: a TypedDict or dataclass that declares options, which are shown so, and
+    added to the docstring. Those of a TypedDict are read: the function is called with all of them.
     """
     fields_of = {group: {one.name for one in fields(kind)} for group, kind in (groups or {}).items()}
     of_kind = kinds or {}
+    read = declares if is_typeddict(declares) else None
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(taker: F) -> F:
+        of: Any = taker
+        is_class = isinstance(of, type)
+        function = of.__init__ if is_class else of
         signature = inspect.signature(function)
-        own = [one for one in signature.parameters.values() if more is None or one.kind is not one.VAR_KEYWORD]
+        shown = {
+            one.name: one
+            for one in signature.parameters.values()
+            if one.kind is not one.VAR_KEYWORD or (more is None and declares is None)
+        }
         if declares is not None:
-            made: Callable[..., Any] = declares
-            own += [one for one in _parameters(made).values() if one.name != "self"]
-            before, others, after = inspect.cleandoc(function.__doc__ or "").partition("    **options:")
-            function.__doc__ = f"{before}{''.join(_entries(declares))}{others}{after}"
-        if more is not None:
-            theirs = {} if like is None else _parameters(like)
-            for name, kind in more.__annotations__.items():
-                written = getattr(kind, "__forward_arg__", kind)
-                one = theirs.get(name, inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=written))
-                own.append(one.replace(kind=one.KEYWORD_ONLY))
-        known = {one.name for one in own if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)} - {"self"}
+            options = options_in(declares).values()
+            last = [one for one in options if one.name not in shown]
+            taker.__doc__ = _with_options(taker.__doc__ or "", [one for one in options if one not in last], last)
+        for kind in (declares, more):
+            shown |= {one.name: one for one in _keywords(kind, like) if one.name not in shown}
+        known = {one.name for one in shown.values() if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+        known.discard("self")
 
         @functools.wraps(function)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        def checked(*args: Any, **kwargs: Any) -> Any:
             if called is not None and not known.issuperset(kwargs):
                 _refuse_fields(kwargs.keys() - known, called, fields_of)
                 refuse_unknown(kwargs, known, called)
@@ -436,22 +475,46 @@ def named_options(
             for name, kind in of_kind.items():
                 if name in kwargs and (kwargs[name] is not None or signature.parameters[name].default is not None):
                     kwargs[name] = kind.read(name, kwargs[name])
+            if read is not None:
+                given = signature.bind(*args, **kwargs).arguments
+                return function(**read_given(read, given | given.pop("options", {})))
             return function(*args, **kwargs)
 
         vars(checked)[_KEY] = of_kind if declares is None else declares
-        shown = [one for one in own if not one.name.startswith("_")]
-        vars(checked)["__signature__"] = signature.replace(parameters=shown)
-        return checked
+        public = [one for one in shown.values() if not one.name.startswith("_")]
+        vars(checked)["__signature__"] = signature.replace(parameters=public)
+        if not is_class:
+            return checked  # type: ignore[return-value]
+        of.__init__ = checked
+        return taker
 
     return decorate
+
+
+def _keywords(kind: type[Any] | None, like: Callable[..., Any] | None) -> Iterator[inspect.Parameter]:
+    """The keywords that a signature shows for the options of a TypedDict or dataclass."""
+    if kind is None:
+        return
+    if not is_typeddict(kind):
+        made: Any = kind
+        yield from (one.replace(kind=one.KEYWORD_ONLY) for one in _parameters(made).values() if one.name != "self")
+        return
+    theirs = {} if like is None else _parameters(like)
+    for name, hint in kind.__annotations__.items():
+        default = inspect.Parameter.empty
+        if _declares(hint):
+            default, hint = hint.__metadata__[0].default, hint.__origin__
+        written = getattr(hint, "__forward_arg__", hint)
+        one = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=written)
+        yield theirs.get(name, one).replace(kind=one.KEYWORD_ONLY)
 
 
 def named_fields(kind: K) -> K:
     """Decorates a dataclass of options that users make: a field that it does not have is an UnknownOptionError with the
     nearest name. Options that it declares by ``option()`` are added to its docstring."""
     init = kind.__init__
-    if options_in(kind):
-        kind.__doc__ = _with_options(kind)
+    if options := options_in(kind):
+        kind.__doc__ = _with_options(kind.__doc__ or "", options.values())
     known = frozenset(one.name for one in fields(kind) if one.init)
 
     @functools.wraps(init)

@@ -11,7 +11,6 @@ from strand.binding.engine import Engine
 from strand.binding.gate import Code, Thread
 from strand.errors import ConfigurationError, StoppedError, StrandError
 from strand.options import named_options
-from strand.policies.policy import LEVELS, level_of
 from strand.tasks.ends import Counts, DeadLetters
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
@@ -22,7 +21,7 @@ from strand.tasks.states import Attempts, States
 from strand.tasks.timers import Periodic, Timers
 from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, Waiter
 from strand.threads import Bell, Clock, in_main_thread, mended
-from strand.validate import did_you_mean, whole
+from strand.validate import did_you_mean
 
 __all__ = ["Core", "Ending", "task", "task_named"]
 
@@ -171,15 +170,11 @@ class Core:
         ranks: What the pool's policy makes of priorities.
         clock: The clock of delays, deadlines and times. None: the system's, with a thread for what is due later. With
             another clock, ``Tasks.fire`` does what is due.
-        max_queue: How many tasks may wait that could start now or wait for a turn; 0: any number. No retry is refused.
-        max_queue_by_level: By level, how many of these may wait, under ``Levels``.
-        max_held: How many tasks may be delayed or held; 0: any number.
-        max_dead_letters: How many dead letters are kept.
-        seed: The seed of the random part of backoffs; None: another one each time.
+        max_queue, max_queue_by_level, max_held, max_dead_letters, seed: As the options of a Scheduler; no bound is 0.
         timed: Whether the times that tasks run, and those from submit to end, are counted beside the waits.
 
     Raises:
-        ConfigurationError: If a number is not one or is below 0.
+        ConfigurationError: If there are bounds by level, and the policy has no levels.
     """
 
     def __init__(
@@ -195,14 +190,14 @@ class Core:
         seed: int | None = None,
         timed: bool = False,
     ) -> None:
-        bounds = _bounds(ranks, max_queue, max_queue_by_level, max_held)
-        most_letters = whole("max_dead_letters", max_dead_letters, 0)
-        if seed is not None:
-            whole("seed", seed, 0)
+        if max_queue_by_level and not ranks.has_levels:
+            reason = f"{type(ranks.policy).__name__} has no levels; give policy=Levels()"
+            raise ConfigurationError("max_queue_by_level", reason)
+        bounds = Bounds(max_queue, max_queue_by_level or {}, max_held)
         self.table = Table(ranks, bounds)
         self.timers = Timers(clock)
         self.now = self.timers.now
-        self.dead_letters = DeadLetters(most_letters, self.submit)
+        self.dead_letters = DeadLetters(max_dead_letters, self.submit)
         self.counts = Counts(ranks, timed=timed)
         self.states = States(self.table, pool, ranks, self.timers, self.counts)
         self.attempts = Attempts(self.states, self.dead_letters, seed)
@@ -467,18 +462,3 @@ class Core:
         for task in self.table.alive.copy().values():
             if (everything or task.state in ("delayed", "held", "retrying")) and not task._options.is_call:
                 task.cancel()
-
-
-def _bounds(ranks: Ranks, queue: int, by_level: Mapping[str, int] | None, held: int) -> Bounds:
-    """Raises ConfigurationError."""
-    if by_level is not None and not isinstance(by_level, Mapping):
-        raise ConfigurationError("max_queue_by_level", f"{type(by_level).__name__} is not a dict of numbers by level")
-    if by_level and not ranks.has_levels:
-        raise ConfigurationError(
-            "max_queue_by_level", f"{type(ranks.policy).__name__} has no levels; give policy=Levels()"
-        )
-    found = {
-        LEVELS[level_of("max_queue_by_level", level)]: whole(f"max_queue_by_level: {level}", n, 1)
-        for level, n in (by_level or {}).items()
-    }
-    return Bounds(whole("max_queue", queue, 0), found, whole("max_held", held, 0))

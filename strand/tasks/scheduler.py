@@ -1,6 +1,6 @@
 """A scheduler of tasks: an executor whose threads take tasks in the order of a policy."""
 
-from __future__ import annotations
+# Not with annotations as text: the declarations of options stand in types.
 
 import atexit
 import os
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypedDict, Unpack
+from typing import Annotated, Any, Final, Self, TypedDict, Unpack, cast
 
 from strand.binding.engine import Engine
 from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, RunByPython
@@ -21,9 +21,9 @@ from strand.dispatch.samples import Sampling
 from strand.dispatch.statistics import choices, counted_by_policy, decisions, described, fair_statistics
 from strand.dispatch.watching import Activating, least_of
 from strand.errors import ConfigurationError
-from strand.options import named_options
+from strand.options import ByName, Flag, Object, Text, Whole, named_options, option
 from strand.policies.groups import Groups
-from strand.policies.policy import Fair, Levels, Policy, policy_config
+from strand.policies.policy import Fair, Levels, Policy, level_name, policy_config
 from strand.stats import ActiveStatistics, FairStatistics, GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
 from strand.tasks.core import Core, Ending
@@ -35,7 +35,7 @@ from strand.tasks.retry import RetryPolicy
 from strand.tasks.tasks import Tasks
 from strand.threads import Inside
 from strand.ticks import TICK
-from strand.validate import text, whole, yes_or_no
+from strand.validate import text
 
 __all__ = ["Scheduler", "SchedulerOptions", "config_of", "napoleon"]
 
@@ -47,25 +47,124 @@ _MOST_GROUPS: Final = 1 << 20
 _live: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
-class SchedulerOptions(TypedDict, total=False):
+class _Keywords(TypedDict, total=False):
+    """Options of ``Scheduler`` by keyword alone, except ``config``."""
+
+    min_workers: Annotated[
+        int | None,
+        option(
+            None,
+            Whole(1, 1024),
+            "How many of the workers are active at least; more are as the load asks for.",
+            unset="all",
+        ),
+    ]
+    io_bound: Annotated[
+        bool,
+        option(
+            False, Flag(), "Whether tasks mostly sleep or wait for replies: ``workers=None`` is then twice the cores."
+        ),
+    ]
+    max_queue_by_level: Annotated[
+        Mapping[str, int] | None,
+        option(
+            None,
+            ByName(Whole(1), level_name, "LEVEL=TASKS"),
+            'Under ``Levels``, how many tasks of a level may wait so, as ``{"low": 1000}``.',
+            unset="any number",
+        ),
+    ]
+    max_held: Annotated[
+        int | None,
+        option(
+            None,
+            Whole(0),
+            "How many tasks may be delayed or held; beyond it ``submit`` raises QueueFull.",
+            unset="like 0, any number",
+        ),
+    ]
+    policy: Annotated[
+        Policy | None,
+        option(
+            None,
+            Object(Policy, "policy of strand, such as strand.Levels()"),
+            "The order of tasks: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``.",
+            unset="Levels()",
+        ),
+    ]
+    retry: Annotated[
+        RetryPolicy | None,
+        option(
+            None,
+            Object(RetryPolicy),
+            "The retry policy of tasks that are given none of their own.",
+            unset="they fail at once",
+        ),
+    ]
+    guard: Annotated[
+        Guard | None,
+        option(
+            None,
+            Object(Guard),
+            "Holds tasks back while CPU, memory or I/O is short, by their levels and ``marks``, as docs/guard.md says "
+            "of strands.",
+            unset="no guard",
+            more="It needs ``Levels()``.",
+        ),
+    ]
+    max_dead_letters: Annotated[int, option(1000, Whole(0), "How many dead letters are kept.")]
+    seed: Annotated[
+        int | None, option(None, Whole(0), "The seed of the random part of backoffs.", unset="another one each time")
+    ]
+    max_threads: Annotated[
+        int,
+        option(
+            MAX_THREADS,
+            Whole(1),
+            "The greatest number of threads, which is never below ``workers``.",
+            more="A task that waits in its middle (``strand.checkpoint``, ``strand.blocking``, ``result`` of another "
+            "task) keeps its thread.",
+        ),
+    ]
+    attachable: Annotated[
+        bool,
+        option(
+            False,
+            Flag(),
+            "Another process of the same user may look at it while it runs (``strand.attach``).",
+            more="A thread then puts the figures of its tasks into its memory once a second, and it counts more times "
+            "of tasks.",
+        ),
+    ]
+    name: Annotated[str, option("", Text(), "The name that ``strand.attach`` knows it by.")]
+
+
+class SchedulerOptions(_Keywords, total=False):
     """Options of ``Scheduler``, except ``config``."""
 
-    workers: int | None
-    min_workers: int | None
-    io_bound: bool
-    max_queue: int | None
-    max_queue_by_level: Mapping[str, int] | None
-    max_held: int | None
-    policy: Policy | None
-    retry: RetryPolicy | None
-    guard: Guard | None
-    max_dead_letters: int
-    seed: int | None
-    max_threads: int
-    attachable: bool
-    name: str
+    workers: Annotated[
+        int | None,
+        option(
+            None,
+            Whole(0, 1024),
+            "How many tasks run at a time.",
+            unset="like 0, as many as this process may use cores",
+            more="In ``strand.replay`` 0 is the plain loop.",
+        ),
+    ]
+    max_queue: Annotated[
+        int | None,
+        option(
+            None,
+            Whole(0),
+            "How many tasks may wait that could start now or wait for a turn; beyond it ``submit`` raises QueueFull.",
+            unset="like 0, any number, as far as memory goes, up to 16,777,216",
+            more="A retry is never refused, and neither is a task whose delay or hold has ended.",
+        ),
+    ]
 
 
+@named_options("Scheduler()", declares=SchedulerOptions)
 class Scheduler(Tasks):
     """Runs functions on threads of its own, in the order of a policy: a ``concurrent.futures.Executor``.
 
@@ -74,86 +173,52 @@ class Scheduler(Tasks):
     worker are run. Those that are delayed, held, or wait for a retry are cancelled.
 
     Args:
-        workers: How many tasks run at a time. None or 0: as many as this process may use cores. (In ``strand.replay`` 0
-            is the plain loop.)
-        max_queue: How many tasks may wait that could start now or wait for a turn; beyond it ``submit`` raises
-            QueueFull. A retry is never refused, and neither is a task whose delay or hold has ended. None or 0: any
-            number, as far as memory goes, up to 16,777,216.
-        min_workers: How many of the workers are active at least; more are as the load asks for. None: all.
-        io_bound: Whether tasks mostly sleep or wait for replies: ``workers=None`` is then twice the cores.
-        max_queue_by_level: Under ``Levels``, how many tasks of a level may wait so, as ``{"low": 1000}``.
-        max_held: How many tasks may be delayed or held; beyond it ``submit`` raises QueueFull. None or 0: any number.
-        policy: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``; None: ``Levels()``.
-        retry: The retry policy of tasks that are given none of their own; None: they fail at once.
-        guard: Holds tasks back while CPU, memory or I/O is short, by their levels and ``marks``, as docs/guard.md says
-            of strands. It needs ``Levels()``. None: no guard.
-        config: A ``strand.Config``, or the path of its file, which gives ``workers``, ``min_workers``, ``max_queue``,
-            ``max_queue_by_level``, ``policy``, ``retry`` and ``guard`` (``Config.scheduler_options``). Other arguments
-            win over it. A key that is for dispatchers alone is an error.
-        max_dead_letters: How many dead letters are kept.
-        seed: The seed of the random part of backoffs; None: another one each time.
-        max_threads: The greatest number of threads, at least ``workers``. A task that waits in its middle
-            (``strand.checkpoint``, ``strand.blocking``, ``result`` of another task) keeps its thread.
-        attachable: Another process of the same user may look at it while it runs (``strand.attach``). A thread then
-            puts the figures of its tasks into its memory once a second, and it counts more times of tasks.
-        name: The name that ``strand.attach`` knows it by.
+        config: A ``strand.Config``, or the path of its file, which gives what ``Config.scheduler_options`` says. Other
+            arguments win over it. A key that is for dispatchers alone is an error.
 
     Raises:
         ConfigurationError: If an argument cannot work; it names the argument.
         MissingExtraError: If there is a guard of the machine without the extra ``guard``.
     """
 
-    @named_options("Scheduler()")
     def __init__(
         self,
         workers: int | None = None,
         max_queue: int | None = None,
         *,
-        min_workers: int | None = None,
-        io_bound: bool = False,
-        max_queue_by_level: Mapping[str, int] | None = None,
-        max_held: int | None = None,
-        policy: Policy | None = None,
-        retry: RetryPolicy | None = None,
-        guard: Guard | None = None,
         config: Config | str | os.PathLike[str] | None = None,
-        max_dead_letters: int = 1000,
-        seed: int | None = None,
-        max_threads: int = MAX_THREADS,
-        attachable: bool = False,
-        name: str = "",
+        **options: Unpack[_Keywords],
     ) -> None:
-        said = {} if config is None else config_of(config).scheduler_options()
-        workers = _chosen(said, "workers", workers)
-        policy = _chosen(said, "policy", policy) or Levels()
-        guard = _chosen(said, "guard", guard)
+        given: SchedulerOptions = {"workers": workers, "max_queue": max_queue, **options}
+        if config is not None:
+            file = config_of(config).scheduler_options()
+            given |= cast(SchedulerOptions, {name: one for name, one in file.items() if given.get(name) is None})
+        policy, guard, attachable = given["policy"] or Levels(), given["guard"], given["attachable"]
         check_guard(guard, policy)
-        most = whole("max_threads", max_threads, 1)
         allowed = sorted(os.sched_getaffinity(0))
-        usual = len(allowed) * (2 if yes_or_no("io_bound", io_bound) else 1)
-        workers = whole("workers", workers or min(usual, 1024), 1, 1024)
-        least = least_of(_chosen(said, "min_workers", min_workers), workers)
-        name = text("name", name)
-        engine = Engine(_config(workers, policy, yes_or_no("attachable", attachable)))
+        workers = given["workers"] or min(len(allowed) * (2 if given["io_bound"] else 1), 1024)
+        least = least_of(given["min_workers"], workers)
+        name = text("name", given["name"])
+        engine = Engine(_config(workers, policy, attachable))
         engine.set_handlers([RunByPython()], [()])
         groups = _groups(engine, policy) if isinstance(policy, Fair) else None
-        limits = {
-            "max_queue": _chosen(said, "max_queue", max_queue) or 0,
-            "max_queue_by_level": _chosen(said, "max_queue_by_level", max_queue_by_level),
-            "max_held": max_held or 0,
-            "max_dead_letters": max_dead_letters,
+        limits: dict[str, Any] = {
+            "max_queue": given["max_queue"] or 0,
+            "max_queue_by_level": given["max_queue_by_level"],
+            "max_held": given["max_held"] or 0,
+            "max_dead_letters": given["max_dead_letters"],
         }
-        core = Core(Pool(engine, policy), Ranks(policy, groups), seed=seed, timed=attachable, **limits)
-        retry = _chosen(said, "retry", retry)
-        super().__init__(core, retry=retry)
+        core = Core(Pool(engine, policy), Ranks(policy, groups), seed=given["seed"], timed=attachable, **limits)
+        super().__init__(core, retry=given["retry"])
         self._engine = engine
         self._groups = groups
         self._guarding = None if guard is None else Guarding(engine, guard, allowed=allowed, inside=Inside())
         self._activating = None if least is None else Activating(engine, least, allowed=allowed, inside=Inside())
         regular = [each for each in (self._guarding, self._activating) if each is not None]
-        self._workers = Places(engine, TasksAlone(core.attempts.run), most, regular)
-        options: dict[str, Any] = {"policy": policy, "guard": guard, "retry": retry, "min_workers": least}
-        chosen = partial(choices, "scheduler", name, engine, None, limits | {"max_threads": most}, **options)
+        self._workers = Places(engine, TasksAlone(core.attempts.run), given["max_threads"], regular)
+        said: dict[str, Any] = {"policy": policy, "guard": guard, "retry": given["retry"], "min_workers": least}
+        limits["max_threads"] = given["max_threads"]
+        chosen = partial(choices, "scheduler", name, engine, None, limits, **said)
         sampling = _sampling(self, chosen(), policy, allowed) if attachable else None
         core.workers = Ending(engine, self._workers, then=lambda: None if sampling is None else sampling.end())
         _live.add(core)
@@ -222,11 +287,6 @@ def config_of(config: Config | str | os.PathLike[str]) -> Config:
     if not isinstance(config, (str, os.PathLike)):
         raise ConfigurationError("config", f"{config!r} is neither a strand.Config nor the path of a file")
     return Config.load(config)
-
-
-def _chosen(said: Mapping[str, Any], name: str, given: Any) -> Any:
-    """An argument, or where it is not given what a configuration says."""
-    return said.get(name) if given is None else given
 
 
 def _sampling(scheduler: Scheduler, chosen: Mapping[str, Any], policy: Policy, allowed: Sequence[int]) -> Sampling:
@@ -312,7 +372,7 @@ atexit.register(_end_all)
 _HOLD: Final = {"low": "30s"}
 
 
-@named_options("napoleon()", more=SchedulerOptions, like=Scheduler)
+@named_options("napoleon()", more=SchedulerOptions)
 def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Unpack[SchedulerOptions]) -> Scheduler:
     """Makes a ``strand.Scheduler`` that leaves letters of level ``low`` unopened for a while (docs/napoleon.md).
 

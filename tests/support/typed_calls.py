@@ -15,7 +15,8 @@ def kinds(options: type[Any]) -> dict[str, str]:
 
 
 def as_text(kind: Any) -> str:
-    """An annotation as it is written."""
+    """An annotation as it is written, without the declaration of an option."""
+    kind = kind.__origin__ if hasattr(kind, "__metadata__") else kind
     return str(getattr(kind, "__forward_arg__", kind))
 
 

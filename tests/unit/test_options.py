@@ -99,7 +99,7 @@ def checked(kind: type[Any]) -> dict[str, Option]:
     return {name: one for name, one in options_in(kind).items() if type(one.kind).__name__ in BAD}
 
 
-@pytest.mark.parametrize("kind", DECLARED)
+@pytest.mark.parametrize("kind", [*DECLARED, strand.Scheduler])
 def test_every_bad_value_of_a_class_of_options_is_told_at_once_by_its_field(kind: Any) -> None:
     bad = {name: BAD[type(one.kind).__name__] for name, one in checked(kind).items()}
     assert bad
@@ -128,7 +128,7 @@ def test_none_is_taken_where_it_has_a_meaning(kind: Any) -> None:
                 kind(**{name: None})
 
 
-@pytest.mark.parametrize("kind", DECLARED)
+@pytest.mark.parametrize("kind", [*DECLARED, strand.Scheduler])
 def test_the_documentation_of_a_class_has_each_declaration(kind: Any) -> None:
     text = " ".join((kind.__doc__ or "").split())
     for name, one in options_in(kind).items():

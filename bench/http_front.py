@@ -110,6 +110,7 @@ def serve(kind: str) -> None:
     if kind != "starlette":
         sys.setswitchinterval(0.001)  # as strand.http.serve does
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as strand.http.serve does
         print(listener.getsockname()[1], flush=True)
         uvicorn.Server(uvicorn.Config(application(kind), log_level="critical", access_log=False)).run([listener])
 

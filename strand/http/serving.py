@@ -172,6 +172,8 @@ def serve(app: ASGIApp, options: ServerOptions, *, started: Callable[[str], obje
     except OSError as error:
         reason = f"{options.host}:{options.port} cannot be listened at ({error.strerror or error}): give another one"
         raise ConfigurationError("port", reason) from None
+    # A reply is several writes. asyncio sets this only where the socket was made with the protocol's number.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with listener, tokens_read_again_on_hangup(), switching_each(options.switch_interval_s):
         address = f"[{options.host}]" if ":" in options.host else options.host
         server = _Server(

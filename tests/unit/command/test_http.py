@@ -21,7 +21,7 @@ from strand.errors import ConfigurationError
 from strand.http import ServerOptions
 
 APP = """
-import sys, threading, time
+import os, socket, sys, threading, time
 import strand
 from strand.http import App
 
@@ -37,6 +37,20 @@ def name(request):
 @app.get("/interval")
 def interval(request):
     return sys.getswitchinterval()
+
+
+@app.get("/no-delay")
+def no_delay(request):
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            one = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue
+        with one:
+            if one.family == socket.AF_INET:
+                found.append(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+    return found
 
 
 @app.get("/slow/{n:int}")
@@ -114,6 +128,11 @@ def test_the_command_answers_by_the_workers_that_it_was_given_and_ends_with_stat
     assert (status, errors) == (0, "")
     requests = [{"route": f"/{route}", "status": 200, "count": 1} for route in ("name", "interval")]
     assert json.loads(said) == {"cut_off": 0, "tasks_left": 0, "requests": requests, "gone": 0, "dropped": 0}
+
+
+def test_no_part_of_a_reply_waits_for_the_client_to_acknowledge_the_part_before(folder: Path) -> None:
+    with command(folder, "served:app") as run:
+        assert httpx.get(f"{run.url}/no-delay").json() == [1, 1]  # what listens, and the connection
 
 
 def test_without_workers_requests_are_no_tasks_and_any_asgi_application_is_served(folder: Path) -> None:

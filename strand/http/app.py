@@ -12,6 +12,7 @@ import io
 import json
 import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from contextvars import Context
 from functools import partial
@@ -29,10 +30,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from strand.brief import brief, several
 from strand.errors import ConfigurationError, QueueFull, StoppedError
-from strand.http.exchange import Exchange, Gone, Late, Watch
-from strand.http.front import POLLED, Front, HttpStatistics, add_families, of_answer, response_of
+from strand.http.exchange import OUTLET, Exchange, Gone, Late, Outlet, Watch
+from strand.http.front import POLLED, Front, HttpStatistics, add_families, failure, of_answer, response_of
 from strand.http.options import AppOptions
-from strand.http.requests import HAS_BODY, Header, PerRequest, Request, ids_of, restore, set_ids
+from strand.http.requests import HAS_BODY, IDS, ROOT, Header, PerRequest, Request, ids_of, restore, set_ids
 from strand.lazy import imported
 from strand.metrics import Machine, exposition
 from strand.outside.attached import Attached
@@ -50,6 +51,8 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 OTHER: Final = "(other)"
 #: A request whose route says nothing else runs once, whatever the scheduler's policy of retries, and leaves no letter.
 _ONCE: Final = RetryPolicy(max_retries=0, classify=lambda _: BUSINESS)
+#: What a handler raises that was asked to end: by ``strand.checkpoint()``, and at an ``await``.
+_CANCELLED: Final = (CancelledError, asyncio.CancelledError)
 
 
 class Endpoint:
@@ -95,33 +98,42 @@ class Endpoint:
         except (ClientDisconnect, Gone):
             self._front.gone += 1
             return
+        except QueueFull as error:
+            response = self._front.refusal(429, str(error))
+        except StoppedError as error:
+            response = self._front.refusal(503, str(error))
+        except Late:
+            response = PlainTextResponse("the deadline of the request is over", 504)
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise  # the server ends
+            raise failure(error) from error
         await response(scope, receive, send)
 
     async def _as_task(self, request: Request, receive: Receive) -> Response:
         executor, within_s = self._executor or self._executor_of(request)
         if self._accepts and (refusal := self._front.room_to_accept()) is not None:
             return refusal
-        try:
-            begun = None
-            if self._is_async and self._retry is None and not self._accepts:
-                begun = executor.begin_here(self._answer, request)
+        if self._is_async and self._retry is None and not self._accepts:
+            begun = executor.begin_here(self._answer, request)
             if begun is not None:
                 return await self._run_here(*begun, receive)
-            exchange = Exchange(
-                self._run,
-                request,
-                receive,
-                within_s=within_s,
-                accepts=self._accepts,
-                note_dropped=self._front.note_dropped,
-            )
-            return await self._submit(executor, exchange)
-        except QueueFull as error:
-            return self._front.refusal(429, str(error))
-        except StoppedError as error:
-            return self._front.refusal(503, str(error))
-        except Late:
-            return PlainTextResponse("the deadline of the request is over", 504)
+        exchange = Exchange(
+            self._run,
+            request,
+            receive,
+            within_s=within_s,
+            accepts=self._accepts,
+            note_dropped=self._front.note_dropped,
+        )
+        self._front.batch().add(executor, exchange)
+        try:
+            task = await exchange.reply
+        finally:
+            exchange.end()
+        return self._front.accepted(request, task) if self._accepts else response_of(task)
 
     async def _run_here(self, task: TaskFuture, coroutine: Coroutine[Any, Any, Any], receive: Receive) -> Response:
         """Answers in the request's own asyncio task, since no task waits: the turn of this one is there."""
@@ -129,21 +141,13 @@ class Endpoint:
         try:
             return of_answer(await coroutine)
         except asyncio.CancelledError:
-            if not task.cancelled():  # the server ends
+            if not task.cancelled():
                 raise
             if watch.is_gone:
                 raise Gone from None
             return response_of(task)
         finally:
             watch.end()
-
-    async def _submit(self, executor: TaskExecutor, exchange: Exchange) -> Response:
-        self._front.batch().add(executor, exchange)
-        try:
-            task = await exchange.reply
-        finally:
-            exchange.end()
-        return self._front.accepted(exchange.request, task) if self._accepts else response_of(task)
 
     def _executor_of(self, request: Request) -> tuple[TaskExecutor, float | None]:
         scheduler = self._front.scheduler
@@ -174,7 +178,7 @@ class Endpoint:
         assert task is not None
         try:
             return exchange.context.run(on_behalf_of, task, _call, self._handler, exchange.request)
-        except Exception as error:
+        except BaseException as error:
             return self._kept(error)
 
     async def _answer(self, request: Request, context: Context | None = None) -> Response | Exception:
@@ -183,19 +187,29 @@ class Endpoint:
             restore(context)
         try:
             return as_response(await self._handler(request))
-        except Exception as error:
+        except BaseException as error:
             return self._kept(error)
 
-    def _kept(self, error: Exception) -> Exception:
+    def _kept(self, error: BaseException) -> Exception:
         """Returns an exception that is an answer, and raises others: they fail the task. A task that fails would cancel
         its group, and with it the requests of others."""
-        if isinstance(error, HTTPException) or "group" in self._given:
+        if isinstance(error, HTTPException):
             return error
-        raise error
+        task = CURRENT_TASK.get()
+        asked_to_end = isinstance(task, TaskFuture) and task.cancel_requested and isinstance(error, _CANCELLED)
+        if asked_to_end or isinstance(error, GeneratorExit) or "group" not in self._given:
+            raise error
+        return failure(error)
 
 
 def _call(handler: Callable[[Request], Any], request: Request) -> Response:
     return as_response(handler(request))
+
+
+def _is_cancelled() -> bool:
+    """Tells whether somebody cancels the calling asyncio task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def as_response(value: Any) -> Response:
@@ -211,30 +225,78 @@ def as_response(value: Any) -> Response:
     return Response(json.dumps(value, allow_nan=False, separators=(",", ":")), media_type="application/json")
 
 
+class WsgiEndpoint(Endpoint):
+    """An endpoint whose handler is ``call_wsgi``. ``max_body_bytes``: the longest body; None: the application's."""
+
+    def __init__(self, *args: Any, max_body_bytes: int | None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        answer = super().__call__
+        self._answer_request = answer if max_body_bytes is None else RequestBodyLimitMiddleware(answer, max_body_bytes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._accepts or self._retry is not None:  # nobody waits for it, or it may begin anew
+            await self._answer_request(scope, receive, send)
+            return
+        is_watched = self._front.scheduler is not None and self._is_scheduled
+        scope[OUTLET] = outlet = Outlet(send, None if is_watched else receive)
+        try:
+            await self._answer_request(scope, receive, outlet.send)
+        finally:
+            outlet.close()
+
+
 def call_wsgi(application: Callable[..., Iterable[bytes]], request: Request) -> Response:
-    """The whole reply of a WSGI application (PEP 3333) to a request."""
-    head: list[Any] = []
+    """The reply of a WSGI application (PEP 3333) to a request. Of a reply that is not there at once, each part is sent
+    before the application makes the next one, in this thread."""
+    head: tuple[int, list[tuple[bytes, bytes]]] | None = None
     parts: list[bytes] = []
+    outlet: Outlet | None = request.scope.get(OUTLET)
 
     def start_response(status: str, headers: list[tuple[str, str]], error: Any = None) -> Callable[[bytes], None]:
-        if head and error is None:
+        nonlocal head
+        if head is not None and error is None:
             raise AssertionError("start_response was called twice, the second time without exc_info")
-        head[:] = status, headers
-        return parts.append
+        if outlet is not None and outlet.has_begun:
+            raise error[1].with_traceback(error[2])
+        given = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        head = int(status.split(" ", 1)[0]), given
+        return write
+
+    def write(part: bytes) -> None:
+        if part:
+            if head is None:
+                raise AssertionError("the WSGI application has not called start_response")
+            if outlet is None or (not outlet.has_begun and _length(head[1]) == len(part)):
+                parts.append(part)
+            else:
+                if not outlet.has_begun:
+                    outlet.begin(*head)
+                outlet.write(b"".join([*parts, part]))
+                parts.clear()
 
     found = application(environ_of(request), start_response)
     try:
-        parts.extend(found)
+        if isinstance(found, (list, tuple)) and not (outlet is not None and outlet.has_begun):
+            parts.extend(found)
+        else:
+            for part in found:
+                write(part)
     finally:
         if (close := getattr(found, "close", None)) is not None:
             close()
-    if not head:
+    if head is None:
         raise AssertionError("the WSGI application has not called start_response")
-    response = Response(b"".join(parts), int(head[0].split(" ", 1)[0]))
-    given = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in head[1]]
-    length = [] if any(name == b"content-length" for name, _ in given) else response.raw_headers
-    response.raw_headers = [*given, *length]
+    if outlet is not None and outlet.has_begun:
+        outlet.write(b"".join(parts), is_last=True)
+        return outlet
+    response = Response(b"".join(parts), head[0])
+    response.raw_headers = head[1] if _length(head[1]) is not None else [*head[1], *response.raw_headers]
     return response
+
+
+def _length(headers: list[tuple[bytes, bytes]]) -> int | None:
+    """The length of a body that headers declare."""
+    return next((int(value) for name, value in headers if name == b"content-length" and value.isdigit()), None)
 
 
 def environ_of(request: Request) -> dict[str, Any]:
@@ -380,17 +442,24 @@ class App(Starlette):
         """``route(path, ["POST"], ...)``."""
         return self.route(path, ("POST",), **options)
 
-    def wsgi(self, path: str, application: Callable[..., Any], **options: Any) -> None:
+    def wsgi(
+        self, path: str, application: Callable[..., Any], *, max_body_bytes: int | None = None, **options: Any
+    ) -> None:
         """Lets a worker run a WSGI application below a path.
+
+        A reply that is no list goes to the client as the application makes it. While the client takes it slowly, the
+        worker runs other tasks. With ``accepts`` or ``retry`` the reply is sent when it is whole.
 
         Args:
             path: The path: ``""`` is all that no route before has.
-            application: The application. Its reply is sent when it is whole.
+            application: The application.
+            max_body_bytes: Longest body of a request; None: that of the application.
             **options: Those of ``route`` for its requests, but for ``methods`` and ``name``.
         """
-        limit = options.pop("max_body_bytes", None)
-        endpoint = self._endpoint(path, partial(call_wsgi, application), **options)
-        self.routes.append(Mount(path, endpoint if limit is None else RequestBodyLimitMiddleware(endpoint, limit)))
+        handler = partial(call_wsgi, application)
+        self.routes.append(
+            Mount(path, self._endpoint(path, handler, WsgiEndpoint, max_body_bytes=max_body_bytes, **options))
+        )
 
     def metrics(self, attached: Attached, path: str = "/metrics") -> None:
         """Serves the metrics of a run for Prometheus, with the counts of this application.
@@ -415,13 +484,14 @@ class App(Starlette):
         self,
         path: str,
         handler: Callable[..., Any],
+        kind: type[Endpoint] = Endpoint,
         *,
         retry: RetryPolicy | None = None,
         scheduled: bool = True,
         accepts: bool = False,
-        **options: PerRequest,
+        **options: Any,
     ) -> Endpoint:
-        found = Endpoint(self._front, path, handler, scheduled=scheduled, accepts=accepts, retry=retry, **options)
+        found = kind(self._front, path, handler, scheduled=scheduled, accepts=accepts, retry=retry, **options)
         if accepts and not self._has_poll:
             self._has_poll = True
             self.route(POLLED, ["GET", "DELETE"], scheduled=False)(self._front.reply_to)
@@ -443,8 +513,12 @@ class App(Starlette):
             elif name in (b"content-length", b"transfer-encoding"):
                 has_body = True
         scope[HAS_BODY] = has_body
-        ids = ids_of(request_id, trace)
-        set_ids(ids)
+        scope[ROOT] = scope.get("root_path", "")
+        if is_inner := IDS in scope:  # an App that is mounted in another one
+            ids = scope[IDS]
+        else:
+            ids = scope[IDS] = ids_of(request_id, trace)
+            set_ids(ids)
         its_id = b"x-request-id", ids.request.encode("ascii")
 
         async def count_and_send(message: Message) -> None:
@@ -452,7 +526,8 @@ class App(Starlette):
                 endpoint = scope.get("endpoint")
                 path = endpoint.path if isinstance(endpoint, Endpoint) else OTHER
                 self._front.requests[path, message["status"]] += 1
-                message["headers"] = [*message.get("headers", ()), its_id]
+                if not is_inner:
+                    message["headers"] = [*message.get("headers", ()), its_id]
             await send(message)
 
         self._front.open += 1

@@ -9,19 +9,27 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Final
 
-from starlette.types import Receive
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
-from strand.errors import QueueFull
+from strand.errors import QueueFull, StoppedError, WouldDeadlockError
 from strand.http.requests import Request
-from strand.tasks.future import TaskFuture
+from strand.tasks.future import TaskFuture, current_task
 from strand.tasks.tasks import TaskExecutor
+from strand.tasks.waits import blocking
 from strand.threads import LoopCalls
 
-__all__ = ["Batch", "Exchange", "Gone", "Late", "Watch"]
+__all__ = ["OUTLET", "Batch", "Exchange", "Gone", "Late", "Outlet", "Watch"]
 
+#: Entry of a scope: the outlet of a reply that a thread may send in parts.
+OUTLET: Final = "strand.outlet"
+#: Most clients take a part of a reply within that time, and the place of a task is not given away for it.
+_TAKEN_WITHIN_S: Final = 0.005
 #: A request that waits for so long is watched: its client may go away. Most have their reply before.
 _WATCHED_AFTER_S: Final = 0.01
 
@@ -62,6 +70,71 @@ class Watch:
             self._look.cancel()
 
 
+class Outlet(Response):
+    """A reply that a thread sends in parts. Each part waits until the client takes it. ``receive``: where a client that
+    goes away is noticed; None: somebody else looks there."""
+
+    def __init__(self, send: Send, receive: Receive | None) -> None:
+        self.has_begun = self.is_whole = self._is_closed = False
+        self._send = send
+        self._receive = receive
+        self._watch: Watch | None = None
+        self._loop = asyncio.get_running_loop()
+        self._sent: Future[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """All of it has been sent."""
+
+    async def send(self, message: Message) -> None:
+        """Sends a part of another reply: no thread begins one any more. In the loop, as ``close``."""
+        self._is_closed = True
+        await self._send(message)
+
+    def close(self) -> None:
+        """Nobody takes further parts: the thread's task is cancelled. Does nothing to a reply that is whole."""
+        if self.is_whole:
+            return
+        self._is_closed = True
+        if self._watch is not None:
+            self._watch.end()
+        if self._sent is not None:
+            self._sent.cancel()
+
+    def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Sends status and headers, in the thread that makes the reply."""
+        self._wait({"type": "http.response.start", "status": status, "headers": headers})
+
+    def write(self, part: bytes, *, is_last: bool = False) -> None:
+        """Sends a part. A task gives its place to others while the client does not take it."""
+        self.is_whole = is_last
+        self._wait({"type": "http.response.body", "body": part, "more_body": not is_last})
+
+    def _wait(self, message: Message) -> None:
+        sent = self._sent = asyncio.run_coroutine_threadsafe(self._pass_on(message), self._loop)
+        try:
+            with suppress(TimeoutError):
+                return sent.result(_TAKEN_WITHIN_S)
+            with suppress(WouldDeadlockError, StoppedError), blocking():  # else the place waits, too
+                return sent.result()
+            return sent.result()
+        except (CancelledError, Gone):
+            task = current_task()
+            if task is None:
+                raise Gone from None
+            task.cancel(running=True)
+            raise CancelledError from None
+
+    async def _pass_on(self, message: Message) -> None:
+        if self._is_closed:
+            raise Gone
+        if not self.has_begun and self._receive is not None:
+            self._watch = Watch(self._receive, self.close)
+        self.has_begun = True
+        if self.is_whole and self._watch is not None:
+            self._watch.end()
+        await self._send(message)
+
+
 class Exchange:
     """A request that becomes a task, which calls ``run`` with this object. ``reply``: the task when it has ended, or
     begun to wait where the route ``accepts``. It raises Late or Gone before, and what a submit raises."""
@@ -89,9 +162,14 @@ class Exchange:
         self._watch: Watch | None = None
         self._timer: asyncio.TimerHandle | None = None
         if not accepts:
-            self._watch = Watch(receive, lambda: self.fail(Gone()))
+            self._watch = Watch(receive, lambda: self._give_up(Gone()))
             if within_s is not None:
-                self._timer = loop.call_later(within_s, self.fail, Late())
+                self._timer = loop.call_later(within_s, self._give_up, Late())
+
+    def _give_up(self, reason: Gone | Late) -> None:
+        outlet: Outlet | None = self.request.scope.get(OUTLET)
+        if outlet is None or not (outlet.is_whole or (outlet.has_begun and isinstance(reason, Late))):
+            self.fail(reason)
 
     def submitted(self, task: TaskFuture, calls: LoopCalls) -> None:
         """The request is a task now."""

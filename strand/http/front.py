@@ -17,13 +17,13 @@ from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
 from strand.http.exchange import Batch
 from strand.http.options import AppOptions
-from strand.http.requests import Request
+from strand.http.requests import ROOT, Request
 from strand.metrics import Families
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import TaskGroup
 from strand.tasks.tasks import Tasks
 
-__all__ = ["POLLED", "Front", "HttpStatistics", "add_families", "of_answer", "response_of"]
+__all__ = ["POLLED", "Front", "HttpStatistics", "add_families", "failure", "of_answer", "response_of"]
 
 #: Where a client asks for the reply to a request that was answered by 202.
 POLLED: Final = "/accepted/{id}"
@@ -127,7 +127,7 @@ class Front:
         calls = self.batch().calls
         forget = partial(calls.loop.call_later, self.options.accepted_for_s, self._kept.pop, name, None)
         task.add_done_callback(lambda _: calls.add(forget))
-        place = f"{request.scope.get('root_path', '')}{POLLED.format(id=name)}"
+        place = f"{request.scope[ROOT]}{POLLED.format(id=name)}"
         return JSONResponse({"id": name, "state": task.state}, 202, {"Location": place})
 
     async def reply_to(self, request: Request) -> Response:
@@ -159,6 +159,11 @@ def of_answer(found: Any) -> Response:
     return found
 
 
+def failure(error: BaseException) -> Exception:
+    """An error that middleware and servers answer by 500. SystemExit and its like would end the server's loop."""
+    return error if isinstance(error, Exception) else RuntimeError(f"the handler raised {error!r}")
+
+
 def response_of(task: TaskFuture) -> Response:
     """The response that a task that has ended gives. Raises what its handler raised."""
     state = task.state
@@ -170,4 +175,4 @@ def response_of(task: TaskFuture) -> Response:
         return PlainTextResponse(f"the request was {state}", 503)
     error = task.exception()
     assert error is not None
-    raise error
+    raise failure(error) from (None if isinstance(error, Exception) else error)

@@ -15,10 +15,24 @@ from starlette.requests import Request as StarletteRequest
 from strand.tasks.groups import CURRENT_GROUP
 from strand.tasks.waits import CURRENT_TASK, ENDING_TASK
 
-__all__ = ["HAS_BODY", "Header", "Ids", "Request", "ids_of", "request_id", "restore", "set_ids", "trace_id"]
+__all__ = [
+    "HAS_BODY",
+    "IDS",
+    "ROOT",
+    "Header",
+    "Ids",
+    "Request",
+    "ids_of",
+    "request_id",
+    "restore",
+    "set_ids",
+    "trace_id",
+]
 
-#: Entry of a scope: whether the request has a body.
+#: Entries of a scope: whether the request has a body, its ids, and the path at which the application is mounted.
 HAS_BODY: Final = "strand.has_body"
+IDS: Final = "strand.ids"
+ROOT: Final = "strand.root"
 _ID: Final = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 #: https://www.w3.org/TR/trace-context/#traceparent-header; an id of zeros is none.
 _TRACE: Final = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")

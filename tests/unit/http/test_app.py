@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -447,37 +448,6 @@ def test_it_mounts_in_other_applications_and_others_in_it(outer: Any) -> None:
     assert app.statistics().requests == {("/name", 200): 2, ("(other)", 200): 1}
 
 
-def test_a_wsgi_application_runs_on_the_workers() -> None:
-    closed: list[bool] = []
-
-    class Parts(list[bytes]):
-        def close(self) -> None:
-            closed.append(True)
-
-    def wsgi(environ: dict[str, Any], start_response: Any) -> Any:
-        write = start_response(
-            "201 Created", [("Content-Type", "text/x"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
-        )
-        write(b"written, ")
-        names = ("REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "QUERY_STRING", "CONTENT_LENGTH", "HTTP_X_A")
-        said = [*(environ[name] for name in names), environ["wsgi.input"].read().decode()]
-        return Parts([" ".join(said).encode(), b", ", threading.current_thread().name.encode()])
-
-    with strand.Scheduler(1) as scheduler:
-        app = App(scheduler, AppOptions(max_body_bytes=10))
-        app.get("/own")(lambda request: "own")
-        app.wsgi("/old", wsgi, priority="low")
-        with serving(app) as served:
-            reply = httpx.post(f"{served.url}/old/a%20b?q=1", content=b"body", headers={"X-A": "v"})
-            assert httpx.get(f"{served.url}/own").text == "own"
-            assert httpx.post(f"{served.url}/old/", content=b"x" * 11).status_code == 413
-    assert (reply.status_code, reply.headers["Content-Type"]) == (201, "text/x")
-    assert reply.headers.get_list("Set-Cookie") == ["a=1", "b=2"]
-    assert reply.text == "written, POST /old /a b q=1 4 v body, strand-task-worker-0"
-    assert closed == [True]
-    assert scheduler.statistics().wait_by_submitted["low"].count == 1
-
-
 def test_streaming_replies_and_websockets_pass_through() -> None:
     async def parts() -> AsyncIterator[bytes]:
         for part in (b"a", b"b"):
@@ -536,6 +506,78 @@ def test_what_a_handler_returns_or_raises_is_answered_alike_with_and_without_a_s
     if scheduler is not None:
         scheduler.shutdown()
         assert (scheduler.statistics().ended["done"], scheduler.statistics().ended["failed"]) == (7, 2)
+
+
+@pytest.mark.parametrize("with_scheduler", [False, True])
+@pytest.mark.parametrize("kind", ["def", "async", "async with a key"])
+def test_a_handler_that_exits_or_is_cancelled_is_answered_by_500_which_is_counted(
+    kind: str, with_scheduler: bool
+) -> None:
+    class Own(BaseException):
+        pass
+
+    errors = {str(n): error for n, error in enumerate((SystemExit(3), KeyboardInterrupt(), Own(), CancelledError()))}
+
+    def raises(request: Request) -> None:
+        raise errors[request.path_params["n"]]
+
+    async def raises_later(request: Request) -> None:
+        await asyncio.sleep(0)
+        raises(request)
+
+    scheduler = strand.Scheduler(1) if with_scheduler else None
+    app = App(scheduler)
+    app.get("/{n}", key="one" if "key" in kind else None)(raises if kind == "def" else raises_later)
+    app.get("/group/{n}", group="g")(raises)
+    with serving(app) as served:
+        replies = [httpx.get(f"{served.url}{path}/{n}") for n in errors for path in ("", "/group")]
+        assert [reply.status_code for reply in replies] == [500] * 8
+    assert app.statistics().requests == {("/{n}", 500): 4, ("/group/{n}", 500): 4}
+    if scheduler is not None:
+        scheduler.shutdown()
+        assert (scheduler.statistics().ended["failed"], scheduler.statistics().ended["done"]) == (4, 4)
+
+
+def test_an_async_handler_that_awaits_a_cancelled_task_has_failed_and_is_not_cut_off() -> None:
+    with strand.Scheduler(1) as scheduler:
+        app = App(scheduler)
+
+        @app.get("/")
+        async def awaits(request: Request) -> None:
+            task = scheduler.options(delay="1h").submit(int)
+            task.cancel()
+            await task
+
+        with serving(app) as served:
+            assert httpx.get(served.url).status_code == 500
+    assert app.statistics().requests == {("/", 500): 1}
+
+
+@pytest.mark.parametrize("with_scheduler", [False, True])
+def test_a_handler_whose_own_submit_is_refused_answers_429_or_503(with_scheduler: bool) -> None:
+    other = strand.Scheduler(1)
+    other.shutdown()
+    with strand.Scheduler(1, max_queue=1) as full, strand.Scheduler(1) as scheduler:
+        app = App(scheduler if with_scheduler else None)
+        app.get("/full")(lambda request: full.submit_many(int, ["1", "2", "3"]))
+        app.get("/over")(lambda request: other.submit(int))
+        with serving(app) as served:
+            for path, status in (("full", 429), ("over", 503)):
+                reply = httpx.get(f"{served.url}/{path}")
+                assert (reply.status_code, reply.headers["Retry-After"]) == (status, "1")
+
+
+def test_an_application_in_an_application_gives_its_requests_one_id() -> None:
+    with strand.Scheduler(1) as scheduler:
+        inner, outer = App(scheduler), App()
+        inner.get("/id")(lambda request: request_id())
+        inner.post("/jobs", accepts=True)(lambda request: "done")
+        outer.mount("/inner", inner)
+        with serving(outer) as served:
+            reply = httpx.get(f"{served.url}/inner/id")
+            assert reply.headers.get_list("X-Request-ID") == [reply.text]
+            place = served.url + httpx.post(f"{served.url}/inner/jobs").headers["Location"]
+            wait_for(lambda: httpx.get(place).text == "done")
 
 
 def test_a_handler_that_fails_cancels_no_other_request_of_its_group() -> None:

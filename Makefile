@@ -43,7 +43,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial docs lint format types asan tsan aarch64 model mutants spin fuzz proof ray contract bad-input hostile book-day \
+.PHONY: help install dev demo test live-trial docs lint format types asan tsan aarch64 model mutants spin fuzz proof ray contract bad-input hostile prometheus book-day \
   bench bench-books bench-feeds bench-peers jobs wheel clean
 
 help:
@@ -98,6 +98,11 @@ contract: install
 # tries some of them.
 bad-input: install
 	$(BIN)/pytest -n auto --dist worksteal -m bad_input tests/unit --exhaustive -o timeout=3600 -o faulthandler_timeout=4000 $(PYTEST)
+
+# A real Prometheus scrapes running programs for a minute, and evaluates all exported rules. Debian: prometheus.
+prometheus: install
+	@command -v prometheus >/dev/null || { echo 'make prometheus: prometheus is not installed' >&2; exit 1; }
+	$(BIN)/pytest -q tests/unit/test_prometheus.py --exhaustive $(PYTEST)
 
 # 3,000 hostile inputs of every kind (files, names, numbers, times, options, outputs, live packets, bombs), counted by kind.
 # ARGS="--seed 2", ARGS="--inputs 30000", ARGS="--only live:26".

@@ -32,6 +32,7 @@ CHECKS: Final = {
     ),
     "asan": ("make asan ASAN_TESTS=", r"\d+ passed.* in [\d.]+s"),
     "ray": ("make ray", r"\d+ passed.* in [\d.]+s"),
+    "prometheus": ("make prometheus", r"\d+ passed.* in [\d.]+s"),
     "jobs": ("make jobs", r"\w+: \d+ jobs compared with ours"),
     "hostile": ("make hostile", r"[\d,]+ inputs, .*"),
     "tsan": ("make tsan DURATION=1800", r"\d+ rounds, .*"),

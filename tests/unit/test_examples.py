@@ -198,3 +198,21 @@ def test_what_the_page_about_results_shows_runs(tmp_path: Path, monkeypatch: pyt
     for path in EXAMPLES.iterdir():
         if path.is_file():
             assert f"`{path.name}`" in page
+
+
+def test_figures_by_level_and_alerts_are_those_that_a_program_counts_itself(tmp_path: Path) -> None:
+    lines = run("counted_from_outside.py", cwd=tmp_path).splitlines()
+    figures = [re.fullmatch(r"(\w+ \w+): ([\d.]+) ([\d.]+)(?: ms)?", line) for line in lines]
+    found = {each[1]: (float(each[2]), float(each[3])) for each in figures if each is not None}
+    assert sum(name.endswith("depth") for name in found) == 4
+    assert sum(name.endswith("P99") for name in found) >= 3
+    assert found["low promotions"][0] > 0
+    assert found["normal success"][0] == 0.9
+    for name, (own, told) in found.items():
+        if name.endswith(("P95", "P99")):  # by two clocks, and threads that may wait for a core between them
+            assert own / 1.07 - 30 <= told <= own * 1.07 + 30, name
+        else:
+            assert own == told, name
+    assert [line.partition(",")[0] for line in lines if line.startswith("sample")] == [
+        "sample 8: firing", "sample 11: recovered",
+    ]  # fmt: skip

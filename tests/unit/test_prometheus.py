@@ -14,8 +14,9 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -185,3 +186,121 @@ def test_each_panel_of_the_dashboard_has_a_unit_a_description_and_the_data_sourc
 def test_the_command_prints_the_dashboard() -> None:
     ran = subprocess.run([sys.executable, "-m", "strand", "metrics", "--grafana"], capture_output=True, check=True)
     assert ran.stdout == DASHBOARD.read_bytes()
+
+
+# ---- Rules
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Keeps what a webhook posts."""
+
+    got: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        self.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yields the URL of a receiver, and what it has got."""
+    kind = type("OneReceiver", (Receiver,), {"got": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/", kind.got
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def command(*arguments: str) -> Iterator[None]:
+    """Runs the command until the block ends."""
+    ran = subprocess.Popen([sys.executable, "-m", "strand", *arguments], stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        ran.terminate()
+        ran.wait(30)
+
+
+#: What the other programs of the machine decide, and not this one.
+OF_OTHERS = ("cpu_usage", "memory_usage")
+
+
+def monitoring(interval: str, samples: int) -> dict[str, Any]:
+    """The usual rules, each sampled at an interval; but the depth of a level alerts above 50."""
+    levels = {
+        "queue_depth": {"any": {"warning": 50}, "immediate": {"severe": 40}},
+        "wait_p95": {"normal": {"warning": "2m"}},
+        "wait_p99": {"high": {"severe": "15s"}},
+        "success_rate": {"all": {"warning": 0.995}, "immediate": {"critical": 0.999}, "low": {"notice": 0.98}},
+    }
+    return {
+        "samples": samples,
+        "cpu_usage": {"warning": 0.75, "critical": 0.9, "collection_interval": interval},
+        "memory_usage": {"warning": 0.7, "critical": 0.85, "collection_interval": interval},
+        "queue_metrics": {
+            "promotion_rate": {"warning": 0.1, "critical": 0.25, "collection_interval": interval},
+            "starvation_count": {"warning": 5, "critical": 20, "collection_interval": interval},
+        }
+        | {
+            reading: {level: limits | {"collection_interval": interval} for level, limits in tables.items()}
+            for reading, tables in levels.items()
+        },
+    }
+
+
+def test_all_rules_evaluate_and_the_one_that_fires_and_recovers_is_told_by_the_webhook_too(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    at_length = request.config.getoption("--exhaustive")  # a minute of scrapes, each 5 s
+    interval, samples, seconds = ("5s", 3, 60) if at_length else ("1s", 2, 0)
+    config, rules, end = tmp_path / "config.yaml", tmp_path / "rules.json", time.monotonic() + seconds
+    config.write_text(json.dumps({"monitoring": monitoring(interval, samples)}))
+    exported = [sys.executable, "-m", "strand", "alerts", "export", "--config", config]
+    rules.write_bytes(subprocess.run(exported, capture_output=True, check=True).stdout)
+    may_end = threading.Event()
+    with ExitStack() as stack:
+        run = stack.enter_context(strand.Scheduler(1, attachable=True, name="jobs"))
+        stack.callback(may_end.set)
+        attached, machine = strand.attach(fd=run.memory_fd), Machine()
+        look = lambda: (attached.snapshot(), machine.read())  # noqa: E731
+        url = stack.enter_context(serving_metrics(os.getpid(), look, 0))
+        hook, got = stack.enter_context(receiver())
+        watch = ("alerts", "run", str(os.getpid()), "--name", "jobs", "--config", str(config), "--webhook", hook)
+        stack.enter_context(command(*watch))
+        server = stack.enter_context(prometheus(tmp_path, [url], interval=interval, rules=[rules]))
+
+        def told() -> list[tuple[str, str, str]]:
+            return [(one["rule"], one["level"], one["state"]) for one in got if not one["rule"].startswith(OF_OTHERS)]
+
+        run.submit(may_end.wait)
+        low = run.options(priority="low")
+        waiting = [low.submit(int) for _ in range(60)]
+        wait_until(lambda: server.rules()["StrandQueueDepthAnyWarning"]["state"] == "firing")
+        wait_until(lambda: len(told()) > 0)
+        may_end.set()
+        assert [task.result(30) for task in waiting] == [0] * 60
+        wait_until(lambda: server.rules()["StrandQueueDepthAnyWarning"]["state"] == "inactive")
+        wait_until(lambda: len(told()) > 1)
+        wait_until(lambda: time.monotonic() >= end, seconds + 30)
+        found = server.rules()
+        wait_until(lambda: all(rule["evaluationTime"] > 0 for rule in server.rules().values()))
+        fired = server.ask("query", query='count_over_time(ALERTS{alertstate="firing"}[5m])')["result"]
+        assert server.scrapes() == {url: ""}
+    assert len(found) == len(json.loads(rules.read_bytes())["groups"][0]["rules"])
+    assert {name: (rule["health"], rule.get("lastError", "")) for name, rule in found.items()} == dict.fromkeys(
+        found, ("ok", "")
+    )
+    by_prometheus = {(each["metric"]["alertname"], each["metric"].get("level", "all")) for each in fired}
+    others = tuple(f"Strand{name.title().replace('_', '')}" for name in OF_OTHERS)
+    assert {each for each in by_prometheus if not each[0].startswith(others)} == {("StrandQueueDepthAnyWarning", "low")}
+    assert told() == [("queue_depth_any_warning", "low", state) for state in ("firing", "recovered")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import sys
@@ -185,6 +186,14 @@ def serve(app: ASGIApp, options: ServerOptions, *, started: Callable[[str], obje
     return door.n_cut
 
 
+def notify(state: str) -> None:
+    """Tells a state to the service manager that has started this process, if it asks for it (sd_notify)."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to, suppress(OSError):
+            to.sendto(state.encode(), f"\0{address[1:]}" if address[0] == "@" else address)
+
+
 class _Server(uvicorn.Server):
     """A server that calls ``tell`` when it listens, and whose end takes ``stop_timeout_s`` in all."""
 
@@ -205,6 +214,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
         self._tell()
+        notify("READY=1")
 
     async def shutdown(self, sockets: Any = None) -> None:
         # uvicorn bounds the time of requests, and not that of what ends behind them.

@@ -313,7 +313,7 @@ class Option:
 
     def read(self, value: Any) -> Any:
         """Returns what is kept of a value that was given. Raises ConfigurationError, of the option or a part of it."""
-        if value is None and self.unset:
+        if value is None and (self.unset or self.default is None):
             return None
         try:
             return self.kind.read(self.name, value)

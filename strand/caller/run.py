@@ -22,11 +22,8 @@ from strand.binding.memory import memory_there
 from strand.caller.python_handlers import CallerPython
 from strand.dicts import FrozenDict
 from strand.dispatch.base import HistoryOf, Interior, RunBase
-from strand.dispatch.configuration import GROUPS, DispatcherOptions, check_timed
-from strand.dispatch.dispatcher import options_given
+from strand.dispatch.configuration import GROUPS, DispatcherOptions, check_timed, order_of
 from strand.dispatch.python_handlers import stop_objects
-from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import order_of
 from strand.errors import ConfigurationError, HandlerError, StoppedError
 from strand.handlers import HandlerLike
 from strand.handlers.base import BoundNative, BoundPython
@@ -60,7 +57,7 @@ class CallerRun(RunBase):
     Raises ConfigurationError naming the argument that cannot work.
     """
 
-    @named_options("CallerRun()", more=DispatcherOptions, groups=GROUPS)
+    @named_options("CallerRun()", groups=GROUPS, declares=DispatcherOptions)
     def __init__(
         self,
         symbols: int | Sequence[str],
@@ -71,28 +68,17 @@ class CallerRun(RunBase):
         _history: HistoryOf | None = None,
         **options: Unpack[DispatcherOptions],
     ) -> None:
-        given = options_given(options)
-        if given["on_error"] != "stop":
+        if options["on_error"] != "stop":
             raise ConfigurationError(
-                "on_error", f"{given['on_error']!r} needs workers; a plain loop (workers=0) only stops"
+                "on_error", f"{options['on_error']!r} needs workers; a plain loop (workers=0) only stops"
             )
-        if given["attachable"]:
+        if options["attachable"]:
             raise ConfigurationError(
                 "attachable",
                 "a plain loop (workers=0) has no memory to attach to: give workers, or leave the option out",
             )
-        super().__init__(
-            symbols,
-            handler,
-            handlers,
-            reader=RecordReader(*(given[name] for name in ("dtype", "key", "columns", "column_options"))),
-            feed=given["feed"],
-            out=given["out"],
-            escape_formulas=given["escape_formulas"],
-            history=_history,
-        )
-        order = {name: given[name] for name in ("priorities", "groups", "guard", "marks")}
-        order_of(self._table, given["policy"], **order)
+        super().__init__(symbols, handler, handlers, options, history=_history)
+        order_of(self._table, options)
         self._timed = check_timed(self._handlers, self._reader)
         self._engine = engine = self._made_engine()
         self._open(engine, engine.row_stride, engine.space)

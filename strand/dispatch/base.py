@@ -13,7 +13,7 @@ from strand.binding.books import RowHistory
 from strand.binding.columns import Seen
 from strand.binding.feeder import Feeder
 from strand.binding.memory import Space
-from strand.dispatch.configuration import check_memory
+from strand.dispatch.configuration import DispatcherOptions, check_memory
 from strand.dispatch.python_handlers import KeepsObjects, objects_of
 from strand.dispatch.records import OrderWatch, RecordReader
 from strand.errors import HandlerError
@@ -27,12 +27,11 @@ from strand.handlers.native_handlers import NativeHandler
 from strand.output.books import Books
 from strand.output.outputs import Outputs
 from strand.output.rows import BasketRows, RowMemory, Rows
-from strand.output.sinks import Destination
 from strand.symbols import SymbolTable
 from strand.threads import Inside
 
 if TYPE_CHECKING:
-    from strand.feeds.base import FeedInfo, TicksAre
+    pass
 
 __all__ = ["HistoryOf", "Interior", "RunBase", "interior"]
 
@@ -64,17 +63,15 @@ class RunBase:
         symbols: int | Sequence[str],
         handler: HandlerLike | None,
         handlers: Mapping[str, HandlerLike] | None,
+        options: DispatcherOptions,
         *,
-        reader: RecordReader,
-        feed: TicksAre | FeedInfo | None,
-        out: Mapping[str, Destination] | None,
-        escape_formulas: bool,
         history: HistoryOf | None = None,
     ) -> None:
         self._table = SymbolTable(symbols)
         check_memory(len(self._table), 1)
-        self._reader = reader
-        self._assigned = assign_handlers(self._table, handler, handlers, self._reader.dtype, feed)
+        of_records = options["dtype"], options["key"], options["columns"], options["column_options"]
+        self._reader = reader = RecordReader(*of_records)
+        self._assigned = assign_handlers(self._table, handler, handlers, reader.dtype, options["feed"])
         _, self._handlers, self._handler_of_symbol, self._units = self._assigned
         #: Makes what keeps the rows of before as handlers change them. None: nobody wants that, or handlers here may
         #: change rows where it does not look: those that Python runs, those of shared rows, and those that publish.
@@ -85,7 +82,8 @@ class RunBase:
         self._history: RowHistory | None = None
         self._orders = OrderWatch(self._handlers, self._handler_of_symbol)
         self._inside = Inside()
-        self._outputs = Outputs(self._handlers, self._table, out, inside=self._inside, escape_formulas=escape_formulas)
+        of_files: dict[str, Any] = {"inside": self._inside, "escape_formulas": options["escape_formulas"]}
+        self._outputs = Outputs(self._handlers, self._table, options["out"], **of_files)
         #: Each handler's, by the numbers that emitted records know them by.
         self._output_numbers = [self._outputs.numbers(h) for h in self._handlers]
 

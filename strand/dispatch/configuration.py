@@ -1,11 +1,12 @@
 """The options of a dispatcher by name and type, and their checks: a bad one is refused by name."""
 
-from __future__ import annotations
+# Not with annotations as text: the declarations of options stand in types.
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,28 +23,37 @@ from strand.binding.engine_words import (
 )
 from strand.binding.memory import memory_there
 from strand.brief import written
+from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import Order, StrandsLike, kinds_of, kinds_of_units, strand_count, strands_for
+from strand.dispatch.routing import (
+    Order,
+    StrandsLike,
+    kinds_of,
+    kinds_of_units,
+    priorities_of,
+    strand_count,
+    strands_for,
+)
 from strand.errors import ConfigurationError
 from strand.handlers import Handler
 from strand.handlers.loading import Assigned
-from strand.options import ByName, Choice, Flag, Kind, Number, Whole, named_fields, option, read_options
-from strand.policies.policy import LEVELS, give_policy, level_name
+from strand.options import ByName, Choice, Flag, Kind, Number, Object, Text, Whole, named_fields, option, read_options
+from strand.policies.groups import groups_of
+from strand.policies.policy import LEVELS, Fifo, Policy, give_policy, level_name, policy_config
+from strand.symbols import SymbolTable
 from strand.threads import has_gil
+from strand.ticks import TICK
 from strand.validate import Faults, is_whole, whole
 
 if TYPE_CHECKING:
-    from strand.dispatch.guard import Guard
     from strand.feeds import FeedInfo
     from strand.feeds.base import TicksAre
     from strand.feeds.mapping.column_options import ColumnOptions
     from strand.output.sinks import Destination
-    from strand.policies.policy import Policy
     from strand.tasks.retry import RetryPolicy
 
 __all__ = [
     "GROUPS",
-    "KINDS",
     "MAX_CAPACITY",
     "DispatcherOptions",
     "Limits",
@@ -57,7 +67,10 @@ __all__ = [
     "chosen",
     "engine_config",
     "grouped",
+    "limits_of",
     "merging_cores",
+    "order_of",
+    "pool_of",
     "symbol_counts",
     "worker_cores",
     "workers_of",
@@ -141,7 +154,13 @@ class Limits:
             limits are used.
     """
 
-    capacity_ticks: int = option(65_536, _CAPACITY, "Bound on the pending ticks of each strand.", flag=None)
+    capacity_ticks: int = option(
+        65_536,
+        _CAPACITY,
+        "Bound on the pending ticks of each strand.",
+        more='With ``"drop_oldest"`` and ``"conflate"`` it counts ticks that wait, not those in a worker\'s hands.',
+        flag=None,
+    )
     on_full: str = option(
         "block",
         Choice(tuple(ON_FULL)),
@@ -376,32 +395,49 @@ def _python_workers(given: Any, workers: int, handlers: Sequence[Handler]) -> in
     return n if n < workers else 0
 
 
+def order_of(table: SymbolTable, options: "DispatcherOptions") -> Order:
+    """Reads a run's options about the order. Warns of weights that seem to be misspelt. Raises what ``policy_config``,
+    ``priorities_of``, ``groups_of`` and ``marks_of`` raise."""
+    policy, priorities, groups = options["policy"], options["priorities"], options["groups"]
+    guard, marks = options["guard"], options["marks"]
+    config, ranks = policy_config(policy), priorities_of(policy, table, priorities)
+    if (grouped := groups_of(policy, table, groups)) is not None:
+        ranks = grouped.of_symbol
+        for name, near in grouped.misspelt.items():
+            warnings.warn(
+                f"weights: no symbol is in the group {name!r}: did you mean {near!r}?", RuntimeWarning, stacklevel=4
+            )
+    is_marked = guard is not None or marks is not None
+    bits = marks_of(guard, policy, table, marks) if is_marked else np.zeros(len(table), np.uint8)
+    return Order(policy, config, ranks, bits, grouped)
+
+
 def engine_config(
     reader: RecordReader,
     assigned: Assigned,
     order: Order,
     cores: WorkerCores,
+    options: "DispatcherOptions",
     *,
     pool: Pool,
     limits: Limits,
-    strands: StrandsLike,
     emits: bool,
     **given: Any,
 ) -> EngineConfig:
     """The engine's sizes and choices, from a dispatcher's arguments. ``emits``: there are outputs, or a history of
-    rows; both need records' positions. ``given``: fields of the configuration that are a dispatcher's own options."""
+    rows; both need records' positions. ``given``: fields of the configuration beside these."""
     handlers, units = assigned.handlers, assigned.units
     total, of_levels = capacities(limits, order.config.name)
     kind_of_symbol, handler_of = kinds_of(assigned.of_symbol, order.ranks, order.marks)
     alone = [not handlers[handler].is_native for handler in handler_of]
     n_symbols, kind_of_symbol = len(kind_of_symbol), kinds_of_units(kind_of_symbol, units)
-    n_strands = strand_count(strands, kind_of_symbol, alone, cores.workers)
+    n_strands = strand_count(options["strands"], kind_of_symbol, alone, cores.workers)
     check_memory(n_symbols, n_strands)
     if limits.on_full == "conflate":
         _check_conflate(limits.capacity_ticks, n_strands, kind_of_symbol, alone, units)
     timed = check_timed(handlers, reader)
     ends = any(h.ends for h in handlers) and reader.time_offset is not None
-    ahead = max(AHEAD_TICKS, 3 * given["batch_ticks"])
+    ahead = max(AHEAD_TICKS, 3 * options["batch_ticks"])
     has_positions = emits or timed or ends
     return EngineConfig(
         record_size=reader.dtype.itemsize,
@@ -436,68 +472,206 @@ def engine_config(
         policy=order.config,
         total_capacity_ticks=total,
         level_capacity_ticks=of_levels,
+        on_error=options["on_error"],
+        batch_ticks=options["batch_ticks"],
+        publisher_drains=options["publisher_drains"],
         **given,
     )
 
 
 #: Options that are objects of several, by name.
 GROUPS: Final[Mapping[str, type[Any]]] = {"pool": Pool, "limits": Limits}
-#: Options of a dispatcher beside these that are checked by themselves, and what they take.
-KINDS: Final[Mapping[str, Kind]] = {
-    "on_error": Choice(tuple(ON_ERROR)),
-    "batch_ticks": Whole(1, 65_536),
-    "publisher_drains": Flag(),
-    "attachable": Flag(),
-}
+#: Fields of these that are options of their own, too.
+_POOL: Final = {one.name: one for one in fields(Pool)}
+_LIMITS: Final = {one.name: one for one in fields(Limits)}
+#: Options that are checked where they are used.
+_ANY: Final = Kind()
 
 
 class QueueOptions(TypedDict, total=False):
     """About workers and queues: a plain loop has none, and they have nothing to act on there."""
 
-    workers: int | None
-    cores: Sequence[int] | Literal["auto"] | None
-    idle: str
-    budget_ticks: int
-    pool: Pool | None
-    retry: RetryPolicy | None
-    strands: StrandsLike
-    counts: npt.ArrayLike | None
-    capacity_ticks: int
-    on_full: str
-    limits: Limits | None
-    batch_ticks: int
-    publisher_drains: bool
-    name: str
+    workers: Annotated[int | None, _POOL["workers"]]
+    cores: Annotated[Sequence[int] | Literal["auto"] | None, _POOL["cores"]]
+    idle: Annotated[str, _POOL["idle"]]
+    budget_ticks: Annotated[int, _POOL["budget_ticks"]]
+    pool: Annotated[
+        Pool | None, option(None, Object(Pool), "In place of these four, a ``strand.Pool``, which has more options.")
+    ]
+    retry: Annotated[
+        "RetryPolicy | None",
+        option(None, _ANY, "For ``tasks`` that have no retry policy of their own.", unset="they fail at once"),
+    ]
+    strands: Annotated[
+        StrandsLike,
+        option(
+            "auto",
+            _ANY,
+            '``"per-symbol"``, a number, or ``"auto"``: busy symbols have a strand alone, quiet ones share.',
+        ),
+    ]
+    counts: Annotated[
+        npt.ArrayLike | None,
+        option(
+            None,
+            _ANY,
+            "For ``strands``, how many ticks to expect of each symbol, shape (n_symbols,).",
+            unset="goes by the first array published",
+        ),
+    ]
+    capacity_ticks: Annotated[int, _LIMITS["capacity_ticks"]]
+    on_full: Annotated[str, _LIMITS["on_full"]]
+    limits: Annotated[
+        Limits | None,
+        option(
+            None,
+            Object(Limits),
+            "In place of these two, a ``strand.Limits``, which also has bounds over several strands.",
+        ),
+    ]
+    batch_ticks: Annotated[int, option(8192, Whole(1, 65_536), "How many ticks are grouped at once.")]
+    publisher_drains: Annotated[
+        bool,
+        option(
+            True,
+            Flag(),
+            "Publishing threads may run handlers, when they are ahead and where that is cheaper than passing ticks.",
+            more="False: a handler never delays a publisher.",
+        ),
+    ]
+    name: Annotated[str, option("", Text(), "The name that ``strand.attach`` knows it by.")]
 
 
 class RunOptions(QueueOptions, total=False):
     """All options of ``strand.Dispatcher``, without those that a feed decides and those that its callers have
     themselves."""
 
-    policy: Policy
-    priorities: Mapping[str, Any] | None
-    guard: Guard | None
-    marks: Mapping[str, str | Iterable[str]] | None
-    groups: Mapping[str, str] | None
-    on_error: str
-    escape_formulas: bool
-    attachable: bool
+    policy: Annotated[
+        Policy,
+        option(
+            Fifo(),
+            _ANY,
+            "The ready strand to drain next: ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()`` (docs/policies.md).",
+        ),
+    ]
+    priorities: Annotated[
+        Mapping[str, Any] | None,
+        option(
+            None,
+            _ANY,
+            'Under ``Levels`` a level by symbol, else ``"normal"``.',
+            more='Under ``Aging`` a whole number, a class, or both, like ``("urgent", 10)``; else 0. ``"*"`` is for '
+            "symbols that are not named.",
+        ),
+    ]
+    guard: Annotated[
+        Guard | None,
+        option(
+            None,
+            Object(Guard),
+            "Holds strands back under ``Levels`` while CPU, memory or I/O is short (docs/guard.md).",
+        ),
+    ]
+    marks: Annotated[
+        Mapping[str, str | Iterable[str]] | None,
+        option(None, _ANY, 'For ``guard``, by symbol or ``"*"``: ``"io"``, ``"frees_memory"``, or a set of both.'),
+    ]
+    groups: Annotated[
+        Mapping[str, str] | None,
+        option(
+            None,
+            _ANY,
+            'Under ``Fair``, the name of the group by symbol or ``"*"``; else each symbol is a group of its own.',
+        ),
+    ]
+    on_error: Annotated[
+        str,
+        option(
+            "stop", Choice(tuple(ON_ERROR)), "Whether a handler that fails stops the run, or its strand is set aside."
+        ),
+    ]
+    escape_formulas: Annotated[
+        bool,
+        option(
+            False,
+            Flag(),
+            "In CSV files, write an apostrophe before a text cell that a spreadsheet would run.",
+            more="Such cells begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return.",
+        ),
+    ]
+    attachable: Annotated[
+        bool,
+        option(
+            False,
+            Flag(),
+            "Another process of the same user may look at it while it runs (``strand.attach``).",
+            more="Its memory then has the pages that the system gives to files, which are usually small.",
+        ),
+    ]
 
 
 class DispatcherOptions(RunOptions, total=False):
     """All options of ``strand.Dispatcher`` that another kind of run takes too."""
 
-    out: Mapping[str, Destination] | None
-    dtype: np.dtype[Any]
-    key: str
-    columns: Mapping[str, str | Mapping[str, Any] | None] | None
-    column_options: ColumnOptions | None
-    feed: TicksAre | FeedInfo | None
+    out: Annotated[
+        "Mapping[str, Destination] | None",
+        option(
+            None,
+            _ANY,
+            "Files, or sinks of your own (``strand.Sink``), for the outputs of handlers, by name.",
+            more="Other outputs are collected in memory (``outputs``).",
+        ),
+    ]
+    dtype: Annotated[np.dtype[Any], option(TICK, _ANY, "The structured dtype of the records.")]
+    key: Annotated[str, option("instrument_id", _ANY, "The u32 field of the records that has the symbol's index.")]
+    columns: Annotated[
+        Mapping[str, str | Mapping[str, Any] | None] | None,
+        option(
+            None,
+            _ANY,
+            "By tick field, the field of the published arrays, which are then converted as ``NpyFeed`` does.",
+            more="Usual names of a field are found without.",
+        ),
+    ]
+    column_options: Annotated[
+        "ColumnOptions | None",
+        option(
+            None,
+            _ANY,
+            "Options of that reader: constants, price_unit, size_unit, time_unit, inexact and nulls.",
+            more="If no column gives a ``sequence``, it is the row's place from 1 among all rows given to ``publish``, "
+            "refused ones too.",
+        ),
+    ]
+    feed: Annotated[
+        "TicksAre | FeedInfo | None",
+        option(
+            None,
+            _ANY,
+            'What the ticks mean: the ``info`` of the feed that they come from, or for ticks of your own ``"plain"``, '
+            '``"orders"``, ``"dbn"`` or ``"dbn-orders"`` (``strand.feeds.FeedInfo.ticks``).',
+            more="By it ``vwap``, ``bars`` and others that count trades know what is a trade, and whether they need "
+            "books. Without it they take ticks as they are. Single orders that come to them are then counted, with a "
+            "RuntimeWarning.",
+        ),
+    ]
+
+
+def pool_of(options: RunOptions) -> Pool:
+    """The pool that the options give. Raises ConfigurationError."""
+    own: Any = {name: value for name, value in options.items() if name in _POOL}
+    return chosen("pool", options.get("pool"), Pool(**own))
+
+
+def limits_of(options: RunOptions) -> Limits:
+    """The limits that the options give. Raises ConfigurationError."""
+    own: Any = {name: value for name, value in options.items() if name in _LIMITS}
+    return chosen("limits", options.get("limits"), Limits(**own))
 
 
 def workers_of(options: RunOptions) -> int | None:
     """Number of workers that the options ask for; None: the default."""
-    return chosen("pool", options.get("pool"), Pool(workers=options.get("workers"))).workers
+    return pool_of(options).workers
 
 
 def grouped(**given: Any) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import functools
-import inspect
 import os
 import threading
 import warnings
@@ -14,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import asdict
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Self, TypeVar, TypeVarTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -26,21 +24,18 @@ from strand.dispatch.base import HistoryOf
 from strand.dispatch.calls import RunTasks, SymbolView
 from strand.dispatch.configuration import (
     GROUPS,
-    KINDS,
-    Limits,
-    Pool,
+    DispatcherOptions,
     WorkerCores,
-    chosen,
     engine_config,
+    limits_of,
     merging_cores,
+    order_of,
+    pool_of,
     symbol_counts,
     worker_cores,
 )
 from strand.dispatch.engine_run import EngineRun, RunEnd
-from strand.dispatch.guard import Guard
 from strand.dispatch.publishers import Publishers
-from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import StrandsLike, order_of
 from strand.dispatch.saving import check_name
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import choices
@@ -49,38 +44,19 @@ from strand.dispatch.workers import Workers
 from strand.errors import ConfigurationError, SavedStateError, StoppedError, WouldDeadlockError
 from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
-from strand.options import named_options, options_of
-from strand.output.sinks import Destination
-from strand.policies.policy import Fifo, Policy
+from strand.options import named_options
 from strand.threads import WAITS_FOR_ITSELF, Deadline, mended
-from strand.ticks import TICK
 from strand.validate import text
 
 if TYPE_CHECKING:
     from strand.dispatch.statistics import ShownNames
-    from strand.feeds.base import FeedInfo, TicksAre
-    from strand.feeds.mapping.column_options import ColumnOptions
     from strand.tasks.places import ThreadCounts
-    from strand.tasks.retry import RetryPolicy
     from strand.tasks.tasks import Tasks
 
-__all__ = ["Dispatcher", "Lifecycle", "options_given"]
+__all__ = ["Dispatcher", "Lifecycle"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
-
-
-def options_given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of a Dispatcher by name, for another kind of run: those that are given, else the defaults. Raises
-    ConfigurationError for one that is checked by itself."""
-    found = {**_defaults(), **options}
-    return found | {name: kind.read(name, found[name]) for name, kind in KINDS.items()}
-
-
-@functools.cache
-def _defaults() -> Mapping[str, Any]:
-    parameters = inspect.signature(Dispatcher).parameters
-    return {name: parameters[name].default for name in options_of(Dispatcher)}
 
 
 _live: weakref.WeakSet[Lifecycle] = weakref.WeakSet()
@@ -287,6 +263,7 @@ atexit.register(_stop_all)
 os.register_at_fork(after_in_child=_forget_all)
 
 
+@named_options("Dispatcher()", groups=GROUPS, declares=DispatcherOptions)
 class Dispatcher(EngineRun):
     """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.
 
@@ -297,50 +274,6 @@ class Dispatcher(EngineRun):
         symbols: The symbols' names (``instrument_id`` is the index), or how many there are.
         handler: The handler of all symbols.
         handlers: In place of ``handler``, handlers by symbol, with ``"*"`` for the others.
-        workers: How many threads drain; ``strand.Pool`` says more of this and the next three.
-        cores: Which cores they run on.
-        idle: What they do without work.
-        budget_ticks: How many ticks a visit of a strand has at most.
-        pool: In place of these four, a ``strand.Pool``, which has more options.
-        policy: Which ready strand is drained next: ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``
-            (docs/policies.md).
-        priorities: Under ``Levels`` a level by symbol, else ``"normal"``. Under ``Aging`` a whole number, a class, or
-            both, like ``("urgent", 10)``; else 0. ``"*"`` is for symbols that are not named.
-        guard: A ``strand.Guard``: holds strands back under ``Levels`` while CPU, memory or I/O is short
-            (docs/guard.md).
-        marks: For ``guard``, by symbol or ``"*"``: ``"io"``, ``"frees_memory"``, or a set of both.
-        groups: Under ``Fair``, the name of the group by symbol or ``"*"``; else each symbol is a group of its own.
-        retry: For ``tasks`` that have no retry policy of their own. None: they fail at once.
-        strands: ``"per-symbol"``, a number, or ``"auto"``: busy symbols have a strand alone, quiet ones share.
-        counts: For ``strands``, how many ticks to expect of each symbol, shape (n_symbols,). None goes by the first
-            array published.
-        capacity_ticks: The bound of each strand, in ticks. With ``"drop_oldest"`` and ``"conflate"`` it counts ticks
-            that wait, not those in a worker's hands.
-        on_full: What happens at the bound: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a
-            symbol's latest) or ``"raise"``.
-        limits: In place of these two, a ``strand.Limits``, which also has bounds over several strands.
-        on_error: When a handler fails, ``"stop"`` the run or ``"quarantine"`` its strand.
-        batch_ticks: How many ticks are grouped at once.
-        publisher_drains: Publishing threads may run handlers, when they are ahead and where that is cheaper than
-            handing ticks over. False: a handler never delays a publisher.
-        out: Files, or sinks of your own (``strand.Sink``), for the outputs of handlers, by name. Other outputs are
-            collected in memory (``outputs``).
-        escape_formulas: In CSV files, write an apostrophe before a text cell that a spreadsheet would run. Such cells
-            begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return.
-        attachable: Another process of the same user may look at it while it runs (``strand.attach``). Its memory then
-            has the pages that the system gives to files, which are usually small.
-        name: The name that ``strand.attach`` knows it by.
-        dtype: The structured dtype of the records.
-        key: The u32 field of the records that has the symbol's index.
-        columns: By tick field, the field of the arrays that will be published, which are then converted as ``NpyFeed``
-            does. Usual names of a field are found without.
-        column_options: Options of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``,
-            ``inexact``, ``nulls``. If no column gives a ``sequence``, it is the row's place from 1 among all rows given
-            to ``publish``, refused ones too.
-        feed: What the ticks mean: the ``info`` of the feed that they come from, or for ticks of your own ``"plain"``,
-            ``"orders"``, ``"dbn"`` or ``"dbn-orders"`` (``strand.feeds.FeedInfo.ticks``). By it ``vwap``, ``bars`` and
-            others that count trades know what is a trade, and whether they need books. Without it they take ticks as
-            they are. Single orders that come to them are then counted, with a RuntimeWarning.
         load: A file of ``save`` to continue from. The other arguments must be those of the dispatcher that was saved.
 
     Raises:
@@ -350,77 +283,36 @@ class Dispatcher(EngineRun):
         MissingExtraError: If ``guard`` needs psutil.
     """
 
-    @named_options("Dispatcher()", groups=GROUPS, kinds=KINDS)
     def __init__(
         self,
         symbols: int | Sequence[str],
         handler: HandlerLike | None = None,
         *,
         handlers: Mapping[str, HandlerLike] | None = None,
-        workers: int | None = None,
-        cores: Sequence[int] | Literal["auto"] | None = "auto",
-        idle: str = "backoff",
-        budget_ticks: int = 4096,
-        pool: Pool | None = None,
-        policy: Policy = Fifo(),  # noqa: B008 - frozen
-        priorities: Mapping[str, Any] | None = None,
-        guard: Guard | None = None,
-        marks: Mapping[str, str | Iterable[str]] | None = None,
-        groups: Mapping[str, str] | None = None,
-        retry: RetryPolicy | None = None,
-        strands: StrandsLike = "auto",
-        counts: npt.ArrayLike | None = None,
-        capacity_ticks: int = 65_536,
-        on_full: str = "block",
-        limits: Limits | None = None,
-        on_error: str = "stop",
-        batch_ticks: int = 8192,
-        publisher_drains: bool = True,
-        out: Mapping[str, Destination] | None = None,
-        escape_formulas: bool = False,
-        attachable: bool = False,
-        name: str = "",
-        dtype: np.dtype[Any] = TICK,
-        key: str = "instrument_id",
-        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
-        column_options: ColumnOptions | None = None,
-        feed: TicksAre | FeedInfo | None = None,
         load: str | os.PathLike[str] | None = None,
         _counters_start: int = 0,
         _paced: bool | None = None,
         _history: HistoryOf | None = None,
+        **options: Unpack[DispatcherOptions],
     ) -> None:
-        super().__init__(
-            symbols,
-            handler,
-            handlers,
-            reader=RecordReader(dtype, key, columns, column_options),
-            feed=feed,
-            out=out,
-            escape_formulas=escape_formulas,
-            history=_history,
-        )
-        order = order_of(self._table, policy, priorities=priorities, groups=groups, guard=guard, marks=marks)
-        name = text("name", name)
-        pool = chosen("pool", pool, Pool(workers=workers, cores=cores, idle=idle, budget_ticks=budget_ticks))
-        limits = chosen("limits", limits, Limits(capacity_ticks=capacity_ticks, on_full=on_full))
+        super().__init__(symbols, handler, handlers, options, history=_history)
+        policy, guard = options["policy"], options["guard"]
+        order = order_of(self._table, options)
+        name, pool, limits = text("name", options["name"]), pool_of(options), limits_of(options)
         placed = worker_cores(pool.cores, pool.workers)
         config = engine_config(
             self._reader,
             self._assigned,
             order,
             placed,
+            options,
             pool=pool,
             limits=limits,
-            strands=strands,
             emits=self._needs_positions,
-            publisher_drains=publisher_drains,
-            on_error=on_error,
-            batch_ticks=batch_ticks,
-            attachable=attachable,
+            attachable=options["attachable"],
             counters_start=_counters_start,
         )
-        expected = symbol_counts(counts, config.n_symbols)
+        expected, retry = symbol_counts(options["counts"], config.n_symbols), options["retry"]
         engine = Engine(config)
         self._inspection = engine.new_inspection()
         self._put_together(engine, engine.space, order, expected=expected, cores=placed.pinned, load=load, retry=retry)
@@ -437,7 +329,7 @@ class Dispatcher(EngineRun):
         said = partial(
             choices, "dispatcher", name, engine, placed.pinned, asdict(limits), handlers=self._handlers,
             outputs=self._outputs, policy=policy, guard=guard, retry=retry, min_workers=pool.min_workers,
-            on_error=on_error,
+            on_error=options["on_error"],
         )  # fmt: skip
         if config.attachable:
             from strand.dispatch.samples import Sampling, weakly

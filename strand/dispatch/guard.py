@@ -155,10 +155,8 @@ def decide(guard: Guard, hold: Hold, strain: float | None, *, waits: bool, now_n
     return hold._replace(in_round=False) if hold.in_round else hold
 
 
-def check_guard(guard: Any, policy: Policy) -> None:
-    """Raises ConfigurationError for a guard that is none, and for a guard under a policy without levels."""
-    if guard is not None and not isinstance(guard, Guard):
-        raise ConfigurationError("guard", f"{guard!r} is not a strand.Guard")
+def check_guard(guard: Guard | None, policy: Policy) -> None:
+    """Raises ConfigurationError for a guard under a policy without levels."""
     if guard is not None and isinstance(policy, Policy) and not isinstance(policy, Levels):
         reason = f"{type(policy).__name__} has no levels that could be held back; {give_policy('levels')}"
         raise ConfigurationError("guard", reason)

@@ -10,7 +10,6 @@ Symbols that share rows have to share a strand: they are placed together, as one
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -20,13 +19,12 @@ import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.engine_words import PolicyConfig
-from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import ConfigurationError, WouldDeadlockError
 from strand.handlers.base import BoundHandler, BoundPython
 from strand.handlers.loading import Assigned
-from strand.policies.groups import Groups, groups_of
-from strand.policies.policy import Policy, policy_config
+from strand.policies.groups import Groups
+from strand.policies.policy import Policy
 from strand.symbols import SymbolTable
 from strand.threads import WAITS_FOR_ITSELF, Inside
 from strand.validate import is_whole, path, yes_or_no
@@ -38,7 +36,6 @@ __all__ = [
     "StrandsLike",
     "kinds_of",
     "kinds_of_units",
-    "order_of",
     "priorities_of",
     "strand_count",
     "strands_for",
@@ -185,29 +182,6 @@ class Order:
     ranks: npt.NDArray[np.uint32]
     marks: npt.NDArray[np.uint8]
     groups: Groups | None
-
-
-def order_of(
-    table: SymbolTable,
-    policy: Policy,
-    *,
-    priorities: Mapping[str, Any] | None,
-    groups: Mapping[str, str] | None,
-    guard: Guard | None = None,
-    marks: Mapping[str, Any] | None = None,
-) -> Order:
-    """Reads a run's options of this name. Warns of weights that seem to be misspelt. Raises what ``policy_config``,
-    ``priorities_of``, ``groups_of`` and ``marks_of`` raise."""
-    config, ranks = policy_config(policy), priorities_of(policy, table, priorities)
-    if (grouped := groups_of(policy, table, groups)) is not None:
-        ranks = grouped.of_symbol
-        for name, near in grouped.misspelt.items():
-            warnings.warn(
-                f"weights: no symbol is in the group {name!r}: did you mean {near!r}?", RuntimeWarning, stacklevel=4
-            )
-    is_marked = guard is not None or marks is not None
-    bits = marks_of(guard, policy, table, marks) if is_marked else np.zeros(len(table), np.uint8)
-    return Order(policy, config, ranks, bits, grouped)
 
 
 def kinds_of(

@@ -50,7 +50,7 @@ __all__ = ["ReplayResult", "replay", "replay_by"]
 _PLAIN_BATCH_TICKS: Final = 262_144
 
 
-@named_options("replay()", more=RunOptions, like=Dispatcher, groups=GROUPS, declares=Asked)
+@named_options("replay()", more=RunOptions, groups=GROUPS, declares=Asked)
 def replay(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,

@@ -25,25 +25,24 @@ from strand.diff.runs import to_json
 from strand.dispatch.base import HistoryOf
 from strand.dispatch.configuration import (
     GROUPS,
-    Limits,
+    DispatcherOptions,
     Pool,
     RunOptions,
     WorkerCores,
-    chosen,
     engine_config,
+    limits_of,
+    order_of,
+    pool_of,
     symbol_counts,
 )
-from strand.dispatch.dispatcher import options_given
 from strand.dispatch.engine_run import EngineRun
-from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import order_of
 from strand.dispatch.workers import work
 from strand.errors import ConfigurationError, DifferenceError, StoppedError
 from strand.feeds import Feed
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
-from strand.options import named_options, refuse_unknown
+from strand.options import named_options, read_given, refuse_unknown
 from strand.output.rows import Rows
 from strand.output.sinks import Destination
 from strand.replaying.options import ReplayOptions
@@ -542,36 +541,25 @@ class SeededDispatcher(EngineRun):
         **options: Unpack[RunOptions],
     ) -> None:
         refuse_unknown(options, RunOptions.__annotations__.keys() - set(_NOT_HERE), "a seeded run")
-        given = options_given(options)
-        of_pool = ("workers", "idle", "budget_ticks")
-        pool = chosen("pool", given["pool"], Pool(**{name: given[name] for name in of_pool}))
+        given: Any = read_given(DispatcherOptions, {"out": out, **options})
+        pool = pool_of(given)
         if pool != (same := replace(pool, cores="auto", min_workers=None, max_publishers=_PUBLISHERS)):
             raise ConfigurationError("pool", f"a seeded run has no cores, min_workers or max_publishers: give {same!r}")
-        of_limits = ("capacity_ticks", "on_full")
-        limits = chosen("limits", given["limits"], Limits(**{name: given[name] for name in of_limits}))
+        limits = limits_of(given)
         workers = whole("workers", 2 if pool.workers is None else pool.workers, 1, MAX_WORKERS)
-        super().__init__(
-            symbols,
-            handler,
-            handlers,
-            reader=RecordReader(*(given[name] for name in ("dtype", "key", "columns", "column_options"))),
-            feed=given["feed"],
-            out=out,
-            escape_formulas=given["escape_formulas"],
-            history=_history,
-        )
+        super().__init__(symbols, handler, handlers, given, history=_history)
         # Not of this machine: the same seed is the same run on all.
         cores = WorkerCores(workers, None, list(range(workers + 1)), are_given=False)
-        order = order_of(self._table, given["policy"], priorities=given["priorities"], groups=given["groups"])
+        order = order_of(self._table, given)
         config = engine_config(
             self._reader,
             self._assigned,
             order,
             cores,
+            given,
             pool=replace(pool, max_publishers=1),
             limits=limits,
             emits=self._needs_positions,
-            **{name: given[name] for name in ("strands", "publisher_drains", "on_error", "batch_ticks")},
         )
         expected = symbol_counts(given["counts"], config.n_symbols)
         self._seed = seed

@@ -83,6 +83,10 @@ class Endpoint:
         self._executor: tuple[TaskExecutor, float | None] | None = None
         if retry is not None and "group" in self._given:
             raise ConfigurationError("retry", "a task that fails would cancel the group's others: give retry or group")
+        if not callable(deadline := self._given.get("deadline", callable)):
+            span_ns("deadline", deadline)
+        if front.scheduler is not None and not self._asks:
+            self._executor_for(front.scheduler, self._given)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -152,22 +156,23 @@ class Endpoint:
     def _executor_of(self, request: Request) -> tuple[TaskExecutor, float | None]:
         scheduler = self._front.scheduler
         assert scheduler is not None
-        options = self._given
-        if self._asks:
-            options = {name: value(request) if callable(value) else value for name, value in options.items()}
+        if not self._asks:
+            self._executor = self._executor_for(scheduler, self._given)
+            return self._executor
+        options = {name: value(request) if callable(value) else value for name, value in self._given.items()}
         try:
-            if isinstance(name := options.get("group"), str):
-                options = {**options, "group": self._front.group(name)}
-            deadline = options.get("deadline")
-            within_s = None if deadline is None else span_ns("deadline", deadline) / 1e9
-            found = scheduler.options(retry=self._retry or _ONCE, **options), within_s
+            return self._executor_for(scheduler, options)
         except ConfigurationError as error:
             if self._by_header:
                 raise HTTPException(400, str(error)) from None
             raise
-        if not self._asks:
-            self._executor = found
-        return found
+
+    def _executor_for(self, scheduler: Tasks, options: dict[str, Any]) -> tuple[TaskExecutor, float | None]:
+        if isinstance(name := options.get("group"), str):
+            options = {**options, "group": self._front.group(name)}
+        deadline = options.get("deadline")
+        within_s = None if deadline is None else span_ns("deadline", deadline) / 1e9
+        return scheduler.options(retry=self._retry or _ONCE, **options), within_s
 
     def _run(self, exchange: Exchange) -> Any:
         """Runs the handler of a request in a worker, in the context that the request has in the loop. Returns the
@@ -526,8 +531,12 @@ class App(Starlette):
                 endpoint = scope.get("endpoint")
                 path = endpoint.path if isinstance(endpoint, Endpoint) else OTHER
                 self._front.requests[path, message["status"]] += 1
+                headers = [*message.get("headers", ())]
                 if not is_inner:
-                    message["headers"] = [*message.get("headers", ()), its_id]
+                    headers.append(its_id)
+                    if message["status"] == 500:  # uvicorn closes the connection behind an error, whoever uses it then
+                        headers.append((b"connection", b"close"))
+                message["headers"] = headers
             await send(message)
 
         self._front.open += 1

@@ -629,6 +629,29 @@ def test_a_task_that_an_operator_cancels_answers_503() -> None:
             assert reply.result().status_code == 503
 
 
+def test_a_reply_to_a_failed_request_says_that_the_connection_ends_so_no_request_behind_it_is_lost() -> None:
+    ran: list[str] = []
+    with strand.Scheduler(1) as scheduler:
+        app = App(scheduler)
+        app.get("/fails")(lambda request: 1 // 0)
+        app.get("/behind")(lambda request: ran.append("behind"))
+        with serving(app) as served, served.connect() as client:
+            client.sendall(b"GET /fails HTTP/1.1\r\nHost: a\r\n\r\nGET /behind HTTP/1.1\r\nHost: a\r\n\r\n")
+            replies = client.makefile("rb").read()
+    assert b"connection: close" in replies.lower()
+    assert replies.count(b"HTTP/1.1") == 1 + len(ran) == 1
+
+
+def test_an_option_of_a_route_that_cannot_work_is_refused_when_the_route_is_made() -> None:
+    handler = lambda request: "never"  # noqa: E731
+    with strand.Scheduler(1) as scheduler:
+        for option, value in (("priority", "urgent"), ("deadline", "0s"), ("key", []), ("group", 7)):
+            with pytest.raises(ConfigurationError, match=option):
+                App(scheduler).get("/", **{option: value})(handler)
+    with pytest.raises(ConfigurationError, match="deadline"):
+        App().get("/", deadline="soon")(handler)
+
+
 def test_no_scheduler_of_another_kind_is_taken() -> None:
     with pytest.raises(ConfigurationError, match="scheduler"):
         App(ThreadPoolExecutor(1))  # type: ignore[arg-type]

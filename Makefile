@@ -9,9 +9,10 @@
 #   make proof    all that continuous integration tries a sample of: every mutant, every damaged input, longer runs (a day)
 #   make jobs     twenty jobs as users of polars, databento and nautilus_trader write them, beside ours
 #   make contract    every combination of formats, codes, shapes and workers, of which the test suite tries pairs
+#   make http-load    twice the requests that the workers can answer, for DURATION seconds
 #   make bad-input hostile book-day bench bench-books bench-feeds bench-peers    every bit flipped; every order accounted for; speed
 #
-# PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64 and fuzz, PYTEST=... adds options.
+# PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64, fuzz and http-load, PYTEST=... adds options.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -43,7 +44,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial docs lint format types asan tsan aarch64 model mutants spin fuzz proof ray contract bad-input hostile prometheus book-day \
+.PHONY: help install dev demo test live-trial docs lint format types asan tsan aarch64 model mutants spin fuzz proof http-load ray contract bad-input hostile prometheus book-day \
   bench bench-books bench-feeds bench-peers jobs wheel clean
 
 help:
@@ -186,6 +187,10 @@ fuzz: $(VENV)/.fuzz
 # docs/proof.md; CHECKS="tsan fuzz" runs only these.
 proof: dev
 	@$(BIN)/python tools/proof.py $(CHECKS)
+
+# Twice the requests that the workers of `strand http` can do, by hey (Debian, Ubuntu: apt-get install hey).
+http-load: install
+	HTTP_LOAD_S=$(DURATION) $(BIN)/pytest -q -s -o timeout=3600 tests/unit/http/test_load.py $(PYTEST)
 
 # A sweep on a Ray cluster of two nodes on this machine, of which one is killed. Ray is installed for it.
 ray: install

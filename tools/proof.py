@@ -31,6 +31,7 @@ CHECKS: Final = {
         r"\d+ passed.* in [\d.]+s",
     ),
     "asan": ("make asan ASAN_TESTS=", r"\d+ passed.* in [\d.]+s"),
+    "http-load": ("make http-load DURATION=60", r"[\d,]+ answered, .*"),
     "ray": ("make ray", r"\d+ passed.* in [\d.]+s"),
     "prometheus": ("make prometheus", r"\d+ passed.* in [\d.]+s"),
     "jobs": ("make jobs", r"\w+: \d+ jobs compared with ours"),

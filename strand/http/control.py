@@ -9,19 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
-from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -50,6 +48,8 @@ __all__ = ["Control"]
 _audit: Final = logging.getLogger("strand.http.audit")
 _audit.setLevel(logging.INFO)
 
+#: The header Host: a name or an address, and a port.
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::\d+)?")
 _MAX_BODY_BYTES: Final = 64 << 10
 _BODY_S: Final = 10.0
 _MAX_LISTED: Final = 1000
@@ -115,7 +115,7 @@ _REPLIES: Final = {
 }  # fmt: skip
 _STATUS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (QueueFull, 429), (StoppedError, 503), (HandlerError, 503), (UnknownSymbolError, 404), (QuarantinedError, 409),
-    (ConfigurationError, 400), (msgspec.DecodeError, 400), (TypeError, 400), (TimeoutError, 504),
+    (ConfigurationError, 400), (msgspec.DecodeError, 400), (TypeError, 400), (RecursionError, 400), (TimeoutError, 504),
 )  # fmt: skip
 
 
@@ -156,11 +156,10 @@ class Control(Starlette):
         self._operations = self._of_tasks() + ([] if dispatcher is None else self._of_symbols())
         routes = [Route("/openapi.json", self._openapi)]
         routes += [Route(each.path, self._route(each), methods=[each.method]) for each in self._operations]
+        self._hosts = {f"[{host}]" if ":" in host and host[0] != "[" else host.lower() for host in hosts}
         super().__init__(
             routes=routes,
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)],
             exception_handlers={HTTPException: _refused},
-            max_body_size=_MAX_BODY_BYTES,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -190,10 +189,12 @@ class Control(Starlette):
         """Status and reason of a request that is not looked at further."""
         if not self._token.accepts(request.headers):
             return 401, "bring the token: Authorization: Bearer TOKEN"
-        if request.method in ("GET", "HEAD"):
-            return None
+        named = request.headers.get("host", "")
+        host = _HOST.fullmatch(named)
+        if host is None or host[1].lower() not in self._hosts:
+            return 400, f"the header Host names {named!r}: name one of {', '.join(sorted(self._hosts))}"
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        if request.method not in ("GET", "HEAD") and origin is not None and origin.partition("://")[2] != named:
             return 403, f"a page of {origin} changes nothing here"
         return None
 
@@ -412,9 +413,14 @@ async def _body(request: Request, kind: Any) -> Any:
     """The body of a request. Raises HTTPException, msgspec.DecodeError."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "the body has to be application/json")
+    text = bytearray()
     try:
         async with asyncio.timeout(_BODY_S):
-            return msgspec.json.decode(await request.body(), type=kind)
+            async for part in request.stream():
+                text += part
+                if len(text) > _MAX_BODY_BYTES:
+                    raise HTTPException(413, f"the body has more than {_MAX_BODY_BYTES:,} bytes")
+        return msgspec.json.decode(text, type=kind)
     except TimeoutError:
         raise HTTPException(408, f"the body took more than {_BODY_S:g} s") from None
 

@@ -15,11 +15,14 @@ from typing import Any
 import httpx2 as httpx
 import numpy as np
 import pytest
+import schemathesis
 from fastapi import FastAPI
 from http_server import MOST_S, Served, serving, wait_for
+from hypothesis import HealthCheck, given, settings
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket
@@ -674,3 +677,85 @@ def test_tasks_of_a_dispatcher_answer_requests() -> None:
         dispatcher.publish(np.zeros(1, strand.ticks.TICK))
         with serving(app) as served:
             assert httpx.get(f"{served.url}/A").json() == 1
+
+
+#: The routes of the application below, as its author would describe them.
+_DOCUMENT: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "An application", "version": "1"},
+    "paths": {
+        "/quotes/{symbol}": {
+            "get": {
+                "parameters": [
+                    {"name": "symbol", "in": "path", "required": True, "schema": {"type": "string"}},
+                    {"name": "X-Priority", "in": "header", "schema": {"enum": ["normal", "low"]}},
+                    {"name": "X-Deadline", "in": "header", "schema": {"type": "string"}},
+                ],
+                "responses": {str(status): {"description": ""} for status in (200, 400, 504)},
+            }
+        },
+        "/orders": {
+            "post": {
+                "parameters": [{"name": "X-Account", "in": "header", "schema": {"type": "string"}}],
+                "requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}},
+                "responses": {str(status): {"description": ""} for status in (200, 413)},
+            }
+        },
+        "/jobs": {
+            "post": {
+                "requestBody": {"content": {"application/json": {"schema": {}}}},
+                "responses": {str(status): {"description": ""} for status in (202, 413, 429)},
+            }
+        },
+        "/accepted/{id}": {
+            method: {
+                "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+                "responses": {str(status): {"description": ""} for status in (200, 202, 404, 503)},
+            }
+            for method in ("get", "delete")
+        },
+    },
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("with_scheduler", [False, True])
+def test_no_generated_request_to_the_routes_of_an_application_gets_another_status_than_documented(
+    with_scheduler: bool,
+) -> None:
+    schema = schemathesis.openapi.from_dict(_DOCUMENT)
+    with strand.Scheduler(2) as scheduler:
+        app = App(scheduler if with_scheduler else None, AppOptions(max_body_bytes=100, max_accepted=5))
+        priority = Header("X-Priority", allowed=["normal", "low"])
+        app.get("/quotes/{symbol}", priority=priority, deadline=Header("X-Deadline"))(
+            lambda request: request.path_params
+        )
+
+        @app.post("/orders", key=Header("X-Account"))
+        async def order(request: Request) -> int:
+            return len(request.content)
+
+        app.post("/jobs", accepts=with_scheduler)(
+            lambda request: request.content if with_scheduler else Response(status_code=202)
+        )
+        tried = 0
+        with serving(app) as served:
+            schema.config.update(base_url=served.url)
+            for found in schema.get_all_operations():
+                operation = found.ok()
+                if operation.path.startswith("/accepted") and not with_scheduler:
+                    continue
+
+                @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+                @given(case=operation.as_strategy())
+                def tries(case: Any) -> None:
+                    nonlocal tried
+                    tried += 1
+                    # Which spans there are no schema says, nor that any body is taken.
+                    case.call_and_validate(
+                        timeout=MOST_S, excluded_checks=[positive_data_acceptance, negative_data_rejection]
+                    )
+
+                tries()
+    assert tried > 50
+    assert all(status < 500 or status in (503, 504) for _, status in app.statistics().requests)

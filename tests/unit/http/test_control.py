@@ -208,8 +208,19 @@ def test_each_request_brings_the_token_and_pages_of_other_sites_change_nothing(
         for reply in (client.get("/tasks", headers=wrong), client.post("/tasks", json=new, headers=wrong)):
             assert reply.status_code == 401
     assert client.post("/tasks", json=new, headers={"Origin": "http://evil.example"}).status_code == 403
-    assert client.post("/tasks", json=new, headers={"Origin": "null"}).status_code == 403
-    assert client.post("/tasks", json=new, headers={"Host": "evil.example"}).status_code == 400
+    for origin in (
+        "null",
+        "",
+        "http://127.0.0.1:81",
+        "http://127.0.0.1.evil.example",
+        "http://a@127.0.0.1",
+        "http://[bad",
+    ):
+        assert client.post("/tasks", json=new, headers={"Origin": origin}).status_code == 403, origin
+    for host in ("evil.example", "", "127.0.0.1.", "a@127.0.0.1", "127.0.0.1:x", "[127.0.0.1]"):
+        assert client.post("/tasks", json=new, headers={"Host": host}).status_code == 400, host
+    for host in ("localhost:8000", "[::1]:8000", "LOCALHOST"):
+        assert client.get("/tasks", headers={"Host": host}).status_code == 200, host
     text = client.post("/tasks", content=json.dumps(new), headers={"Content-Type": "text/plain"})
     assert text.status_code == 415
     assert scheduler.statistics().submitted == 0
@@ -220,8 +231,9 @@ def test_bodies_that_are_too_long_or_have_unknown_fields_are_refused(client: Tes
     assert client.post("/tasks", json={"name": "x" * 100_000}).status_code == 413
     for body in ({"nam": "x"}, {"name": 7}, {"name": ""}, [], {"name": "x", "module": "os"}):
         assert client.post("/tasks", json=body).status_code == 400
-    broken = client.post("/tasks", content="{", headers={"Content-Type": "application/json"})
-    assert broken.status_code == 400
+    for broken in ("{", "[" * 5000 + "]" * 5000, '{"name": "x", "args": ' + "[" * 5000 + "]" * 5000 + "}"):
+        reply = client.post("/tasks", content=broken, headers={"Content-Type": "application/json"})
+        assert reply.status_code == 400
 
 
 def test_each_call_has_its_line_in_the_audit_log_also_if_it_is_refused(
@@ -277,6 +289,36 @@ def test_a_control_needs_a_token_and_something_to_control(token: str, tmp_path: 
         (tmp_path / "short").write_text("short")
         with pytest.raises(ConfigurationError, match="token_file"):
             Control(str(tmp_path / "short"), scheduler=scheduler)
+
+
+def test_each_operation_refuses_strangers_pages_bodies_and_hosts_as_its_document_says(token: str) -> None:
+    json_type = {"Content-Type": "application/json"}
+    with strand.Dispatcher(["A"], "count", policy=strand.Levels()) as dispatcher:
+        client = client_of(Control(token, dispatcher=dispatcher))
+        document = client.get("/openapi.json").json()
+        assert document["servers"] == [{"url": "/control"}]
+        tried = []
+        for path, operations in document["paths"].items():
+            place = path.format(symbol="A", id=1)
+            for method, operation in operations.items():
+                faults: list[tuple[int, dict[str, str], str]] = [
+                    (401, {"Authorization": "Bearer wrong"}, ""),
+                    (400, {"Host": "evil.example"}, ""),
+                    (403, {"Origin": "http://evil.example"}, ""),
+                    (415, {"Content-Type": "text/plain"}, "{}"),
+                    (413, json_type, "x" * 100_000),
+                    (400, json_type, "{"),
+                ]
+                for status, headers, body in faults:
+                    if (status == 403 and method == "get") or (body and "requestBody" not in operation):
+                        continue
+                    reply = client.request(method, place, headers=headers, content=body)
+                    assert (reply.status_code, list(reply.json())) == (status, ["error"]), (method, path, reply.text)
+                    assert str(status) in operation["responses"]
+                    tried.append((path, method))
+        assert len(set(tried)) == sum(len(each) for each in document["paths"].values())
+        statistics = dispatcher.tasks.statistics()
+    assert (statistics.submitted, len(dispatcher.tasks.dead_letters)) == (0, 0)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -157,11 +157,11 @@ class Families:
 
     def histogram(self, name: str, text: str, found: Latency, **labels: str) -> None:
         family = self._family("HistogramMetricFamily", name, text, labels)
-        family.add_metric([*labels.values()], buckets=buckets(found), sum_value=None)
+        family.add_metric(_values(labels), buckets=buckets(found), sum_value=None)
 
     def _add(self, kind: str, name: str, text: str, value: float | None, labels: Mapping[str, str]) -> None:
         if value is not None:
-            self._family(kind, name, text, labels).add_metric([*labels.values()], value)
+            self._family(kind, name, text, labels).add_metric(_values(labels), value)
 
     def _family(self, kind: str, name: str, text: str, labels: Mapping[str, str]) -> Any:
         if name not in self._made:
@@ -170,6 +170,11 @@ class Families:
         family, known = self._made[name]
         assert known == tuple(labels), name
         return family
+
+
+def _values(labels: Mapping[str, str]) -> list[str]:
+    """Values of labels in UTF-8. Half a surrogate, which a name may have, is shown as its escape sequence."""
+    return [value.encode("utf-8", "backslashreplace").decode() for value in labels.values()]
 
 
 def buckets(found: Latency) -> list[tuple[str, float]]:

@@ -84,6 +84,19 @@ def test_ticks_are_those_that_were_published() -> None:
     assert not [label for _, *labels in found for label in labels if label.startswith("symbol")]
 
 
+def test_a_name_that_is_no_text_in_utf_8_is_escaped() -> None:
+    group = strand.TaskGroup("g\udc80")
+    with strand.Scheduler(workers=1, policy=strand.Fair(), attachable=True, name="\ud800 \\x41") as run:
+        run.options(group=group).submit(int).result()
+        attached = strand.attach(os.getpid(), name="\ud800 \\x41")
+        wait_until(lambda: any(one.name == "g\udc80" for one in attached.snapshot().groups))
+        found = series(exposition(attached.snapshot(), {}))
+    assert [label for name, *labels in found if name == "strand_build_info" for label in labels][2] == (
+        "run=\\ud800 \\x41"
+    )
+    assert ("strand_group_cpu_seconds_total", "group=g\\udc80") in found
+
+
 def test_a_bucket_counts_the_times_that_are_surely_within_its_bound() -> None:
     floors = np.array([0.0, 1e3, 2e3, 1e6, 2e10])
     found = dict(buckets(Latency.from_histogram(np.array([1, 2, 4, 8, 16], np.uint64), floors)))

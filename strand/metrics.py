@@ -10,7 +10,6 @@ may lack some within one sixteenth below ``le``. The sum of times is not known, 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from strand.alerts.watch import Samples
 from strand.dispatch.guarding import Meter, cpu_meter, io_meter, memory_meter
 from strand.errors import MissingExtraError
 from strand.lazy import imported
+from strand.logs import Event
 from strand.outside.attached import Attached
 from strand.outside.snapshot import KindSnapshot, LevelFigures, Snapshot
 from strand.stats import Latency
@@ -51,7 +51,9 @@ BOUNDS_S: Final = (
 DASHBOARD: Final = Path(__file__).with_name("data") / "grafana.json"
 _PERCENTILES: Final = (95.0, 99.0)
 _NS: Final = 1e9
-_log: Final = logging.getLogger(__name__)
+_UNREADABLE: Final = Event(
+    "machine.unreadable", "strand.metrics", "WARNING", "%(reading)s cannot be read: %(error)s"
+)
 
 
 def exposition(
@@ -302,7 +304,7 @@ class Machine:
             try:
                 found[name] = meter.read()
             except OSError as error:
-                _log.warning("%s cannot be read: %s", name, error)
+                _UNREADABLE(reading=name, error=error)
                 found[name] = None
         return found
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from strand.alerts.rules import ALL, ANY, DEFAULTS, Rule, Severity
 from strand.alerts.webhook import Webhook
 from strand.background import Rounds
+from strand.logs import Event
 
 __all__ = ["Alert", "Alerts", "Samples", "Watch"]
 
@@ -24,7 +25,11 @@ __all__ = ["Alert", "Alerts", "Samples", "Watch"]
 Samples = Mapping[tuple[str, str], float | None]
 State = Literal["firing", "recovered", "event"]
 
-_LOG: Final = logging.getLogger(__package__)
+_LOGGER: Final = "strand.alerts"
+#: At the level of its severity, and each of them: rules and ``tell`` have bounds of their own.
+_ALERT: Final = Event("alert", _LOGGER, "WARNING", "%(rule)s %(state)s: %(text)s", "alert", most=None)
+_CALLBACK_FAILED: Final = Event("alert.on_alert_failed", _LOGGER, "ERROR", "on_alert raised for %(rule)s")
+_NO_READINGS: Final = Event("alert.no_readings", _LOGGER, "ERROR", "readings are undefined now")
 _LOG_LEVELS: Final[Mapping[Severity, int]] = {
     "notice": logging.INFO,
     "warning": logging.WARNING,
@@ -163,15 +168,15 @@ class Alerts:
 
     def tell(self, alert: Alert) -> None:
         """Passes an alert on, as those of rules are. Any thread may call it."""
-        what = f"{alert.rule} {alert.state}: {alert.text}"
-        _LOG.log(_LOG_LEVELS[alert.severity], what, extra={"alert": alert.as_dict()})
+        told = {"rule": alert.rule, "state": alert.state, "text": alert.text, "alert": alert.as_dict()}
+        _ALERT(at=_LOG_LEVELS[alert.severity], **told)
         if self._webhook is not None:
             self._webhook.put(alert.as_dict())
         if self._on_alert is not None:
             try:
                 self._on_alert(alert)
             except Exception:  # of the user's function: the watch goes on
-                _LOG.exception("on_alert raised for %s", alert.rule)
+                _CALLBACK_FAILED(rule=alert.rule, exc_info=True)
 
     def _look(self, _: bool) -> float | None:
         now = time.monotonic_ns()
@@ -190,5 +195,5 @@ class Alerts:
         try:
             return self._read()
         except Exception:  # a run that has ended, a file that cannot be read: the next round may do better
-            _LOG.exception("readings are undefined now")
+            _NO_READINGS(exc_info=True)
             return {}

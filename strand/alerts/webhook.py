@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import ipaddress
 import json
-import logging
 import re
 import threading
 import time
@@ -20,10 +19,12 @@ from urllib.parse import urlsplit
 
 from strand.background import Rounds
 from strand.errors import ConfigurationError
+from strand.logs import Event, keep_secret
 
 __all__ = ["Webhook", "signature"]
 
-_LOG: Final = logging.getLogger(__package__)
+_LOST: Final = Event("webhook.lost", "strand.alerts", "WARNING", "%(lost)d messages for the webhook were lost")
+_FAILED: Final = Event("webhook.attempt_failed", "strand.alerts", "WARNING", "webhook: attempt failed: %(reason)s")
 _PLAIN: Final = re.compile(r"[!-~]+")
 _FIRST_WAIT_S, _LONGEST_WAIT_S, _IDLE_S = 1.0, 60.0, 3600.0
 
@@ -78,6 +79,8 @@ class Webhook:
         _check(url)
         if secret is not None and not (isinstance(secret, bytes) and secret):
             raise ConfigurationError("secret", f"give bytes, and not none of them; {type(secret).__name__} is no key")
+        if secret is not None:
+            keep_secret(secret)
         self.delivered = self.failed = self.lost = 0
         self._url, self._secret = url, secret
         self._bound, self._timeout_s, self._stop_s = bound, timeout_s, stop_s
@@ -115,7 +118,7 @@ class Webhook:
             self.lost += len(self._waiting)
             self._waiting.clear()
         if self.lost:
-            _LOG.warning("%d messages for the webhook were lost", self.lost)
+            _LOST(lost=self.lost)
 
     def _send(self, _: bool) -> float:
         while True:
@@ -149,7 +152,7 @@ class Webhook:
             code = error.code if isinstance(error, urllib.error.HTTPError) else None
             self.failed += 1
             # Neither the URL nor the body: they may hold secrets.
-            _LOG.warning("webhook: attempt failed: %s", f"status {code}" if code is not None else type(error).__name__)
+            _FAILED(reason=f"status {code}" if code is not None else type(error).__name__)
             return False
 
 

@@ -6,7 +6,6 @@ forbids, each decoder has faults of its own. Nothing else in strand turns these 
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -29,6 +28,7 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
+from strand.logs import Event
 from strand.threads import Bell
 
 __all__ = [
@@ -164,7 +164,7 @@ def publish_error(
     return EngineError(f"publishing ended with code {code}")
 
 
-_log: Final = logging.getLogger("strand")
+_FAILED: Final = Event("thread.failed", "strand", "ERROR", "an exception in the thread %(of)s")
 
 
 class Thread:
@@ -243,7 +243,7 @@ class Thread:
             return 1
         except BaseException:
             run = None
-            _log.exception("an exception in the thread %s", self.name)
+            _FAILED(of=self.name, exc_info=True)
             return 0
 
     def _introduce(self) -> None:

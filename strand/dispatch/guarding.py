@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from strand.dicts import FrozenDict
 from strand.dispatch.guard import Guard, Hold, Reading, decide
 from strand.dispatch.watching import Regular
 from strand.errors import MissingExtraError
+from strand.logs import Event
 from strand.stats import GuardStatistics
 from strand.threads import Inside
 
@@ -240,7 +240,15 @@ def _psutil(feature: str) -> Any:
     return psutil
 
 
-_log: Final = logging.getLogger("strand.guard")
+_LOGGER: Final = "strand.guard"
+_UNWATCHED: Final = Event("guard.unwatched", _LOGGER, "WARNING", "%(resource)s: %(source)s")
+_HELD: Final = Event(
+    "guard.held", _LOGGER, "INFO", "%(resource)s: at %(percent).0f %% of its threshold: %(effect)s"
+)
+_RELEASED: Final = Event(
+    "guard.released", _LOGGER, "INFO", "%(resource)s: %(why)s: what was held back for %(held_s).1f s goes on"
+)
+_ENDED: Final = Event("guard.ended", _LOGGER, "ERROR", "the guard has ended, and holds nothing back any more")
 #: Work that waits per resource, for the log.
 _WAITS: Final = {
     "cpu": "strands of level low wait",
@@ -263,7 +271,7 @@ class Guarding(Regular):
 
     def start(self) -> None:
         if self._lacks_io:
-            _log.warning("io: %s", self._sources["io"])
+            _UNWATCHED(resource="io", source=self._sources["io"])
         super().start()
 
     def statistics(self) -> Mapping[str, GuardStatistics]:
@@ -298,11 +306,11 @@ class Guarding(Regular):
     def _say(self, resource: str, before: Hold, hold: Hold, strain: float | None) -> None:
         percent = 0.0 if strain is None else 100 * strain
         if hold.begun > before.begun:
-            _log.info("%s: at %.0f %% of its threshold: %s", resource, percent, _WAITS[resource])
+            _HELD(resource=resource, percent=percent, effect=_WAITS[resource])
         elif before.since_ns is not None and hold.since_ns is None:
             why = "max_hold is over" if hold.expired > before.expired else f"at {percent:.0f} % of its threshold"
             held_s = (hold.held_ns - before.held_ns) / 1e9
-            _log.info("%s: %s: what was held back for %.1f s goes on", resource, why, held_s)
+            _RELEASED(resource=resource, why=why, held_s=held_s)
 
     def _ended(self, error: BaseException | None) -> None:
         self._engine.hold_back(0)
@@ -310,7 +318,7 @@ class Guarding(Regular):
         self._holds = {resource: hold.ended(now) for resource, hold in self._holds.items()}
         if error is not None:
             self._sources = dict.fromkeys(self._sources, f"not watched: the guard has ended by {error!r}")
-            _log.error("the guard has ended, and holds nothing back any more", exc_info=error)
+            _ENDED(exc_info=error)
 
 
 def _bits(holds: Mapping[str, Hold]) -> int:

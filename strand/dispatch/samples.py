@@ -10,7 +10,6 @@ process knows, such as the watermark and the groups of ``Fair``. There are two r
 from __future__ import annotations
 
 import json
-import logging
 import time
 import weakref
 from collections import Counter
@@ -24,6 +23,7 @@ import numpy.typing as npt
 from strand.binding.engine import Engine
 from strand.binding.engine_words import BUCKETS, HISTOGRAMS, SampleRing
 from strand.dispatch.watching import Regular
+from strand.logs import Event
 from strand.stats import TASK_ENDS, TICK_ENDS, FairStatistics
 from strand.threads import Inside
 
@@ -55,7 +55,12 @@ _MOST_WORKERS: Final = 64
 
 _HANDLER: Final = list(HISTOGRAMS).index("handler")
 
-_log: Final = logging.getLogger(__package__)
+_ENDED: Final = Event(
+    "samples.ended",
+    "strand.dispatch",
+    "ERROR",
+    "the figures of tasks stay as they are now for those who look from outside",
+)
 
 
 def _figures(word: str) -> np.dtype[Any]:
@@ -222,7 +227,7 @@ class Sampling(Regular):
             if error is None:
                 self.put(time.monotonic_ns())
             else:
-                _log.error("the figures of tasks stay as they are now for those who look from outside", exc_info=error)
+                _ENDED(exc_info=error)
         finally:
             self._over()
             # They hold what holds this object.

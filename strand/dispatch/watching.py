@@ -5,7 +5,6 @@ A look is at the start of a publish, without which queues do not grow for long. 
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import warnings
@@ -15,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from strand.background import Rounds
 from strand.binding.engine import Engine
+from strand.logs import Event
 from strand.stats import ActiveStatistics, OverloadStatistics
 from strand.threads import Inside
 from strand.validate import whole
@@ -133,7 +133,13 @@ class OverloadWatch:
             self.found = found
 
 
-_log: Final = logging.getLogger("strand.workers")
+_ACTIVE: Final = Event("workers.active", "strand.workers", "DEBUG", "%(active)d of %(workers)d workers are active")
+_ENDED: Final = Event(
+    "workers.ended",
+    "strand.workers",
+    "ERROR",
+    "all workers are active from here on: what decides how many has ended",
+)
 #: Interval of looks, in ns.
 CHANGE_NS: Final = 20_000_000
 #: One more after so many looks in a row at which more strands waited than the active workers can be in.
@@ -201,10 +207,10 @@ class Activating(Regular):
         self._engine.activate(load.active)
         self._more += load.active > before.active
         self._fewer += load.active < before.active
-        _log.debug("%d of %d workers are active", load.active, self._most)
+        _ACTIVE(active=load.active, workers=self._most)
 
     def _ended(self, error: BaseException | None) -> None:
         self._engine.activate(self._most)
         self._load = Load(self._most)
         if error is not None:
-            _log.error("all workers are active from here on: what decides how many has ended", exc_info=error)
+            _ENDED(exc_info=error)

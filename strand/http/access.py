@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import logging
 import weakref
 from pathlib import Path
 from typing import Final
@@ -11,10 +10,12 @@ from typing import Final
 from starlette.datastructures import Headers
 
 from strand.errors import ConfigurationError
+from strand.logs import Event, keep_secret
 
 __all__ = ["STOPPING", "TOKENS", "Token"]
 
-_log = logging.getLogger(__package__)
+_KEPT: Final = Event("http.token_kept", "strand.http", "ERROR", "the token stays as it was: %(error)s")
+_READ: Final = Event("http.token_read", "strand.http", "INFO", "the token was read again")
 
 #: Entry of a scope: what tells whether the server is about to end, so that endless replies end.
 STOPPING: Final = "strand.is_stopping"
@@ -36,6 +37,7 @@ class Token:
             raise ConfigurationError("token_file", f"{self._path}: {error.strerror}") from None
         if len(value) < _LEAST_TOKEN:
             raise ConfigurationError("token_file", f"{self._path}: a token has {_LEAST_TOKEN} characters at least")
+        keep_secret(value)
         return value
 
     def read_again(self) -> None:
@@ -43,9 +45,9 @@ class Token:
         try:
             self._value = self._read()
         except ConfigurationError as error:
-            _log.error("the token stays as it was: %s", error)
+            _KEPT(error=error)
         else:
-            _log.info("the token was read again")
+            _READ()
 
     def accepts(self, headers: Headers) -> bool:
         """Tells whether the header ``Authorization`` brings the token. It takes as long whatever that is."""

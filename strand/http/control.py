@@ -35,6 +35,7 @@ from strand.errors import (
     UnknownSymbolError,
 )
 from strand.http.access import STOPPING, Token
+from strand.logs import Event
 from strand.tasks.core import task_named
 from strand.tasks.future import TaskFuture
 from strand.tasks.tasks import Tasks
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
 __all__ = ["Control"]
 
 #: Each call has its line here.
-_audit: Final = logging.getLogger("strand.http.audit")
-_audit.setLevel(logging.INFO)
+_CALLED: Final = Event(
+    "http.control", "strand.http.audit", "INFO", "%(client)s %(method)s %(path)s %(status)d", most=None
+)
+logging.getLogger(_CALLED.logger).setLevel(logging.INFO)
 
 #: The header Host: a name or an address, and a port.
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::\d+)?")
@@ -183,7 +186,7 @@ class Control(Starlette):
             self._calls += 1
             client = "-" if request.client is None else request.client.host
             path = json.dumps(scope["path"])  # no letter of it ends the line
-            _audit.info("%s %s %s %d", client, request.method, path, status)
+            _CALLED(client=client, method=request.method, path=path, status=status)
 
     def _fault_of(self, request: Request) -> tuple[int, str] | None:
         """Status and reason of a request that is not looked at further."""

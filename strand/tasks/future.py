@@ -22,7 +22,6 @@ to another thread. A callback is taken off the list before its first step.
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import threading
 from _thread import start_new_thread
@@ -33,6 +32,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol, cast
 
 from strand.errors import StoppedError
+from strand.logs import Event
 from strand.spans import SpanLike
 from strand.tasks.groups import InLoop, TaskGroup, awaited
 from strand.tasks.options import TaskOptions
@@ -64,8 +64,10 @@ PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"
 FINISHED: Final = "FINISHED"
 CANCELLED_AND_NOTIFIED: Final = "CANCELLED_AND_NOTIFIED"
-#: Logger in which a Future reports a callback's exception.
-_log = logging.getLogger("concurrent.futures")
+#: In the logger in which a Future reports a callback's exception.
+_CALLBACK_FAILED: Final = Event(
+    "task.callback_failed", "concurrent.futures", "ERROR", "exception calling callback for %(future)s", "task", "run"
+)
 
 
 class _Nobody:
@@ -585,7 +587,7 @@ class TaskFuture(Future[Any]):
             del callbacks[0]
             callback(self)
         except BaseException as error:  # SystemExit, too: it must not end the worker
-            _log.exception("exception calling callback for %r", self)
+            _CALLBACK_FAILED(future=repr(self), task=self.id, run=self.home(), exc_info=True)
             if interrupts(error):
                 raise
 

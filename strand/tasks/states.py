@@ -27,7 +27,6 @@ task is to have. So another thread can finish the work that an exception cuts sh
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import threading
 import time
@@ -43,6 +42,7 @@ import numpy as np
 
 from strand.binding.tasks import ROSE_AT
 from strand.errors import ConfigurationError, StrandError, TaskDropped, TaskExpired
+from strand.logs import Event
 from strand.spans import SpanLike
 from strand.tasks.ends import MOST_WAITS, ByPlace, Counts, DeadLetter, DeadLetters
 from strand.tasks.future import FINISHED, NOBODY, PENDING, RUNNING, TaskFuture
@@ -56,7 +56,22 @@ from strand.threads import interrupts, mended
 
 __all__ = ["WITHDRAWN", "Attempts", "Claim", "States", "dropped", "expired"]
 
-_log = logging.getLogger(__package__)
+_LOGGER: Final = "strand.tasks"
+_SYSTEM_ERROR: Final = Event(
+    "task.system_error",
+    _LOGGER,
+    "ERROR",
+    "task %(task)d met an error of the system at attempt %(attempt)d: %(error)r",
+    "run",
+)
+_ALERT_FAILED: Final = Event("task.on_alert_failed", _LOGGER, "ERROR", "on_alert failed for task %(task)d", "run")
+_BUSINESS_ERROR: Final = Event(
+    "task.business_error",
+    _LOGGER,
+    "WARNING",
+    "task %(task)d is not tried again, because it met a business error: %(error)r",
+    "run",
+)
 
 #: The end of a task that its submit gives up: it counts as never submitted.
 WITHDRAWN: Final = "withdrawn"
@@ -554,12 +569,12 @@ class States:
 
 def _alert(policy: RetryPolicy, task: TaskFuture, error: BaseException) -> None:
     if policy.on_alert is None:
-        _log.error("task %d met an error of the system at attempt %d: %r", task.id, task.attempts, error)
+        _SYSTEM_ERROR(task=task.id, attempt=task.attempts, error=error, run=task.home())
         return
     try:
         policy.on_alert(task, error)
     except BaseException:  # it must end neither the worker nor the task
-        _log.exception("on_alert failed for task %d", task.id)
+        _ALERT_FAILED(task=task.id, run=task.home(), exc_info=True)
 
 
 class Attempts:
@@ -743,7 +758,7 @@ class Attempts:
         if kind == SYSTEM:
             _alert(policy, task, error)
         if kind == BUSINESS and isinstance(error, Exception) and task.attempts <= policy.max_retries:
-            _log.warning("task %d is not tried again, because it met a business error: %r", task.id, error)
+            _BUSINESS_ERROR(task=task.id, error=error, run=task.home())
         if kind == BUSINESS or task.cancel_requested:
             return "failed"
         if task.attempts > policy.max_retries:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-import logging
 import threading
 import time
 from _thread import start_new_thread
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from strand.binding.gate import Thread
 from strand.errors import StrandError
+from strand.logs import Event
 from strand.tasks.future import TaskFuture
 from strand.tasks.places import Turn
 from strand.tasks.waits import CURRENT_TASK, LOOPS, Waiter
@@ -23,7 +23,10 @@ from strand.threads import Bell, Clock, LoopCalls, mended
 
 __all__ = ["Coroutines", "Deadlines", "Periodic", "Timer", "Timers"]
 
-_log = logging.getLogger(__package__)
+_LOGGER: Final = "strand.tasks"
+_TIMER_FAILED: Final = Event("timer.failed", _LOGGER, "ERROR", "a timer of tasks failed")
+_TURN_REFUSED: Final = Event("periodic.refused", _LOGGER, "WARNING", "a periodic turn was refused: %(error)s")
+_TURN_FAILED: Final = Event("periodic.failed", _LOGGER, "ERROR", "a periodic turn failed: %(error)r", "task")
 
 #: Cancelled entries of the heap are cleared out when they are more than half of it, and more than so many.
 _FEW: Final = 64
@@ -122,7 +125,7 @@ class Timers:
                 try:
                     action()
                 except BaseException:  # of any kind: the others are due, too
-                    _log.exception("a timer of tasks failed")
+                    _TIMER_FAILED(exc_info=True)
                 called += 1
 
     def end(self) -> None:
@@ -298,7 +301,7 @@ class Periodic:
                 future = self.last = self._submit()
             except StrandError as error:
                 self.skipped += 1
-                _log.warning("a periodic turn was refused: %s", error)
+                _TURN_REFUSED(error=error)
                 return
             self.turns += 1
         future.add_done_callback(self._ended)
@@ -310,7 +313,7 @@ class Periodic:
         if error is not None:
             with self._lock:
                 self.failed += 1
-            _log.error("a periodic turn failed: %r", error, exc_info=error)
+            _TURN_FAILED(error=error, task=future.id, exc_info=error)
 
 
 #: Time for which the end waits for asyncio tasks that coroutines have started, and that have not ended.

@@ -14,7 +14,8 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 __all__ = ["CONTEXT", "EVENTS", "Event", "JsonFormatter", "TextFormatter", "keep_secret", "to_standard_error"]
@@ -37,7 +38,7 @@ class Event:
 
     Args:
         name: Its name.
-        logger: The name of its logger.
+        logger: The name of its logger; one that begins with a dot is below ``strand``.
         level: The name of its level.
         text: The message; ``%(name)s`` stands for a field.
         *fields: The names of fields that the message does not show.
@@ -59,7 +60,7 @@ class Event:
         self._level = getattr(logging, level)
         self.fields = (*re.findall(r"%\((\w+)\)", text), *fields)
         self.most, self.interval_s = most, interval_s
-        self._logger = logging.getLogger(logger)
+        self._logger = logging.getLogger(f"strand{logger}" if logger[:1] in ("", ".") else logger)
         self._since, self._n, self._left_out = -math.inf, 0, 0
         EVENTS[name] = self
 
@@ -180,12 +181,19 @@ def _plain(value: Any) -> Any:
         return f"(a {type(value).__name__} that cannot be shown as text)"
 
 
-def to_standard_error(form: Literal["text", "json"], level: int = logging.INFO) -> None:
-    """Sends Strand's lines from a level on, and warnings of all other code, to standard error.
+@contextmanager
+def to_standard_error(form: Literal["text", "json"], level: str = "info") -> Iterator[None]:
+    """Sends Strand's lines from a level on, and warnings of all other code, to standard error, in the block.
 
-    Handlers that the program has set stay, and get the same.
+    Handlers that the program has set get the same lines.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler, ours = logging.StreamHandler(sys.stderr), logging.getLogger("strand")
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter("%(levelname)s %(name)s: %(message)s"))
+    before = ours.level
     logging.getLogger().addHandler(handler)
-    logging.getLogger("strand").setLevel(level)
+    ours.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        ours.setLevel(before)
+        logging.getLogger().removeHandler(handler)

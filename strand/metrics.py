@@ -51,9 +51,7 @@ BOUNDS_S: Final = (
 DASHBOARD: Final = Path(__file__).with_name("data") / "grafana.json"
 _PERCENTILES: Final = (95.0, 99.0)
 _NS: Final = 1e9
-_UNREADABLE: Final = Event(
-    "machine.unreadable", "strand.metrics", "WARNING", "%(reading)s cannot be read: %(error)s"
-)
+_UNREADABLE: Final = Event("machine.unreadable", ".metrics", "WARNING", "%(reading)s cannot be read: %(error)s")
 
 
 def exposition(

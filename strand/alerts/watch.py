@@ -25,7 +25,7 @@ __all__ = ["Alert", "Alerts", "Samples", "Watch"]
 Samples = Mapping[tuple[str, str], float | None]
 State = Literal["firing", "recovered", "event"]
 
-_LOGGER: Final = "strand.alerts"
+_LOGGER: Final = ".alerts"
 #: At the level of its severity, and each of them: rules and ``tell`` have bounds of their own.
 _ALERT: Final = Event("alert", _LOGGER, "WARNING", "%(rule)s %(state)s: %(text)s", "alert", most=None)
 _CALLBACK_FAILED: Final = Event("alert.on_alert_failed", _LOGGER, "ERROR", "on_alert raised for %(rule)s")

@@ -23,8 +23,8 @@ from strand.logs import Event, keep_secret
 
 __all__ = ["Webhook", "signature"]
 
-_LOST: Final = Event("webhook.lost", "strand.alerts", "WARNING", "%(lost)d messages for the webhook were lost")
-_FAILED: Final = Event("webhook.attempt_failed", "strand.alerts", "WARNING", "webhook: attempt failed: %(reason)s")
+_LOST: Final = Event("webhook.lost", ".alerts", "WARNING", "%(lost)d messages for the webhook were lost")
+_FAILED: Final = Event("webhook.attempt_failed", ".alerts", "WARNING", "webhook: attempt failed: %(reason)s")
 _PLAIN: Final = re.compile(r"[!-~]+")
 _FIRST_WAIT_S, _LONGEST_WAIT_S, _IDLE_S = 1.0, 60.0, 3600.0
 

@@ -164,7 +164,7 @@ def publish_error(
     return EngineError(f"publishing ended with code {code}")
 
 
-_FAILED: Final = Event("thread.failed", "strand", "ERROR", "an exception in the thread %(of)s")
+_FAILED: Final = Event("thread.failed", "", "ERROR", "an exception in the thread %(of)s")
 
 
 class Thread:

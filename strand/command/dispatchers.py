@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -28,12 +27,13 @@ from strand.alerts.webhook import Webhook
 from strand.binding.engine_words import BUCKETS_AN_OCTAVE
 from strand.binding.outside import MAX_LEVELS
 from strand.brief import several
-from strand.command.parameters import show
+from strand.command.parameters import logging_to_standard_error, show
 from strand.config.configuration import Config, check_file
 from strand.config.file import format_of, template
 from strand.errors import AttachError, ConfigurationError
 from strand.feeds.io.files import small_text
 from strand.lazy import imported
+from strand.logs import EVENTS
 from strand.metrics import DASHBOARD, Machine, Readings, exposition, serving
 from strand.outside.attached import Attached, BookLook, Look, attach
 from strand.outside.snapshot import KindSnapshot
@@ -471,6 +471,7 @@ def export(config: Path | None) -> None:
     help="File whose text signs what the webhook gets.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each alert as one line of JSON.")
+@logging_to_standard_error
 def run(
     pid: int, name: str | None, config: Path | None, webhook: str | None, secret_file: Path | None, as_json: bool
 ) -> None:
@@ -490,10 +491,7 @@ def run(
             lambda console: console.print(printable(_line(alert)), markup=False, highlight=False),
         )
 
-    # Alerts are printed by ``tell``; what else the watch and the webhook log goes to standard error.
-    other = logging.StreamHandler()
-    other.addFilter(lambda record: not hasattr(record, "alert"))
-    logging.getLogger(Alerts.__module__.rpartition(".")[0]).addHandler(other)
+    EVENTS["alert"].most = 0  # ``tell`` prints them, and the rest of the log goes to standard error
     with Alerts(Readings(attached), _config(config).alerts, on_alert=tell, webhook=hook):
         _while_it_runs(pid, name)
 

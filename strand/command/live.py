@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -18,7 +17,15 @@ from rich.markup import escape
 
 from strand.brief import several
 from strand.command.ending import ended_by
-from strand.command.parameters import SECTIONS, SectionedCommand, declared, names, progress, show
+from strand.command.parameters import (
+    SECTIONS,
+    SectionedCommand,
+    declared,
+    logging_to_standard_error,
+    names,
+    progress,
+    show,
+)
 from strand.command.run_options import handling, running, values_of
 from strand.command.showing import Results, resulting
 from strand.errors import ConfigurationError
@@ -65,6 +72,7 @@ _LISTEN_SECTIONS: Final = {
     "Sessions and gaps": (
         "--session", "--first-sequence", "--gap-timeout-s", "--jump-window", "--on-gap", "--receive-bytes",
     ),
+    "Log": ("--log-format", "--log-level"),
 }  # fmt: skip
 
 
@@ -136,6 +144,7 @@ def _feed(
 )
 @running
 @resulting
+@logging_to_standard_error
 @_of_feeds  # last: the feed is made when all else is known to be right
 def listen(
     feed: MoldFeed | WebSocketFeed, symbols: str | None, handler: Handler, run: dict[str, Any], results: Results
@@ -309,6 +318,7 @@ _HTTP_SECTIONS: Final = {
     "Server": ("--host", "--port", "--token-file", "--stop-timeout"),
     "Scheduler": ("--workers", "--max-queue", "--config", "--control"),
     "Bounds": ("--max-connections", "--max-head-bytes", "--head-timeout", "--switch-interval"),
+    "Log": ("--log-format", "--log-level"),
 }
 
 
@@ -348,6 +358,7 @@ def _of_servers(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--control", is_flag=True, help="Show and change tasks at /control. It needs --token-file and a scheduler."
 )
+@logging_to_standard_error
 @click.option("--json", "as_json", is_flag=True, help="Print the counts of the run as one JSON object in the end.")
 def http(
     application: str,
@@ -368,7 +379,6 @@ def http(
     from strand.http.app import App
     from strand.http.serving import serve as serve_app
 
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     options = ServerOptions(**given)
     app = _load(application)
     if workers is not None or config is not None:

@@ -6,12 +6,13 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
 from strand import feeds
 from strand.errors import ConfigurationError
+from strand.logs import to_standard_error
 from strand.options import ByName, Choice, File, Flag, Option, Whole, options_in
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SECTIONS", "CoreList", "Reads", "SectionedCommand", "StrandCount", "complete_files", "complete_handlers",
-    "complete_settings", "declared", "given_options", "names", "progress", "reading", "show", "source_of",
+    "complete_settings", "declared", "given_options", "logging_to_standard_error", "names", "progress",
+    "reading", "show", "source_of",
 ]  # fmt: skip
 
 
@@ -113,6 +115,29 @@ def progress(
 
     seen = not quiet and sys.stderr is not None and sys.stderr.isatty()
     return ProgressBar(what, total, steps=steps, stays=False, seen=seen, check=check)
+
+
+def logging_to_standard_error(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of commands that run until they are stopped, which log to standard error."""
+
+    @click.option(
+        "--log-format",
+        type=click.Choice(("text", "json")),
+        default="text",
+        help="Lines of the log on standard error: as text, or each as one JSON object.",
+    )
+    @click.option(
+        "--log-level",
+        type=click.Choice(("debug", "info", "warning", "error")),
+        default="info",
+        help="Log Strand's lines from this level on.",
+    )
+    @functools.wraps(command)
+    def with_log(*, log_format: Literal["text", "json"], log_level: str, **others: Any) -> None:
+        with to_standard_error(log_format, log_level):
+            command(**others)
+
+    return with_log
 
 
 #: Options by heading, in the order of the help. A command shows the options that it has.

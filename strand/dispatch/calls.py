@@ -23,7 +23,7 @@ from strand.errors import (
     StoppedError,
     WouldDeadlockError,
 )
-from strand.tasks.waits import check_not_in_loop, in_loop, numbered, wait_as, waiter_here
+from strand.tasks.waits import check_not_in_loop, in_loop, wait_as, waiter_here
 from strand.threads import WAITS_FOR_ITSELF, Deadline, Inside
 from strand.validate import seconds
 
@@ -140,7 +140,7 @@ class RunTasks:
             ranks = Ranks(policy, None if groups is None else groups.accounts)
             core = Core(Pool(engine, policy), ranks, timed=engine.config.attachable)
             tasks = Tasks(core, retry=self._retry, strand_of=self._routing.strand_of, key_of=self._state.table.index)
-            core.states.name = numbered("dispatcher")
+            core.states.name = self._state.name
             core.states.check_outside = self._state.check_outside
             # An interrupt in between leaves no tasks, and the next call makes new ones.
             self._call_options = lru_cache(_MOST_OPTIONS)(partial(call_options, ranks))

@@ -38,7 +38,7 @@ from strand.dispatch.engine_run import EngineRun, RunEnd
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.saving import check_name
 from strand.dispatch.state import RunState
-from strand.dispatch.statistics import choices
+from strand.dispatch.statistics import choices, say_ended, say_started
 from strand.dispatch.watching import least_of
 from strand.dispatch.workers import Workers
 from strand.errors import ConfigurationError, SavedStateError, StoppedError, WouldDeadlockError
@@ -75,6 +75,7 @@ class Lifecycle:
         *,
         makers: list[TradeMaker],
         cores: WorkerCores,
+        chosen: Callable[[], dict[str, Any]],
     ) -> None:
         self._state = state
         self._workers = workers
@@ -83,6 +84,7 @@ class Lifecycle:
         self._end = end
         self._makers = makers
         self._cores = cores
+        self._chosen = chosen
         self._engine = state.engine
         self._outputs = state.outputs
         self._inside = state.inside
@@ -123,6 +125,7 @@ class Lifecycle:
                 regular.start()
             if state.sampling is not None:
                 state.sampling.start()
+            say_started(state.name, self._chosen)
         except BaseException:
             # __exit__ runs only after __enter__ has returned, so the stop is done here.
             self._close(drained=False, started=False)
@@ -214,6 +217,9 @@ class Lifecycle:
 
     def _detach(self) -> None:
         """Forgets the dispatcher at the process's exit, and at its own end."""
+        if self in _live:
+            self._state.tell_failures()
+            say_ended(self._state.name, self._engine.totals)
         _live.discard(self)
         if self._dropped is not None:
             self._dropped.detach()
@@ -317,6 +323,7 @@ class Dispatcher(EngineRun):
         self._inspection = engine.new_inspection()
         self._put_together(engine, engine.space, order, expected=expected, cores=placed.pinned, load=load, retry=retry)
         state, tasks = self._state, self._tasks
+        state.name = name or state.name
         if _paced is not None:
             state.replays(paced=_paced)
         state.look_regularly(placed.allowed, guard=guard, least=least_of(pool.min_workers, placed.workers))
@@ -324,13 +331,13 @@ class Dispatcher(EngineRun):
         self._publishers: Publishers = Publishers(state, *ways, tasks=tasks)
         self._workers = Workers(state, self._python, tasks, self._reader.dtype, placed.allowed)
         parts = self._workers, self._publishers, tasks, self._end
-        self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)
         self._shown: ShownNames | None = None
         said = partial(
             choices, "dispatcher", name, engine, placed.pinned, asdict(limits), handlers=self._handlers,
             outputs=self._outputs, policy=policy, guard=guard, retry=retry, min_workers=pool.min_workers,
             on_error=options["on_error"],
         )  # fmt: skip
+        self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed, chosen=said)
         if config.attachable:
             from strand.dispatch.samples import Sampling, weakly
             from strand.dispatch.statistics import ShownNames, described, facts_of_run, fair_of_run

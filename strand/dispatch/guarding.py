@@ -240,11 +240,9 @@ def _psutil(feature: str) -> Any:
     return psutil
 
 
-_LOGGER: Final = "strand.guard"
+_LOGGER: Final = ".guard"
 _UNWATCHED: Final = Event("guard.unwatched", _LOGGER, "WARNING", "%(resource)s: %(source)s")
-_HELD: Final = Event(
-    "guard.held", _LOGGER, "INFO", "%(resource)s: at %(percent).0f %% of its threshold: %(effect)s"
-)
+_HELD: Final = Event("guard.held", _LOGGER, "INFO", "%(resource)s: at %(percent).0f %% of its threshold: %(effect)s")
 _RELEASED: Final = Event(
     "guard.released", _LOGGER, "INFO", "%(resource)s: %(why)s: what was held back for %(held_s).1f s goes on"
 )

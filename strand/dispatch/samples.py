@@ -57,7 +57,7 @@ _HANDLER: Final = list(HISTOGRAMS).index("handler")
 
 _ENDED: Final = Event(
     "samples.ended",
-    "strand.dispatch",
+    ".dispatch",
     "ERROR",
     "the figures of tasks stay as they are now for those who look from outside",
 )

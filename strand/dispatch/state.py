@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from strand.binding.engine import Engine
 from strand.binding.gate import Thread
 from strand.dispatch.watching import Activating, OverloadWatch
 from strand.errors import EngineError, HandlerError, StoppedError, WouldDeadlockError
-from strand.handlers.failures import Kept, describe, failures_of
+from strand.handlers.failures import Kept, describe, failures_of, place_of
 from strand.handlers.loading import Assigned
+from strand.logs import Event
 from strand.output.outputs import Outputs
-from strand.tasks.waits import waiter_here
+from strand.tasks.waits import numbered, waiter_here
 from strand.threads import WAITS_FOR_ITSELF, Inside
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RunState"]
 
+_FAILED: Final = Event(
+    "handler.failed", ".dispatch", "ERROR", "%(error)s", "run", "strand", "symbol", "sequence", "handler"
+)
 FORKED = "this process was forked from the one that has the dispatcher's workers: make a new dispatcher here"
 DROPPED = "the dispatcher was deleted before it was stopped"
 
@@ -38,7 +42,7 @@ class RunState:
     ``abandoned``: ticks that a stop left pending. ``guarding``: what holds strands back while resources are short,
     ``activating``: what decides how many workers are active, and ``sampling``: what puts samples into attachable
     memory, if something does. ``overload``: what looks whether ticks come too fast, where no bound on all that
-    waits is given.
+    waits is given. ``name``: the run's own, or one that no other run of this process has.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class RunState:
         cores: Sequence[int | None] | None,
     ) -> None:
         self.engine = engine
+        self.name = numbered("dispatcher")
         self.table = assigned.table
         self.outputs = outputs
         self.inside = inside
@@ -70,6 +75,7 @@ class RunState:
         self.sampling: Sampling | None = None
         self.overload = OverloadWatch(engine, is_on=not engine.config.total_capacity_ticks)
         self.paced = True
+        self._told, self._telling = 0, threading.Lock()
 
     def replays(self, *, paced: bool) -> None:
         """Prepares for a replay, which has warnings of its own. A replay raises the first failure in the order of
@@ -106,6 +112,24 @@ class RunState:
     def failures(self) -> list[HandlerError]:
         """The failures of handlers that the engine keeps, in the order they happened."""
         return failures_of(self.engine, self.table, self._assigned.handlers, self._causes, self._kept)
+
+    def tell_failures(self) -> None:
+        """Logs the failures that are new, of a run that goes on without their strands."""
+        engine = self.engine
+        if engine.config.on_error != "quarantine" or not self.paced or not _FAILED.is_on:
+            return
+        if (n := engine.totals()["failures"]) > self._told and self._telling.acquire(blocking=False):
+            try:
+                failures = self.failures
+                for error in failures[self._told :]:
+                    strand, _ = place_of(error) or (None, None)
+                    _FAILED(
+                        error=str(error), run=self.name, strand=strand, symbol=error.symbol, sequence=error.sequence,
+                        handler=error.handler,
+                    )  # fmt: skip
+                self._told = max(n, len(failures))
+            finally:
+                self._telling.release()
 
     def check_outside(self, words: str, cure: str) -> None:
         """Raises WouldDeadlockError where the calling thread is inside otherwise than by a task that it runs, as a

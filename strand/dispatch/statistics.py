@@ -8,7 +8,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from strand.dispatch.records import OrderWatch
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 from strand.errors import AttachError
+from strand.logs import Event
 from strand.machine import strand_version
 from strand.policies.policy import CLASSES, LEVELS, RULES
 from strand.stats import (
@@ -56,6 +57,8 @@ __all__ = [
     "facts_of_run",
     "fair_of_run",
     "fair_statistics",
+    "say_ended",
+    "say_started",
     "statistics_of",
     "statistics_of_run",
 ]
@@ -112,7 +115,8 @@ def statistics_of_run(state: RunState, orders: OrderWatch, routing: Routing) -> 
 
 
 def facts_of_run(state: RunState) -> dict[str, Any]:
-    """The decisions about the workers and strands, for samples."""
+    """The decisions about the workers and strands, for samples. It logs failures that are new."""
+    state.tell_failures()
     guard = {} if state.guarding is None else state.guarding.statistics()
     return decisions(guard, None if state.activating is None else state.activating.statistics()) | {
         "overload": None if state.overload.found is None else asdict(state.overload.found),
@@ -368,6 +372,30 @@ def choices(
         "limits": dict(limits),
         "memory": memory,
     }
+
+
+class _Line(dict[str, Any]):
+    """A mapping whose text has its values in one line, but for those that are empty."""
+
+    def __str__(self) -> str:
+        values = {name: value for name, value in self.items() if value not in (None, "", [], {})}
+        return " ".join(f"{name}={json.dumps(value, default=str)}" for name, value in values.items())
+
+
+_STARTED: Final = Event("run.started", ".dispatch", "INFO", "%(run)s starts: %(chosen)s")
+_ENDED: Final = Event("run.ended", ".dispatch", "INFO", "%(run)s has ended: %(counts)s")
+
+
+def say_started(run: str, chosen: Callable[[], Mapping[str, Any]]) -> None:
+    """Logs everything that was chosen for a run, in one line. ``chosen``: its ``choices``."""
+    if _STARTED.is_on:
+        _STARTED(run=run, chosen=_Line(chosen()))
+
+
+def say_ended(run: str, counts: Callable[[], Mapping[str, int]]) -> None:
+    """Logs the counts of a run that has ended."""
+    if _ENDED.is_on:
+        _ENDED(run=run, counts=_Line(counts()))
 
 
 def described(

@@ -96,12 +96,12 @@ class OverloadWatch:
         self._first = self._last = _Look(0, 0, 0)
         self._looks = 0
 
-    def look(self, *, stacklevel: int) -> None:
+    def look(self, *, stacklevel: int) -> bool:
         """Looks at the load, in a thread that is about to publish. ``stacklevel``: as warnings.warn has it, from the
-        caller on."""
+        caller on. False: it is not yet time for another look, or another thread looks."""
         now_ns = time.monotonic_ns()
         if now_ns < self._due_ns or not self._lock.acquire(blocking=False):
-            return
+            return False
         before = self.found
         try:
             self._due_ns = now_ns + LOOK_NS
@@ -113,6 +113,7 @@ class OverloadWatch:
             warnings.warn(
                 f"lasting overload: {self.found.said}; {self.found.cure}", RuntimeWarning, stacklevel=stacklevel + 1
             )
+        return True
 
     def _note(self, now: _Look) -> None:
         grows = now.pending > self._last.pending
@@ -133,10 +134,10 @@ class OverloadWatch:
             self.found = found
 
 
-_ACTIVE: Final = Event("workers.active", "strand.workers", "DEBUG", "%(active)d of %(workers)d workers are active")
+_ACTIVE: Final = Event("workers.active", ".workers", "DEBUG", "%(active)d of %(workers)d workers are active")
 _ENDED: Final = Event(
     "workers.ended",
-    "strand.workers",
+    ".workers",
     "ERROR",
     "all workers are active from here on: what decides how many has ended",
 )

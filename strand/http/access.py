@@ -14,8 +14,8 @@ from strand.logs import Event, keep_secret
 
 __all__ = ["STOPPING", "TOKENS", "Token"]
 
-_KEPT: Final = Event("http.token_kept", "strand.http", "ERROR", "the token stays as it was: %(error)s")
-_READ: Final = Event("http.token_read", "strand.http", "INFO", "the token was read again")
+_KEPT: Final = Event("http.token_kept", ".http", "ERROR", "the token stays as it was: %(error)s")
+_READ: Final = Event("http.token_read", ".http", "INFO", "the token was read again")
 
 #: Entry of a scope: what tells whether the server is about to end, so that endless replies end.
 STOPPING: Final = "strand.is_stopping"

@@ -33,7 +33,7 @@ from strand.errors import ConfigurationError, QueueFull, StoppedError
 from strand.http.exchange import OUTLET, Exchange, Gone, Late, Outlet, Watch
 from strand.http.front import POLLED, Front, HttpStatistics, add_families, failure, of_answer, response_of
 from strand.http.options import AppOptions
-from strand.http.requests import HAS_BODY, IDS, ROOT, Header, PerRequest, Request, ids_of, restore, set_ids
+from strand.http.requests import HAS_BODY, IDS, ROOT, Header, PerRequest, Request, ids_of, keep_ids, restore, set_ids
 from strand.lazy import imported
 from strand.metrics import Machine, exposition
 from strand.outside.attached import Attached
@@ -177,10 +177,12 @@ class Endpoint:
     def _run(self, exchange: Exchange) -> Any:
         """Runs the handler of a request in a worker, in the context that the request has in the loop. Returns the
         response, or an exception that is an answer; for an ``async`` handler the coroutine that does so."""
-        if self._is_async:
-            return self._answer(exchange.request, exchange.context)
         task = CURRENT_TASK.get()
         assert task is not None
+        if self._retry is not None:
+            keep_ids(task, exchange.request.scope[IDS])
+        if self._is_async:
+            return self._answer(exchange.request, exchange.context)
         try:
             return exchange.context.run(on_behalf_of, task, _call, self._handler, exchange.request)
         except BaseException as error:

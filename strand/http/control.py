@@ -46,9 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Control"]
 
 #: Each call has its line here.
-_CALLED: Final = Event(
-    "http.control", "strand.http.audit", "INFO", "%(client)s %(method)s %(path)s %(status)d", most=None
-)
+_CALLED: Final = Event("http.control", ".http.audit", "INFO", "%(client)s %(method)s %(path)s %(status)d", most=None)
 logging.getLogger(_CALLED.logger).setLevel(logging.INFO)
 
 #: The header Host: a name or an address, and a port.

@@ -8,12 +8,14 @@ import re
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextvars import Context, ContextVar
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request as StarletteRequest
 
+from strand.logs import CONTEXT
 from strand.tasks.groups import CURRENT_GROUP
-from strand.tasks.waits import CURRENT_TASK, ENDING_TASK
+from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, Waiter
 
 __all__ = [
     "HAS_BODY",
@@ -23,6 +25,7 @@ __all__ = [
     "Ids",
     "Request",
     "ids_of",
+    "keep_ids",
     "request_id",
     "restore",
     "set_ids",
@@ -72,6 +75,23 @@ def trace_id() -> str | None:
     ids = _IDS.get()
     return None if ids is None else ids.trace
 
+
+#: Ids of requests whose tasks may be tried again, which is said outside of the request's context.
+_OF_TASKS: Final[WeakKeyDictionary[Waiter, Ids]] = WeakKeyDictionary()
+
+
+def keep_ids(task: Waiter, ids: Ids) -> None:
+    """Lets what is logged of a task have the ids of its request."""
+    _OF_TASKS[task] = ids
+
+
+def _ids_here() -> Ids | None:
+    task = CURRENT_TASK.get()
+    return _IDS.get() or (None if task is None else _OF_TASKS.get(task))
+
+
+CONTEXT["request_id"] = lambda: None if (ids := _ids_here()) is None else ids.request
+CONTEXT["trace_id"] = lambda: None if (ids := _ids_here()) is None else ids.trace
 
 #: Variables that say where code runs, which a request does not take along.
 _STAYS: Final = (CURRENT_TASK, CURRENT_GROUP, ENDING_TASK)

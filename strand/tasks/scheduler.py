@@ -5,7 +5,7 @@
 import atexit
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -18,7 +18,15 @@ from strand.config.configuration import Config
 from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
 from strand.dispatch.samples import Sampling
-from strand.dispatch.statistics import choices, counted_by_policy, decisions, described, fair_statistics
+from strand.dispatch.statistics import (
+    choices,
+    counted_by_policy,
+    decisions,
+    described,
+    fair_statistics,
+    say_ended,
+    say_started,
+)
 from strand.dispatch.watching import Activating, least_of
 from strand.errors import ConfigurationError
 from strand.options import ByName, Flag, Object, Text, Whole, named_options, option
@@ -220,13 +228,16 @@ class Scheduler(Tasks):
         limits["max_threads"] = given["max_threads"]
         chosen = partial(choices, "scheduler", name, engine, None, limits, **said)
         sampling = _sampling(self, chosen(), policy, allowed) if attachable else None
-        core.workers = Ending(engine, self._workers, then=lambda: None if sampling is None else sampling.end())
+        core.states.name = name or core.states.name
+        told: list[Callable[[], None]] = [partial(say_ended, core.states.name, core.counts.totals)]
+        core.workers = Ending(engine, self._workers, then=partial(_ended, sampling, told))
         _live.add(core)
         # All executors of this scheduler hold this set, and nothing of its threads does.
         weakref.finalize(self._periodics, core.retire).atexit = False
         self._workers.start()
         if sampling is not None:
             sampling.start()
+        say_started(core.states.name, chosen)
 
     def __repr__(self) -> str:
         dead, policy = len(self.dead_letters), repr(self._core.ranks.policy)
@@ -287,6 +298,14 @@ def config_of(config: Config | str | os.PathLike[str]) -> Config:
     if not isinstance(config, (str, os.PathLike)):
         raise ConfigurationError("config", f"{config!r} is neither a strand.Config nor the path of a file")
     return Config.load(config)
+
+
+def _ended(sampling: Sampling | None, told: list[Callable[[], None]]) -> None:
+    """The threads have ended, which may come more than once."""
+    if sampling is not None:
+        sampling.end()
+    while told:
+        told.pop()()
 
 
 def _sampling(scheduler: Scheduler, chosen: Mapping[str, Any], policy: Policy, allowed: Sequence[int]) -> Sampling:

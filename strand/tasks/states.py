@@ -56,7 +56,7 @@ from strand.threads import interrupts, mended
 
 __all__ = ["WITHDRAWN", "Attempts", "Claim", "States", "dropped", "expired"]
 
-_LOGGER: Final = "strand.tasks"
+_LOGGER: Final = ".tasks"
 _SYSTEM_ERROR: Final = Event(
     "task.system_error",
     _LOGGER,

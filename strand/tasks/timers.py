@@ -23,10 +23,10 @@ from strand.threads import Bell, Clock, LoopCalls, mended
 
 __all__ = ["Coroutines", "Deadlines", "Periodic", "Timer", "Timers"]
 
-_LOGGER: Final = "strand.tasks"
+_LOGGER: Final = ".tasks"
 _TIMER_FAILED: Final = Event("timer.failed", _LOGGER, "ERROR", "a timer of tasks failed")
 _TURN_REFUSED: Final = Event("periodic.refused", _LOGGER, "WARNING", "a periodic turn was refused: %(error)s")
-_TURN_FAILED: Final = Event("periodic.failed", _LOGGER, "ERROR", "a periodic turn failed: %(error)r", "task")
+_TURN_FAILED: Final = Event("periodic.failed", _LOGGER, "ERROR", "a periodic turn failed: %(error)r")
 
 #: Cancelled entries of the heap are cleared out when they are more than half of it, and more than so many.
 _FEW: Final = 64
@@ -313,7 +313,7 @@ class Periodic:
         if error is not None:
             with self._lock:
                 self.failed += 1
-            _TURN_FAILED(error=error, task=future.id, exc_info=error)
+            _TURN_FAILED(error=error, exc_info=error)
 
 
 #: Time for which the end waits for asyncio tasks that coroutines have started, and that have not ended.

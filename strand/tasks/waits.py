@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from strand.brief import brief
 from strand.errors import WouldDeadlockError
+from strand.logs import CONTEXT
 from strand.tasks.places import Seat, seat_here
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ def end_wait(me: Waiter) -> None:
 
 #: The task that runs here.
 CURRENT_TASK: Final[ContextVar[Waiter | None]] = ContextVar("strand_task", default=None)
+CONTEXT["task"] = lambda: None if (task := CURRENT_TASK.get()) is None else task.id
+CONTEXT["run"] = lambda: None if (task := CURRENT_TASK.get()) is None else task.home()
 #: The task whose callbacks run here, as it ends.
 ENDING_TASK: Final[ContextVar[Waiter | None]] = ContextVar("strand_ending_task", default=None)
 

@@ -78,13 +78,17 @@ number = 7
 """
 
 
+def without_log(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("INFO strand."))
+
+
 class Command:
     """A running ``strand http``."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         assert process.stderr is not None
-        line = process.stderr.readline()
+        line = next(line for line in process.stderr if not line.startswith("INFO strand."))  # the log
         found = re.fullmatch(r"listening at (http://127\.0\.0\.1:(\d+))\n", line)
         assert found is not None, line
         self.url, self.port = found[1], int(found[2])
@@ -92,7 +96,7 @@ class Command:
     def stop(self) -> tuple[int, str, str]:
         self.process.send_signal(signal.SIGTERM)
         said, errors = self.process.communicate(timeout=MOST_S)
-        return self.process.returncode, said, errors
+        return self.process.returncode, said, without_log(errors)
 
 
 @pytest.fixture
@@ -116,7 +120,7 @@ def failed(folder: Path, *args: str) -> str:
     line = [sys.executable, "-m", "strand", "http", *args]
     run = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, timeout=MOST_S)
     assert run.returncode == 2
-    return run.stderr.strip()
+    return without_log(run.stderr).strip()
 
 
 def test_the_command_answers_by_the_workers_that_it_was_given_and_ends_with_status_0(folder: Path) -> None:

@@ -79,7 +79,7 @@ number = 7
 
 
 def without_log(text: str) -> str:
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("INFO strand."))
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("INFO strand.dispatch: "))
 
 
 class Command:
@@ -88,7 +88,7 @@ class Command:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         assert process.stderr is not None
-        line = next(line for line in process.stderr if not line.startswith("INFO strand."))  # the log
+        line = next(line for line in process.stderr if not line.startswith("INFO strand.dispatch: "))  # the log
         found = re.fullmatch(r"listening at (http://127\.0\.0\.1:(\d+))\n", line)
         assert found is not None, line
         self.url, self.port = found[1], int(found[2])

@@ -217,8 +217,7 @@ class Config:
             return None
         if name == "max_workers" and self.pool.workers is None:
             return worker_cores(None, None).workers
-        value = key.option.plain(getattr(of, key.name))
-        return value + 1 if name == "max_attempts" else value
+        return key.in_file(getattr(of, key.name))
 
     def _entry(self, key: Key, value: Any, otherwise: str = DEFAULT) -> Entry:
         return Entry(path_of(*key), value, self._given.get(key, (None, otherwise))[1])

@@ -31,7 +31,7 @@ from strand.policies.policy import LEVELS, POLICIES, Levels, Policy
 from strand.spans import span_text
 from strand.symbols import SymbolTable, check_name
 from strand.tasks.retry import RetryPolicy
-from strand.validate import Faults, is_whole, path, shown, unknown, whole
+from strand.validate import Faults, path, shown, unknown, whole
 
 if TYPE_CHECKING:
     from strand.alerts.rules import Rule
@@ -109,21 +109,49 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FileKey:
-    """A key of a table that gives the option ``name`` of a class. ``default``: where a file has another one than the
-    class; ``example``: a value, where there is no default."""
+    """A key of a table that gives the option ``name`` of a class.
+
+    Attributes:
+        of: The class.
+        name: The option.
+        default: The key's value where a file has another default than the class.
+        example: A value, where there is no default.
+        also: Another name that the table takes for the key, for the option's own value.
+        own: The key's declaration, where its values are not those of the option.
+        more: By how much its values are more than those of the option.
+    """
 
     of: type[Any]
     name: str
     default: Any = None
     example: Any = None
+    also: str = ""
+    own: Option | None = None
+    more: int = 0
 
     @property
     def option(self) -> Option:
         """The declaration."""
-        return options_in(self.of)[self.name]
+        return self.own or options_in(self.of)[self.name]
+
+    def in_file(self, value: Any) -> Any:
+        """Returns the option's value as a file has it."""
+        return self.option.plain(value + self.more if self.more else value)
+
+    def of_alias(self, where: str, value: Any) -> Any:
+        """Returns a value of ``also`` as one of the key. Raises ConfigurationError."""
+        kind = self.option.kind
+        if not self.more or not isinstance(kind, Whole):
+            return value
+        return whole(where, value, kind.least - self.more, kind.most - self.more) + self.more
+
+    def of_option(self, where: str, value: Any) -> Any:
+        """Returns a value of the key as one of the option, which checks others than those of ``own``. Raises
+        ConfigurationError."""
+        return value if self.own is None else self.own.kind.read(where, value) - self.more
 
 
-#: What each table is, and its keys. ``max_attempts`` is one more than ``max_retries``.
+#: What each table is, and its keys.
 TABLES: Final[Mapping[str, tuple[str, Mapping[str, FileKey]]]] = {
     "worker_pool": (
         "The threads that drain, and the bounds of the queues: docs/overload.md.",
@@ -140,10 +168,17 @@ TABLES: Final[Mapping[str, tuple[str, Mapping[str, FileKey]]]] = {
     "retry_policy": (
         "When a task that has failed is tried again, docs/tasks.md; for a scheduler.",
         {
-            "max_attempts": FileKey(RetryPolicy, "max_retries", 2),
-            "initial_backoff": FileKey(RetryPolicy, "base_delay", "100ms"),
+            "max_attempts": FileKey(
+                RetryPolicy,
+                "max_retries",
+                3,
+                also="max_retries",
+                own=Option("max_attempts", None, Whole(1, 1000), "Attempts, including the first one."),
+                more=1,
+            ),
+            "initial_backoff": FileKey(RetryPolicy, "base_delay", "100ms", also="base_delay"),
             "multiplier": FileKey(RetryPolicy, "multiplier"),
-            "max_backoff": FileKey(RetryPolicy, "max_delay", "30s"),
+            "max_backoff": FileKey(RetryPolicy, "max_delay", "30s", also="max_delay"),
             "jitter": FileKey(RetryPolicy, "jitter", 0.1),
         },
     ),
@@ -165,13 +200,10 @@ _NO_TIMEOUT: Final = next(iter(TIMEOUTS))
 #: Other tables whose keys are symbols.
 _BY_SYMBOL: Final = ("groups", "marks")
 _TABLE_NAMES: Final = ("policy", "priorities", *_BY_SYMBOL, *TABLES)
-_ATTEMPTS: Final = Whole(1, 1000)
 
 #: A table that holds those of a scheduler, and one beside them with the rules of alerts.
 WRAPPER: Final = "napoleon_scheduler"
 MONITORING: Final = "monitoring"
-#: Keys of retry_policy by the names that RetryPolicy has for them.
-_RETRIES: Final = {"base_delay": "initial_backoff", "max_delay": "max_backoff"}
 
 
 def keys_of(tables: Mapping[Any, Any], problems: Faults) -> dict[Key, Any]:
@@ -182,8 +214,8 @@ def keys_of(tables: Mapping[Any, Any], problems: Faults) -> dict[Key, Any]:
         if name == MONITORING:
             found[MONITORING,] = table
             continue
-        if name == "retry_policy" and isinstance(table, Mapping):
-            table = _one_vocabulary(table, problems)
+        if name in TABLES and isinstance(table, Mapping):
+            table = _one_vocabulary(name, table, problems)
         if name not in _TABLE_NAMES:
             problems.append(ConfigurationError(_path(name), unknown(name, "table", _TABLE_NAMES)))
             continue
@@ -209,27 +241,19 @@ def _unwrapped(tables: Mapping[Any, Any], problems: Faults) -> Mapping[Any, Any]
     return {name: table for name, table in inner.items() if name not in (*_BY_SYMBOL, MONITORING)} | outer
 
 
-def _one_vocabulary(table: Mapping[Any, Any], problems: Faults) -> dict[Any, Any]:
-    """``retry_policy`` with the keys of one vocabulary. ``max_retries`` is one less than ``max_attempts``."""
+def _one_vocabulary(name: str, table: Mapping[Any, Any], problems: Faults) -> dict[Any, Any]:
+    """A table with its keys alone, in place of the other names that it takes for them."""
     found = dict(table)
-    if "max_retries" in found:
-        retries = found.pop("max_retries")
-        if "max_attempts" in table:
-            reason = "give either it or max_attempts, which is one more"
-            problems.append(ConfigurationError("retry_policy.max_retries", reason))
-        elif not is_whole(retries) or not 0 <= retries < 1000:
-            reason = f"{shown(retries)} is not a whole number from 0 to 999"
-            problems.append(ConfigurationError("retry_policy.max_retries", reason))
-        else:
-            found["max_attempts"] = retries + 1
-    for theirs, ours in _RETRIES.items():
-        if theirs in found:
-            value = found.pop(theirs)
-            if ours in table:
-                reason = f"give either it or {ours}, which is the same"
-                problems.append(ConfigurationError(f"retry_policy.{theirs}", reason))
-            else:
-                found[ours] = value
+    for key, one in TABLES[name][1].items():
+        if one.also not in found:
+            continue
+        where, value = f"{name}.{one.also}", found.pop(one.also)
+        if key in table:
+            reason = f"give either it or {key}, which is {'one more' if one.more else 'the same'}"
+            problems.append(ConfigurationError(where, reason))
+            continue
+        with problems.kept():
+            found[key] = one.of_alias(where, value)
     return found
 
 
@@ -352,15 +376,13 @@ def _object(of: type[T], given: Mapping[Key, Any], problems: Faults) -> T:
             if key.of is not of:
                 continue
             if key.default is not None:
-                arguments[key.name] = key.default
+                arguments[key.name] = key.of_option(name, key.default)
             if (table, name) not in given:
                 continue
             where, value = f"{table}.{name}", given[table, name]
-            if name == "max_attempts":
+            if not key.option.kind.takes_spans or has_units(where, value, problems):
                 with problems.kept():
-                    arguments[key.name] = _ATTEMPTS.read(where, value) - 1
-            elif not key.option.kind.takes_spans or has_units(where, value, problems):
-                arguments[key.name] = value
+                    arguments[key.name] = key.of_option(where, value)
     if of is Guard:  # what has no limit is not watched; io_queue stands in for io_pressure, where that is not measured
         arguments = (
             {"cpu": None, "memory": None} | ({} if "io_queue" in arguments else {"io_pressure": None}) | arguments
@@ -553,6 +575,4 @@ def _of_table(name: str, key: FileKey) -> _Line:
     if key.example is not None:
         return _Line(option.documentation("Not set"), name, key.example)
     default = option.default if key.default is None else key.default
-    if name == "max_attempts":
-        return _Line("Attempts, including the first one. 1 to 1,000.", name, default + 1, is_set=True)
     return _Line(option.documentation("Not set"), name, default, is_set=True)

@@ -36,6 +36,7 @@ __all__ = [
     "Whole",
     "check_apart",
     "named_fields",
+    "named_methods",
     "named_options",
     "option",
     "options_in",
@@ -507,6 +508,33 @@ def _keywords(kind: type[Any] | None, like: Callable[..., Any] | None) -> Iterat
         written = getattr(hint, "__forward_arg__", hint)
         one = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=written)
         yield theirs.get(name, one).replace(kind=one.KEYWORD_ONLY)
+
+
+def named_methods(kind: K) -> K:
+    """Decorates a class: a keyword that a public method of it does not have is an UnknownOptionError with the nearest
+    name. Methods without options, and those that hand keywords on, stay as they are."""
+    for name in dir(kind):
+        method = getattr(kind, name)
+        if name[0] == "_" or not inspect.isfunction(method) or hasattr(method, "__wrapped__"):
+            continue
+        has_options = method.__defaults__ or method.__kwdefaults__
+        if has_options and not method.__code__.co_flags & inspect.CO_VARKEYWORDS:
+            setattr(kind, name, _checked_names(method))
+    return kind
+
+
+def _checked_names(method: F) -> F:
+    code = method.__code__
+    last = code.co_argcount + code.co_kwonlyargcount
+    known, called = frozenset(code.co_varnames[code.co_posonlyargcount : last]) - {"self"}, f"{method.__name__}()"
+
+    @functools.wraps(method)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not known.issuperset(kwargs):
+            refuse_unknown(kwargs, known, called)
+        return method(*args, **kwargs)
+
+    return checked  # type: ignore[return-value]
 
 
 def named_fields(kind: K) -> K:

@@ -44,7 +44,7 @@ from strand.dispatch.workers import Workers
 from strand.errors import ConfigurationError, SavedStateError, StoppedError, WouldDeadlockError
 from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
-from strand.options import named_options
+from strand.options import named_methods, named_options
 from strand.threads import WAITS_FOR_ITSELF, Deadline, mended
 from strand.validate import text
 
@@ -269,6 +269,7 @@ atexit.register(_stop_all)
 os.register_at_fork(after_in_child=_forget_all)
 
 
+@named_methods
 @named_options("Dispatcher()", groups=GROUPS, declares=DispatcherOptions)
 class Dispatcher(EngineRun):
     """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from strand.binding.tasks import NO_KEY, TASK_BYTES
 from strand.brief import brief
 from strand.errors import ConfigurationError, MissingExtraError, StoppedError, WouldDeadlockError
-from strand.options import named_options
+from strand.options import named_methods
 from strand.policies.policy import mark_bits
 from strand.spans import SpanLike, span_ns
 from strand.stats import TaskStatistics
@@ -42,6 +42,7 @@ __all__ = ["TaskExecutor", "Tasks", "register_joblib"]
 _SLICE_NS = 50_000_000
 
 
+@named_methods
 class TaskExecutor(Executor):
     """A ``concurrent.futures.Executor`` whose tasks all have the same options. ``Tasks.options`` makes one."""
 
@@ -180,6 +181,7 @@ class TaskExecutor(Executor):
         core.join_threads()
 
 
+@named_methods
 class Tasks(TaskExecutor):
     """The tasks of one scheduler, and an executor of tasks without options.
 
@@ -206,7 +208,6 @@ class Tasks(TaskExecutor):
         super().__init__(core, TaskOptions(core.ranks.usual), weakref.WeakSet())
         self._options = self.options()._options
 
-    @named_options("options()")
     def options(
         self,
         *,

@@ -169,6 +169,30 @@ def test_an_unknown_option_of_any_entry_point_has_the_nearest_name() -> None:
         strand.sweep("x.npy", "count", out="folder", symbols=["A"])
 
 
+def test_a_misspelt_keyword_of_a_method_of_a_dispatcher_or_scheduler_has_the_nearest_name() -> None:
+    with strand.Scheduler(1) as scheduler, strand.Dispatcher(2, "count", workers=1, cores=None) as dispatcher:
+        misspelt: dict[Callable[..., Any], tuple[str, str]] = {
+            dispatcher.publish: ("timeout", "timeout_s"),
+            dispatcher.drain: ("timout_s", "timeout_s"),
+            dispatcher.call: ("timeout", "timeout_s"),
+            dispatcher.stop: ("drian", "drain"),
+            dispatcher.save: ("pth", "path"),
+            dispatcher.prioritise: ("for_backlogs", "for_backlog"),
+            dispatcher.tasks.options: ("simbol", "symbol"),
+            dispatcher.tasks.options(key=1).shutdown: ("cancel", "cancel_futures"),
+            scheduler.submit_native: ("deadlin", "deadline"),
+            scheduler.map: ("timout", "timeout"),
+            scheduler.unended: ("limt", "limit"),
+            scheduler.shutdown: ("cancel_future", "cancel_futures"),
+        }
+        for call, (wrong, near) in misspelt.items():
+            with pytest.raises(UnknownOptionError) as caught:
+                call(**{wrong: 1})
+            assert str(caught.value) == f"{call.__name__}() has no option {wrong!r}; did you mean {near!r}?"
+            assert isinstance(caught.value, TypeError)
+        assert scheduler.submit(dict, timeout=3).result() == {"timeout": 3}  # all keywords are the function's
+
+
 # ---- Calls take typed, named options: a type checker knows them, and so does the call when it runs
 
 

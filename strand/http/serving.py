@@ -26,6 +26,8 @@ from strand.http.options import ServerOptions
 
 __all__ = ["serve"]
 
+#: Interval of looks for connections that came in the moment of the stop.
+_LATE_S: Final = 0.1
 #: Time that the end of an application has beyond that of its requests.
 _END_S: Final = 1.0
 _TOO_LONG: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -218,6 +220,16 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: Any = None) -> None:
         # uvicorn bounds the time of requests, and not that of what ends behind them.
+        late = asyncio.create_task(self._close_late_ones())
         with suppress(TimeoutError):
             async with asyncio.timeout(self._stop_timeout_s + _END_S):
                 await super().shutdown(sockets)
+        late.cancel()
+
+    async def _close_late_ones(self) -> None:
+        """Tells connections of the stop that were accepted before it, and that uvicorn met only behind it: else they
+        would go on as long as their clients send requests."""
+        while True:
+            await asyncio.sleep(_LATE_S)
+            for connection in list(self.server_state.connections):
+                connection.shutdown()

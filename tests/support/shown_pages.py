@@ -35,7 +35,20 @@ from strand.command.cli import cli
 __all__ = ["NOT_RUN", "Block", "blocks_of", "differs", "not_run", "run_page"]
 
 #: Commands that wait for another process, take minutes, or need code and files of the user's: other tests run them.
-NOT_RUN = ("alerts", "bench", "http", "listen", "metrics", "policy", "runs", "serve", "stat", "sweep", "top")
+NOT_RUN = (
+    "alerts",
+    "bench",
+    "describe",
+    "http",
+    "listen",
+    "metrics",
+    "policy",
+    "runs",
+    "serve",
+    "stat",
+    "sweep",
+    "top",
+)
 #: Of a default day of a million messages there is enough in its beginning.
 SHORTER = ["--messages", "20000"]
 

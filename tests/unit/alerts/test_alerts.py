@@ -8,18 +8,23 @@ import itertools
 import json
 import logging
 import random
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from strand.alerts import DEFAULTS, Alert, Alerts, Rule, Samples, Watch, Webhook, rules_of
+from strand.alerts.export import prometheus_rules
+from strand.alerts.rules import READINGS
 from strand.errors import ConfigurationError
 from tests.support.engine_support import wait_until
+from tests.support.shown_commands import check_command
 
 DEPTH = Rule("queue_depth", "warning", 1000, "normal", samples=3)
 
@@ -87,6 +92,25 @@ def test_alerts_of_random_readings_are_those_of_a_count_over_all_of_them() -> No
                 fires = not fires
                 expected.append(f"{at} {'firing' if fires else 'recovered'}")
         assert told(replace(DEPTH, samples=samples), values) == expected
+
+
+# ---- The runbook
+
+
+def test_the_runbook_says_of_each_alert_its_meaning_a_command_that_exists_and_a_change() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/runbook.md").read_text()
+    _, *parts = page.split("\n## ")
+    sections = {part.partition("\n")[0]: part for part in parts}
+    assert sections.keys() == {reading.replace("_", "-") for reading in READINGS}
+    exported = [rule for group in prometheus_rules(DEFAULTS)["groups"] for rule in group["rules"]]
+    named = {rule["annotations"]["runbook"].partition("#")[2] for rule in exported}
+    assert named == sections.keys()
+    for name, section in sections.items():
+        assert all(f"*{word}*" in section for word in ("It means", "Look at", "Change")), name
+        commands = re.findall(r"`(strand [a-z]+ [^`]*)`", section)
+        assert commands, name
+        for command in commands:
+            check_command(command)
 
 
 # ---- Rules of a configuration

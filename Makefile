@@ -103,7 +103,7 @@ bad-input: install
 # A real Prometheus scrapes running programs for a minute, and evaluates all exported rules. Debian: prometheus.
 prometheus: install
 	@command -v prometheus >/dev/null || { echo 'make prometheus: prometheus is not installed' >&2; exit 1; }
-	$(BIN)/pytest -q tests/unit/test_prometheus.py --exhaustive $(PYTEST)
+	$(BIN)/pytest -q tests/unit/test_prometheus.py tests/unit/test_metrics.py --exhaustive $(PYTEST)
 
 # 3,000 hostile inputs of every kind (files, names, numbers, times, options, outputs, live packets, bombs), counted by kind.
 # ARGS="--seed 2", ARGS="--inputs 30000", ARGS="--only live:26".

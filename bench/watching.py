@@ -14,13 +14,14 @@ import argparse
 import json
 import os
 import pty
+import signal
 import statistics
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -32,7 +33,8 @@ from strand.alerts import Alerts, Rule, Webhook
 from strand.command.cli import COMMANDS
 from strand.metrics import Readings, exposition
 
-SECONDS = 3.0
+#: Length of a turn.
+SECONDS = 2.0
 #: A run that publishes for so many seconds at each line that it reads, and prints ticks and its CPU time in s.
 RUN = """
 import sys, time
@@ -41,8 +43,8 @@ import strand
 ticks = strand.ticks.zeros(200_000)
 ticks["instrument_id"] = np.arange(len(ticks)) % 500
 ticks["kind"], ticks["price"], ticks["size"] = 1, 10**9, 100
-attachable = sys.argv[1] == "attachable"
-with strand.Dispatcher([f"S{at}" for at in range(500)], "trade_stats", workers=1, attachable=attachable) as run:
+options = {"workers": 1, "attachable": sys.argv[1] == "attachable", "feed": "plain"}
+with strand.Dispatcher([f"S{at}" for at in range(500)], "trade_stats", **options) as run:
     run.publish(ticks)
     print(0, 0, flush=True)
     for line in sys.stdin:
@@ -124,42 +126,49 @@ def read_often(url: str, pause_s: float) -> Iterator[None]:
 
 
 @contextmanager
-def watched(pid: int) -> Iterator[None]:
-    """Watches a process by all screens there are."""
+def watchers(pid: int) -> Iterator[Callable[[bool], None]]:
+    """Watches a process by all screens there are. Yields a function that stops the watchers, or lets them go on."""
     with ExitStack() as stack:
         scraped = stack.enter_context(command("metrics", str(pid), "--port", "0"))
         assert scraped.stderr is not None
         stack.enter_context(read_often(scraped.stderr.readline().strip(), 1.0))
-        stack.enter_context(command("top", str(pid)))
+        found = [scraped, stack.enter_context(command("top", str(pid)))]
         if "dashboard" in COMMANDS:
-            page = stack.enter_context(command("dashboard", str(pid), "--port", "0"))
+            found.append(page := stack.enter_context(command("dashboard", str(pid), "--port", "0")))
             assert page.stderr is not None
             stack.enter_context(read_often(f"{page.stderr.readline().split()[-1].rstrip('/')}/events", 0.1))
-        time.sleep(2)  # they have begun
-        yield
+        time.sleep(3)  # they have begun
+
+        def watch(is_on: bool) -> None:
+            for each in found:
+                each.send_signal(signal.SIGCONT if is_on else signal.SIGSTOP)
+
+        try:
+            yield watch
+        finally:
+            watch(True)
 
 
 def cost(turns: int) -> None:
     """Prints ratios of ticks per CPU-second."""
     private, open_ = Run("private"), Run("attachable")
     of_watching, of_attachable = [], []
-    for _ in range(turns):
-        alone = private.ticks_per_cpu_s()
-        before = open_.ticks_per_cpu_s()
-        with watched(open_.process.pid):
-            during = open_.ticks_per_cpu_s()
-        after = open_.ticks_per_cpu_s()
-        of_watching.append(during / ((before + after) / 2))
-        of_attachable.append(before / alone)
+    with watchers(open_.process.pid) as watch:
+        sides = ["private", "watched", "alone"]
+        for turn in range(turns):
+            found = {}
+            for side in sides if turn % 2 else reversed(sides):
+                watch(side == "watched")
+                found[side] = (private if side == "private" else open_).ticks_per_cpu_s()
+            sides.append(sides.pop(0))
+            of_watching.append(found["watched"] / found["alone"])
+            of_attachable.append(found["alone"] / found["private"])
     for run in (private, open_):
         run.process.kill()
-    screens = [name for name in ("top", "dashboard", "metrics") if name in COMMANDS]
-    for what, ratios in (
-        (f"{', '.join(screens)} beside nobody", of_watching),
-        ("attachable beside private", of_attachable),
-    ):
-        low, high = min(ratios), max(ratios)
-        print(f"ticks per CPU-second, {what}: {statistics.median(ratios):.3f} ({low:.3f} to {high:.3f}, {turns} turns)")
+    screens = ", ".join(name for name in ("top", "dashboard", "metrics") if name in COMMANDS)
+    for what, ratios in ((f"{screens} beside nobody", of_watching), ("attachable beside private", of_attachable)):
+        low, middle, high = statistics.quantiles(ratios)
+        print(f"ticks per CPU-second, {what}: {middle:.3f} (quartiles {low:.3f} and {high:.3f}, {turns} turns)")
 
 
 def scrape(turns: int) -> None:

@@ -113,8 +113,7 @@ def test_a_bucket_counts_the_times_that_are_surely_within_its_bound() -> None:
     assert [*found][:-1] == [f"{bound:g}" for bound in BOUNDS_S]
 
 
-def test_there_are_at_most_500_series_and_6_per_worker_at_many_symbols_with_ticks_and_tasks() -> None:
-    n = 20_000
+def at_most_500_series_and_6_per_worker_at(n: int) -> None:
     ticks = strand.ticks.zeros(n)
     ticks["instrument_id"] = np.arange(n)
     names = [f"S{at}" for at in range(n)]
@@ -127,6 +126,14 @@ def test_there_are_at_most_500_series_and_6_per_worker_at_many_symbols_with_tick
         found = series(exposition(snapshot(), {"cpu_usage": 0.1, "memory_usage": 0.1, "io_pressure": 0.0}))
     assert len(found) <= 500 + 6 * 3
     assert len([name for name, *labels in found if any(label.startswith("worker=") for label in labels)]) <= 6 * 3
+
+
+def test_there_are_at_most_500_series_and_6_per_worker_at_many_symbols_with_ticks_and_tasks() -> None:
+    at_most_500_series_and_6_per_worker_at(20_000)
+
+
+def test_there_are_as_few_series_at_a_million_symbols(exhaustive: None) -> None:
+    at_most_500_series_and_6_per_worker_at(1_000_000)
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")

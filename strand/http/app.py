@@ -11,7 +11,7 @@ import asyncio
 import io
 import json
 import sys
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from contextvars import Context
@@ -122,8 +122,22 @@ class Endpoint:
             return refusal
         if self._is_async and self._retry is None and not self._accepts:
             begun = executor.begin_here(self._answer, request)
-            if begun is not None:
-                return await self._run_here(*begun, receive)
+            if (
+                begun is not None
+            ):  # in the request's own asyncio task, since no task waits: the turn of this one is there
+                here, coroutine = begun
+                watch = Watch(receive, lambda: here.cancel(running=True))
+                try:
+                    return of_answer(await coroutine)
+                except asyncio.CancelledError:
+                    if not here.cancelled():
+                        raise
+                    if watch.is_gone:
+                        raise Gone from None
+                    return response_of(here)
+                finally:
+                    watch.end()
+        batch = self._front.batch()
         exchange = Exchange(
             self._run,
             request,
@@ -131,27 +145,14 @@ class Endpoint:
             within_s=within_s,
             accepts=self._accepts,
             note_dropped=self._front.note_dropped,
+            calls=batch.calls,
         )
-        self._front.batch().add(executor, exchange)
+        batch.add(executor, exchange)
         try:
             task = await exchange.reply
         finally:
             exchange.end()
         return self._front.accepted(request, task) if self._accepts else response_of(task)
-
-    async def _run_here(self, task: TaskFuture, coroutine: Coroutine[Any, Any, Any], receive: Receive) -> Response:
-        """Answers in the request's own asyncio task, since no task waits: the turn of this one is there."""
-        watch = Watch(receive, lambda: task.cancel(running=True))
-        try:
-            return of_answer(await coroutine)
-        except asyncio.CancelledError:
-            if not task.cancelled():
-                raise
-            if watch.is_gone:
-                raise Gone from None
-            return response_of(task)
-        finally:
-            watch.end()
 
     def _executor_of(self, request: Request) -> tuple[TaskExecutor, float | None]:
         scheduler = self._front.scheduler
@@ -368,7 +369,8 @@ class App(Starlette):
         self.options = options or AppOptions()
         self._outer_lifespan = lifespan
         super().__init__(lifespan=self._life, **starlette)
-        self._limited = RequestBodyLimitMiddleware(super().__call__, self.options.max_body_bytes)
+        self._unlimited = super().__call__
+        self._limited = RequestBodyLimitMiddleware(self._unlimited, self.options.max_body_bytes)
         self._front = Front(scheduler, self.options)
         self._has_poll = False
 
@@ -547,7 +549,7 @@ class App(Starlette):
                 text = f"the headers have {n_bytes:,} bytes, of {self.options.max_header_bytes:,} at most"
                 await PlainTextResponse(text, 431, {"Connection": "close"})(scope, receive, count_and_send)
             else:
-                answer = self._limited if has_body else super().__call__
+                answer = self._limited if has_body else self._unlimited
                 await answer(scope, receive, count_and_send)
         finally:
             self._front.open -= 1

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from contextvars import copy_context
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+from weakref import WeakKeyDictionary
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -45,27 +47,46 @@ class Late(Exception):  # noqa: N818  # likewise
 class Watch:
     """Calls ``when_gone`` when the client of a request goes away. It begins to look only after a while."""
 
-    __slots__ = ("_look", "_receive", "_timer", "_when_gone", "is_gone")
+    __slots__ = ("_begins_at", "_look", "_receive", "_when_gone", "is_gone")
+
+    #: Those of each loop that have not begun to look, in their order, and perhaps are over. A timer for each would cost
+    #: as much as the rest of it.
+    _to_begin: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, deque[Watch]]] = WeakKeyDictionary()
 
     def __init__(self, receive: Receive, when_gone: Callable[[], object]) -> None:
+        loop = asyncio.get_running_loop()
         self.is_gone = False
         self._receive = receive
-        self._when_gone = when_gone
+        self._when_gone: Callable[[], object] | None = when_gone
         self._look: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(_WATCHED_AFTER_S, self._begin)
+        self._begins_at = loop.time() + _WATCHED_AFTER_S
+        waiting = self._to_begin.get(loop)
+        if waiting is None:
+            waiting = self._to_begin[loop] = deque()
+        if not waiting:
+            loop.call_later(_WATCHED_AFTER_S, self._begin_all, loop, waiting)
+        waiting.append(self)
 
-    def _begin(self) -> None:
-        self._look = asyncio.get_running_loop().create_task(self._wait())
+    @classmethod
+    def _begin_all(cls, loop: asyncio.AbstractEventLoop, waiting: deque[Watch]) -> None:
+        now = loop.time()
+        while waiting and (waiting[0]._when_gone is None or waiting[0]._begins_at <= now):
+            watch = waiting.popleft()
+            if watch._when_gone is not None:
+                watch._look = loop.create_task(watch._wait())
+        if waiting:
+            loop.call_at(waiting[0]._begins_at, cls._begin_all, loop, waiting)
 
     async def _wait(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.is_gone = True
-        self._when_gone()
+        if self._when_gone is not None:
+            self.is_gone = True
+            self._when_gone()
 
     def end(self) -> None:
         """The request is answered."""
-        self._timer.cancel()
+        self._when_gone = None
         if self._look is not None:
             self._look.cancel()
 
@@ -139,7 +160,18 @@ class Exchange:
     """A request that becomes a task, which calls ``run`` with this object. ``reply``: the task when it has ended, or
     begun to wait where the route ``accepts``. It raises Late or Gone before, and what a submit raises."""
 
-    __slots__ = ("_accepts", "_note_dropped", "_timer", "_watch", "context", "reply", "request", "run", "task")
+    __slots__ = (
+        "_accepts",
+        "_calls",
+        "_note_dropped",
+        "_timer",
+        "_watch",
+        "context",
+        "reply",
+        "request",
+        "run",
+        "task",
+    )
 
     def __init__(
         self,
@@ -150,36 +182,47 @@ class Exchange:
         within_s: float | None,
         accepts: bool,
         note_dropped: Callable[[], object],
+        calls: LoopCalls,
     ) -> None:
-        loop = asyncio.get_running_loop()
+        loop = calls.loop
         self.run = run
         self.request = request
         self._accepts = accepts
         self._note_dropped = note_dropped
+        self._calls = calls
         self.context = copy_context()
         self.reply: asyncio.Future[TaskFuture] = loop.create_future()
         self.task: TaskFuture | None = None
         self._watch: Watch | None = None
         self._timer: asyncio.TimerHandle | None = None
         if not accepts:
-            self._watch = Watch(receive, lambda: self._give_up(Gone()))
+            self._watch = Watch(receive, self._note_gone)
             if within_s is not None:
                 self._timer = loop.call_later(within_s, self._give_up, Late())
+
+    def _note_gone(self) -> None:
+        self._give_up(Gone())
 
     def _give_up(self, reason: Gone | Late) -> None:
         outlet: Outlet | None = self.request.scope.get(OUTLET)
         if outlet is None or not (outlet.is_whole or (outlet.has_begun and isinstance(reason, Late))):
             self.fail(reason)
 
-    def submitted(self, task: TaskFuture, calls: LoopCalls) -> None:
+    def submitted(self, task: TaskFuture) -> None:
         """The request is a task now."""
         self.task = task
         if self._accepts:
-            self._end_with(task)
+            self._end()
         else:
-            task.add_done_callback(lambda _: calls.add(lambda: self._end_with(task)))  # in a worker, most of the time
+            task.add_done_callback(self)
 
-    def _end_with(self, task: TaskFuture) -> None:
+    def __call__(self, _: Any) -> None:
+        """The task has ended; in a worker, most of the time."""
+        self._calls.add(self._end)
+
+    def _end(self) -> None:
+        task = self.task
+        assert task is not None
         if not self.reply.done():
             self.reply.set_result(task)
         elif task.attempts:
@@ -236,7 +279,7 @@ class Batch:
                 exchange.fail(error)
         else:
             for exchange, task in zip(exchanges, tasks, strict=True):
-                exchange.submitted(task, self.calls)
+                exchange.submitted(task)
         return True
 
 

@@ -83,6 +83,8 @@ def task_named(name: str) -> Callable[..., Any]:
     return found
 
 
+#: The claim of tasks that begin in their caller's asyncio task: with one of its own each would be garbage in a circle.
+_HERE: Final = ("here", None, None)
 #: Longest single wait at the end of the program.
 _SLICE_S: Final = 0.05
 #: The shortest wait for the threads' end, and the interval of looks for tasks in C that are left.
@@ -282,7 +284,7 @@ class Core:
         if waits or not is_plain or self.ranks.groups is not None or CURRENT_GROUP.get() is not None:
             return None
         task = TaskFuture(self.states, options, (fn, args, {}), self.now())
-        task.__dict__["_claim"] = task  # nobody else may begin or end it
+        task.__dict__["_claim"] = _HERE  # nobody else may begin or end it
         for task.id in self._tags:
             table.alive[task.id] = task
             break

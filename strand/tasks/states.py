@@ -673,22 +673,27 @@ class Attempts:
     async def run_here(self, task: TaskFuture, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
         """Runs a coroutine as a claimed task within the asyncio task that calls, and returns or raises what it does.
         The task takes no turn in the pool, so nothing but this coroutine may depend on it."""
-        value = error = None
         outer = CURRENT_TASK.get()
         self._begin(task, self._now())
         task._runner = asyncio.current_task()
         try:
             CURRENT_TASK.set(task)
             value = await fn(*args)
-            return value
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
+        except BaseException as error:
             CURRENT_TASK.set(outer)
             task._runner = None
-            self._coroutine_ended(task, value, error)
-            error = None
+            self._coroutine_ended(task, None, error)
+            raise
+        CURRENT_TASK.set(outer)
+        task._runner = None
+        try:
+            now = self._now()
+            task._ran_ns += now - task._attempt_ns
+            self._follow(task, value, now, now, [])
+        except BaseException:
+            mended(self._end, self._end, task, "done", value, None)
+            raise
+        return value
 
     def _coroutine_ended(self, task: TaskFuture, value: Any, error: BaseException | None) -> None:
         task._ran_ns += self._now() - task._attempt_ns

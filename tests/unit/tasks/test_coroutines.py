@@ -475,8 +475,10 @@ def test_coroutines_run_in_a_loop_of_the_program_and_in_the_schedulers_own_again
     async def main(scheduler: Scheduler) -> None:
         scheduler.run_coroutines_in(asyncio.get_running_loop())
         assert await scheduler.submit(where) == "MainThread"
+        later = scheduler.options(delay="1h").submit(where)
         with pytest.raises(WouldDeadlockError, match="await"):
-            await scheduler.submit(waits, scheduler.submit(where))
+            await scheduler.submit(waits, later)
+        later.cancel()
         scheduler.run_coroutines_in(None)
         assert await scheduler.submit(where) == "strand task coroutines"
         scheduler.run_coroutines_in(asyncio.get_running_loop())

@@ -38,10 +38,10 @@ from strand.dispatch.engine_run import EngineRun, RunEnd
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.saving import check_name
 from strand.dispatch.state import RunState
-from strand.dispatch.statistics import choices, say_ended, say_started
+from strand.dispatch.statistics import Attachable, choices, say_ended, say_started
 from strand.dispatch.watching import least_of
 from strand.dispatch.workers import Workers
-from strand.errors import ConfigurationError, SavedStateError, StoppedError, WouldDeadlockError
+from strand.errors import SavedStateError, StoppedError, WouldDeadlockError
 from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
 from strand.options import named_methods, named_options
@@ -271,7 +271,7 @@ os.register_at_fork(after_in_child=_forget_all)
 
 @named_methods
 @named_options("Dispatcher()", groups=GROUPS, declares=DispatcherOptions)
-class Dispatcher(EngineRun):
+class Dispatcher(EngineRun, Attachable):
     """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.
 
     Use it as a context manager: leaving the block drains and stops, leaving it by an exception stops at once. A process
@@ -629,19 +629,6 @@ class Dispatcher(EngineRun):
         return np.where(alone, ns, 0)[strand_of], np.where(alone, ticks, 0)[strand_of]
 
     # ---- looking on
-
-    @property
-    def memory_fd(self) -> int:
-        """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)``.
-
-        Hand it to the process that attaches. It stays the dispatcher's, which closes it.
-
-        Raises:
-            ConfigurationError: Without ``attachable=True``.
-        """
-        if not self._engine.config.attachable:
-            raise ConfigurationError("memory_fd", "the dispatcher's memory is private; make it with attachable=True")
-        return self._engine.space.fd
 
     def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
         """Returns a symbol's values in columns of ``rows`` after all ticks published, which belong together.

@@ -23,15 +23,13 @@ from strand.dicts import FrozenDict
 from strand.dispatch.records import OrderWatch
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
-from strand.errors import AttachError
+from strand.errors import AttachError, ConfigurationError
 from strand.logs import Event
 from strand.machine import strand_version
 from strand.policies.policy import CLASSES, LEVELS, RULES
 from strand.stats import (
-    ActiveStatistics,
     FairStatistics,
     GroupStatistics,
-    GuardStatistics,
     Latency,
     LongStretch,
     Statistics,
@@ -41,11 +39,14 @@ from strand.units import layout_from_json, layout_to_json
 
 if TYPE_CHECKING:
     from strand.binding.engine_words import EngineConfig
+    from strand.dispatch.guarding import Guarding
+    from strand.dispatch.watching import Activating
     from strand.handlers import Handler
     from strand.handlers.base import BoundHandler
     from strand.symbols import SymbolTable
 
 __all__ = [
+    "Attachable",
     "Counted",
     "Description",
     "HandlerDescription",
@@ -117,8 +118,7 @@ def statistics_of_run(state: RunState, orders: OrderWatch, routing: Routing) -> 
 def facts_of_run(state: RunState) -> dict[str, Any]:
     """The decisions about the workers and strands, for samples. It logs failures that are new."""
     state.tell_failures()
-    guard = {} if state.guarding is None else state.guarding.statistics()
-    return decisions(guard, None if state.activating is None else state.activating.statistics()) | {
+    return decisions(state.guarding, state.activating) | {
         "overload": None if state.overload.found is None else asdict(state.overload.found),
         "outputs_below": state.outputs.below,
     }
@@ -142,11 +142,12 @@ def fair_of_run(state: RunState, routing: Routing) -> FairStatistics | None:
     return fair_statistics(state.engine, counts, found, symbols_of)
 
 
-def decisions(guard: Mapping[str, GuardStatistics] | None, active: ActiveStatistics | None) -> dict[str, Any]:
+def decisions(guarding: Guarding | None, activating: Activating | None) -> dict[str, Any]:
     """Decisions of a guard, and about the number of active workers, as plain numbers."""
+    guard = {} if guarding is None else guarding.statistics()
     return {
-        "guard": {resource: asdict(decided) for resource, decided in (guard or {}).items()},
-        "active": None if active is None else asdict(active),
+        "guard": {resource: asdict(decided) for resource, decided in guard.items()},
+        "active": None if activating is None else asdict(activating.statistics()),
     }
 
 
@@ -247,6 +248,25 @@ def _workers(engine: Counted, cores: Sequence[int | None] | None) -> tuple[Worke
     ]
     sums = [sum(c[k] for c in participants[n_workers:]) for k in keys]
     return (*found, WorkerStatistics("publishers", None, *sums))
+
+
+class Attachable:
+    """A dispatcher or scheduler, whose memory another process may look at if it is made so."""
+
+    _engine: Engine
+
+    @property
+    def memory_fd(self) -> int:
+        """The descriptor of the file that the run's memory lies over, for ``strand.attach(fd=...)``.
+
+        Hand it to the process that attaches. It stays the run's, which closes it.
+
+        Raises:
+            ConfigurationError: Without ``attachable=True``.
+        """
+        if not self._engine.config.attachable:
+            raise ConfigurationError("memory_fd", "the memory of this run is private; make it with attachable=True")
+        return self._engine.space.fd
 
 
 @dataclass(frozen=True)

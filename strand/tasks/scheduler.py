@@ -19,6 +19,7 @@ from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
 from strand.dispatch.samples import Sampling
 from strand.dispatch.statistics import (
+    Attachable,
     choices,
     counted_by_policy,
     decisions,
@@ -173,7 +174,7 @@ class SchedulerOptions(_Keywords, total=False):
 
 
 @named_options("Scheduler()", declares=SchedulerOptions)
-class Scheduler(Tasks):
+class Scheduler(Tasks, Attachable):
     """Runs functions on threads of its own, in the order of a policy: a ``concurrent.futures.Executor``.
 
     Leaving its block shuts it down and waits for all tasks; from then on the guard holds nothing back. Without a block
@@ -265,19 +266,6 @@ class Scheduler(Tasks):
         """Counts the active workers, and how often that number changed. None: there is no ``min_workers``."""
         return None if self._activating is None else self._activating.statistics()
 
-    @property
-    def memory_fd(self) -> int:
-        """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)``.
-
-        Hand it to the process that attaches. It stays the scheduler's, which closes it.
-
-        Raises:
-            ConfigurationError: Without ``attachable=True``.
-        """
-        if not self._engine.config.attachable:
-            raise ConfigurationError("memory_fd", "the scheduler's memory is private; make it with attachable=True")
-        return self._engine.space.fd
-
     def thread_counts(self) -> ThreadCounts:
         """Counts of the threads at this moment, and of the suspensions of tasks."""
         return self._workers.counts()
@@ -315,9 +303,7 @@ def _sampling(scheduler: Scheduler, chosen: Mapping[str, Any], policy: Policy, a
     groups, guarding, activating = scheduler._groups, scheduler._guarding, scheduler._activating
 
     def facts() -> dict[str, Any]:
-        guard = None if guarding is None else guarding.statistics()
-        active = None if activating is None else activating.statistics()
-        return decisions(guard, active) | {"threads": places.counts()._asdict()}
+        return decisions(guarding, activating) | {"threads": places.counts()._asdict()}
 
     def fair() -> FairStatistics | None:
         return None if groups is None else fair_statistics(engine, *groups.counted(), _no_symbols)

@@ -435,7 +435,7 @@ def test_what_is_attached_needs_the_descriptor_no_more_and_the_dispatcher_keeps_
 def test_a_private_dispatcher_has_no_descriptor_to_give() -> None:
     with (
         Dispatcher(4, "count", workers=1, cores=None) as dispatcher,
-        pytest.raises(ConfigurationError, match="memory_fd: the dispatcher's memory is private"),
+        pytest.raises(ConfigurationError, match="memory_fd: the memory of this run is private"),
     ):
         dispatcher.memory_fd  # noqa: B018
 

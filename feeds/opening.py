@@ -80,7 +80,7 @@ class FeedOptions(ReaderOptions, total=False):
 _ELSEWHERE: Final = ("symbols", "date", "zone", "profile", "on_bad_record")
 _TRUTHS: Final = {"true": True, "false": False}
 #: The keys of a column that may be a list.
-_LISTS: Final = ("column", "unit")
+_LISTS: Final = ("join", "column", "unit")
 
 
 def option_values(texts: Mapping[str, str]) -> dict[str, Any]:

@@ -272,12 +272,15 @@ FIELDS: Final[dict[str, np.dtype[Any]]] = {
 }
 
 
+#: Two days before the last time of 64 bits, which many programs take for none: a zone or a timer may add to it.
+_LATEST_NS: Final = (1 << 63) - 1 - 2 * 86_400 * 10**9
 #: What a field may be filled with, from and to, where that is less than its type holds.
 _LIMITS: Final = {
     "sequence": (0, MAX_SEQUENCE),
     "size": (0, (1 << 63) - 1),
-    "ts_event": (0, (1 << 63) - 1),
-    "ts_recv": (0, (1 << 63) - 1),
+    "ts_event": (0, _LATEST_NS),
+    "ts_recv": (0, _LATEST_NS),
+    "kind": (0, KIND_STATUS),
 }
 
 

@@ -15,18 +15,23 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TickBatch, TicksAre
 from strand.feeds.mapping.rules import (
     KINDS,
+    KINDS_OF_TEXT,
     LETTERS,
+    NO_KIND,
     PLACES,
     PRICES,
     SIZES,
     TIMES,
     UNDEFINED,
     FieldRule,
+    SymbolKeys,
     action_of,
     blank_tick,
+    checked,
     field_rule,
     flags_of,
     kind_of,
+    names_of,
     put,
 )
 from strand.feeds.mapping.values import (
@@ -167,6 +172,16 @@ def constant_rules(
     return found
 
 
+def joined_columns(given: Any) -> tuple[str, ...]:
+    """The columns whose texts make a symbol; empty where there is one. Raises ConfigurationError."""
+    if not isinstance(given, Mapping):
+        return ()
+    where, others = "columns.symbol", ("column", "instrument", "file_name", "constant")
+    if not given.get("join"):
+        raise ConfigurationError(where, f"give the name of a column, or join: those of its parts, not {given!r}")
+    return names_of(checked(SymbolKeys, given, where, but=others).join)
+
+
 def chosen_columns(
     names: Sequence[str], columns: Mapping[str, Any], reading: Reading
 ) -> tuple[dict[str, str | None], dict[str, FieldRule]]:
@@ -185,8 +200,10 @@ def chosen_columns(
             )
         place = _BID.get(field, field)
         wanted: Sequence[str] = (given,) if isinstance(given, str) else ()
-        if isinstance(given, Mapping):
-            if field in ("symbol", "instrument_id"):
+        if field == "symbol" and isinstance(given, Mapping):
+            wanted = next(((name,) for name in joined_columns(given) if name not in names), joined_columns(given)[:1])
+        elif isinstance(given, Mapping):
+            if field == "instrument_id":
                 raise ConfigurationError(f"columns.{field}", f"give the name of a column, not {given!r}")
             rules[place] = _rule_of(field, given, f"columns.{field}", reading)
             wanted = rules[place].columns
@@ -398,7 +415,7 @@ def columns_of(
     _share(of, given, chosen)
     # Fields whose unit no option for the whole file changes.
     own_units = {_BID.get(each, each) for each, said in columns.items() if isinstance(said, Mapping) and "unit" in said}
-    return Columns(of, rules, reading, own_units)
+    return Columns(of, rules, reading, own_units, joined_columns(columns.get("symbol")))
 
 
 def _share(of: dict[str, str], constants: Collection[str], chosen: Mapping[str, str | None]) -> None:
@@ -436,11 +453,18 @@ class Columns:
         rules: The rule of each field that has one, by column or constant.
         reading: Options for reading values.
         own_units: The fields whose unit no option for the whole file changes.
+        joined: The columns whose texts make the symbol, where one does not.
     """
 
     def __init__(
-        self, of: Mapping[str, str], rules: Mapping[str, FieldRule], reading: Reading, own_units: Collection[str]
+        self,
+        of: Mapping[str, str],
+        rules: Mapping[str, FieldRule],
+        reading: Reading,
+        own_units: Collection[str],
+        joined: Sequence[str] = (),
     ) -> None:
+        self.joined = tuple(joined)
         self.of, self._rules, self._reading, self._own_units = dict(of), dict(rules), reading, own_units
         self.constants = {field: rule.constant for field, rule in rules.items() if rule.constant is not None}
         self.is_quote = "ask_price" in of or "ask_price" in self.constants
@@ -475,7 +499,7 @@ class Columns:
     def names(self) -> list[str]:
         """The columns to be read, each once."""
         added = [name for field in self.of.keys() & self._rules for name in self._added(field)]
-        return list(dict.fromkeys([*self.of.values(), *added]))
+        return list(dict.fromkeys([*self.of.values(), *self.joined, *added]))
 
     def _added(self, field: str) -> tuple[str, ...]:
         """The column whose texts say what is added to a time."""
@@ -575,6 +599,8 @@ class Columns:
         same = [time for time in TIMES if self.of.get(time) == self.of[field]]
         units = (unit for time in (field, *same) for unit in self._rules[time].unit if unit in NS_IN)
         said = next(units, self._reading.time_unit)
+        if self._reading.own:  # whatever times they had
+            return TimeUnit("ns", True, (1 << 63) - 1)
         if said is not None:
             return TimeUnit(said, True)
         named = _UNIT_IN_NAME.search(self.of[field])
@@ -584,7 +610,12 @@ class Columns:
         """Raises TypeError, with the unit by which the dates make sense, for whole numbers whose unit nothing says."""
         unit = self._time_unit(field)
         bad = _wrong(found, True)
-        if unit.is_said or column.kind != "integer" or bad is None:
+        if (
+            unit.is_said
+            or column.kind != "integer"
+            or bad is None
+            or not (bad := bad & (column.values < ONLY_NS)).any()
+        ):
             return
         name = self.of[field]
         option = "time_unit='UNIT' (--feed time_unit=UNIT)"
@@ -596,7 +627,8 @@ class Columns:
 
     def _target(self, rule: FieldRule) -> Target:
         unit = "unit={0!r} of the column" if rule.field in self._own_units else PRICE_UNIT
-        return rule.target(self._reading.size_power, unit)
+        target = rule.target(self._reading.size_power, unit)
+        return target._replace(highest=255) if rule.field == "kind" and self._reading.own else target
 
     def _read(self, field: str, column: Column, made: Conversion) -> Field:
         rule = self._rules[field]
@@ -631,8 +663,8 @@ class Columns:
             return times(column, unit, pattern=pattern, zone=reading.zone, rounds=reading.rounds)
         if field in LETTERS:
             return letters(column, None if reading.own else WORDS[field])
-        if field == "kind" and column.words is not None:
-            return mapped(column, KINDS, None, field, f"is not one of {', '.join(KINDS)}")
+        if field == "kind" and column.kind in ("integer", "text") and not reading.own:
+            return mapped(column, KINDS_OF_TEXT, None, field, NO_KIND)
         if field in IDS and column.words is not None:
             return ids(column, field, rule.text, empty=rule.empty)
         target = self._target(rule)

@@ -31,19 +31,23 @@ from strand.ticks import (
     limits,
     zeros,
 )
-from strand.validate import is_whole, unit_power
+from strand.validate import unit_power
 from strand.zones import checked_zone
 
 __all__ = [
-    "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED", "BadRecord", "FieldRule", "Plus",
-    "Rounding", "SymbolKeys", "TimeKeys", "action_of", "blank_tick", "checked", "converter", "decimal_of", "field_rule",
-    "field_rules", "flags_of", "id_of", "kind_of", "names_of", "put", "shown", "text_of",
+    "KINDS", "KINDS_OF_TEXT", "LETTERS", "NO_KIND", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED",
+    "BadRecord", "FieldRule", "Plus", "Rounding", "SymbolKeys", "TimeKeys", "action_of", "blank_tick", "checked",
+    "converter", "decimal_of", "field_rule", "field_rules", "flags_of", "id_of", "kind_of", "names_of", "put",
+    "shown", "text_of",
 ]  # fmt: skip
 
 #: Names of the kinds of ticks in a profile, and the letters that it may name.
 KINDS: Final = {
     "none": KIND_NONE, "order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS,
 }  # fmt: skip
+#: Kinds by the texts that a column may have: a word, or the number.
+KINDS_OF_TEXT: Final = {**KINDS, **{str(kind): kind for kind in KINDS.values()}}
+NO_KIND: Final = f"is not one of {', '.join(KINDS)} (0 to {max(KINDS.values())})"
 LETTERS: Final = {"side": "ABN", "action": "ACMRTFN"}
 TIMES: Final = ("ts_event", "ts_recv")
 PRICES: Final = ("price", "bid_price", "ask_price")
@@ -204,11 +208,10 @@ def _letter(value: Any, letters: str) -> bytes:
 
 def _kind(value: Any) -> int:
     """A word, or the number that it stands for."""
-    if is_whole(value) and value in KINDS.values():
-        return int(value)
-    if not isinstance(value, str) or value not in KINDS:
-        raise BadRecord(f"{shown(value)} is not one of {', '.join(KINDS)}")
-    return KINDS[value]
+    found = None if isinstance(value, bool) else KINDS_OF_TEXT.get(text_of(value))
+    if found is None:
+        raise BadRecord(f"{shown(value)} {NO_KIND}")
+    return found
 
 
 T = TypeVar("T")
@@ -269,11 +272,11 @@ class _SideKeys(_MapKeys, frozen=True):
 
 
 class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Source of the symbol. ``file_name``: a pattern whose first group is the symbol. ``instrument``: the column that
-    numbers the instrument, which may change under one symbol."""
+    """Source of the symbol. ``join``: the columns of its parts. ``file_name``: a pattern whose first group is the
+    symbol. ``instrument``: the column that numbers the instrument, which may change under one symbol."""
 
     column: Names = []
-    suffix: Names = []
+    join: Names = []
     instrument: Names = []
     file_name: str | None = None
     constant: str | None = None
@@ -306,7 +309,7 @@ _KEYS: Final[Mapping[str, type[Keys]]] = {
     **dict.fromkeys(SIZES, _SizeKeys), **dict.fromkeys((*SMALL, "action", "kind"), _MapKeys), "side": _SideKeys,
 }  # fmt: skip
 #: Without a map, texts stand for themselves.
-_THEMSELVES: Final[Mapping[str, Collection[str]]] = {**LETTERS, "kind": KINDS}
+_THEMSELVES: Final[Mapping[str, Collection[str]]] = {**LETTERS, "kind": KINDS_OF_TEXT}
 
 
 @dataclass(frozen=True, slots=True)

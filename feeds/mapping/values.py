@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from strand.binding.columns import HEX, ID, Field, Numbers
 from strand.feeds.mapping.clocks import LocalTimes, Pattern, TextTimes
-from strand.ticks import FIELDS
+from strand.ticks import FIELDS, limits
 from strand.validate import MIN_UNIT
 
 __all__ = [
-    "IDS", "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "WORDS", "Column", "Target", "TimeUnit",
-    "Units", "Values", "coarser_price", "decimal_units", "defined", "either", "finer_unit", "float_units",
-    "ids", "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units", "plain_numbers", "plain_times",
-    "said_unit", "scaled", "times", "unusable",
+    "IDS", "NO_TIME", "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "WORDS", "Column", "Target",
+    "TimeUnit", "Units", "Values", "coarser_price", "decimal_units", "defined", "either", "finer_unit", "float_units",
+    "ids", "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units", "plain_numbers",
+    "plain_times", "said_unit", "scaled", "times", "unusable",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -107,7 +107,7 @@ class Target(NamedTuple):
                 return f"{shown} is below 0{': give signed = true if such a size is a sell' * self.signs}"
             return f"give a larger size_unit: {shown} is more than 2^63 - 1 {_units_of(power)}"
         if self.field in ("ts_event", "ts_recv"):
-            return f"{shown} is not a time from 1970 to 2262"
+            return f"{shown} is {NO_TIME}"
         return f"{shown} is outside {self.lowest} to {self.highest} {_units_of(power)}"
 
 
@@ -238,6 +238,8 @@ NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 TIME_POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 #: From here up a whole number can be a time in ns alone: in any longer unit it lies beyond 2262, where ticks end.
 ONLY_NS: Final = -(-(1 << 63) // 1000)
+#: Fault of a number that no tick has as its time.
+NO_TIME: Final = "not a time from 1970 to 2262-04-09"
 #: Years in which the times of recorded markets lie: in them a number has one unit at most.
 _OUR_NS: Final = (631_152_000 * 10**9, 4_102_444_800 * 10**9)
 #: Names of sides and actions, in any case.
@@ -254,11 +256,12 @@ class TimeUnit:
     """The unit of times that are plain numbers: ``name`` is a key of ``NS_IN``, None where nothing gives it.
 
     ``is_said``: an option, a profile or the format says it. Else only the column's name does: it is believed as long as
-    the times lie in our years.
+    the times lie in our years. ``latest``: the last time in ns that is taken.
     """
 
     name: str | None = None
     is_said: bool = False
+    latest: int = limits("ts_recv")[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,10 +423,10 @@ def times(
         return _text_times(column, TextTimes("stamp", pattern, zone or "UTC", "raise", cure=_IN_UTC))
     if pattern is not None:
         return "is not text, and its form is given by format"
-    no_time = column.says("is not a time from 1970 to 2262")
+    no_time = column.says(f"is {NO_TIME}")
     if column.kind in ("float", "decimal") and unit.is_said:
         power = TIME_POWERS[unit.name or "ns"]
-        found = scaled(column, Target("ts_event", power, power, 0, _MAX_I64), rounds=rounds)
+        found = scaled(column, Target("ts_event", power, power, 0, unit.latest), rounds=rounds)
         assert not isinstance(found, str)
         return found
     if column.kind not in ("time", "integer"):
@@ -439,7 +442,7 @@ def times(
     clocks = LocalTimes(zone, "raise")
     none = either(bad, column.nulls)
     values, faults = clocks.to_utc(values, None if none is None else none.astype(np.uint16))
-    early = _beyond(values, 0, _MAX_I64)
+    early = _beyond(values, 0, unit.latest)
     wrong = either(either(bad, early), None if faults is None else faults != 0)
     told = np.zeros(len(values), np.int64) if faults is None else faults
 
@@ -474,9 +477,9 @@ def _time_span(column: Column, unit: TimeUnit) -> tuple[int, int, int]:
     """ns in a unit of a column's numbers, and the least and the greatest number that is taken for a time."""
     if column.kind == "time" or unit.is_said:
         factor = column.ns if column.kind == "time" else NS_IN[unit.name or "ns"]
-        return factor, 0, _MAX_I64 // factor
+        return factor, 0, unit.latest // factor
     if unit.name is None:
-        return 1, ONLY_NS, _MAX_I64
+        return 1, ONLY_NS, unit.latest
     factor = NS_IN[unit.name]
     return factor, -(-_OUR_NS[0] // factor), _OUR_NS[1] // factor
 

@@ -19,7 +19,10 @@ __all__ = [
     "DATE",
     "DECIMAL",
     "EPOCH",
+    "FAULT_EMPTY",
     "FAULT_FALLS",
+    "FAULT_NAME",
+    "FAULT_NAMES",
     "FAULT_PRECISION",
     "FAULT_RANGE",
     "FAULT_SKIPPED",
@@ -72,6 +75,7 @@ LETTER_BYTES: Final[int] = lib.SD_LETTER_BYTES
 MAX_LETTERS: Final[int] = lib.SD_LETTERS
 LETTER_TARGETS: Final[int] = lib.SD_LETTER_TARGETS
 
+FAULT_EMPTY: Final[int] = lib.SD_FAULT_EMPTY
 FAULT_PRECISION: Final[int] = lib.SD_FAULT_PRECISION
 FAULT_RANGE: Final[int] = lib.SD_FAULT_RANGE
 FAULT_NAME: Final[int] = lib.SD_FAULT_NAME
@@ -82,7 +86,7 @@ FAULT_SKIPPED: Final[int] = lib.SD_FAULT_SKIPPED
 FAULT_FALLS: Final[int] = lib.SD_FAULT_FALLS
 
 FAULT_WORDS: Final[Mapping[int, str]] = {
-    lib.SD_FAULT_EMPTY: "empty",
+    FAULT_EMPTY: "empty",
     lib.SD_FAULT_TEXT: "not of its form",
     lib.SD_FAULT_PRECISION: "too precise",
     lib.SD_FAULT_RANGE: "out of range",

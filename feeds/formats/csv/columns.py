@@ -21,8 +21,6 @@ from strand.binding.columns import (
     DATE,
     DECIMAL,
     EPOCH,
-    FAULT_NAME,
-    FAULT_NAMES,
     FAULT_PRECISION,
     FAULT_RANGE,
     FAULT_SKIPPED,
@@ -35,7 +33,6 @@ from strand.binding.columns import (
     ZONE_NEVER,
     Faults,
     Letters,
-    Names,
     Numbers,
     TextColumn,
     count_byte,
@@ -43,16 +40,19 @@ from strand.binding.columns import (
     line_ends,
 )
 from strand.errors import FeedError, FormatError, MissingExtraError
-from strand.feeds.formats.csv.profile import BOM, Match, SymbolRule
+from strand.feeds.formats.csv.profile import BOM, Match
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.clocks import CLOCKS, STAMPS, LocalTimes
 from strand.feeds.mapping.rules import FieldRule, Plus
-from strand.feeds.mapping.values import TIME_POWERS, nearest_units
-from strand.symbols import name_problem
+from strand.feeds.mapping.symbols import joined_texts
+from strand.feeds.mapping.values import NO_TIME, TIME_POWERS, nearest_units
+from strand.ticks import limits
 from strand.zones import zone_named
 
-__all__ = ["LONGEST_LINE", "BadLine", "Block", "Cells", "Chosen", "Scratch", "SymbolReader", "TimeReader", "blocks"]
+__all__ = ["JOINED", "LONGEST_LINE", "BadLine", "Block", "Cells", "Chosen", "Scratch", "TimeReader", "blocks"]
 
+#: Place of the texts that several columns make together, among those of a block's columns.
+JOINED: Final = -1
 #: Bytes of a line, at most.
 LONGEST_LINE: Final = 1 << 16
 _QUOTE: Final = b'"'
@@ -97,15 +97,19 @@ class Block:
         return self.at - np.searchsorted(np.array(self.empty, np.int64), self.at)
 
 
-def blocks(chunks: Chunks, found: Match, wanted: Sequence[int], threads: int) -> Iterator[Block]:
+def blocks(
+    chunks: Chunks, found: Match, wanted: Sequence[int], threads: int, joined: Sequence[int] = ()
+) -> Iterator[Block]:
     """The rest of a file whose first ``found.skip`` bytes are the header, in order, parsed by so many threads.
+
+    ``joined``: columns whose texts make those of one more, ``JOINED``.
 
     Without threads each is parsed when it is asked for: on one core a thread would only take turns with the caller,
     and each would find its data gone from the cache.
 
     Raises what reading it raises, once every whole line before that has been given.
     """
-    parser = _Parser(found, wanted)
+    parser = _Parser(found, wanted, joined)
     lines = _whole_lines(chunks, found.skip)
     if not threads:
         yield from map(parser.parse, lines)
@@ -197,7 +201,7 @@ def _last_end(data: memoryview) -> int:
 
 
 class _Parser:
-    def __init__(self, found: Match, wanted: Sequence[int]) -> None:
+    def __init__(self, found: Match, wanted: Sequence[int], joined: Sequence[int]) -> None:
         try:
             import pyarrow as pa
             from pyarrow import csv as arrow_csv
@@ -205,7 +209,7 @@ class _Parser:
             raise MissingExtraError("reading CSV files", "pyarrow", "csv") from error
         self._pa, self._csv = pa, arrow_csv
         self._found = found
-        self._wanted = sorted(set(wanted))
+        self._wanted, self._joined = sorted(set(wanted)), joined
         # By position: names in a header may be empty, or there twice.
         self._names = [str(at) for at in range(len(found.columns))]
         chosen = [str(at) for at in self._wanted]
@@ -250,8 +254,13 @@ class _Parser:
         table = self._csv.read_csv(self._pa.py_buffer(text), read, parse, self._convert)
         rows = table.num_rows
         columns, keep = {}, []
-        for at, column in zip(self._wanted, table.columns, strict=True):
-            array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        arrays = {
+            at: column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            for at, column in zip(self._wanted, table.columns, strict=True)
+        }
+        if self._joined:
+            arrays[JOINED] = joined_texts([arrays[at] for at in self._joined])
+        for at, array in arrays.items():
             _, offsets, values = array.buffers()
             keep.append((offsets, values))
             columns[at] = TextColumn(offsets, values, rows=rows, first=array.offset)
@@ -481,7 +490,7 @@ class TimeReader:
         empty = 0 if rule.empty else None
         for unit in rule.unit:
             of_day = unit == "clock" or (rule.since == "midnight" and unit in TIME_POWERS)
-            highest = _DAY_NS - 1 if of_day else (1 << 63) - 1 - 2 * _DAY_NS
+            highest = _DAY_NS - 1 if of_day else limits("ts_recv")[1]
             pattern = b""
             if rule.format is not None:
                 form, scale, pattern = PATTERN, 0, rule.format.text
@@ -586,6 +595,8 @@ class TimeReader:
             return (
                 "; dates are from 1970 to 2261, clocks from 00:00:00 to 23:59:59: 24:00 and leap seconds are not read"
             )
+        if time is not None and fault == FAULT_RANGE and not time.of_day:
+            return f": it is {NO_TIME}"
         if fault == FAULT_TWICE:
             return (
                 f": the clocks of {zone} go back then, and the order of the lines does not show which one it is; give "
@@ -630,81 +641,3 @@ def _reads(numbers: Numbers, text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-#: Of a row that has a fault already.
-_NO_PAIR: Final = 0xFFFFFFFFFFFFFFFF
-
-
-class SymbolReader:
-    """Indices of the symbols of one file, in the order in which they first appear. ``names``: what they are called."""
-
-    def __init__(
-        self, rule: SymbolRule, place: Callable[[tuple[str, ...]], int], encoding: str, max_symbols: int
-    ) -> None:
-        self.names: list[str] = []
-        self._column = place(rule.columns) if rule.columns else None
-        self._suffix = place(rule.suffix) if rule.suffix else None
-        self._encoding, self._max_symbols = encoding, max_symbols
-        self._texts = Names(max_symbols) if rule.columns else None
-        self._suffixes = Names(max_symbols) if rule.suffix else None
-        self._no_names: list[int] = []
-        self._joined: dict[int, int] = {}  # by name and suffix: the symbol
-
-    def read(self, block: Block) -> tuple[npt.NDArray[np.uint32] | None, Faults]:
-        """An index a row, None where there is no column of symbols, and the rows' faults."""
-        faults = np.zeros(block.rows, np.uint16)
-        if self._texts is None or self._column is None:
-            return None, faults
-        ids = np.zeros(block.rows, np.uint32)
-        self._texts.read(block.columns[self._column], self._column, ids, faults)
-        if self._suffixes is not None and self._suffix is not None:
-            self._join(block, ids, faults, self._suffix)
-            return ids, faults
-        for text in self._texts.all()[len(self.names) :]:
-            name = text.decode(self._encoding, "surrogateescape")  # which no name has
-            if name_problem(name):
-                self._no_names.append(len(self.names))
-                name = ""
-            self.names.append(name)
-        if self._no_names:
-            faults[np.isin(ids, self._no_names) & (faults == 0)] = self._column << 8 | FAULT_NAME
-        return ids, faults
-
-    def _join(self, block: Block, ids: npt.NDArray[np.uint32], faults: Faults, at: int) -> None:
-        """Makes ``ids``: those of names, and those of names with their suffix, which may be empty."""
-        assert self._suffixes is not None
-        assert self._texts is not None
-        assert self._column is not None
-        suffixes, bad = np.zeros(block.rows, np.uint32), np.zeros(block.rows, np.uint16)
-        self._suffixes.read(block.columns[at], at, suffixes, bad)
-        empty = holds(block.columns[at], b"", np.arange(block.rows, dtype=np.uint32))
-        wrong = (bad != 0) & ~empty & (faults == 0)
-        faults[wrong] = bad[wrong]
-        pairs = ids.astype(np.uint64) << np.uint64(32) | np.where(empty, 0, suffixes.astype(np.uint64) + np.uint64(1))
-        pairs[faults != 0] = np.uint64(_NO_PAIR)
-        distinct, starts, places = np.unique(pairs, return_index=True, return_inverse=True)
-        symbols = np.zeros(len(distinct), np.uint32)
-        for number in np.argsort(starts).tolist():  # in the order in which they appear
-            pair = int(distinct[number])
-            if pair == _NO_PAIR:
-                continue
-            if pair not in self._joined:
-                name = self._name(pair >> 32, pair & 0xFFFFFFFF)
-                fault = FAULT_NAME if name_problem(name) else FAULT_NAMES if self._is_full() else 0
-                if fault:
-                    faults[(places == number) & (faults == 0)] = self._column << 8 | fault
-                    continue
-                self._joined[pair] = len(self.names)
-                self.names.append(name)
-            symbols[number] = self._joined[pair]
-        ids[:] = symbols[places]
-
-    def _is_full(self) -> bool:
-        return len(self.names) >= self._max_symbols
-
-    def _name(self, text: int, suffix: int) -> str:
-        assert self._suffixes is not None
-        assert self._texts is not None
-        parts = [self._texts.all()[text], *([self._suffixes.all()[suffix - 1]] if suffix else [])]
-        return b" ".join(parts).decode(self._encoding, "surrogateescape")

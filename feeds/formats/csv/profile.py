@@ -94,12 +94,11 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SymbolRule:
-    """The symbol: a column (followed by a space and the text of ``suffix``, if there is any), the first group of a
-    pattern of the file's name, or a constant. ``instrument``: the column of the instrument's number, where the file has
-    it."""
+    """The symbol: a column, or several (``joined``, the first of which is in ``columns``), the first group of a pattern
+    of the file's name, or a constant. ``instrument``: the column of the instrument's number, where the file has it."""
 
     columns: tuple[str, ...] = ()
-    suffix: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
     instrument: tuple[str, ...] = ()
     file_name: re.Pattern[str] | None = None
     constant: str | None = None
@@ -200,7 +199,8 @@ class Profile:
         """Names of each column that has to be there: in words, and as they are compared."""
         wanted = [rule.columns for rule in self.fields if rule.columns and not rule.optional]
         wanted += [names for rule in self.fields for names in rule.pair]
-        wanted += [names for names in (self.symbol.columns, self.symbol.suffix, self.date_columns) if names]
+        wanted += [names for names in (self.symbol.columns, self.date_columns) if names]
+        wanted += [(name,) for name in self.symbol.joined]
         wanted += [names for part in self.parts if not part.level for names in part.columns()]
         wanted += [(name,) for name in self.requires]
         return [(" or ".join(map(repr, names)), frozenset(map(normal, names))) for names in wanted]
@@ -419,15 +419,16 @@ def _layout(given: Any, where: str) -> Layout:
 
 def _symbol(given: Mapping[str, Any], where: str) -> SymbolRule:
     keys = checked(SymbolKeys, given, where)
-    columns, suffix = names_of(keys.column), names_of(keys.suffix)
-    if suffix and not columns:
-        raise ConfigurationError(f"{where}.suffix", "give column too, or leave suffix out")
-    if (bool(columns), keys.file_name is not None, keys.constant is not None).count(True) != 1:
-        raise ConfigurationError(where, "give exactly one of column, file_name (a pattern with a group) and constant")
+    columns, joined = names_of(keys.column), names_of(keys.join)
+    given_ones = (bool(columns), bool(joined), keys.file_name is not None, keys.constant is not None)
+    if given_ones.count(True) != 1:
+        raise ConfigurationError(
+            where, "give exactly one of column, join, file_name (a pattern with a group) and constant"
+        )
     compiled = None if keys.file_name is None else _pattern(keys.file_name, f"{where}.file_name")
     if compiled is not None and compiled.groups < 1:
         raise ConfigurationError(f"{where}.file_name", f"{keys.file_name!r} has no group (...) that is the symbol")
-    return SymbolRule(columns, suffix, names_of(keys.instrument), compiled, keys.constant)
+    return SymbolRule(columns or joined[:1], joined, names_of(keys.instrument), compiled, keys.constant)
 
 
 def _pattern(text: str, where: str) -> re.Pattern[str]:

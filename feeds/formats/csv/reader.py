@@ -311,6 +311,7 @@ class CsvFeed(BaseFeed):
             size_power=self._size_power,
             max_symbols=self._max_symbols,
             rounds=self._rounds,
+            select=self._select,
         )
         return CsvRows(
             self._path,
@@ -319,8 +320,6 @@ class CsvFeed(BaseFeed):
             skipped=self.skipped if self._skip else None,
             rounds=self._rounds,
             max_symbols=self._max_symbols,
-            select=self._select,
-            keeps=lambda select: select.keys(self.symbols),
             whole=self._compression != "none",
         )
 

@@ -32,13 +32,14 @@ from strand.binding.columns import (
 )
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds.base import Selection, Skipped, TickBatch
-from strand.feeds.formats.csv.columns import Block, Cells, Chosen, Scratch, SymbolReader, TimeReader, blocks
+from strand.feeds.formats.csv.columns import JOINED, Block, Cells, Chosen, Scratch, TimeReader, blocks
 from strand.feeds.formats.csv.profile import Match, Part, present_parts
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.columns import Assembly, both_times, held, is_filled, woven
 from strand.feeds.mapping.events import CONSOLIDATED, Publishers, Rolls, end_views
 from strand.feeds.mapping.options import MEND
 from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule
+from strand.feeds.mapping.symbols import SymbolIndex
 from strand.feeds.mapping.values import IDS, PRICE_POWER, Target, coarser_price, finer_unit, nearest
 from strand.symbols import NAME_BYTES
 from strand.ticks import FIELDS, KIND_STATUS, UNDEF_PRICE, limits, picked, zeros
@@ -235,7 +236,7 @@ class _OfPart:
 
 class TickMaker:
     """Makes ticks of one file's blocks, one after the other. ``levels``: the most levels of a book, None for all that
-    the file has. ``scratch``: memory that makers of one thread may share."""
+    the file has. ``select``: the ticks that are wanted. ``scratch``: memory that makers of one thread may share."""
 
     def __init__(
         self,
@@ -247,18 +248,22 @@ class TickMaker:
         max_symbols: int,
         levels: int | None = None,
         rounds: bool = False,
+        select: Selection | None = None,
         scratch: Scratch | None = None,
     ) -> None:
-        self.found, self._rounds, self._scratch = found, rounds, scratch or Scratch()
+        self.found, self._rounds, self._scratch, self._select = found, rounds, scratch or Scratch(), select
         profile = found.profile
         self._file = _File(found, sample, size_power)
         place = self._file.place
         row = self._file.rules(profile.fields)
         self._times = TimeReader(found, [rule for rule in row if rule.unit], sample, date=date, place=place)
         self.needs_date = self._times.needs_date
-        self._symbols = SymbolReader(profile.symbol, place, found.encoding, max_symbols)
+        named, keeps = profile.symbol, None if select is None or not select.symbols else select.keeps
+        #: The columns of symbols, if there are any, and the keys by which ticks name them.
+        self._named = [place((name,)) for name in named.joined] or [place(named.columns)] if named.columns else []
+        self._symbols = SymbolIndex(max_symbols, keeps, found.encoding)
         #: Names by index, if a column holds them. A text that is no name is "" here, and its rows have a fault.
-        self.names: list[str] | None = self._symbols.names if profile.symbol.columns else None
+        self.names: list[str] | None = self._symbols.names if named.columns else None
         instrument = profile.symbol.instrument
         #: The column of instruments' numbers, if there is one.
         self.instrument = place(instrument) if instrument and found.column(instrument) is not None else None
@@ -284,21 +289,19 @@ class TickMaker:
         """The power of ten that 1 in the file's prices is worth; None where it has no prices."""
         return next((rule.power for rule in self.rules if "price" in rule.field), None)
 
-    def make(self, block: Block, first: int, select: Selection | None, keeps: Any) -> Made:
-        """Ticks of a block. ``first``: how many lines of data come before it, without empty ones.
-
-        ``keeps``: which names ``select`` selects, by index.
-        """
+    def make(self, block: Block, first: int) -> Made:
+        """Ticks of a block. ``first``: how many lines of data come before it, without empty ones."""
         if block.rows == 0:
             return Made(zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
-        keys, faults = self._symbols.read(block)
         self._scratch.begin()
+        keys, faults, select = None, np.zeros(block.rows, np.uint16), self._select
+        if self._named:
+            texts = block.columns[JOINED if self.joined else self._named[0]]
+            keys, faults = self._symbols.of_texts(texts, self._named[0])
         cells = Cells(block, faults, scratch=self._scratch, rounds=self._rounds)
-        if select is not None and select.symbols and keys is not None:
-            kept = keeps(select)[keys]
-            if not kept.all():
-                cells.keep(kept | (faults != 0))
-                keys = keys[cells.places]
+        if keys is not None and (wanted := self._symbols.wanted(keys)) is not None and not wanted.all():
+            cells.keep(wanted | (faults != 0))
+            keys = keys[cells.places]
         fields = self._times.read(cells)
         if self._fields.running is not None:
             fields |= self._since_last(*self._fields.running, cells, keys, fields)
@@ -376,9 +379,9 @@ class TickMaker:
         rules = (rule for rule in self._rules_of(column) if rule.field in PRICES or rule.field in SIZES)
         return next((rule.target(self._file.size_power) for rule in rules), None)
 
-    def is_mapped(self, column: int) -> bool:
-        """True if a column holds texts that a map lists."""
-        return any(rule.map for rule in self._rules_of(column))
+    def mapped(self, column: int) -> list[str]:
+        """The texts of a column that a map lists."""
+        return [text for rule in self._rules_of(column) for text, _ in rule.map]
 
     def can_round(self, column: int) -> bool:
         """True if a column holds decimals, which may be rounded on request; times of other forms may not."""
@@ -396,6 +399,11 @@ class TickMaker:
     def unresolved(self) -> int | None:
         """See ``TimeReader``."""
         return self._times.unresolved()
+
+    @property
+    def joined(self) -> list[int]:
+        """Positions of the columns that make the symbols together; none where one column does."""
+        return self._named if len(self._named) > 1 else []
 
     def wanted(self) -> list[int]:
         """Positions of the columns that are read."""
@@ -496,6 +504,8 @@ _COUNTS = (
 Kept = npt.NDArray[np.bool_]
 #: Texts that programs write where there is no value.
 _NO_VALUES: Final = frozenset(("nan", "null", "none", "na", "n/a", "nil", "-", "--", "\\n", "#n/a"))
+#: The most texts of a map that an error names.
+_NAMED: Final = 20
 _CUT: Final = "get the whole file, whose last line may be cut off; on_bad_record='skip' leaves that line out"
 
 
@@ -509,10 +519,9 @@ class _Bytes(Protocol):
 class CsvRows:
     """Reads a file of a match once. ``counts`` and ``skipped`` are of as much as has been read.
 
-    ``skipped``: where lines that are no rows go; None: they are an error. ``keeps``: which symbols a selection
-    has, by index; called only where it chooses symbols. ``rounds``: whether numbers are rounded; None: the reader has
-    options neither for that nor for units. ``whole``: the file lies in an archive that says where it ends. So a last
-    line without a line end is not taken for a cut one.
+    ``skipped``: where lines that are no rows go; None: they are an error. ``rounds``: whether numbers are rounded;
+    None: the reader has options neither for that nor for units. ``whole``: the file lies in an archive that says where
+    it ends. So a last line without a line end is not taken for a cut one.
     """
 
     def __init__(
@@ -524,16 +533,13 @@ class CsvRows:
         skipped: Skipped | None,
         rounds: bool | None = False,
         max_symbols: int = 1,
-        select: Selection | None = None,
-        keeps: Callable[[Selection], npt.NDArray[np.bool_]] | None = None,
         whole: bool = False,
     ) -> None:
         last = len(found.columns) - 1
         # If the file is cut within the last column, the rest of the text may still read as a number or a name.
-        self._doubts_end = not whole and last in maker.wanted() and not maker.is_mapped(last)
+        self._doubts_end = not whole and last in maker.wanted() and not maker.mapped(last)
         self._path, self._match, self._maker = path, found, maker
         self._skipped, self._rounds, self._max_symbols = skipped, rounds, max_symbols
-        self._select, self._keeps = select, keeps
         self._highest_id: dict[int, int] = {}  # by symbol; only where the profile says that ids rise
         self.counts = self.no_counts()
         self.rolls = Rolls()
@@ -551,10 +557,10 @@ class CsvRows:
         Raises FormatError with the line for one that is no row, once those before it have been given.
         """
         position, line, last_ns = 0, self._match.lines + 1, 0
-        parsed = blocks(chunks, self._match, self._maker.wanted(), threads)
+        parsed = blocks(chunks, self._match, self._maker.wanted(), threads, self._maker.joined)
         try:
             for block in parsed:
-                made = self._maker.make(block, position, self._select, self._keeps)
+                made = self._maker.make(block, position)
                 fault, ticks, kept = self._settled(block, made, line)
                 self._count(block, made, ticks, last_ns, stream.bytes_in)
                 if made.instruments is not None:
@@ -634,6 +640,7 @@ class CsvRows:
             "one name too many": f", max_symbols is {self._max_symbols}",
             "no symbol's name": f", which is text of at most {NAME_BYTES} bytes as UTF-8 without control characters",
             "too precise": f", more decimals than fit{cure}",
+            "unknown value": self._known(number),
             "below the running total before it": ", on the same day; split the file where the total starts anew",
         }
         target = None if self._rounds is None else self._maker.target(number)
@@ -653,6 +660,12 @@ class CsvRows:
             more[word] = self._form_of(text)
         problem = f"{first}column {self._maker.columns[number]}: {word}{timed or more.get(word, '')}"
         return word, problem, text
+
+    def _known(self, column: int) -> str:
+        """The texts of a column that a map lists, to follow the fault of another one."""
+        texts = self._maker.mapped(column)
+        more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+        return f"; it may be {', '.join(map(repr, texts[:_NAMED]))}{more}"
 
     def _form_of(self, text: str) -> str:
         """Advice for a number that the profile does not read: the key to set."""

@@ -80,7 +80,7 @@ from strand.feeds.mapping.rules import (
     text_of,
 )
 from strand.feeds.mapping.values import TIME_POWERS
-from strand.symbols import name_problem
+from strand.symbols import check_name, name_problem
 from strand.ticks import KIND_NONE, KIND_QUOTE, UNDEF_PRICE
 from strand.validate import unit_power, whole
 from strand.zones import checked_zone
@@ -408,7 +408,8 @@ class MessageRule:
 
     where: tuple[tuple[Path_, str], ...]
     each: Path_ | None
-    symbol: Path_ | str
+    symbol: tuple[Path_, ...]
+    constant: str | None
     kind: int
     numbering: Numbering | None
     snapshot: SnapshotOf | None
@@ -478,12 +479,14 @@ class MessageRule:
         return Numbers(last, at(numbering.first, "first"), at(numbering.previous, "previous"))
 
     def _symbol(self, item: Any, message: Any) -> str:
-        symbol: Any = self.symbol
-        if not isinstance(symbol, str):
-            # In a list of records the name is often said once, beside the list.
-            symbol = _first((symbol,), item, message)
-        if not isinstance(symbol, str) or not symbol:
-            raise BadRecord(f"symbol: {shown(symbol)} is not a name")
+        if self.constant is not None:
+            return self.constant
+        # In a list of records the name is often said once, beside the list. Parts behind the first may be missing.
+        parts = [_first((path,), item, message) for path in self.symbol]
+        said = [part.strip(" ") if isinstance(part, str) else text_of(part) for part in parts if part is not None]
+        symbol = " ".join(filter(None, said))
+        if not isinstance(parts[0], str) or not said[0]:
+            raise BadRecord(f"symbol: {shown(parts[0])} is not a name")
         if problem := name_problem(symbol):
             raise BadRecord(f"symbol: {symbol[:80]!r} {problem}")
         return symbol
@@ -674,10 +677,13 @@ _Times = tuple[Callable[[FieldRule], TextTimes], tuple[Path_, ...]]
 
 def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, times: _Times) -> MessageRule:
     given = {"column": keys.symbol} if isinstance(keys.symbol, str) else keys.symbol or {}
-    symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name", "suffix", "instrument"))
-    columns = names_of(symbol.column)
-    if (len(columns) == 1) == (symbol.constant is not None) or len(columns) > 1:
-        raise ConfigurationError(f"{where}.symbol", "give the column of the name, or { constant = NAME }")
+    symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name", "instrument"))
+    columns, joined = names_of(symbol.column), names_of(symbol.join)
+    if (len(columns), bool(joined), symbol.constant is not None) not in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        raise ConfigurationError(
+            f"{where}.symbol",
+            "give the column of the name, { join = [...] } of its parts, or { constant = NAME }",
+        )
     rules = field_rules(keys.fields, f"{where}.fields", size_power=size_power, but=_NOT_HERE)
     for rule in rules:
         if rule.whole_power is not None:
@@ -686,7 +692,8 @@ def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, t
     return MessageRule(
         where=tuple((_path(name, f"{where}.where"), text_of(value)) for name, value in keys.where.items()),
         each=None if keys.each is None else _path(keys.each, f"{where}.each"),
-        symbol=_path(columns[0], f"{where}.symbol") if columns else str(symbol.constant),
+        symbol=tuple(_path(name, f"{where}.symbol") for name in (*columns, *joined)),
+        constant=None if symbol.constant is None else check_name(f"{where}.symbol.constant", symbol.constant),
         kind=KINDS[keys.kind],
         numbering=_numbering(keys, rules, where),
         snapshot="stream" if keys.snapshot is True else keys.snapshot or None,

@@ -41,7 +41,7 @@ from strand.feeds.mapping.columns import Assembly
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.rules import UNDEFINED
 from strand.feeds.mapping.values import ONLY_NS, TIME_POWERS, said_unit
-from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE
+from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, limits
 from strand.validate import whole
 
 __all__ = ["EVENTS", "FeedEvent", "JsonLinesFeed", "JsonTicks", "Line", "Lines", "batched", "parsed"]
@@ -151,7 +151,6 @@ _DOCUMENT: Final = (
     "one message on each line"
 )
 _BEGIN: Final = re.compile(rb"[{\[]")
-_LATEST_NS: Final = (1 << 63) - 1
 
 
 class JsonLinesFeed(BaseFeed):
@@ -279,7 +278,7 @@ class JsonLinesFeed(BaseFeed):
             except ValueError as error:
                 return None, f"begins with {text.decode('utf-8', 'replace')[:80]!r}, which {error}"
         try:
-            time = TextNumbers(DECIMAL, TIME_POWERS[unit or "ns"], 0, _LATEST_NS).one(text)
+            time = TextNumbers(DECIMAL, TIME_POWERS[unit or "ns"], *limits("ts_recv")).one(text)
         except ValueError:
             cure = 'say another form by received = "us" or "stamp" in the profile'
             return None, f"does not begin with a time in {unit or 'ns'}; {cure}"

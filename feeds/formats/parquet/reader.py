@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.columns import look_up
+from strand.binding.columns import FAULT_EMPTY, FAULT_NAME, FAULT_NAMES, FAULT_RANGE, Faults
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch, TicksAre
 from strand.feeds.formats.own_metadata import OWN_KEY, Own, own_from
@@ -38,12 +38,13 @@ from strand.feeds.mapping.columns import Columns, Reading, columns_of
 from strand.feeds.mapping.events import Publishers, Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, options_among
 from strand.feeds.mapping.records import arrow_column, mask_of, nulls_of, numbers
+from strand.feeds.mapping.symbols import ByRow, SymbolIndex, is_text, joined_texts
 from strand.feeds.mapping.values import NS_IN, unusable
-from strand.symbols import NAME_BYTES, check_name, name_problem
+from strand.symbols import NAME_BYTES, check_name
 from strand.ticks import empty, picked
 from strand.validate import unit_power, whole
 
-__all__ = ["Keys", "ParquetFeed", "recognise"]
+__all__ = ["ParquetFeed", "recognise"]
 
 _SPARE: Final = 65536
 _COUNTS: Final = (
@@ -198,9 +199,9 @@ class ParquetFeed(BaseFeed):
                 "columns={'ts_event': NAME} which one it is",
                 path=self._path,
             )
-        self._keys = Keys(
+        self._rows = _Rows(
             self._columns,
-            names=None if own is None else own.symbols,
+            own=None if own is None else own.symbols,
             one=dialect.symbol if symbol is None and dialect is not None else symbol,
             keeps=self._select.keeps,
             max_symbols=_SPARE if max_symbols is None else whole("max_symbols", max_symbols, 1, 1 << 24),
@@ -208,11 +209,11 @@ class ParquetFeed(BaseFeed):
             schema=self._source.schema,
         )
         #: Names of the ticks yielded so far. Ticks are made ahead, so the table of keys may know more.
-        self._names = list(self._keys.names)
+        self._names = list(self._rows.keys.names)
         # Columns of text that the source may give as dictionaries.
         self._texts = [name for name in self._columns.letters if str(self._source.schema.field(name).type) == "string"]
-        if self._keys.text is not None:
-            self._texts.append(self._keys.text)
+        if self._rows.text is not None:
+            self._texts.append(self._rows.text)
         unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))
         info = self._info_of(own, dialect, unit, said)
         self._event, masks = said.ends_of(info.flags or Flags(), own is not None or dialect is not None)
@@ -231,7 +232,7 @@ class ParquetFeed(BaseFeed):
         details = {
             "rows": self._source.rows,
             "row_groups": self._source.row_groups,
-            "columns": dict(self._columns.of),
+            "columns": {**self._columns.of, **({"symbol": list(joined)} if (joined := self._columns.joined) else {})},
         }
         name = "parquet" if self._source.row_groups is not None else "arrow"
         if own is not None:
@@ -256,7 +257,7 @@ class ParquetFeed(BaseFeed):
     @property
     def info(self) -> FeedInfo:
         """``details["columns"]`` says which column each field comes from."""
-        rolled = self._rolls.details(self._keys.names)
+        rolled = self._rolls.details(self._rows.keys.names)
         return replace(self._info, details=self._info.details | rolled) if rolled else self._info
 
     @property
@@ -266,7 +267,7 @@ class ParquetFeed(BaseFeed):
 
     @property
     def max_symbols(self) -> int:
-        return self._keys.max_symbols
+        return self._rows.keys.max_symbols
 
     @property
     def rolls(self) -> Rolls | None:
@@ -305,7 +306,7 @@ class ParquetFeed(BaseFeed):
                 self._check_open()
                 for name, n in part.counts.items():
                     counts[name] += n
-                self._names += self._keys.names[len(self._names) : part.known]
+                self._names += self._rows.keys.names[len(self._names) : part.known]
                 if part.passed is not None:
                     n, row, what = part.passed
                     self.skipped.add("bad row", n, line=row, text=what)
@@ -344,13 +345,13 @@ class ParquetFeed(BaseFeed):
         else:
             made.counts = {"rows": batch.num_rows, "not_selected": 0}
             made.fault = self._make(batch, first, made)
-        made.known = len(self._keys.names)
+        made.known = len(self._rows.keys.names)
         return made
 
     def _make(self, batch: Any, first: int, made: _Made) -> FeedError | None:
         rows: range | npt.NDArray[np.uint64] = range(first + 1, first + 1 + batch.num_rows)
         try:
-            keys, wanted, bad_key = self._keys.of(batch)
+            keys, wanted, bad_key, why = self._rows.of(batch)
             if wanted is not None:
                 kept = wanted if bad_key is None else wanted | bad_key
                 if not kept.all():
@@ -362,12 +363,11 @@ class ParquetFeed(BaseFeed):
             return FormatError(str(error), path=self._path)
         except UnicodeDecodeError as error:
             return FormatError(f"in the rows from {first + 1}: text that is not UTF-8 ({error})", path=self._path)
-        except OverflowError as error:
-            return FormatError(f"in the rows from {first + 1}: {error}", path=self._path)
-        if bad_key is not None and bad_key.any():
-            found.note(bad_key, self._keys.column, self._keys.problem, over=True)
         if found.rows is not None:
             rows = np.asarray(rows)[found.rows]
+            bad_key = None if bad_key is None else bad_key[found.rows]
+        if bad_key is not None and bad_key.any():
+            found.note(bad_key, self._rows.column, why, over=True)
         ticks, fault, good = found.ticks, None, found.kept(self._skip)
         if found.bad is not None and found.first is not None:
             row, problem = int(rows[found.first.index]), found.first
@@ -404,280 +404,99 @@ class ParquetFeed(BaseFeed):
         return dict(self._counts)
 
 
-_NO_KEY: Final = np.iinfo(np.uint32).max
-# Numbers below it are looked up in a table, of at most 4 MiB.
-_SMALL: Final = 1 << 20
-
-_NO_SYMBOL: Final = "holds null where a symbol must be"
-_NO_NAME: Final = (
-    f"holds a value that is not a symbol's name, which is UTF-8 text of at most {NAME_BYTES} bytes without control "
-    "characters"
-)
-
 Mask = npt.NDArray[np.bool_]
-ByRow = npt.NDArray[np.uint32]
-Rows = npt.NDArray[np.uint32]
-_NO_ROWS: Final[Rows] = np.empty(0, np.uint32)
+_PROBLEMS: Final = {
+    FAULT_EMPTY: "holds null or an empty text where a symbol must be",
+    FAULT_NAME: "holds a value that is not a symbol's name, which is UTF-8 text of at most "
+    f"{NAME_BYTES} bytes without control characters",
+}
 
 
-class Keys:
-    """Keys by row, and the names that they stand for.
+class _Rows:
+    """The keys of rows, from the columns that name their symbols.
 
-    ``names``: those a file of strand's own keeps; its ``instrument_id`` is then the key. ``one``: the symbol of all
-    rows. ``keeps``: whether a symbol is wanted. ``schema``: the file's.
-
-    Python sees the values of each dictionary, and small integers that are new; numpy looks up the rows' keys.
-    ``text``: the column, if it is of text and for symbols alone, so that it may as well come as a dictionary.
+    ``own``: the names that a file of strand's own keeps; its ``instrument_id`` is then the key. ``one``: the symbol of
+    all rows. ``text``: the column of symbols, if it is of text and for them alone, so that it may come as a dictionary.
     """
 
     def __init__(
         self,
         columns: Columns,
         *,
-        names: Sequence[str] | None,
+        own: Sequence[str] | None,
         one: str | None,
         keeps: Callable[[str], bool],
         max_symbols: int,
         path: str | Path,
         schema: Any,
     ) -> None:
-        self.problem = _NO_SYMBOL
-        self._keeps = keeps
-        self._nameless: list[int] = []  # keys of texts that are no symbol's name
-        self._wanted: Mask = np.zeros(0, np.bool_)
-        self._all_wanted = True
-        self._key_of: dict[Any, int] = {}
-        self._known: Any = ()  # the texts among them, in the order of their keys, as an Arrow array
-        self._of_small: ByRow = np.zeros(0, np.uint32)  # the same by value, of small integers
-        # The latest dictionary, its values, and their keys by place.
-        self._dictionary: Any = None
-        self._values: list[Any] = []
-        self._of_place: ByRow = np.zeros(0, np.uint32)
-        self._fixed: npt.NDArray[np.bool_] | None = None
-        self._kind = "one"
-        self.column = ""
-        self.max_symbols = max_symbols
-        self.names: list[str] = []
+        named, numbered = columns.of.get("symbol"), columns.of.get("instrument_id")
+        self._columns: tuple[str, ...] = columns.joined or tuple(filter(None, [named or numbered]))
+        self._is_own = one is None and named is None and own is not None
         if one is not None:
-            if columns.of.get("symbol") is not None:
+            if named is not None:
                 raise ConfigurationError("symbol", "the file has a column of symbols; leave it out by columns")
-            self.names, self.max_symbols = [check_name("symbol", one)], 1
-        elif names is not None and "symbol" not in columns.of:
-            self._kind, self.column = "own", columns.of.get("instrument_id", "")
-            self.names, self.max_symbols = list(names), max(1, len(names))
-            self.problem = f"holds a key beyond the file's {len(names)} symbols"
-            if not self.column:
+            self._columns, names = (), [check_name("symbol", one)]
+        elif self._is_own:
+            names = list(own or ())
+            if numbered is None:
                 raise FormatError("its column 'instrument_id' is missing", path=path)
-        elif "symbol" in columns.of:
-            self._kind, self.column = "symbol", columns.of["symbol"]
-        elif "instrument_id" in columns.of:
-            self._kind, self.column = "number", columns.of["instrument_id"]
-        else:
+        elif not self._columns:
             raise FormatError(
                 "no column looks like symbols: say by columns={'symbol': NAME} which one it is, or name the one symbol "
                 "of the file by symbol=",
                 path=path,
             )
-        self._fixed = np.fromiter(map(keeps, self.names), np.bool_, len(self.names))
-        kind = schema.field(self.column).type if self.column else None
-        self._by_rows = kind is not None and not _is_dictionary(kind)
-        alone = list(columns.of.values()).count(self.column) == 1
-        self.text = self.column if self._kind == "symbol" and alone and _is_text(kind) else None
+        else:
+            names = []
+        self.keys = SymbolIndex(max(1, len(names)) if names or self._is_own else max_symbols, keeps, names=names)
+        self.column, self._field = next(iter(self._columns), ""), "instrument_id" if named is None else "symbol"
+        alone = len(self._columns) == 1 and list(columns.of.values()).count(self.column) == 1
+        self.text = self.column if named and alone and is_text(schema.field(self.column).type) else None
 
-    def of(self, batch: Any) -> tuple[ByRow, Mask | None, Mask | None]:
-        """Keys of a record batch's rows, which rows are wanted (None: all) and which have no key (None: none).
+    def of(self, batch: Any) -> tuple[ByRow, Mask | None, Mask | None, str]:
+        """Keys of a record batch's rows, which rows are wanted (None: all), which have no key (None: none), and why
+        the first of these has none.
 
-        Raises TypeError for a column of another kind, OverflowError for more symbols than there is room for.
+        Raises TypeError for a column of another kind.
         """
-        if self._kind == "one":
-            wanted = None if self._keeps(self.names[0]) else np.zeros(batch.num_rows, np.bool_)
-            return np.zeros(batch.num_rows, np.uint32), wanted, None
-        column = batch.column(self.column)
-        bad = nulls_of(column)
-        if self._kind == "own":
-            return self._own(column, bad)
-        return self._told(column, bad)
+        if not self._columns:
+            keys, faults = np.zeros(batch.num_rows, np.uint32), np.zeros(batch.num_rows, np.uint16)
+        elif self._is_own:
+            keys, faults = self._own(batch.column(self.column))
+        else:
+            every = [batch.column(name) for name in self._columns]
+            column = every[0] if len(every) == 1 else joined_texts(every)
+            try:
+                keys, faults = self.keys.of_arrow(column, texts=self._field == "symbol")
+            except TypeError as error:
+                raise TypeError(unusable(self._field, self.column, str(column.type), str(error))) from None
+        if not faults.any():
+            return keys, self.keys.wanted(keys), None, ""
+        bad = faults != 0
+        keys = np.where(bad, np.uint32(0), keys)
+        wanted = self.keys.wanted(keys)
+        return keys, None if wanted is None else wanted & ~bad, bad, self._problem(batch, int(np.argmax(bad)), faults)
 
-    def _own(self, column: Any, bad: Mask | None) -> tuple[ByRow, Mask | None, Mask | None]:
+    def _own(self, column: Any) -> tuple[ByRow, Faults]:
         import pyarrow.types as kinds
 
         if not kinds.is_uint32(column.type):
             raise TypeError(f"column {self.column!r} is {column.type}, not uint32")
-        keys = numbers(column)
-        beyond = keys >= len(self.names)
-        if beyond.any():
-            bad = beyond if bad is None else bad | beyond
-            keys = np.where(beyond, 0, keys).astype(np.uint32)
-        assert self._fixed is not None
-        wanted = None if self._fixed.all() or not len(self._fixed) else self._fixed[keys]
-        return keys, wanted, bad
+        keys, nulls = numbers(column), nulls_of(column)
+        faults = (keys >= len(self.keys.names)).astype(np.uint16) * np.uint16(FAULT_RANGE)
+        if nulls is not None:
+            faults[nulls] = FAULT_EMPTY
+        return keys, faults
 
-    def _told(self, column: Any, bad: Mask | None) -> tuple[ByRow, Mask | None, Mask | None]:
-        import pyarrow.types as kinds
-
-        keys, rows = None, _NO_ROWS
-        if kinds.is_integer(column.type):
-            keys = self._by_number(column, bad)
-        elif not _is_dictionary(column.type):
-            column = _plain(column)
-            if self._kind == "number" or not _is_text(column.type):
-                raise self._no_names(column)
-            keys = self._by_text(column, bad)
-        if keys is None:
-            encoded = column if _is_dictionary(column.type) else column.dictionary_encode()
-            keys, rows = self._by_place(encoded, bad)
-        none = bad
-        if len(rows):
-            none = np.zeros(len(keys), np.bool_) if bad is None else bad.copy()
-            none[rows] = True
-        self.problem = _NO_SYMBOL
-        if self._nameless:
-            nameless = np.isin(keys, self._nameless)
-            none = nameless if none is None else none | nameless
-            if nameless.any() and nameless[np.argmax(none)]:
-                self.problem = _NO_NAME
-        if none is not None:
-            keys[none] = 0
-        wanted = None
-        if not self._all_wanted:
-            wanted = self._wanted[keys]
-            if none is not None:
-                wanted &= ~none
-        return keys, wanted, none
-
-    def _by_number(self, column: Any, bad: Mask | None) -> ByRow | None:
-        """The keys of integers, new ones included; None where a new one is not small."""
-        values = numbers(column)
-        keys, rows = _looked_up(values, self._of_small, bad)
-        if not len(rows):
-            return keys
-        unmet = values[rows]
-        if unmet.min() < 0 or unmet.max() >= _SMALL:
-            return None
-        if (most := int(unmet.max())) >= len(self._of_small):
-            self._of_small = np.full(1 << most.bit_length(), _NO_KEY, np.uint32)
-            for value, key in self._key_of.items():
-                if 0 <= value < len(self._of_small):
-                    self._of_small[value] = key
-            unmet = unmet[self._of_small[unmet] == _NO_KEY]
-        self._add(unmet[np.sort(np.unique(unmet, return_index=True)[1])].tolist())
-        return _looked_up(values, self._of_small, bad)[0]
-
-    def _by_text(self, column: Any, bad: Mask | None) -> ByRow | None:
-        """The keys of text; None where some of it is new."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if len(self._known) < len(self._key_of):
-            try:
-                self._known = pa.array(list(self._key_of), column.type)
-            except UnicodeEncodeError:  # of text that is not UTF-8, which no name is
-                return None
-        if not len(self._known):
-            return None
-        keys: ByRow = numbers(pc.index_in(column, value_set=self._known), null=-1).astype(np.uint32)
-        unmet = keys == _NO_KEY
-        return None if (unmet if bad is None else unmet & ~bad).any() else keys
-
-    def _by_place(self, column: Any, bad: Mask | None) -> tuple[ByRow, Rows]:
-        """The keys of a dictionary column, new ones included, and the rows without one. Only values that occur get
-        keys: a dictionary may also hold the symbols of other files."""
-        if self._dictionary is None or not self._dictionary.equals(column.dictionary):
-            self._take(column)
-        places = numbers(column.indices)
-        keys, rows = _looked_up(places, self._of_place, bad)
-        if len(rows):
-            used, first = places[rows], np.full(len(self._of_place), -1, np.int64)
-            first[used[::-1]] = np.arange(len(used))[::-1]  # the last number stays: that of the first row
-            found = np.flatnonzero(first[: len(self._values)] >= 0)
-            new = (found[np.argsort(first[found])] if self._by_rows else found).tolist()
-            # A dictionary may hold a value twice, and null.
-            values = [self._values[at] for at in new]
-            self._add(list(dict.fromkeys(each for each in values if each is not None and each not in self._key_of)))
-            self._of_place[new] = [self._key_of.get(value, _NO_KEY) for value in values]
-            keys, rows = _looked_up(places, self._of_place, bad)
-        return keys, rows
-
-    def _take(self, column: Any) -> None:
-        """Makes a column's dictionary the one whose keys are kept by place."""
-        import pyarrow.types as kinds
-
-        self._dictionary, values = None, _plain(column.dictionary)
-        self._values = []
-        if _is_text(values.type) or kinds.is_integer(values.type):
-            self._values = _told(values)
-        elif values.null_count < len(values):
-            raise self._no_names(column)
-        # One place more than the dictionary has: where it is empty, nulls look up place 0.
-        self._of_place = np.full(len(values) + 1, _NO_KEY, np.uint32)
-        self._of_place[: len(self._values)] = [self._key_of.get(value, _NO_KEY) for value in self._values]
-        self._dictionary = column.dictionary
-
-    def _no_names(self, column: Any) -> TypeError:
-        field = "instrument_id" if self._kind == "number" else "symbol"
-        return TypeError(unusable(field, self.column, str(column.type), "cannot name symbols"))
-
-    def _add(self, new: list[Any]) -> None:
-        """Gives new values their keys, in this order.
-
-        Raises OverflowError for more than ``max_symbols``; the values before have their keys then.
-        """
-        first = len(self.names)
-        for value in new[: self.max_symbols - first]:
-            key, name = len(self.names), value if isinstance(value, str) else f"id:{value}"
-            if name_problem(name):
-                self._nameless.append(key)
-                name = ""
-            self._key_of[value] = key
-            if isinstance(value, int) and 0 <= value < len(self._of_small):
-                self._of_small[value] = key
-            self.names.append(name)
-        wanted = np.fromiter(map(self._keeps, self.names[first:]), np.bool_, len(self.names) - first)
-        self._wanted = np.append(self._wanted, wanted)
-        self._all_wanted = self._all_wanted and bool(wanted.all())
-        if first + len(new) > len(self.names):
-            raise OverflowError(
-                f"{new[len(self.names) - first]!r} is one symbol more than the {self.max_symbols} there is room for: "
-                "give max_symbols= if the file really has so many"
-            )
-
-
-def _looked_up(values: npt.NDArray[Any], table: ByRow, bad: Mask | None) -> tuple[ByRow, Rows]:
-    """The keys of integers by a table, and the rows whose integers have no key."""
-    keys, rows = look_up(values, table, _NO_KEY)
-    return keys, rows if bad is None or not len(rows) else rows[~bad[rows]]
-
-
-def _told(new: Any) -> list[Any]:
-    """Values of a column as Python has them; of text that is not UTF-8 with surrogates, which no name has."""
-    import pyarrow as pa
-
-    try:
-        return list(new.to_pylist())
-    except UnicodeDecodeError:
-        raw = new.cast(pa.large_binary() if pa.types.is_large_string(new.type) else pa.binary())
-        return [value if value is None else value.decode("utf-8", "surrogateescape") for value in raw.to_pylist()]
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow.types as kinds
-
-    return bool(kinds.is_string(kind) or kinds.is_large_string(kind))
-
-
-def _is_dictionary(kind: Any) -> bool:
-    import pyarrow.types as kinds
-
-    return bool(kinds.is_dictionary(kind))
-
-
-def _plain(values: Any) -> Any:
-    """Views of text, which Arrow has few functions for, as text."""
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
-    is_view = getattr(kinds, "is_string_view", None)
-    return values.cast(pa.string()) if is_view is not None and is_view(values.type) else values
+    def _problem(self, batch: Any, row: int, faults: Faults) -> str:
+        if faults[row] == FAULT_RANGE:
+            return f"holds a key beyond the file's {len(self.keys.names)} symbols"
+        if faults[row] != FAULT_NAMES:
+            return _PROBLEMS[int(faults[row])]
+        shown, most = batch.column(self.column)[row].as_py(), self.keys.max_symbols
+        room = f"the {most} there is room for: give max_symbols= if the file really has so many"
+        return f"is full: {shown!r} is one symbol more than {room}"
 
 
 _WILD: Final = "*?["
@@ -700,7 +519,7 @@ def _group_filter(
             return (end is None or low < end) and (start is None or high >= start)
 
         checks.append(in_time)
-    name_column = columns.of.get("symbol")
+    name_column = None if columns.joined else columns.of.get("symbol")
     if (
         name_column is not None
         and select.symbols
@@ -712,7 +531,8 @@ def _group_filter(
             found = _bounds(group, places, name_column)
             if found is None or not all(isinstance(bound, bytes) for bound in found):
                 return True
-            return any(found[0] <= name <= found[1] for name in wanted)
+            # Blanks around a name do not count: one that begins with a blank may stand for any name.
+            return found[0] < b"!" or any(found[0].rstrip(b" ") <= name <= found[1] for name in wanted)
 
         checks.append(has_symbol)
     return lambda group, places: all(check(group, places) for check in checks)

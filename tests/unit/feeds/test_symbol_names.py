@@ -14,6 +14,7 @@ import pytest
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, StrandError
 from strand.feeds.formats.npy import NpyFeed
+from strand.feeds.opening import option_values
 from strand.feeds.write.npy import write_npy
 from strand.symbols import NAME_BYTES, SymbolTable, name_problem
 
@@ -24,6 +25,8 @@ BAD = {
     "a line end": "A\nB", "a tab": "A\tB", "an escape": "\x1b[2J", "a zero": "A\0B", "delete": "A\x7f",
     "a control character beyond ASCII": "A\x85", "256 bytes": "x" * 256, "256 bytes in few letters": "é" * 128,
 }  # fmt: skip
+#: Texts that are none, and that no name may be in a row.
+NONE = {"nothing": "", "blanks": "  "}
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -127,22 +130,87 @@ def test_good_names_are_read_as_they_are(tmp_path: Path, form: str) -> None:
 
 @pytest.mark.cells(1)
 @pytest.mark.parametrize("form", FORMS[::-1])
-@pytest.mark.parametrize("why", BAD)
+@pytest.mark.parametrize("why", [*BAD, *NONE])
 def test_a_row_with_another_text_is_a_bad_record(tmp_path: Path, form: str, why: str) -> None:
     if (form, why) == ("csv", "a line end"):
         pytest.skip("a line of CSV ends where it ends")
-    names = ["A", "B", BAD[why], "A", BAD[why], "C"]
+    bad = (BAD | NONE)[why]
+    names = ["A", "B", bad, "A", bad, "C"]
     with opened(tmp_path, form, names) as feed, pytest.raises(FormatError) as caught:
         ticks = 0
         for batch in feed.batches():
             ticks += len(batch)
     assert ticks == 2, "every tick before it"
-    assert "name" in str(caught.value) or "character" in str(caught.value)
+    assert any(word in str(caught.value) for word in ("name", "character", "empty"))
     with opened(tmp_path, form, names, on_bad_record="skip") as feed:
         read = [feed.symbols[key] for batch in feed.batches() for key in batch["instrument_id"].tolist()]
         assert read == ["A", "B", "A", "C"]
         assert feed.skipped.total == 2
         assert not any(name_problem(name) for name in feed.symbols)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_blanks_around_a_name_are_no_part_of_it(tmp_path: Path, form: str) -> None:
+    names = ["A", " A", "A  ", "a b ", "B   ", "  B"]
+    for select in ((), ("B",)):
+        with opened(tmp_path, form, names, **({"symbols": select} if select else {})) as feed:
+            read = [feed.symbols[key] for batch in feed.batches() for key in batch["instrument_id"].tolist()]
+        assert read == [name.strip() for name in names if not select or name.strip() == "B"]
+
+
+PARTS = {
+    "root": ["SPX", "SPX ", "AAPL", "SPX", "SPX"], "expiry": ["20260116", "20260116", "", "20260220", "20260116"],
+    "strike": ["4500", " 4500", "", "4500", "4500"], "right": ["C", "C", "", "C", "P"],
+}  # fmt: skip
+JOINED = ["SPX 20260116 4500 C", "SPX 20260116 4500 C", "AAPL", "SPX 20260220 4500 C", "SPX 20260116 4500 P"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_symbol_may_be_made_of_several_columns(tmp_path: Path, form: str) -> None:
+    rows, times = [*zip(*PARTS.values(), strict=True)], [1_767_571_200_000_000_000 + at for at in range(len(JOINED))]
+    join, options = list(PARTS), {}
+    if form == "csv":
+        path, profile = tmp_path / "rows.csv", PROFILE.replace('column = "name"', f"join = {json.dumps(join)}")
+        lines = [f"{time};{';'.join(parts)};1.5" for time, parts in zip(times, rows, strict=True)]
+        path.write_text("\n".join([f"at;{';'.join(PARTS)};price", *lines]) + "\n")
+        (tmp_path / "own.toml").write_text(profile)
+        options = {"profile": tmp_path / "own.toml"}
+    elif form == "jsonl":
+        path = tmp_path / "rows.jsonl"
+        messages = [json.dumps({**dict(zip(PARTS, parts, strict=True)), "p": 1}) for parts in rows]
+        path.write_text("".join(f"{time} {text}\n" for time, text in zip(times, messages, strict=True)))
+        options = {"profile": {"message": [{"kind": "trade", "symbol": {"join": join}, "fields": {"price": "p"}}]}}
+    else:
+        import pyarrow.feather
+        import pyarrow.parquet as pq
+
+        values = {name: pa.array([part or None for part in parts]) for name, parts in PARTS.items()}
+        values["strike"] = pa.array([float(part) if part else None for part in PARTS["strike"]])
+        values["root"] = values["root"].dictionary_encode() if form.startswith("coded") else values["root"]
+        table = pa.table({"ts_event": pa.array(times, pa.timestamp("ns")), "price": [1.0] * len(rows), **values})
+        path = tmp_path / f"rows.{form.rsplit(maxsplit=1)[-1]}"
+        pq.write_table(table, path) if path.suffix == ".parquet" else pyarrow.feather.write_feather(table, path)
+        options = {"columns": {"symbol": {"join": join}}}
+    for select in ((), ("SPX * C",)):
+        with strand.feeds.open(path, **options, **({"symbols": select} if select else {})) as feed:
+            read = [feed.symbols[key] for batch in feed.batches() for key in batch["instrument_id"].tolist()]
+        assert read == [name for name in JOINED if not select or name.endswith("C")]
+
+
+def test_the_parts_of_a_symbol_are_columns_that_exist_and_the_first_one_is_needed(tmp_path: Path) -> None:
+    path = parquet_of(tmp_path, ["A", "B"])
+    with pytest.raises(ConfigurationError, match="no column 'right' for symbol"):
+        strand.feeds.open(path, columns={"symbol": {"join": ["symbol", "right"]}})
+    assert option_values({"columns.symbol.join": "symbol,right"}) == {
+        "columns": {"symbol": {"join": ["symbol", "right"]}}
+    }
+    with strand.feeds.open(path, columns={"symbol": {"join": ["symbol", "price"]}}) as feed:
+        assert sum(map(len, feed.batches())) == 2
+        assert list(feed.symbols) == ["A 1", "B 1"]
+    path = parquet_of(tmp_path, ["A", ""])
+    feed = strand.feeds.open(path, columns={"symbol": {"join": ["symbol", "price"]}})
+    with feed, pytest.raises(FormatError, match="row 2: column 'symbol' holds null or an empty text"):
+        list(feed.batches())
 
 
 def test_a_csv_file_is_judged_in_its_own_encoding(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import strand
 from strand import feeds
 from strand.errors import ConfigurationError, StrandError
-from strand.feeds.mapping.records import ArrayColumns
+from strand.feeds.mapping.records import ArrayColumns, BadRecordError
 from strand.feeds.opening import option_values
 
 pa = pytest.importorskip("pyarrow")
@@ -189,3 +190,55 @@ def test_a_key_of_text_alone_is_refused_in_tables(tmp_path: Path, field: str, ke
     column = {"size": "size", "ts_recv": "timestamp", "price": "price"}[field]
     with pytest.raises(ConfigurationError, match="is not a key here"):
         ticks_of(tmp_path, "parquet", rows(times), columns={field: {"column": column, **keys}})
+
+
+TIME = 1_767_571_200_000_000_000
+LATEST = (1 << 63) - 1 - 2 * 86_400 * 10**9
+#: Columns of two rows, of which the second is bad, and a word of the error.
+BEYOND: dict[str, tuple[dict[str, list[Any]], str]] = {
+    "kind 5": ({"kind": [4, 5]}, "none, order, trade, quote, status"),
+    "kind 6": ({"kind": [0, 6]}, "none, order, trade, quote, status"),
+    "kind 255": ({"kind": [1, 255]}, "none, order, trade, quote, status"),
+    "kind below 0": ({"kind": [2, -1]}, "none, order, trade, quote, status"),
+    "a word that is no kind": ({"kind": ["3", "deal"]}, "none, order, trade, quote, status"),
+    "the last time of 64 bits": ({"ts_event": [TIME, (1 << 63) - 1]}, "1970 to 2262"),
+    "two days before it": ({"ts_event": [LATEST, LATEST + 1]}, "1970 to 2262"),
+}
+
+
+@pytest.mark.parametrize("way", [*WAYS, "csv", "jsonl"])
+@pytest.mark.parametrize("what", BEYOND)
+def test_kinds_and_times_that_no_tick_has_are_bad_rows_in_every_reader(tmp_path: Path, way: str, what: str) -> None:
+    columns, word = BEYOND[what]
+    table = {"ts_event": [TIME, TIME + 1], "price": [1, 2], **columns}
+    fields = {
+        "ts_event": {"column": "ts_event", "unit": "ns"},
+        "price": "price",
+        **dict.fromkeys(columns.keys() & {"kind"}, "kind"),
+    }
+    options: dict[str, Any] = {} if way == "array" else {"on_bad_record": "skip"}
+
+    def ticks(**more: Any) -> npt.NDArray[Any]:
+        lines = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        if way == "csv":
+            text = [",".join(table), *(",".join(map(str, line.values())) for line in lines)]
+            (tmp_path / "a.csv").write_text("\n".join(text) + "\n")
+            (tmp_path / "a.toml").write_text(
+                '[symbol]\nconstant = "A"\n[fields]\nprice = "price"\nts_event = { column = "ts_event", unit = "ns" }\n'
+                + 'kind = "kind"\n' * ("kind" in columns)
+            )
+            return feeds.open(tmp_path / "a.csv", profile=tmp_path / "a.toml", **more).to_numpy()
+        if way == "jsonl":
+            (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            message = {"symbol": {"constant": "A"}, "fields": fields}
+            return feeds.open(tmp_path / "a.jsonl", profile={"message": [message]}, **more).to_numpy()
+        return ticks_of(tmp_path, way, {name: np.array(values) for name, values in table.items()}, **more)
+
+    with pytest.raises((StrandError, BadRecordError)) as caught:
+        ticks()
+    if way == "csv" and "kind" in what:
+        word = "unknown value; it may be 'none', 'order', 'trade', 'quote', 'status', '0', '1', '2', '3', '4'"
+    assert word in str(caught.value)
+    if options:
+        (tick,) = ticks(**options)
+        assert [int(tick[name]) for name in columns] == [int(values[0]) for values in columns.values()]

@@ -7,30 +7,44 @@
 #include <string.h>
 
 typedef struct entry {
+  uint64_t word; /* the first eight bytes, as of word_of() */
   uint64_t hash;
-  uint32_t length;
-  uint8_t text[SD_NAME_BYTES];
+  uint64_t at : 56; /* in `texts` */
+  uint64_t length : 8;
 } entry;
 
 struct sd_names {
   entry *entries;
+  uint8_t *texts;
+  uint64_t text_bytes;
+  uint64_t text_capacity;
   uint32_t *slots; /* an index + 1, 0: free */
   uint32_t count;
   uint32_t capacity; /* of entries; there are four times as many slots */
+  uint32_t shift;    /* a hash's highest bits are its first slot: all bytes of a name count in them */
   uint32_t maximum;  /* the most entries allowed */
 };
 
 enum { FIRST_CAPACITY = 256 };
 
-static uint64_t hash_of(const uint8_t *text, uint32_t length) {
-  uint64_t hash = length * UINT64_C(0x9e3779b97f4a7c15);
-  for (uint32_t at = 0; at < length; at += 8) {
-    uint64_t word = 0;
-    memcpy(&word, text + at, length - at < 8 ? length - at : 8);
-    hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-    hash ^= hash >> 32;
+static inline uint64_t mixed(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+  return hash ^ hash >> 32;
+}
+
+/* `word`: the first eight bytes. The last eight come again where fewer are left. */
+static inline uint64_t hash_of(const uint8_t *text, uint32_t length, uint64_t word) {
+  uint64_t hash = mixed(length * UINT64_C(0x9e3779b97f4a7c15), word);
+  for (uint32_t at = 8; at < length; at += 8) {
+    memcpy(&word, text + (length - at < 8 ? length - 8 : at), 8);
+    hash = mixed(hash, word);
   }
   return hash;
+}
+
+/* Most names have eight bytes at most: their word says all. */
+static inline int is_same(const uint8_t *a, const uint8_t *b, uint32_t length) {
+  return length <= 8 || memcmp(a + 8, b + 8, length - 8) == 0;
 }
 
 /* Doubles the capacity. 0: no memory, and nothing has changed. */
@@ -42,8 +56,9 @@ static int grow(sd_names *names) {
     free(slots);
     return 0;
   }
+  names->shift = 62 - (uint32_t)__builtin_ctz(capacity);
   for (uint32_t i = 0; i < names->count; i++) {
-    uint64_t slot = entries[i].hash & (capacity * 4 - 1);
+    uint64_t slot = entries[i].hash >> names->shift;
     while (slots[slot]) slot = (slot + 1) & (capacity * 4 - 1);
     slots[slot] = i + 1;
   }
@@ -69,6 +84,7 @@ void sd_names_free(sd_names *names) {
   if (!names) return;
   free(names->slots);
   free(names->entries);
+  free(names->texts);
   free(names);
 }
 
@@ -76,28 +92,38 @@ uint32_t sd_names_count(const sd_names *names) { return names->count; }
 
 const uint8_t *sd_names_get(const sd_names *names, uint32_t index, uint32_t *length) {
   *length = names->entries[index].length;
-  return names->entries[index].text;
+  return names->texts + names->entries[index].at;
 }
 
 /* The index of a name, which is added if it is new; -1: it does not fit. */
-static int64_t index_of(sd_names *names, const uint8_t *text, uint32_t length) {
-  uint64_t hash = hash_of(text, length);
+static int64_t index_of(sd_names *names, const uint8_t *text, uint32_t length, uint64_t word) {
+  uint64_t hash = hash_of(text, length, word);
   uint64_t mask = (uint64_t)names->capacity * 4 - 1;
-  uint64_t slot = hash & mask;
+  uint64_t slot = hash >> names->shift;
   for (; names->slots[slot]; slot = (slot + 1) & mask) {
     const entry *e = &names->entries[names->slots[slot] - 1];
-    if (e->hash == hash && e->length == length && memcmp(e->text, text, length) == 0) return names->slots[slot] - 1;
+    if (e->word == word && e->hash == hash && e->length == length && is_same(names->texts + e->at, text, length))
+      return names->slots[slot] - 1;
   }
   if (names->count == names->maximum) return -1;
   if (names->count == names->capacity) {
     if (!grow(names)) return -1;
     mask = (uint64_t)names->capacity * 4 - 1;
-    for (slot = hash & mask; names->slots[slot];) slot = (slot + 1) & mask;
+    for (slot = hash >> names->shift; names->slots[slot];) slot = (slot + 1) & mask;
+  }
+  if (names->text_capacity - names->text_bytes < length) {
+    uint8_t *texts = realloc(names->texts, names->text_capacity * 2 + FIRST_CAPACITY);
+    if (!texts) return -1;
+    names->texts = texts;
+    names->text_capacity = names->text_capacity * 2 + FIRST_CAPACITY;
   }
   entry *e = &names->entries[names->count];
+  e->word = word;
   e->hash = hash;
   e->length = length;
-  memcpy(e->text, text, length);
+  e->at = names->text_bytes;
+  memcpy(names->texts + e->at, text, length);
+  names->text_bytes += length;
   names->slots[slot] = ++names->count;
   return names->count - 1;
 }
@@ -106,21 +132,24 @@ uint64_t sd_names_find(sd_names *names, const sd_cells *cells, uint32_t column, 
                        uint16_t *faults) {
   uint64_t bad = 0;
   const uint8_t *last = NULL;
-  uint32_t last_length = 0;
+  uint64_t last_length = 0;
+  uint64_t last_word = 0;
   uint32_t last_index = 0;
   text_column from = text_column_of(cells);
   for (uint64_t i = 0; i < from.cells.count; i++) {
     field f = cell(&from, i);
     uint64_t length = (uint64_t)(f.end - f.at);
-    if (last == NULL || length != last_length || memcmp(f.at, last, length) != 0) {
-      int64_t index = length == 0 || length > SD_NAME_BYTES ? -1 : index_of(names, f.at, (uint32_t)length);
+    uint64_t word = length ? word_of(f, from.end) : 0;
+    if (last == NULL || length != last_length || word != last_word || !is_same(f.at, last, (uint32_t)length)) {
+      int64_t index = length == 0 || length > SD_NAME_BYTES ? -1 : index_of(names, f.at, (uint32_t)length, word);
       if (index < 0) {
         note(&faults[i], column, length > SD_NAME_BYTES ? SD_FAULT_NAME : length ? SD_FAULT_NAMES : SD_FAULT_EMPTY);
         bad++;
         continue;
       }
       last = f.at;
-      last_length = (uint32_t)length;
+      last_length = length;
+      last_word = word;
       last_index = (uint32_t)index;
     }
     memcpy(target->out + i * target->stride, &last_index, sizeof last_index);

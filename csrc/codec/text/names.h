@@ -15,7 +15,7 @@ typedef struct sd_names sd_names;
 sd_names *sd_names_new(uint32_t maximum);
 void sd_names_free(sd_names *names);
 uint32_t sd_names_count(const sd_names *names);
-/* A name and its length in bytes, without a zero at its end. `index` is below the count. */
+/* A name and its length in bytes, without a zero at its end, until the next one is added. `index` is below the count. */
 const uint8_t *sd_names_get(const sd_names *names, uint32_t index, uint32_t *length);
 
 /* Writes each field's index to `target` (width 4), and adds new names. Returns how many fields had a fault: SD_FAULT_EMPTY;

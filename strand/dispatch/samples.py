@@ -128,8 +128,8 @@ class Sampling(Regular):
     """Thread that puts samples, from ``start`` to the end of the run.
 
     ``names``: of levels, the highest first. ``core``: returns the state of the run's tasks; None: there are none yet.
-    ``of_tasks``: the run has tasks alone. ``facts``: returns more that only this process knows, for the text. ``over``:
-    is called at the end, after the last sample. What has this object lives as long as these functions hold it."""
+    ``of_tasks``: the run has tasks alone. ``facts``: returns more that only this process knows, for the text. What has
+    this object lives as long as these functions hold it."""
 
     def __init__(
         self,
@@ -142,12 +142,11 @@ class Sampling(Regular):
         fair: Callable[[], FairStatistics | None],
         allowed: Sequence[int],
         inside: Inside,
-        over: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(engine, _NOW_NS, "strand-samples", allowed=allowed, inside=inside)
         self._names = tuple(names) or ("all",)
         self._core, self._of_tasks = core, of_tasks
-        self._facts, self._fair, self._over = facts, fair, over
+        self._facts, self._fair = facts, fair
         self._now = np.zeros(1, now_dtype(len(self._names)))
         self._past = np.zeros(1, past_dtype(len(self._names)))
         engine.keep_samples(SampleRing.NOW, _NOW_SLOTS, self._now)
@@ -229,7 +228,8 @@ class Sampling(Regular):
             else:
                 _ENDED(exc_info=error)
         finally:
-            self._over()
+            if self._of_tasks:  # a dispatcher hides its memory itself
+                self._engine.hide()
             # They hold what holds this object.
             self._core, self._facts, self._fair = lambda: None, dict, lambda: None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from _thread import start_new_thread
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar, overload
 
 from strand.binding.engine import Engine
@@ -172,7 +172,8 @@ class Core:
         ranks: What the pool's policy makes of priorities.
         clock: The clock of delays, deadlines and times. None: the system's, with a thread for what is due later. With
             another clock, ``Tasks.fire`` does what is due.
-        max_queue, max_queue_by_level, max_held, max_dead_letters, seed: As the options of a Scheduler; no bound is 0.
+        bounds: How many tasks may wait.
+        max_dead_letters, seed: As the options of a Scheduler.
         timed: Whether the times that tasks run, and those from submit to end, are counted beside the waits.
 
     Raises:
@@ -185,17 +186,14 @@ class Core:
         ranks: Ranks,
         *,
         clock: Clock | None = None,
-        max_queue: int = 0,
-        max_queue_by_level: Mapping[str, int] | None = None,
-        max_held: int = 0,
+        bounds: Bounds = Bounds(),  # noqa: B008 - frozen
         max_dead_letters: int = 1000,
         seed: int | None = None,
         timed: bool = False,
     ) -> None:
-        if max_queue_by_level and not ranks.has_levels:
+        if bounds.by_level and not ranks.has_levels:
             reason = f"{type(ranks.policy).__name__} has no levels; give policy=Levels()"
             raise ConfigurationError("max_queue_by_level", reason)
-        bounds = Bounds(max_queue, max_queue_by_level or {}, max_held)
         self.table = Table(ranks, bounds)
         self.timers = Timers(clock)
         self.now = self.timers.now

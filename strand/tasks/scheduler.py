@@ -39,7 +39,7 @@ from strand.tasks.core import Core, Ending
 from strand.tasks.groups import IN_NO_GROUP, GroupAccounts
 from strand.tasks.options import Ranks
 from strand.tasks.places import MAX_THREADS, Places, TasksAlone, ThreadCounts
-from strand.tasks.pool import Pool
+from strand.tasks.pool import Bounds, Pool
 from strand.tasks.retry import RetryPolicy
 from strand.tasks.tasks import Tasks
 from strand.threads import Inside
@@ -211,13 +211,14 @@ class Scheduler(Tasks, Attachable):
         engine = Engine(_config(workers, policy, attachable))
         engine.set_handlers([RunByPython()], [()])
         groups = _groups(engine, policy) if isinstance(policy, Fair) else None
-        limits: dict[str, Any] = {
-            "max_queue": given["max_queue"] or 0,
-            "max_queue_by_level": given["max_queue_by_level"],
-            "max_held": given["max_held"] or 0,
-            "max_dead_letters": given["max_dead_letters"],
-        }
-        core = Core(Pool(engine, policy), Ranks(policy, groups), seed=given["seed"], timed=attachable, **limits)
+        core = Core(
+            Pool(engine, policy),
+            Ranks(policy, groups),
+            bounds=Bounds(given["max_queue"] or 0, given["max_queue_by_level"] or {}, given["max_held"] or 0),
+            max_dead_letters=given["max_dead_letters"],
+            seed=given["seed"],
+            timed=attachable,
+        )
         super().__init__(core, retry=given["retry"])
         self._engine = engine
         self._groups = groups
@@ -226,7 +227,8 @@ class Scheduler(Tasks, Attachable):
         regular = [each for each in (self._guarding, self._activating) if each is not None]
         self._workers = Places(engine, TasksAlone(core.attempts.run), given["max_threads"], regular)
         said: dict[str, Any] = {"policy": policy, "guard": guard, "retry": given["retry"], "min_workers": least}
-        limits["max_threads"] = given["max_threads"]
+        bounded = ("max_queue", "max_queue_by_level", "max_held", "max_dead_letters", "max_threads")
+        limits = {name: value for name, value in given.items() if name in bounded}
         chosen = partial(choices, "scheduler", name, engine, None, limits, **said)
         sampling = _sampling(self, chosen(), policy, allowed) if attachable else None
         core.states.name = name or core.states.name
@@ -317,7 +319,6 @@ def _sampling(scheduler: Scheduler, chosen: Mapping[str, Any], policy: Policy, a
         fair=fair,
         allowed=allowed,
         inside=Inside(),
-        over=engine.hide,
     )
     engine.show(described(chosen, engine.config, (), (), paced=True, levels=policy.level_names))
     return sampling

@@ -12,14 +12,18 @@ from strand.errors import StoppedError
 from strand.policies.policy import Levels
 from strand.tasks import Ranks, RetryPolicy, TaskGroup, Tasks
 from strand.tasks.core import Core
+from strand.tasks.pool import Bounds
 from strand.testing import Clock
+
+BOUNDS = {"queue": "queue", "by_level": "queue_by_level", "held": "held"}
 
 
 def tasks_over(
     pool: Any, ranks: Ranks, *, retry: RetryPolicy | None = None, strand_of: Any = None, **options: Any
 ) -> Tasks:
-    """Tasks that a pool runs; ``options``: those of ``Core``."""
-    return Tasks(Core(pool, ranks, **options), retry=retry, strand_of=strand_of)
+    """Tasks that a pool runs; ``options``: those of ``Core``, and its bounds by the names of a Scheduler's options."""
+    bounds = {name: options.pop(f"max_{option}") for name, option in BOUNDS.items() if f"max_{option}" in options}
+    return Tasks(Core(pool, ranks, bounds=Bounds(**bounds), **options), retry=retry, strand_of=strand_of)
 
 
 class RisesNot:

@@ -346,6 +346,10 @@ def readings(snapshot: Snapshot, machine: Mapping[str, float | None]) -> Samples
     found["promotion_rate", ALL] = sum(promoted) / started if promoted and started else None
     starved = [each.starved for each in totals if each.starved is not None]
     found["starvation_count", ALL] = sum(starved) if starved else None
+    ended = {} if snapshot.tasks is None else snapshot.tasks.since_start.total.ended
+    for end in ("dead", "failed", "expired"):
+        found[f"tasks_{end}", ALL] = ended.get(end, 0)
+    found["tasks_promoted", ALL] = sum(kind.since_start.total.promoted or 0 for kind in kinds)
     return found
 
 

@@ -1,7 +1,7 @@
 """Rules as a file of rules for Prometheus: the same limits, on the metrics that it scrapes.
 
-A rule of n samples is one with ``for`` and ``keep_firing_for`` of n - 1 intervals. Prometheus takes a quantile from
-buckets, so it may differ from the exact one by a bucket.
+A rule of n samples is one with ``for`` and ``keep_firing_for`` of n - 1 intervals. A rule of changes fires for a
+minute. Prometheus takes a quantile from buckets, so it may differ from the exact one by a bucket.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from strand.stats import LEAST_ENDS
 __all__ = ["prometheus_rules", "query"]
 
 WINDOW: Final = "5m"
+#: Changes of so long ago still fire.
+_RECENT: Final = "1m"
 _ENDED: Final = "strand_ended_total"
 _DONE: Final = 'kind="task", outcome="done"'
 _ENDS: Final = 'kind="task", outcome=~"done|failed|dead|expired"'
@@ -52,6 +54,11 @@ def _reading(rule: Rule) -> str:
             return f"sum {by} (increase(strand_promotions_total[{WINDOW}])) / ({started} > 0)"
         case "starvation_count":
             return f"sum {by} (increase(strand_starved_total[{WINDOW}]))"
+        case "tasks_promoted":
+            return f"sum {by} (increase(strand_promotions_total[{_RECENT}]))"
+        case "tasks_dead" | "tasks_failed" | "tasks_expired":
+            ended = _of(_ENDED, 'kind="task"', f'outcome="{rule.reading.removeprefix("tasks_")}"')
+            return f"sum {by} (increase({ended}[{_RECENT}]))"
         case other:
             raise AssertionError(other)
 
@@ -65,7 +72,7 @@ def prometheus_rules(rules: Iterable[Rule]) -> dict[str, Any]:
     """Returns the contents of a file of rules: a group for each interval. Prometheus reads its JSON, which is YAML."""
     groups: dict[int, list[dict[str, Any]]] = {}
     for rule in rules:
-        holds = span_text((rule.samples - 1) * rule.interval_ns)
+        holds = span_text(0 if READINGS[rule.reading].is_change else (rule.samples - 1) * rule.interval_ns)
         name = "".join(word.capitalize() for word in rule.name.split("_"))
         groups.setdefault(rule.interval_ns, []).append(
             {

@@ -2,7 +2,8 @@
 
 A rule compares one reading with one limit, each ``interval_ns``. It alerts once that many ``samples`` in a row are
 beyond the limit, and it recovers once as many in a row are not. So it behaves as a rule of Prometheus with ``for`` and
-``keep_firing_for`` of (samples - 1) intervals.
+``keep_firing_for`` of (samples - 1) intervals. A rule of changes tells of each sample in which more were added than its
+limit, as an event that does not recover.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Reading:
         kind: The limits that there may be, as a configuration has them.
         by_level: Whether each level has its own.
         is_low: Whether a rule alerts below its limit, and not above it.
+        is_change: Whether the reading counts since the start, and a rule alerts of what an interval adds.
         interval_ns: Time between two samples, unless a rule says otherwise.
         within: The table of a configuration that has its limits.
     """
@@ -50,6 +52,7 @@ class Reading:
     kind: Kind = _SHARE
     by_level: bool = False
     is_low: bool = False
+    is_change: bool = False
     interval_ns: int = 30 * _S
     within: str = "queue_metrics"
 
@@ -68,6 +71,15 @@ READINGS: Final[Mapping[str, Reading]] = {
     "success_rate": Reading("tasks done, of those done, failed, dead or expired", "ratio", by_level=True, is_low=True),
     "promotion_rate": Reading("promotions, of starts", "ratio"),
     "starvation_count": Reading("tasks that waited over twice the threshold of their level", "tasks", Whole()),
+    **{
+        f"tasks_{end}": Reading(text, "tasks", Whole(), is_change=True, interval_ns=10 * _S)
+        for end, text in {
+            "dead": "tasks that became dead letters",
+            "failed": "tasks that failed",
+            "expired": "tasks that were not needed any more, or whose deadline passed",
+            "promoted": "rises of tasks and strands to a higher level",
+        }.items()
+    },
 }
 
 
@@ -110,6 +122,8 @@ class Rule:
         """Returns a sentence for people: the reading of a level, its value and the limit."""
         of = "" if level == ALL else f" of {level}"
         side = "below" if self.is_low else "above"
+        if READINGS[self.reading].is_change:
+            return f"{self.reading}{of} grew by {self._shown(value)}; it alerts {side} {self._shown(self.limit)}"
         return f"{self.reading}{of} is {self._shown(value)}; it alerts {side} {self._shown(self.limit)}"
 
     def _shown(self, value: float | None) -> str:
@@ -152,9 +166,9 @@ def rules_of(table: Any, where: str = "monitoring", problems: Faults | None = No
     A reading that the table names has the limits that stand there, and no others; all others have their defaults.
 
     Args:
-        table: ``cpu_usage`` and ``memory_usage`` have limits by severity; in ``queue_metrics``, ``promotion_rate`` and
-            ``starvation_count`` have them too. Each other reading there has tables by level, ``any`` and ``all``.
-            ``collection_interval`` stands beside limits, and ``samples`` at the top.
+        table: ``cpu_usage`` and ``memory_usage`` have limits by severity; in ``queue_metrics``, ``promotion_rate``,
+            ``starvation_count`` and the changes of tasks have them too. Each other reading there has tables by level,
+            ``any`` and ``all``. ``collection_interval`` stands beside limits, and ``samples`` at the top.
         where: Path of the table, for errors.
         problems: Gets what is wrong; None: it is raised.
 

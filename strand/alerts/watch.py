@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from strand.alerts.rules import ALL, ANY, DEFAULTS, Rule, Severity
+from strand.alerts.rules import ALL, ANY, DEFAULTS, READINGS, Rule, Severity
 from strand.alerts.webhook import Webhook
 from strand.background import Rounds
 from strand.logs import Event
@@ -45,7 +45,7 @@ class Alert:
     Attributes:
         id: Identifier, the same in each delivery.
         state: ``"firing"``: its reading has been beyond the limit for as many samples as the rule says.
-            ``"recovered"``: it has not been for as many. ``"event"``: something happened that no rule samples.
+            ``"recovered"``: it has not been for as many. ``"event"``: something happened, which does not recover.
         rule: Name of the rule, or of the event.
         level: The level whose reading it is; ``"all"``: of all together.
         severity: Severity of the rule.
@@ -88,9 +88,13 @@ class Watch:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
         self._runs: dict[tuple[Rule, str], _Run] = {}
+        #: Counts of the last sample, of rules of changes.
+        self._counts: dict[Rule, float] = {}
 
     def sample(self, rule: Rule, samples: Samples, time_ns: int) -> list[Alert]:
         """Holds samples of one moment against a rule, and returns its alerts: at most one for each level."""
+        if READINGS[rule.reading].is_change:
+            return self._changes(rule, samples.get((rule.reading, rule.level)), time_ns)
         levels = [rule.level]
         if rule.level == ANY:
             named = {level for reading, level in samples if reading == rule.reading and level != ALL}
@@ -109,6 +113,17 @@ class Watch:
                 text = rule.text(value, level)
                 found.append(Alert(state, rule.name, level, rule.severity, value, rule.limit, text, time_ns))
         return found
+
+    def _changes(self, rule: Rule, count: float | None, time_ns: int) -> list[Alert]:
+        """Tells of what was added since the last sample that was defined; the first one adds nothing."""
+        if count is None:
+            return []
+        added = count - self._counts.get(rule, count)
+        self._counts[rule] = count
+        if not rule.is_beyond(added):
+            return []
+        text = rule.text(added, rule.level)
+        return [Alert("event", rule.name, rule.level, rule.severity, added, rule.limit, text, time_ns)]
 
     @property
     def firing(self) -> list[tuple[Rule, str]]:
@@ -148,7 +163,11 @@ class Alerts:
         self.stop()
 
     def start(self) -> None:
-        """Takes the first samples one interval from now."""
+        """Takes the first samples one interval from now. Changes count from now on."""
+        if changes := [rule for rule in self._watch.rules if READINGS[rule.reading].is_change]:
+            counts = self._samples()
+            for rule in changes:
+                self._watch.sample(rule, counts, time.time_ns())
         now = time.monotonic_ns()
         self._due = {rule: now + rule.interval_ns for rule in self._watch.rules}
         if self._webhook is not None:
@@ -177,6 +196,12 @@ class Alerts:
                 self._on_alert(alert)
             except Exception:  # of the user's function: the watch goes on
                 _CALLBACK_FAILED(rule=alert.rule, exc_info=True)
+
+    def system_error(self, task: Any, error: BaseException) -> None:
+        """Passes on at once that a task met a system error: ``on_alert`` of a ``strand.RetryPolicy``. The error's text,
+        which may have secrets, is not told."""
+        text = f"task {task.id} met {type(error).__name__} at attempt {task.attempts}"
+        self.tell(Alert("event", "system_error", ALL, "severe", None, None, text, time.time_ns()))
 
     def _look(self, _: bool) -> float | None:
         now = time.monotonic_ns()

@@ -183,6 +183,7 @@ def test_readings_of_a_run_are_what_the_program_counted() -> None:
     assert found["queue_depth", "high"] == 0
     assert found["promotion_rate", "all"] == 0
     assert found["starvation_count", "all"] == 0
+    assert [found[f"tasks_{end}", "all"] for end in ("dead", "failed", "expired", "promoted")] == [10, 0, 0, 0]
     waits = [found["wait_p95", "high"], found["wait_p99", "high"]]
     assert None not in waits
     assert 0 < waits[0] <= waits[1] < 60  # type: ignore[operator]

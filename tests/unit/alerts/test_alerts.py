@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import strand
 from strand.alerts import DEFAULTS, Alert, Alerts, Rule, Samples, Watch, Webhook, rules_of
 from strand.alerts.export import prometheus_rules
 from strand.alerts.rules import READINGS
@@ -94,6 +95,43 @@ def test_alerts_of_random_readings_are_those_of_a_count_over_all_of_them() -> No
         assert told(replace(DEPTH, samples=samples), values) == expected
 
 
+# ---- Changes
+
+
+def test_a_rule_of_changes_tells_of_what_each_sample_adds_and_does_not_recover() -> None:
+    rule = Rule("tasks_dead", "severe", 1)
+    watch = Watch([rule])
+    counts = [7, 7, 8, 10, 10, None, 13, 13]
+    found = [watch.sample(rule, {("tasks_dead", "all"): count}, at) for at, count in enumerate(counts)]
+    told = [(alert.time_ns, alert.state, alert.value) for alerts in found for alert in alerts]
+    assert told == [(3, "event", 2), (6, "event", 3)]
+    assert "tasks_dead grew by 3 tasks; it alerts above 1 tasks" in [alert.text for alert in found[6]]
+    assert watch.firing == []
+
+
+def test_changes_count_from_the_start_and_a_system_error_is_told_at_once_without_its_text() -> None:
+    told: list[Alert] = []
+    counts = itertools.chain([5.0], itertools.repeat(6.0))
+    rule = Rule("tasks_failed", "warning", 0, interval_ns=1_000_000)
+    with Alerts(lambda: {("tasks_failed", "all"): next(counts)}, [rule], on_alert=told.append) as alerts:
+        wait_until(lambda: len(told) == 1)
+        retry = strand.RetryPolicy(max_retries=0, on_alert=alerts.system_error)
+        with strand.Scheduler(1, retry=retry) as scheduler:
+            scheduler.submit(open, "/no/such/secret").exception()
+    assert [(alert.state, alert.rule, alert.value) for alert in told] == [
+        ("event", "tasks_failed_warning", 1), ("event", "system_error", None),
+    ]  # fmt: skip
+    assert "FileNotFoundError at attempt 1" in told[1].text
+    assert "secret" not in json.dumps(told[1].as_dict())
+
+
+def test_a_table_may_have_changes() -> None:
+    rules = rules_of({"queue_metrics": {"tasks_expired": {"notice": 0, "severe": 10, "collection_interval": "5s"}}})
+    assert [(rule.name, rule.limit, rule.interval_ns) for rule in rules if rule.reading == "tasks_expired"] == [
+        ("tasks_expired_notice", 0, 5 * 10**9), ("tasks_expired_severe", 10, 5 * 10**9),
+    ]  # fmt: skip
+
+
 # ---- The runbook
 
 
@@ -101,10 +139,11 @@ def test_the_runbook_says_of_each_alert_its_meaning_a_command_that_exists_and_a_
     page = (Path(__file__).resolve().parents[3] / "docs/runbook.md").read_text()
     _, *parts = page.split("\n## ")
     sections = {part.partition("\n")[0]: part for part in parts}
-    assert sections.keys() == {reading.replace("_", "-") for reading in READINGS}
-    exported = [rule for group in prometheus_rules(DEFAULTS)["groups"] for rule in group["rules"]]
+    assert sections.keys() == {reading.replace("_", "-") for reading in READINGS} | {"system-error"}
+    rules = [Rule(reading, "warning", 0) for reading in READINGS]
+    exported = [rule for group in prometheus_rules(rules)["groups"] for rule in group["rules"]]
     named = {rule["annotations"]["runbook"].partition("#")[2] for rule in exported}
-    assert named == sections.keys()
+    assert named == sections.keys() - {"system-error"}
     for name, section in sections.items():
         assert all(f"*{word}*" in section for word in ("It means", "Look at", "Change")), name
         commands = re.findall(r"`(strand [a-z]+ [^`]*)`", section)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import fnmatch
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
@@ -370,6 +370,15 @@ class BaseFeed(Tabular):
         """True if ticks come when they happen, however fast they are handled. If a run cannot keep up with such a feed,
         it says so (docs/overload.md)."""
         return False
+
+    def live_counts(self) -> Mapping[str, Any]:
+        """Counts of a live feed so far, for those who look at its run from outside; empty for other feeds. Any thread
+        may call it.
+
+        ``messages``, ``gaps`` that stayed with their ``gap_messages``, ``reconnects``, the gaps and missing messages of
+        each line (``lines``), and ``statistics``.
+        """
+        return {}
 
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:

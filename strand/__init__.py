@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
     from strand.replaying.snapshots import snapshot
-    from strand.stats import Statistics
+    from strand.stats import Metric, Statistics, metric
     from strand.sweeping.result import SweepResult
     from strand.sweeping.run import sweep
     from strand.tasks.core import task
@@ -81,6 +81,7 @@ __all__ = [
     "Inverse",
     "Levels",
     "Limits",
+    "Metric",
     "NativeTask",
     "Pool",
     "ReplayResult",
@@ -109,6 +110,7 @@ __all__ = [
     "get_include",
     "handler",
     "imbalance",
+    "metric",
     "napoleon",
     "native",
     "object_handler",
@@ -134,6 +136,7 @@ _MODULES = {
     "Guard": "strand.dispatch.guard",
     "Levels": "strand.policies.policy",
     "Limits": "strand.dispatch.configuration",
+    "Metric": "strand.stats",
     "NativeTask": "strand.tasks.pool",
     "PRICE_SCALE": "strand.ticks",
     "Pool": "strand.dispatch.configuration",
@@ -154,6 +157,7 @@ _MODULES = {
     "blocking": "strand.tasks.waits",
     "checkpoint": "strand.tasks.waits",
     "get_include": "strand.machine",
+    "metric": "strand.stats",
     "napoleon": "strand.tasks.scheduler",
     "replay": "strand.replaying.replay",
     "sweep": "strand.sweeping.run",

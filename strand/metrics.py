@@ -2,7 +2,8 @@
 
 Names follow Prometheus' conventions: base units, ``_total`` for counters. Symbols are never a label. ``kind`` is
 ``"tick"`` or ``"task"``, and ``level`` the level now; ``"all"`` where the policy has none. However many symbols a run
-has, there are at most 500 series, and 6 per worker. Groups of ``Fair`` come on top.
+has, there are at most 500 series, and 6 per worker. Groups of ``Fair`` and the program's
+own numbers come on top.
 
 A histogram has classic buckets made of the run's finer ones. A bucket counts times that are surely at most ``le``; it
 may lack some within one sixteenth below ``le``. The sum of times is not known, and left out.
@@ -119,6 +120,10 @@ def families(
         made.gauge(f"{name}_ratio", _METERS[name], value)
     for group in snapshot.groups:
         made.counter("group_cpu_seconds", "On-CPU time charged to a group.", group.on_cpu_ns / _NS, group=group.name)
+    for name, value in snapshot.own_counters.items():
+        made.counter(f"user_{name}", "A counter of the program's own.", value)
+    for name, value in snapshot.own_gauges.items():
+        made.gauge(f"user_{name}", "A number of the program's own.", value)
     if more is not None:
         more(made)
     return made.all()
@@ -252,7 +257,18 @@ def _of_run(made: Families, snapshot: Snapshot) -> None:
     for resource, guard in snapshot.guard.items():
         made.gauge("guard_holding", "1 while strands are held back.", int(guard.holding), resource=resource)
         made.counter("guard_holds", "Holds that began.", guard.begun, resource=resource)
+        made.gauge("guard_reading", "What the guard measured last.", guard.reading, resource=resource)
         made.counter("guard_held_seconds", "Time of holds.", guard.held_ns / _NS, resource=resource)
+    if (feed := snapshot.feed) is not None:
+        made.counter("feed_messages", "Messages of the live feed.", feed.messages)
+        made.counter("feed_gaps", "Gaps that stayed.", feed.gaps)
+        made.counter("feed_gap_messages", "Messages that are missing in them.", feed.gap_messages)
+        made.counter("feed_reconnects", "Connections that were made again.", feed.reconnects)
+        for line, of in feed.lines.items():
+            made.counter("feed_line_gaps", "Gaps of one line.", of.gaps, line=line)
+            made.counter("feed_line_gap_messages", "Messages that one line missed.", of.gap_messages, line=line)
+        for warning, n in feed.warnings.items():
+            made.counter("feed_warnings", "What the run will warn of, by kind.", n, warning=warning)
     for state, n in (snapshot.threads or {}).items():
         made.gauge("threads", "Threads of a scheduler, by state.", n, state=state)
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import os
+import re
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
 from strand.dicts import FrozenDict
+from strand.errors import ConfigurationError
+from strand.validate import is_number, one_of, shown
 
 __all__ = [
     "LEAST_ENDS",
+    "METRICS",
     "TASK_ENDS",
     "TICK_ENDS",
     "FairStatistics",
@@ -21,10 +28,12 @@ __all__ = [
     "GuardStatistics",
     "Latency",
     "LongStretch",
+    "Metric",
     "OverloadStatistics",
     "Statistics",
     "TaskStatistics",
     "WorkerStatistics",
+    "metric",
     "percentiles_of",
 ]
 
@@ -120,6 +129,8 @@ class GuardStatistics:
         begun: How often a hold began.
         expired: How often a hold ended because ``max_hold`` was over.
         held_ns: How long strands were held back in all, up to now, in ns.
+        reading: What was measured last: a share from 0 to 1; of I/O without the kernel's PSI, requests in flight. None:
+            nothing was yet, or the resource is not watched.
     """
 
     source: str
@@ -127,6 +138,7 @@ class GuardStatistics:
     begun: int
     expired: int
     held_ns: int
+    reading: float | None = None
 
     def __repr__(self) -> str:
         now = "holding" if self.holding else "not holding"
@@ -461,3 +473,97 @@ class TaskStatistics:
             | {"wait_by_submitted": {name: percentiles_of(found) for name, found in self.wait_by_submitted.items()}}
             | ({} if self.fair is None else {"fair": asdict(self.fair)})
         )
+
+
+#: The program's own numbers, by name.
+METRICS: Final[dict[str, Metric]] = {}
+_MOST_METRICS: Final = 64
+_METRIC_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,99}")
+#: What Prometheus' own types and clients add to names.
+_ENDINGS: Final = ("_total", "_created", "_info", "_bucket", "_sum", "_count")
+#: Reentrant, since the garbage collector may run code that counts. In C: no interrupt leaves it taken.
+_METRICS_LOCK: Final = threading.RLock()
+os.register_at_fork(
+    before=_METRICS_LOCK.acquire, after_in_parent=_METRICS_LOCK.release, after_in_child=_METRICS_LOCK.release
+)
+
+
+class Metric:
+    """A number of the program's own; ``strand.metric`` makes it. Any thread may change it, and no change is lost.
+
+    Attributes:
+        name: Its name.
+        kind: ``"counter"`` or ``"gauge"``.
+        value: The number so far.
+    """
+
+    __slots__ = ("kind", "name", "value")
+
+    def __init__(self, name: str, kind: Literal["counter", "gauge"]) -> None:
+        self.name: Final = name
+        self.kind: Final = kind
+        self.value: float = 0
+
+    def __repr__(self) -> str:
+        return brief(self, self.name, self.kind, f"{self.value:,}")
+
+    def add(self, n: float = 1) -> None:
+        """Adds a number, which for a counter is not below 0.
+
+        Raises:
+            ConfigurationError: If it is, or is not finite.
+        """
+        if type(n) is not int:
+            n = _finite(n)
+        if n < 0 and self.kind == "counter":
+            raise ConfigurationError("n", f"{self.name} is a counter, which never falls: {n:,} cannot be added")
+        with _METRICS_LOCK:
+            self.value += n
+
+    def set(self, value: float) -> None:
+        """Sets a gauge.
+
+        Raises:
+            ConfigurationError: If it is a counter, or the value is not finite.
+        """
+        if self.kind == "counter":
+            raise ConfigurationError("value", f'{self.name} is a counter: make it with kind="gauge", or add to it')
+        value = _finite(value)
+        with _METRICS_LOCK:
+            self.value = value
+
+
+def _finite(value: Any) -> float:
+    """A number of Python, of one of Python or numpy. Raises ConfigurationError."""
+    if not is_number(value) or not math.isfinite(value):
+        raise ConfigurationError("value", f"{shown(value)} is not a finite number")
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def metric(name: str, kind: Literal["counter", "gauge"] = "counter") -> Metric:
+    """Returns the program's own number of a name, from 0 on: ``FILLS = strand.metric("fills")``, ``FILLS.add()``.
+
+    It belongs to the process, so it may be made, and counts, before there is a run. Each attachable run of the process
+    puts it into its memory once a second, where ``strand metrics``, ``strand stat`` and ``Attached.snapshot`` see it.
+    There are at most 64.
+
+    Args:
+        name: Letters, digits and ``_``, at most 100, and no digit first. Prometheus has it as ``strand_user_NAME``,
+            and adds ``_total`` for a counter.
+        kind: ``"counter"``, which only rises, or ``"gauge"``.
+
+    Raises:
+        ConfigurationError: If the name or kind cannot be, the name is of another kind, or there are too many.
+    """
+    one_of("kind", kind, ("counter", "gauge"))
+    if not isinstance(name, str) or not _METRIC_NAME.fullmatch(name):
+        raise ConfigurationError("name", f"{shown(name)}: give letters, digits and _, at most 100, and no digit first")
+    if ending := next((each for each in _ENDINGS if name.endswith(each)), None):
+        raise ConfigurationError("name", f"{name!r}: leave out {ending}, which has a meaning of its own in Prometheus")
+    with _METRICS_LOCK:
+        if name not in METRICS and len(METRICS) >= _MOST_METRICS:
+            raise ConfigurationError("name", f"there are {_MOST_METRICS} metrics already: {name!r} is one too many")
+        found = METRICS.setdefault(name, Metric(name, kind))
+    if found.kind != kind:
+        raise ConfigurationError("kind", f"{name!r} is a {found.kind} already")
+    return found

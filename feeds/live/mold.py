@@ -96,6 +96,8 @@ def replies_socket(server: Address) -> Iterator[socket.socket]:
 
 # Longest call into the core: Python handles signals between calls.
 _SLICE_NS: Final = 100_000_000
+#: Interval of counts for those who look from outside, s.
+_COUNT_S: Final = 1.0
 # As many as one call can deliver: no ITCH message is shorter than 12 bytes.
 _BATCH_TICKS: Final = OUT_BYTES // (2 + 12) + 1
 
@@ -203,6 +205,7 @@ class MoldFeed(BaseFeed):
         self._record = record
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
         self._closed = self._started = self._running = self._stopped = False
+        self._counted: Mapping[str, Any] = {}
         self._day = as_date(date) if date is not None else dt.datetime.now(zone_named(NEW_YORK)).date()
         # The decoder does not skip bad messages: ``_decoded`` does, because a message's block gives the exact start of
         # the next one.
@@ -308,11 +311,12 @@ class MoldFeed(BaseFeed):
                 yield from self._received(out, recorder)
         finally:
             self._running = False
+            self._count()
             self.close()
 
     def _received(self, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
         receiver = self._receiver
-        begun = heard = time.monotonic()
+        begun = heard = counted = time.monotonic()
         while True:
             try:
                 frames, runs = receiver.poll(_SLICE_NS)
@@ -324,6 +328,9 @@ class MoldFeed(BaseFeed):
             yield from self._decoded(frames, runs, out, recorder)
             now = time.monotonic()
             heard = now if len(frames) else heard
+            if now - counted >= _COUNT_S:
+                self._count()
+                counted = now
             if receiver.ended or receiver.new_session is not None or self._stopped:
                 break
             if self._max_seconds is not None and now - begun >= self._max_seconds:
@@ -403,6 +410,25 @@ class MoldFeed(BaseFeed):
             "sequence_jumps": sum(self._receiver.line_counts(line)["jumps"] for line in range(len(LINES))),
             "jumps_believed": counts["jumps_believed"],
             "left_out": self._left_out,
+        }
+
+    def live_counts(self) -> Mapping[str, Any]:
+        return self._counted
+
+    def _count(self) -> None:
+        """Makes ``live_counts`` anew: in the thread that receives, which alone may look at the receiver."""
+        counts, lines = self._receiver.counts(), range(len(self.addresses))
+        of_lines = {LINES[at]: self._receiver.line_counts(at) for at in lines}
+        self._counted = {
+            "messages": counts["delivered"],
+            "gaps": counts["gap_count"],
+            "gap_messages": counts["gap_messages"],
+            "reconnects": 0,
+            "lines": {
+                name: {"gaps": line["gap_count"], "gap_messages": line["gap_messages"]}
+                for name, line in of_lines.items()
+            },
+            "statistics": self.statistics(),
         }
 
     def report(self) -> dict[str, Any]:

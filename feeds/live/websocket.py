@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from strand.feeds.formats.json.reader import EVENTS, FeedEvent, JsonTicks
 from strand.feeds.formats.websocket import Header, MessageRecorder
 from strand.feeds.live.mold import OF_ALL
 from strand.feeds.write.destinations import check_outputs
+from strand.logs import Event
 from strand.options import Kind, Number, Text, Whole, named_options
 from strand.threads import Bell
 from strand.ticks import empty
@@ -42,6 +44,20 @@ def _without_secrets(url: str) -> str:
         raise ConfigurationError("url", f"it is not a URL: {error}") from error
     scheme = f"{parts.scheme}://" if parts.scheme else ""
     return f"{scheme}{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+_EVENTS: Final = {
+    "connected": Event("feed.connected", ".feeds", "INFO", "connected: %(text)s", "symbol", "missing"),
+    "disconnected": Event("feed.disconnected", ".feeds", "WARNING", "disconnected: %(text)s", "symbol", "missing"),
+    "gap": Event("feed.gap", ".feeds", "WARNING", "gap: %(text)s", "symbol", "missing"),
+}
+
+
+def _tell(on_event: Callable[[FeedEvent], None] | None, event: FeedEvent) -> None:
+    """Logs an event, and calls the user's function."""
+    _EVENTS[event.kind](text=event.text, symbol=event.symbol, missing=event.missing)
+    if on_event is not None:
+        on_event(event)
 
 
 def backoff_s(attempt: int, min_s: float, max_s: float, draw: Callable[[], float] = random.random) -> float:
@@ -161,7 +177,7 @@ class WebSocketFeed(BaseFeed):
         self._begun = self._heard = 0.0
         self._ticks = JsonTicks(
             self._profile, self._shown_url, on_bad_record=on_bad_record, skipped=self.skipped, symbols=symbols,
-            max_symbols=max_symbols, on_event=on_event,
+            max_symbols=max_symbols, on_event=partial(_tell, on_event),
         )  # fmt: skip
         self._recorder: MessageRecorder | None = None
         if record is not None:
@@ -305,6 +321,17 @@ class WebSocketFeed(BaseFeed):
         """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
         ``gap_messages`` what is missing in them, ``not_rising`` sequences that did not rise."""
         return self._ticks.statistics()
+
+    def live_counts(self) -> Mapping[str, Any]:
+        counts = self.statistics()
+        return {
+            "messages": counts["messages"],
+            "gaps": counts["gap"],
+            "gap_messages": counts["gap_messages"],
+            "reconnects": max(0, counts["connected"] - 1),
+            "lines": {},
+            "statistics": counts,
+        }
 
     def report(self) -> dict[str, Any]:
         """Report of the connection: the counts of ``statistics()``, and the newest events as plain values."""

@@ -16,7 +16,7 @@ from strand.ticks import is_clear, picked
 
 __all__ = [
     "CarriedFeed", "SelectedFeed", "ZonedFeed", "are_wanted", "batches_from", "empty_feed", "feeds_of_batch",
-    "files_read", "files_written", "is_live", "skipped_of", "tick_feeds_of", "unknown_symbol",
+    "files_read", "files_written", "is_live", "live_counts_of", "skipped_of", "tick_feeds_of", "unknown_symbol",
 ]  # fmt: skip
 
 
@@ -70,6 +70,13 @@ def files_written(feed: Feed) -> Sequence[str]:
 def is_live(feed: Feed) -> bool:
     """``BaseFeed.is_live`` of any feed."""
     return bool(getattr(feed, "is_live", False))
+
+
+def live_counts_of(feed: Feed) -> Mapping[str, Any]:
+    """``BaseFeed.live_counts`` of any feed."""
+    own: Any = getattr(feed, "live_counts", None)
+    found: Mapping[str, Any] = {} if own is None else own()
+    return found
 
 
 def are_wanted(feed: Feed, wanted: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -166,6 +173,9 @@ class SelectedFeed(BaseFeed):
     @property
     def is_live(self) -> bool:
         return is_live(self._feed)
+
+    def live_counts(self) -> Mapping[str, Any]:
+        return live_counts_of(self._feed)
 
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:

@@ -158,6 +158,11 @@ def stat(
                 _print_figures(console, kind)
         if histograms:
             _print_histograms(console, statistics)
+        if own := {**figures.own_counters, **figures.own_gauges}:
+            table = _table("field", "value", title="the program's own numbers")
+            for name_of, value in own.items():
+                table.add_row(name_of, f"{value:,}")
+            console.print(table)
         for look in looks:
             _print_row(console, look)
         if listed:

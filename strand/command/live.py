@@ -29,7 +29,6 @@ from strand.command.parameters import (
 from strand.command.run_options import handling, running, values_of
 from strand.command.showing import Results, resulting
 from strand.errors import ConfigurationError
-from strand.feeds.formats.json.reader import FeedEvent
 from strand.feeds.live.mold import Faults, MoldFeed, ServeOptions
 from strand.feeds.live.mold import serve as run_serve
 from strand.feeds.live.websocket import WebSocketFeed
@@ -125,7 +124,7 @@ def _feed(
         raise click.UsageError(f"{other[0]} is for --line, not for --websocket")
     if profile is None:
         raise click.UsageError("--websocket needs --profile, the file that describes the messages")
-    return WebSocketFeed(websocket, profile, on_event=_tell, **given)
+    return WebSocketFeed(websocket, profile, **given)
 
 
 @click.command("listen", cls=SectionedCommand, sections=_LISTEN_SECTIONS)
@@ -174,12 +173,6 @@ def listen(
         return {"live": feed.report(), "record": record}
 
     results.of(listened, wanted, more=more, after=lambda: _print_feed(feed, record))
-
-
-def _tell(event: FeedEvent) -> None:
-    """Connections made and lost, as it happens: a wrong address would else be silence."""
-    if event.kind != "gap":
-        click.echo(f"{event.kind}: {event.text}", err=True)
 
 
 def _joined(first: int) -> str:

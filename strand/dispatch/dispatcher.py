@@ -299,6 +299,7 @@ class Dispatcher(EngineRun, Attachable):
         load: str | os.PathLike[str] | None = None,
         _counters_start: int = 0,
         _paced: bool | None = None,
+        _feed_counts: Callable[[], Mapping[str, Any]] = dict,
         _history: HistoryOf | None = None,
         **options: Unpack[DispatcherOptions],
     ) -> None:
@@ -327,6 +328,7 @@ class Dispatcher(EngineRun, Attachable):
         state.name = name or state.name
         if _paced is not None:
             state.replays(paced=_paced)
+        state.feed_counts = _feed_counts
         state.look_regularly(placed.allowed, guard=guard, least=least_of(pool.min_workers, placed.workers))
         ways = self._reader, self._orders, self._routing, self._python
         self._publishers: Publishers = Publishers(state, *ways, tasks=tasks)

@@ -266,6 +266,7 @@ class Guarding(Regular):
         self._read: Callable[[], Reading] = meters.read
         self._sources, self._lacks_io = meters.sources, meters.lacks_io
         self._holds = {resource: Hold() for resource in RESOURCES}
+        self._reading = Reading()
 
     def start(self) -> None:
         if self._lacks_io:
@@ -274,12 +275,19 @@ class Guarding(Regular):
 
     def statistics(self) -> Mapping[str, GuardStatistics]:
         """Decisions so far, by resource."""
-        holds = self._holds
+        holds, last = self._holds, self._reading
+        readings = {"cpu": last.cpu, "memory": last.memory}
+        readings["io"] = last.io_queue if last.io_pressure is None else last.io_pressure
         now = time.monotonic_ns()  # after that: a hold that begins meanwhile would have lasted for less than nothing
         return FrozenDict(
             {
                 resource: GuardStatistics(
-                    self._sources[resource], hold.since_ns is not None, hold.begun, hold.expired, hold.held_until(now)
+                    self._sources[resource],
+                    hold.since_ns is not None,
+                    hold.begun,
+                    hold.expired,
+                    hold.held_until(now),
+                    readings[resource],
                 )
                 for resource, hold in holds.items()
             }
@@ -287,7 +295,8 @@ class Guarding(Regular):
 
     def _look(self, now_ns: int) -> None:
         """Lets strands rise that are due, decides, and holds back what is decided."""
-        before, strains = self._holds, self._guard.strains(self._read())
+        self._reading = self._read()
+        before, strains = self._holds, self._guard.strains(self._reading)
         waiting = self._engine.hold_back(_bits(before))
         holds = {
             resource: decide(

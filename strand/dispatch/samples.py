@@ -24,7 +24,7 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import BUCKETS, HISTOGRAMS, SampleRing
 from strand.dispatch.watching import Regular
 from strand.logs import Event
-from strand.stats import TASK_ENDS, TICK_ENDS, FairStatistics
+from strand.stats import METRICS, TASK_ENDS, TICK_ENDS, FairStatistics
 from strand.threads import Inside
 
 if TYPE_CHECKING:
@@ -205,6 +205,7 @@ class Sampling(Regular):
         found["busy_ns"] = [
             engine.counters(worker)["busy_ns"] for worker in range(min(engine.n_workers, _MOST_WORKERS))
         ]
+        found["own"] = {name: (one.kind, one.value) for name, one in METRICS.copy().items()}
         if core is not None:
             found["tasks"] = core.figures()
         text = json.dumps(found, default=str).encode()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from strand.binding.engine import Engine
 from strand.binding.gate import Thread
@@ -43,6 +43,7 @@ class RunState:
     ``activating``: what decides how many workers are active, and ``sampling``: what puts samples into attachable
     memory, if something does. ``overload``: what looks whether ticks come too fast, where no bound on all that
     waits is given. ``name``: the run's own, or one that no other run of this process has.
+    ``feed_counts``: counts of the live feed; any thread may call it.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class RunState:
         self.sampling: Sampling | None = None
         self.overload = OverloadWatch(engine, is_on=not engine.config.total_capacity_ticks)
         self.paced = True
+        self.feed_counts: Callable[[], Mapping[str, Any]] = dict
         self._told, self._telling = 0, threading.Lock()
 
     def replays(self, *, paced: bool) -> None:

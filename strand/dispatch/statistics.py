@@ -121,6 +121,7 @@ def facts_of_run(state: RunState) -> dict[str, Any]:
     return decisions(state.guarding, state.activating) | {
         "overload": None if state.overload.found is None else asdict(state.overload.found),
         "outputs_below": state.outputs.below,
+        "feed": state.feed_counts(),
     }
 
 

@@ -30,7 +30,10 @@ from strand.stats import (
     percentiles_of,
 )
 
-__all__ = ["Figures", "GroupFigures", "KindSnapshot", "LevelFigures", "Snapshot", "TaskCounts", "snapshot_of"]
+__all__ = [
+    "FeedFigures", "Figures", "GroupFigures", "KindSnapshot", "LevelFigures", "LineFigures", "Snapshot", "TaskCounts",
+    "snapshot_of",
+]  # fmt: skip
 
 #: Samples by which the workers' busy shares are older than the snapshot.
 _BUSY_BACK: Final = 2
@@ -191,6 +194,40 @@ class GroupFigures:
     longest_stretch_ns: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class LineFigures:
+    """Gaps of one line of a live feed.
+
+    Attributes:
+        gaps: Gaps that this line had.
+        gap_messages: Messages that were missing in them, which another line may have brought.
+    """
+
+    gaps: int
+    gap_messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeedFigures:
+    """Counts of a live feed, up to a second old; in the end those of its own report.
+
+    Attributes:
+        messages: Messages that were taken, in order.
+        gaps: Gaps that stayed.
+        gap_messages: Messages that are missing in them.
+        reconnects: Connections that were made again.
+        lines: By the name of a line.
+        warnings: Counts of the feed's warnings so far, by kind, as ``RunWarning`` has them.
+    """
+
+    messages: int
+    gaps: int
+    gap_messages: int
+    reconnects: int
+    lines: Mapping[str, LineFigures]
+    warnings: Mapping[str, int]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Snapshot:
     """Figures of a dispatcher or scheduler at one moment. None stands for what is not known or not defined.
@@ -232,6 +269,9 @@ class Snapshot:
         active: How many workers are active, with ``min_workers``.
         overload: The longest time in which more and more ticks waited, if that was long.
         threads: Of a scheduler: threads by state, see ``thread_counts``.
+        feed: Counts of the live feed that the run reads; None without one.
+        own_counters: The program's own counters by name, see ``strand.metric``.
+        own_gauges: Its own gauges.
     """
 
     at_ns: int
@@ -263,6 +303,9 @@ class Snapshot:
     active: ActiveStatistics | None = None
     overload: OverloadStatistics | None = None
     threads: Mapping[str, int] | None = None
+    feed: FeedFigures | None = None
+    own_counters: Mapping[str, float] = field(default_factory=FrozenDict)
+    own_gauges: Mapping[str, float] = field(default_factory=FrozenDict)
 
     def __repr__(self) -> str:
         kinds = (
@@ -384,7 +427,19 @@ def _snapshot_of(view: OutsideView, about: Description, now_ns: int) -> Snapshot
         active=ActiveStatistics(**facts["active"]) if facts.get("active") else None,
         overload=OverloadStatistics(**facts["overload"]) if facts.get("overload") else None,
         threads=FrozenDict(facts["threads"]) if facts.get("threads") else None,
+        feed=_feed(facts["feed"]) if facts.get("feed") else None,
+        own_counters=_own(facts, "counter"),
+        own_gauges=_own(facts, "gauge"),
     )
+
+
+def _feed(found: Mapping[str, Any]) -> FeedFigures:
+    lines = FrozenDict({name: LineFigures(**line) for name, line in found["lines"].items()})
+    return FeedFigures(**{**found, "lines": lines, "warnings": FrozenDict(found["warnings"])})
+
+
+def _own(facts: Mapping[str, Any], kind: str) -> Mapping[str, float]:
+    return FrozenDict({name: value for name, (of, value) in facts.get("own", {}).items() if of == kind})
 
 
 class _Making:

@@ -34,6 +34,7 @@ from strand.replaying.options import Asked, ReplayOptions
 from strand.replaying.recorder import Recorder, describe_source, run_header
 from strand.replaying.result import ReplayResult
 from strand.replaying.run import Published, Run, Sampler, Source, Stops, Straddling, pinned, rows_watched
+from strand.replaying.run_result import feed_counts
 from strand.replaying.snapshots import check_snapshot, history_of, snapshots_for
 from strand.replaying.until import Until
 from strand.symbols import SymbolTable, near_symbol
@@ -134,7 +135,7 @@ def replay_by(
             out=asked.out,
             **({} if asked.load is None else {"load": asked.load}),
             **({} if kept is None else {"_history": partial(history_of, kept)}),
-            **({"_paced": pacer is not None or is_live(feed)} if make is Dispatcher else {}),
+            **(_of_dispatchers(feed, paced=pacer is not None) if make is Dispatcher else {}),
             **options,
         )
         published = Published(feed)
@@ -194,6 +195,13 @@ def replay_by(
     if stops.days is not None:
         stops.days.end()
     return _told_of(run, run.result(wall_s, setup_s, ticks.spent_s, feed_statistics), feed, wanted, asked)
+
+
+def _of_dispatchers(feed: Feed, *, paced: bool) -> dict[str, Any]:
+    """What a dispatcher is told of its feed."""
+    if not is_live(feed):
+        return {"_paced": paced}
+    return {"_paced": True, "_feed_counts": partial(feed_counts, feed)}
 
 
 def _kind_of_run(options: RunOptions) -> Callable[..., Any]:

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from strand.binding.columns import TickCounts
 from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError
-from strand.feeds import FeedInfo
+from strand.feeds import Feed, FeedInfo
 from strand.feeds.base import Skipped, inflates
+from strand.feeds.merge.selected import live_counts_of
 from strand.output.books import NO_BOOKS, Books
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest, fingerprint_of_rows
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from strand.replaying.snapshot_tables import Snapshots
     from strand.replaying.timeline import Timeline
 
-__all__ = ["RunResult", "RunWarning", "warnings_of"]
+__all__ = ["RunResult", "RunWarning", "feed_counts", "warnings_of"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -440,6 +441,14 @@ def _counted(result: RunResult, table: npt.NDArray[Any]) -> dict[_Counter, npt.N
                         values = np.where(part["snapshots"] > 0, 0, values)
                     found[counter] = np.maximum(found.get(counter, values), values)
     return found
+
+
+def feed_counts(feed: Feed) -> dict[str, Any]:
+    """Counts of a live feed so far, with those of its warnings by kind, for those who look from outside."""
+    counts = dict(live_counts_of(feed))
+    statistics = counts.pop("statistics", {})
+    warnings = {one.kind: n for one in _OF_FEEDS if (n := statistics.get(one.field, 0))}
+    return counts | {"warnings": warnings} if counts else {}
 
 
 def _of_feed(result: RunResult) -> Iterator[RunWarning]:

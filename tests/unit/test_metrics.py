@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -9,19 +11,28 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from mold_lines import listen, orders, sender
+from mold_wire import end_of_session, packet
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
+from websocket_server import listen as listen_to_messages
+from websocket_server import message, trade
+from websocket_server import serving as serving_messages
 
 import strand
-from strand.errors import AttachError
+from strand.dispatch import guarding
+from strand.dispatch.guard import Reading
+from strand.errors import AttachError, ConfigurationError
 from strand.http import App
 from strand.machine import strand_version
 from strand.metrics import BOUNDS_S, Machine, Readings, buckets, exposition, serving
 from strand.outside.snapshot import Snapshot
-from strand.stats import Latency
+from strand.stats import METRICS, Latency
 from tests.support.engine_support import wait_until
 
 Series = dict[tuple[str, ...], float]
@@ -163,6 +174,178 @@ def test_metrics_are_served_and_a_look_that_fails_is_a_status_of_500() -> None:
                 assert series(answer.read())["strand_accepted_total", "kind=task"] == 0
             with pytest.raises(urllib.error.HTTPError, match="500"):
                 urllib.request.urlopen(url, timeout=30)
+
+
+# ---- Live feeds, and the guard
+
+
+def test_gaps_of_lines_and_warnings_of_a_live_feed_equal_its_own_report() -> None:
+    options = {"workers": 1, "attachable": True, "name": "watched", "cores": None}
+    with contextlib.closing(listen(lines=2, gap_timeout_s=0.02)) as feed, sender(*feed.addresses) as send:
+        send(0, packet(1, orders(1, 3)))
+        send(0, packet(5, orders(5, 7)))
+        send(1, packet(1, orders(1, 2)))
+        send(0, packet(1 << 39, orders(7, 9)))
+        runs = ThreadPoolExecutor(1)
+        run = runs.submit(strand.replay, feed, "count", **options)
+        wait_until(lambda: attachable("watched"))
+        attached = strand.attach(os.getpid(), name="watched")
+        wait_until(lambda: (found := attached.snapshot().feed) is not None and found.gap_messages == 2)
+        send(0, end_of_session(9))
+        result = run.result(60)
+    report, warnings = feed.report(), {warning.kind: warning.count for warning in result.warnings}
+    found = attached.snapshot().feed
+    assert found is not None
+    assert (found.messages, found.gaps, found.gap_messages) == (
+        report["delivered"], len(report["gaps"]), report["gap_messages"],
+    )  # fmt: skip
+    assert found.gap_messages == 4
+    for name, line in found.lines.items():
+        assert line.gaps == len(report["line_gaps"][name]) == report["lines"][name]["gap_count"]
+        assert line.gap_messages == sum(end - begin for begin, end in report["line_gaps"][name])
+    assert found.warnings == {"missing messages": 4, "sequence jumps": 1}
+    assert found.warnings.items() <= warnings.items()
+    metrics = series(exposition(attached.snapshot(), {}))
+    assert metrics["strand_feed_gap_messages_total",] == 4
+    assert metrics["strand_feed_line_gaps_total", "line=a"] == len(report["line_gaps"]["a"])
+    assert metrics["strand_feed_warnings_total", "warning=sequence jumps"] == 1
+
+
+def test_reconnects_of_a_live_feed_equal_its_own_report() -> None:
+    def handle(connection: Any, before: int) -> None:
+        connection.send(message(trade(1 + 5 * before)))
+
+    with serving_messages(handle) as url:
+        feed = listen_to_messages(url, max_messages=3)
+        options = {"workers": 1, "attachable": True, "name": "watched", "cores": None}
+        run = ThreadPoolExecutor(1).submit(strand.replay, feed, "count", **options)
+        wait_until(lambda: attachable("watched") or run.done())
+        attached = strand.attach(os.getpid(), name="watched")
+        run.result(60)
+    found, counts = attached.snapshot().feed, feed.statistics()
+    assert found is not None
+    assert found.reconnects == counts["connected"] - 1 == 2
+    assert (found.messages, found.gaps, found.gap_messages) == (3, counts["gap"], counts["gap_messages"])
+    assert found.gaps == 2
+
+
+def attachable(name: str) -> bool:
+    try:
+        return strand.attach(os.getpid(), name=name) is not None
+    except AttachError:
+        return False
+
+
+def test_readings_of_the_guard_are_those_that_it_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Measured:
+        sources: ClassVar = dict.fromkeys(("cpu", "memory", "io"), "a test")
+        lacks_io = False
+
+        def read(self) -> Reading:
+            return Reading(0.25, 0.5, None, 7.0)
+
+    monkeypatch.setattr(guarding, "Meters", lambda guard: Measured())
+    guard = strand.Guard(every="1ms")
+    with strand.Scheduler(workers=1, policy=strand.Levels(), guard=guard, attachable=True, name="watched") as run:
+        own = run.guard_statistics
+        wait_until(lambda: (own() or {})["cpu"].reading is not None)
+        found = snapshot()
+        assert {name: of.reading for name, of in found.guard.items()} == {"cpu": 0.25, "memory": 0.5, "io": 7.0}
+        assert {name: of.reading for name, of in (own() or {}).items()} == {"cpu": 0.25, "memory": 0.5, "io": 7.0}
+    assert series(exposition(found, {}))["strand_guard_reading", "resource=memory"] == 0.5
+
+
+# ---- The program's own numbers
+
+
+@pytest.fixture
+def own() -> Iterator[None]:
+    before = METRICS.copy()
+    yield
+    METRICS.clear()
+    METRICS.update(before)
+
+
+@pytest.mark.usefixtures("own")
+def test_counters_of_handlers_and_tasks_lose_nothing_and_are_seen_from_outside() -> None:
+    made, depth = strand.metric("made"), strand.metric("depth", kind="gauge")
+    made.add(5)  # before there is a run
+
+    @strand.batch_handler(state=[("n", "i8")])
+    def counts(row: Any, ticks: Any, ctx: Any) -> None:
+        made.add(len(ticks))
+        for _ in range(20):
+            made.add()
+
+    ticks = strand.ticks.zeros(4000)
+    ticks["instrument_id"] = np.arange(4000) % 40
+    names = [f"S{at}" for at in range(40)]
+    with strand.Dispatcher(names, counts, workers=4, attachable=True, name="watched", cores=None) as run:
+        for part in np.split(ticks, 20):
+            run.publish(part)
+        tasks = [run.tasks.submit(lambda: [made.add(2) for _ in range(100)]) for _ in range(20)]
+        run.drain()
+        for task in tasks:
+            task.result()
+        depth.set(2.5)
+        batches = sum(worker.visits for worker in run.statistics().workers)
+        found = snapshot()
+        shown = json.loads(command("stat", str(os.getpid()), "--json").stdout)["figures"]
+        table = command("stat", str(os.getpid())).stdout
+    calls = (made.value - 5 - 4000 - 4000) / 20
+    assert calls == int(calls)
+    assert 20 <= calls <= batches
+    assert found.own_counters == {"made": made.value} == shown["own_counters"]
+    assert found.own_gauges == {"depth": 2.5}
+    assert f"{made.value:,}" in table
+    metrics = series(exposition(found, {}))
+    assert metrics["strand_user_made_total",] == made.value
+    assert metrics["strand_user_depth",] == 2.5
+
+
+@pytest.mark.usefixtures("own")
+def test_adds_of_many_threads_are_all_there() -> None:
+    made, before = strand.metric("made"), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            for _ in range(8):
+                threads.submit(lambda: [made.add(3) for _ in range(5000)])
+    finally:
+        sys.setswitchinterval(before)
+    assert made.value == 8 * 5000 * 3
+    assert strand.metric("made") is made
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    "name", ["", "1a", "a-b", "a b", "\u00e4", "a" * 101, "made_total", "x_bucket", "a\n", 5, None]
+)
+def test_a_name_that_prometheus_does_not_take_is_refused(name: Any) -> None:
+    with pytest.raises(ConfigurationError, match="name: "):
+        strand.metric(name)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_counter_never_falls_and_there_are_at_most_64_metrics() -> None:
+    made, gauge = strand.metric("made"), strand.metric("gauge", kind="gauge")
+    for wrong in (-1, float("nan"), float("inf"), "1", None, True):
+        with pytest.raises(ConfigurationError):
+            made.add(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="counter"):
+        made.set(1)
+    made.add(np.uint8(200))
+    made.add(np.uint8(200))
+    gauge.add(-2)
+    assert (made.value, gauge.value) == (400, -2)
+    with pytest.raises(ConfigurationError, match="a counter already"):
+        strand.metric("made", kind="gauge")
+    with pytest.raises(ConfigurationError, match="kind: "):
+        strand.metric("other", kind="histogram")  # type: ignore[arg-type]
+    for at in range(62):
+        strand.metric(f"m{at}")
+    with pytest.raises(ConfigurationError, match="one too many"):
+        strand.metric("m62")
 
 
 # ---- Readings for alerts

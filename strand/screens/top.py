@@ -19,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Footer, Input, Static
 
+from strand.brief import several
 from strand.errors import AttachError, UnknownSymbolError
 from strand.outside.attached import Attached
 from strand.outside.snapshot import KindSnapshot, Snapshot
@@ -359,6 +360,9 @@ def head(view: View) -> str:
             counts = f"{found.pending:,} pending, {sum(found.dropped.values()):,} dropped"
             per_s = number(view.accepted_per_s[found.kind])
             kinds.append(f"{found.kind}s: {found.accepted:,} accepted ({per_s}/s), {counts}")
+    if (feed := now.feed) is not None:
+        gaps = f"{several(feed.gaps, 'gap')} of {feed.gap_messages:,} messages"
+        kinds.append(f"feed: {feed.messages:,} messages, {gaps}, {several(feed.reconnects, 'reconnect')}")
     # Not how far that is behind: in a replay that is the age of the recording.
     newest = "" if now.feed_time_ns is None else f"  newest tick {moment(now.feed_time_ns)} UTC"
     imbalance = "-" if now.imbalance is None else f"{now.imbalance:.2f}"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
 import strand
+from strand.dicts import FrozenDict
+from strand.outside import FeedFigures
 from strand.outside.attached import Attached
 from strand.screens.top import Top, Watched, number, seconds, share
 from strand.ticks import KIND_TRADE
@@ -147,3 +150,15 @@ def test_the_command_says_that_there_is_no_such_run() -> None:
     ran = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode != 0
     assert "no running dispatcher" in ran.stderr
+
+
+def test_the_head_has_the_gaps_and_reconnects_of_a_live_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, feed = Attached.snapshot, FeedFigures(1200, 2, 7, 1, FrozenDict(), FrozenDict())
+    monkeypatch.setattr(Attached, "snapshot", lambda self: replace(read(self), feed=feed))
+
+    async def look(pilot: Pilot[None]) -> None:
+        await pilot.pause(1.5)
+        assert "feed: 1,200 messages, 2 gaps of 7 messages, 1 reconnect" in shown(pilot.app, "head")  # type: ignore[arg-type]
+
+    with strand.Dispatcher(NAMES, "count", attachable=True, name="watched", workers=1):
+        drive(Top(attached()), look)

@@ -439,12 +439,11 @@ def named_options(
     declare or ``like`` has, which is what completion at a prompt goes by. ``groups``: options that are dataclasses,
     whose fields may be options of their own, too. A field that is none says where it is given, and one that is given
     twice is a ConfigurationError. ``kinds``: what options take. They are checked by it, and ``options_in`` has them,
-    with texts of the docstring. ``declares``: a TypedDict or dataclass that declares options, which are shown so, and
-    added to the docstring. Those of a TypedDict are read: the function is called with all of them.
+    with texts of the docstring. ``declares``: a TypedDict that declares options, which are shown so, added to the
+    docstring, and read: the function is called with all of them.
     """
     fields_of = {group: {one.name for one in fields(kind)} for group, kind in (groups or {}).items()}
     of_kind = kinds or {}
-    read = declares if is_typeddict(declares) else None
 
     def decorate(taker: F) -> F:
         of: Any = taker
@@ -476,9 +475,9 @@ def named_options(
             for name, kind in of_kind.items():
                 if name in kwargs and (kwargs[name] is not None or signature.parameters[name].default is not None):
                     kwargs[name] = kind.read(name, kwargs[name])
-            if read is not None:
+            if declares is not None:
                 given = signature.bind(*args, **kwargs).arguments
-                return function(**read_given(read, given | given.pop("options", {})))
+                return function(**read_given(declares, given | given.pop("options", {})))
             return function(*args, **kwargs)
 
         vars(checked)[_KEY] = of_kind if declares is None else declares
@@ -493,15 +492,9 @@ def named_options(
 
 
 def _keywords(kind: type[Any] | None, like: Callable[..., Any] | None) -> Iterator[inspect.Parameter]:
-    """The keywords that a signature shows for the options of a TypedDict or dataclass."""
-    if kind is None:
-        return
-    if not is_typeddict(kind):
-        made: Any = kind
-        yield from (one.replace(kind=one.KEYWORD_ONLY) for one in _parameters(made).values() if one.name != "self")
-        return
+    """The keywords that a signature shows for the options of a TypedDict."""
     theirs = {} if like is None else _parameters(like)
-    for name, hint in kind.__annotations__.items():
+    for name, hint in ({} if kind is None else kind.__annotations__).items():
         default = inspect.Parameter.empty
         if _declares(hint):
             default, hint = hint.__metadata__[0].default, hint.__origin__

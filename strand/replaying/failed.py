@@ -140,14 +140,20 @@ def rereading(
         return None
 
     def batches() -> Iterator[TickBatch]:
-        feed = feeds.open(source, symbols=symbols, start=asked.start, end=asked.end, **options)
+        feed = feeds.open(source, symbols=symbols, start=asked["start"], end=asked["end"], **options)
         try:
-            yield from batches_from(feed, asked.position)
+            yield from batches_from(feed, asked["position"])
         finally:
             feed.close()
 
-    same = {**asked.selection, "symbols": symbols or None, "position": asked.position, "feed_options": options}
-    return Rereading(batches, partial(replay, source, **same, per_day=asked.per_day, workers=0, timeline=False))
+    same = {
+        "start": asked["start"],
+        "end": asked["end"],
+        "symbols": symbols or None,
+        "position": asked["position"],
+        "feed_options": options,
+    }
+    return Rereading(batches, partial(replay, source, **same, per_day=asked["per_day"], workers=0, timeline=False))
 
 
 def _first(raised: HandlerError, dispatcher: Dispatcher | CallerRun, again: Rereading | None) -> HandlerError:

@@ -1,15 +1,14 @@
 """The options of ``strand.replay``: what each takes, and their types for what is called like it."""
 
-from __future__ import annotations
+# Not with annotations as text: the declarations of options stand in types.
 
 import datetime as dt
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from strand.dispatch.configuration import RunOptions
-from strand.options import File, Flag, Kind, Whole, option, read_options
+from strand.options import File, Flag, Kind, Whole, option, read_given
 
 if TYPE_CHECKING:
     from strand.feeds.opening import FeedOptions
@@ -17,165 +16,183 @@ if TYPE_CHECKING:
     from strand.replaying.pacing import Pacer
     from strand.replaying.snapshots import Snapshot
 
-__all__ = ["Asked", "ReplayOptions"]
+__all__ = ["Asked", "ReplayOptions", "asked_of", "records", "selection", "writes"]
 
 _ANY, _FLAG = Kind(), Flag(takes_none=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The options that a replay has itself. Those of its run are beside them: ``RunOptions``.
+class Asked(TypedDict, total=False):
+    """The options that a replay has itself. Those that may be anything are checked where they are used."""
 
-    Raises ConfigurationError of the field that cannot work. Those that may be anything are checked where they are
-    used."""
+    symbols: Annotated[Sequence[str] | None, option(None, _ANY, 'Names, globs (``"AA*"``) and ``@FILE`` to keep.')]
+    start: Annotated[
+        str | int | None,
+        option(
+            None,
+            _ANY,
+            "The first receive time to keep, as for ``strand.feeds.open``.",
+            more="Ticks before it are skipped.",
+        ),
+    ]
+    end: Annotated[str | int | None, option(None, _ANY, "The first receive time no longer kept, likewise.")]
+    limit: Annotated[
+        int | None,
+        option(None, Whole(1), "How many ticks to replay at most, from ``position`` on.", unset="all of them"),
+    ]
+    position: Annotated[int, option(0, Whole(0), "How many ticks of the selection to skip first.")]
+    allow_empty: Annotated[
+        bool,
+        option(False, _FLAG, "Return a result where the source has no tick; without it that raises EmptyFeedError."),
+    ]
+    progress: Annotated[
+        bool | Callable[[int], None],
+        option(
+            False,
+            _ANY,
+            "True shows a bar, on standard error if it is a terminal, or in a notebook.",
+            more="It has the rate and the feed's time; where the end is known, also the share done and the time left. "
+            "A function is called with the number of ticks handled so far, dropped ones included. If it has a method "
+            "``opened``, that is called first, with the feed. If it has ``follow``, that is called with a function "
+            "that returns the feed's time, and ``given`` with one that returns the number of ticks published so far.",
+        ),
+    ]
+    date: Annotated[dt.date | str | None, option(None, _ANY, "The trading day of files that do not say it.")]
+    feed_options: Annotated[
+        "FeedOptions | None", option(None, _ANY, "The other options of ``strand.feeds.open``, by name.")
+    ]
+    pin_publisher: Annotated[
+        bool | None,
+        option(
+            None,
+            Flag(),
+            "Pin the calling thread, for the length of the call, to a core that no worker has.",
+            unset="pins it too, unless a thread inflates the file and only one such core is left",
+            more="That thread would have to share a worker's core.",
+        ),
+    ]
+    speed: Annotated[
+        float, option(0.0, _ANY, "0 is as fast as possible, 1 as recorded by ``ts_recv``, 10 ten times as fast.")
+    ]
+    pacer: Annotated[
+        "Pacer | None",
+        option(None, _ANY, "In place of ``speed``, a ``Pacer``, which can be paused and stepped during the replay."),
+    ]
+    fingerprint_every: Annotated[
+        int | None,
+        option(
+            None,
+            Whole(1),
+            "Every so many ticks, bring the run to rest and take fingerprints of it and of its input.",
+            unset="at the end alone",
+            more="``result.intervals`` has them.",
+            flag=None,
+        ),
+    ]
+    fingerprints: Annotated[
+        str | os.PathLike[str] | None,
+        option(
+            None,
+            File("FILE"),
+            "A file for the fingerprints of the run and of each symbol, for ``strand diff``.",
+            more="The ending .gz compresses it.",
+            flag=None,
+        ),
+    ]
+    out: Annotated[
+        "Mapping[str, Destination] | None",
+        option(
+            None,
+            _ANY,
+            'Files for outputs of the handlers, by name: ``{"bars": "bars.parquet"}``; or sinks of your own '
+            "(``strand.Sink``).",
+            more='Other outputs are collected: ``result.outputs["bars"]``. If an error or an interrupt ends the run '
+            "early, files hold what was final by then.",
+        ),
+    ]
+    timeline: Annotated[bool, option(True, _FLAG, "Sample counters during the run: ``result.timeline``.")]
+    watch: Annotated[
+        int | Sequence[str] | None,
+        option(None, _ANY, "Symbols whose rows are sampled too: names, or how many of the busiest."),
+    ]
+    per_day: Annotated[
+        bool,
+        option(
+            False,
+            _FLAG,
+            "Start all rows anew on each day, and report the rows of each day.",
+            more="At the end of each day (docs/feeds/days.md) the run is at rest, and its symbols' rows move to "
+            "``result.days``. They begin again as zeros, so ``result.rows`` has the last day's.",
+            flag=None,
+        ),
+    ]
+    snapshot: Annotated[
+        "Snapshot | None",
+        option(None, _ANY, "A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``."),
+    ]
+    strict: Annotated[bool, option(False, _FLAG, "Raise StrictError if the run has warnings (``result.warnings``).")]
+    save: Annotated[
+        str | os.PathLike[str] | None,
+        option(
+            None,
+            File("FILE"),
+            "A file for the state at the end. Ends of handlers do not run then.",
+            more="An interrupted run saves its state too.",
+            flag=None,
+        ),
+    ]
+    load: Annotated[
+        str | os.PathLike[str] | None,
+        option(
+            None,
+            File("FILE"),
+            "A file of ``save`` to continue from, with the same source and options.",
+            more="Ticks that were replayed before are read and skipped. ``ticks``, outputs and times of the result are "
+            "of this call; rows and ``ticks_by_symbol`` are of all calls.",
+            flag=None,
+        ),
+    ]
+    until: Annotated[
+        tuple[str, int] | str | int | None,
+        option(
+            None,
+            _ANY,
+            "Where to stop.",
+            more="All ticks up to there are handled, and rows are as they are then: ends of handlers do not run. "
+            '``("AAPL", 17)`` stops after the 17th tick of AAPL in this replay; of other symbols, it includes all '
+            "ticks that come before it in the feed, and none after. A time, in the forms of ``start``, stops before "
+            "the first tick with a later ``ts_recv``.",
+        ),
+    ]
+    pdb: Annotated[
+        bool,
+        option(
+            False,
+            _FLAG,
+            "Start Python's debugger where the handler is called with the tick of ``until``; needs ``workers=0``.",
+            more="A compiled function is called in Python first, on copies, and then as machine code.",
+        ),
+    ]
 
-    symbols: Sequence[str] | None = option(None, _ANY, 'Names, globs (``"AA*"``) and ``@FILE`` to keep.')
-    start: str | int | None = option(
-        None, _ANY, "The first receive time to keep, as for ``strand.feeds.open``.", more="Ticks before it are skipped."
-    )
-    end: str | int | None = option(None, _ANY, "The first receive time no longer kept, likewise.")
-    limit: int | None = option(
-        None, Whole(1), "How many ticks to replay at most, from ``position`` on.", unset="all of them"
-    )
-    position: int = option(0, Whole(0), "How many ticks of the selection to skip first.")
-    allow_empty: bool = option(
-        False, _FLAG, "Return a result where the source has no tick; without it that raises EmptyFeedError."
-    )
-    progress: bool | Callable[[int], None] = option(
-        False,
-        _ANY,
-        "True shows a bar, on standard error if it is a terminal, or in a notebook.",
-        more="It has the rate and the feed's time; where the end is known, also the share done and the time left. A "
-        "function is called with the number of ticks handled so far, dropped ones included. If it has a method "
-        "``opened``, that is called first, with the feed. If it has ``follow``, that is called with a function that "
-        "returns the feed's time, and ``given`` with one that returns the number of ticks published so far.",
-    )
-    date: dt.date | str | None = option(None, _ANY, "The trading day of files that do not say it.")
-    feed_options: FeedOptions | None = option(None, _ANY, "The other options of ``strand.feeds.open``, by name.")
-    pin_publisher: bool | None = option(
-        None,
-        Flag(),
-        "Pin the calling thread, for the length of the call, to a core that no worker has.",
-        unset="pins it too, unless a thread inflates the file and only one such core is left",
-        more="That thread would have to share a worker's core.",
-    )
-    speed: float = option(0.0, _ANY, "0 is as fast as possible, 1 as recorded by ``ts_recv``, 10 ten times as fast.")
-    pacer: Pacer | None = option(
-        None, _ANY, "In place of ``speed``, a ``Pacer``, which can be paused and stepped during the replay."
-    )
-    fingerprint_every: int | None = option(
-        None,
-        Whole(1),
-        "Every so many ticks, bring the run to rest and take fingerprints of it and of its input.",
-        unset="at the end alone",
-        more="``result.intervals`` has them.",
-        flag=None,
-    )
-    fingerprints: str | os.PathLike[str] | None = option(
-        None,
-        File("FILE"),
-        "A file for the fingerprints of the run and of each symbol, for ``strand diff``.",
-        more="The ending .gz compresses it.",
-        flag=None,
-    )
-    out: Mapping[str, Destination] | None = option(
-        None,
-        _ANY,
-        'Files for outputs of the handlers, by name: ``{"bars": "bars.parquet"}``; or sinks of your own '
-        "(``strand.Sink``).",
-        more='Other outputs are collected: ``result.outputs["bars"]``. If an error or an interrupt ends the run '
-        "early, files hold what was final by then.",
-    )
-    timeline: bool = option(True, _FLAG, "Sample counters during the run: ``result.timeline``.")
-    watch: int | Sequence[str] | None = option(
-        None, _ANY, "Symbols whose rows are sampled too: names, or how many of the busiest."
-    )
-    per_day: bool = option(
-        False,
-        _FLAG,
-        "Start all rows anew on each day, and report the rows of each day.",
-        more="At the end of each day (docs/feeds/days.md) the run is at rest, and its symbols' rows move to "
-        "``result.days``. They begin again as zeros, so ``result.rows`` has the last day's.",
-        flag=None,
-    )
-    snapshot: Snapshot | None = option(
-        None, _ANY, "A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``."
-    )
-    strict: bool = option(False, _FLAG, "Raise StrictError if the run has warnings (``result.warnings``).")
-    save: str | os.PathLike[str] | None = option(
-        None,
-        File("FILE"),
-        "A file for the state at the end. Ends of handlers do not run then.",
-        more="An interrupted run saves its state too.",
-        flag=None,
-    )
-    load: str | os.PathLike[str] | None = option(
-        None,
-        File("FILE"),
-        "A file of ``save`` to continue from, with the same source and options.",
-        more="Ticks that were replayed before are read and skipped. ``ticks``, outputs and times of the result are of "
-        "this call; rows and ``ticks_by_symbol`` are of all calls.",
-        flag=None,
-    )
-    until: tuple[str, int] | str | int | None = option(
-        None,
-        _ANY,
-        "Where to stop.",
-        more="All ticks up to there are handled, and rows are as they are then: ends of handlers do not run. "
-        '``("AAPL", 17)`` stops after the 17th tick of AAPL in this replay; of other symbols, it includes all ticks '
-        "that come before it in the feed, and none after. A time, in the forms of ``start``, stops before the first "
-        "tick with a later ``ts_recv``.",
-    )
-    pdb: bool = option(
-        False,
-        _FLAG,
-        "Start Python's debugger where the handler is called with the tick of ``until``; needs ``workers=0``.",
-        more="A compiled function is called in Python first, on copies, and then as machine code.",
-    )
 
-    def __post_init__(self) -> None:
-        read_options(self).end()
-
-    @property
-    def records(self) -> bool:
-        """True if fingerprints are taken as the run goes on."""
-        return self.fingerprint_every is not None or self.fingerprints is not None
-
-    @property
-    def writes(self) -> bool:
-        """True if a file or a sink may be written to."""
-        return any(given is not None for given in (self.out, self.fingerprints, self.save))
-
-    @property
-    def selection(self) -> dict[str, Any]:
-        """The choice of the source's ticks."""
-        return {"symbols": list(self.symbols or ()) or None, "start": self.start, "end": self.end}
-
-
-class ReplayOptions(RunOptions, total=False):
+class ReplayOptions(RunOptions, Asked, total=False):
     """All that ``strand.replay`` takes by name, but for ``handlers``."""
 
-    symbols: Sequence[str] | None
-    start: str | int | None
-    end: str | int | None
-    limit: int | None
-    position: int
-    allow_empty: bool
-    progress: bool | Callable[[int], None]
-    date: dt.date | str | None
-    feed_options: FeedOptions | None
-    pin_publisher: bool | None
-    speed: float
-    pacer: Pacer | None
-    fingerprint_every: int | None
-    fingerprints: str | os.PathLike[str] | None
-    out: Mapping[str, Destination] | None
-    timeline: bool
-    watch: int | Sequence[str] | None
-    per_day: bool
-    snapshot: Snapshot | None
-    strict: bool
-    save: str | os.PathLike[str] | None
-    load: str | os.PathLike[str] | None
-    until: tuple[str, int] | str | int | None
-    pdb: bool
+
+def asked_of(given: ReplayOptions) -> ReplayOptions:
+    """The options, with what is kept of those of ``Asked`` and their defaults. Raises ConfigurationError."""
+    return cast(ReplayOptions, read_given(Asked, given))
+
+
+def selection(asked: Asked) -> dict[str, Any]:
+    """The choice of the source's ticks."""
+    return {"symbols": list(asked["symbols"] or ()) or None, "start": asked["start"], "end": asked["end"]}
+
+
+def records(asked: Asked) -> bool:
+    """Tells whether fingerprints are taken as the run goes on."""
+    return asked["fingerprint_every"] is not None or asked["fingerprints"] is not None
+
+
+def writes(asked: Asked) -> bool:
+    """Tells whether a file or a sink may be written to."""
+    return any(given is not None for given in (asked["out"], asked["fingerprints"], asked["save"]))

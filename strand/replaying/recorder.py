@@ -52,12 +52,12 @@ class Recorder(Stop):
     ) -> None:
         self._dispatcher = dispatcher
         self._names = names
-        self._every = asked.fingerprint_every
+        self._every = asked["fingerprint_every"]
         dispatcher.outputs.digest_all()
         self._file: BinaryIO | None = None
         self._creating: AbstractContextManager[BinaryIO] | None = None
-        if asked.fingerprints is not None:
-            self._creating = create_fingerprints(asked.fingerprints, header())
+        if asked["fingerprints"] is not None:
+            self._creating = create_fingerprints(asked["fingerprints"], header())
         n = len(dispatcher.symbols)
         self._counts = counts
         self._has_ended = False
@@ -191,10 +191,10 @@ def run_header(
 ) -> dict[str, Any]:
     """The header: everything in it is plain. ``begins``: names of symbols, and the first tick's position, in place of
     those that were asked for. ``settings`` are those that must not matter, such as ``workers``."""
-    selection = {"symbols": None, "start": asked.start, "end": asked.end, "limit": asked.limit, **begins}
+    selection = {"symbols": None, "start": asked["start"], "end": asked["end"], "limit": asked["limit"], **begins}
     return {
         "version": strand_version(),
-        "every": asked.fingerprint_every,
+        "every": asked["fingerprint_every"],
         "source": describe_source(source, feed_options),
         "handlers": describe_handlers(handlers),
         "selection": {name: value for name, value in selection.items() if value not in (None, 0, [])},

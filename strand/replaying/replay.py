@@ -30,7 +30,7 @@ from strand.options import named_options, options_in
 from strand.output.sinks import files_and_sinks
 from strand.replaying.days import DayRecorder
 from strand.replaying.failed import raise_first, rereading
-from strand.replaying.options import Asked, ReplayOptions
+from strand.replaying.options import Asked, ReplayOptions, records, selection, writes
 from strand.replaying.recorder import Recorder, describe_source, run_header
 from strand.replaying.result import ReplayResult
 from strand.replaying.run import Published, Run, Sampler, Source, Stops, Straddling, pinned, rows_watched
@@ -95,29 +95,29 @@ def replay_by(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None,
     handlers: Mapping[str, HandlerLike] | None,
-    given: ReplayOptions,
+    asked: ReplayOptions,
 ) -> ReplayResult:
-    """``replay`` through the run that ``make`` makes, which takes the arguments of a Dispatcher."""
+    """``replay`` through the run that ``make`` makes, which takes the arguments of a Dispatcher. ``asked``: with all
+    options of ``Asked``."""
     own = options_in(Asked)
-    asked = Asked(**{name: value for name, value in given.items() if name in own})  # type: ignore[arg-type]
-    options: RunOptions = {name: value for name, value in given.items() if name not in own}  # type: ignore[assignment]
-    plain, position = workers_of(options) == 0, asked.position
+    options: RunOptions = {name: one for name, one in asked.items() if name not in own}  # type: ignore[assignment]
+    plain, position = workers_of(options) == 0, asked["position"]
     pacer = _pacer(asked)
     cut = (
         None
-        if asked.until is None and not asked.pdb
-        else Until.of(asked.until, pdb=asked.pdb, workers=workers_of(options))
+        if asked["until"] is None and not asked["pdb"]
+        else Until.of(asked["until"], pdb=asked["pdb"], workers=workers_of(options))
     )
-    if asked.snapshot is not None:
-        check_snapshot(asked.snapshot)
-    reading, progress = options_with_date(asked.feed_options, asked.date), _Progress(asked)
-    wanted = feeds.read_symbols(asked.symbols or ())
+    if asked["snapshot"] is not None:
+        check_snapshot(asked["snapshot"])
+    reading, progress = options_with_date(asked["feed_options"], asked["date"]), _Progress(asked)
+    wanted = feeds.read_symbols(asked["symbols"] or ())
     left = SavedReplay.of(asked, source, reading, plain=plain)
     position = left.position
     whole_handlers, handler = handler, None if handler is None else resolve(handler)
-    if asked.writes:
-        written = [*output_paths(files_and_sinks(asked.out)[0], asked.fingerprints), ("save", asked.save)]
-        check_outputs(written, source, symbols=asked.symbols, options=reading)
+    if writes(asked):
+        written = [*output_paths(files_and_sinks(asked["out"])[0], asked["fingerprints"]), ("save", asked["save"])]
+        check_outputs(written, source, symbols=asked["symbols"], options=reading)
     feed = _feed(source, wanted, asked, reading, plain=plain)
     begun = time.perf_counter()
     try:
@@ -127,13 +127,13 @@ def replay_by(
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
         # A saved state has no history, and fits dispatchers that keep one no more than others.
-        kept = asked.snapshot if asked.load is None and asked.save is None else None
+        kept = asked["snapshot"] if asked["load"] is None and asked["save"] is None else None
         dispatcher = make(
             SymbolTable.with_capacity(feed.symbols, feed.max_symbols),
             handler,
             handlers=handlers,
-            out=asked.out,
-            **({} if asked.load is None else {"load": asked.load}),
+            out=asked["out"],
+            **({} if asked["load"] is None else {"load": asked["load"]}),
             **({} if kept is None else {"_history": partial(history_of, kept)}),
             **(_of_dispatchers(feed, paced=pacer is not None) if make is Dispatcher else {}),
             **options,
@@ -141,7 +141,7 @@ def replay_by(
         published = Published(feed)
         counts = published.by_symbol
         counts += left.ticks_by_symbol(len(counts))
-        again = None if asked.load else partial(rereading, replay, source, asked, wanted, reading)
+        again = None if asked["load"] else partial(rereading, replay, source, asked, wanted, reading)
         if cut is not None:
             cut.joins(feed, dispatcher, again)
         header = partial(
@@ -153,25 +153,25 @@ def replay_by(
             feed_options=reading,
             settings={**options, "workers": dispatcher.workers},
         )
-        recorder = Recorder(dispatcher, lambda: feed.symbols, counts, asked, header) if asked.records else None
-        samples = asked.timeline and isinstance(dispatcher, Dispatcher)
-        rows = rows_watched(dispatcher, asked.watch, counts, feed) if samples else None
+        recorder = Recorder(dispatcher, lambda: feed.symbols, counts, asked, header) if records(asked) else None
+        samples = asked["timeline"] and isinstance(dispatcher, Dispatcher)
+        rows = rows_watched(dispatcher, asked["watch"], counts, feed) if samples else None
         sampler = Sampler(dispatcher, begun, published.time_ns, rows) if samples else None
         stops = Stops(
             rows,
             recorder,
             Straddling.of([handler, *(handlers or {}).values()], feed),
-            None if asked.snapshot is None else snapshots_for(asked.snapshot, feed, dispatcher, counts),
-            DayRecorder(feed, dispatcher, counts) if asked.per_day else None,
+            None if asked["snapshot"] is None else snapshots_for(asked["snapshot"], feed, dispatcher, counts),
+            DayRecorder(feed, dispatcher, counts) if asked["per_day"] else None,
             cut,
         )
         run = Run(
-            feed, dispatcher, published, stops, sampler=sampler, wanted=wanted, limit=asked.limit, pacer=pacer
+            feed, dispatcher, published, stops, sampler=sampler, wanted=wanted, limit=asked["limit"], pacer=pacer
         )  # fmt: skip
         try:
             with (
                 recorder or nullcontext(),
-                pinned(dispatcher, feed, asked.pin_publisher),
+                pinned(dispatcher, feed, asked["pin_publisher"]),
                 dispatcher,
                 sampler or nullcontext(),
                 nullcontext() if pacer is None else pacer.serving(),
@@ -180,11 +180,11 @@ def replay_by(
                 setup_s = time.perf_counter() - ready
                 run.publish(ticks, progress.tell)
                 wall_s = time.perf_counter() - begun
-                run.end(with_ends=asked.save is None)
-                if asked.save is not None and not isinstance(run.ended_by, FeedError):
+                run.end(with_ends=asked["save"] is None)
+                if asked["save"] is not None and not isinstance(run.ended_by, FeedError):
                     assert isinstance(dispatcher, Dispatcher)
                     dispatcher.learn_symbols(feed.symbols)
-                    left.save(dispatcher, asked.save, position + published.ticks, counts)
+                    left.save(dispatcher, asked["save"], position + published.ticks, counts)
                 feed_statistics = dict(feed.statistics())
         except (HandlerError, KeyboardInterrupt) as raised:
             raise_first(raised, dispatcher, partial(run.so_far, begun, ticks), again)
@@ -216,41 +216,41 @@ def _kind_of_run(options: RunOptions) -> Callable[..., Any]:
 def _look_at_first(ticks: Source, feed: Feed, asked: Asked, wanted: Sequence[str], *, skipped: int) -> None:
     """Reads the first batch. Raises the errors of a source without ticks."""
     # With allow_empty a fault before the first tick comes with a result, as one after it does.
-    if ticks.first(may_be_empty=asked.allow_empty) is not None:
+    if ticks.first(may_be_empty=asked["allow_empty"]) is not None:
         return
     if (unknown := unknown_symbol(feed, wanted)) is not None:
         raise unknown
-    if not asked.allow_empty:
-        selected = bool(wanted or skipped) or asked.start is not None or asked.end is not None
+    if not asked["allow_empty"]:
+        selected = bool(wanted or skipped) or asked["start"] is not None or asked["end"] is not None
         raise empty_feed(feed, selected=selected)
 
 
 def _told_of(run: Run, result: ReplayResult, feed: Feed, wanted: Sequence[str], asked: Asked) -> ReplayResult:
     """The result, or the error that ends the replay with it."""
     failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
-    if failed is None and result.ticks != asked.limit:
+    if failed is None and result.ticks != asked["limit"]:
         failed = unknown_symbol(feed, wanted) or _unwatched(asked, result)
     if failed is not None:
         failed.partial = result  # type: ignore[union-attr]
         raise failed
-    if asked.strict and result.warnings:
+    if asked["strict"] and result.warnings:
         raise StrictError(result)
     return result
 
 
 def _pacer(asked: Asked) -> Pacer | None:
     """The pacer, if the replay has one. Raises ConfigurationError."""
-    if asked.pacer is None and asked.speed == 0:
+    if asked["pacer"] is None and asked["speed"] == 0:
         return None
     from strand.replaying.pacing import Pacer
 
-    if asked.pacer is None:
-        return Pacer(asked.speed)
-    if not isinstance(asked.pacer, Pacer):
-        raise ConfigurationError("pacer", f"{asked.pacer!r} is not a strand.replaying.pacing.Pacer")
-    if asked.speed != 0:
+    if asked["pacer"] is None:
+        return Pacer(asked["speed"])
+    if not isinstance(asked["pacer"], Pacer):
+        raise ConfigurationError("pacer", f"{asked['pacer']!r} is not a strand.replaying.pacing.Pacer")
+    if asked["speed"] != 0:
         raise ConfigurationError("speed", "give it to the pacer")
-    return asked.pacer
+    return asked["pacer"]
 
 
 class _Progress:
@@ -261,10 +261,10 @@ class _Progress:
     """
 
     def __init__(self, asked: Asked) -> None:
-        given = asked.progress
+        given = asked["progress"]
         if given is not None and not isinstance(given, bool) and not callable(given):
             raise ConfigurationError("progress", f"{given!r} is neither True, False nor a function")
-        if asked.pdb and given is True:
+        if asked["pdb"] and given is True:
             raise ConfigurationError(
                 "progress", "its bar would be drawn over the debugger's prompt; leave it out with pdb=True"
             )
@@ -272,7 +272,7 @@ class _Progress:
         if given is True:
             from strand.feeds.progress_bar import ProgressBar, is_watched
 
-            self._bar = ProgressBar("replaying", asked.limit) if is_watched() else None
+            self._bar = ProgressBar("replaying", asked["limit"]) if is_watched() else None
         self.tell = self._bar if given is None or isinstance(given, bool) else given
 
     def opened(self, feed: Feed) -> None:
@@ -290,8 +290,8 @@ class _Progress:
 
 def _unwatched(asked: Asked, result: ReplayResult) -> UnknownSymbolError | None:
     """The error for names to be watched, or of a snapshot, that the whole feed has not."""
-    watched = () if asked.watch is None or isinstance(asked.watch, int) else asked.watch
-    of_snapshot = () if asked.snapshot is None else asked.snapshot.symbols or ()
+    watched = () if asked["watch"] is None or isinstance(asked["watch"], int) else asked["watch"]
+    of_snapshot = () if asked["snapshot"] is None else asked["snapshot"].symbols or ()
     for option, given in (("watch (--report-symbols)", watched), ("snapshot: symbols", of_snapshot)):
         if names := [name for name in given if name not in result.symbols]:
             near = near_symbol(names[0], iter(result.symbols))
@@ -316,7 +316,7 @@ def _feed(
     if isinstance(source, str | os.PathLike | Sequence):
         if plain and _is_one_file(source):
             options = {"batch_ticks": _PLAIN_BATCH_TICKS, **options}
-        return feeds.open(source, symbols=wanted, start=asked.start, end=asked.end, **options)
+        return feeds.open(source, symbols=wanted, start=asked["start"], end=asked["end"], **options)
     if not isinstance(source, Feed):
         raise ConfigurationError(
             "source",
@@ -328,7 +328,7 @@ def _feed(
     day = as_date(source.info.date) if source.info.date is not None else None
     start_ns, end_ns = (
         None if given is None else Moment.parse(name, given).ns(day, source.info.path, source.info.zone)
-        for name, given in (("start", asked.start), ("end", asked.end))
+        for name, given in (("start", asked["start"]), ("end", asked["end"]))
     )
     select = Selection(tuple(wanted), start_ns, end_ns)
     return SelectedFeed(source, select) if select else source
@@ -370,30 +370,30 @@ class SavedReplay:
 
         Raises ConfigurationError for arguments that do not go together, and SavedStateError for a file that does not
         fit them. Raises FeedError for a source that cannot be read."""
-        if asked.load is None and asked.save is None:
-            return cls(asked.position, [], {})
-        if asked.save is not None:
-            check_name(asked.save)
+        if asked["load"] is None and asked["save"] is None:
+            return cls(asked["position"], [], {})
+        if asked["save"] is not None:
+            check_name(asked["save"])
         if plain:
-            cannot = "be saved" if asked.load is None else "go on from a saved state"
+            cannot = "be saved" if asked["load"] is None else "go on from a saved state"
             raise ConfigurationError("workers", f"a plain loop (workers=0) cannot {cannot}: give 1 or more")
-        if asked.per_day:
+        if asked["per_day"]:
             raise ConfigurationError(
                 "per_day", "a saved state has no rows of single days: replay day by day, without it"
             )
         about = describe_source(source, feed_options)
-        every = {**asked.selection, **feed_options}
+        every = {**selection(asked), **feed_options}
         chosen = {name: in_full(value) for name, value in every.items() if value is not None}
-        if asked.load is None:
-            return cls(asked.position, about, chosen)
-        if asked.position:
+        if asked["load"] is None:
+            return cls(asked["position"], about, chosen)
+        if asked["position"]:
             raise ConfigurationError("position", "the saved state says where to go on: leave it out")
-        if asked.records:
+        if records(asked):
             raise ConfigurationError(
                 "fingerprints",
                 "they cover a run from its first tick, so they cannot begin at a saved state: leave them out",
             )
-        state = SavedState(file_path("load", asked.load))
+        state = SavedState(file_path("load", asked["load"]))
         state.array("ticks_by_symbol")
         with state.reading():
             saved = state.about["more"]

@@ -45,8 +45,8 @@ from strand.handlers.host import warn_of_unpriced
 from strand.options import named_options, read_given, refuse_unknown
 from strand.output.rows import Rows
 from strand.output.sinks import Destination
-from strand.replaying.options import ReplayOptions
-from strand.replaying.replay import replay, replay_by
+from strand.replaying.options import ReplayOptions, asked_of
+from strand.replaying.replay import replay_by
 from strand.replaying.result import ReplayResult
 from strand.threads import install, installed
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, limits, zeros
@@ -413,7 +413,7 @@ class Ran(Protocol):
     def outputs(self) -> Mapping[str, Any]: ...
 
 
-@named_options("reference()", more=ReplayOptions, like=replay, groups=GROUPS)
+@named_options("reference()", more=ReplayOptions, groups=GROUPS)
 def reference(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
@@ -437,7 +437,7 @@ def reference(
         if name in options:
             raise ConfigurationError(name, "a reference is the plain loop, without workers: leave it out")
     options["workers"] = 0
-    return replay_by(partial(CallerRun, in_order=True), source, handler, handlers, options)
+    return replay_by(partial(CallerRun, in_order=True), source, handler, handlers, asked_of(options))
 
 
 def assert_same(run: Ran, expected: Ran) -> None:
@@ -702,7 +702,7 @@ class SeededDispatcher(EngineRun):
         self._outputs.settled_digests()
 
 
-@named_options("seeded()", more=ReplayOptions, like=replay, groups=GROUPS)
+@named_options("seeded()", more=ReplayOptions, groups=GROUPS)
 def seeded(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
@@ -735,10 +735,10 @@ def seeded(
     """
     make = partial(SeededDispatcher, seed=whole("seed", seed, 0))
     options["timeline"] = False  # its times are counts of steps
-    return replay_by(make, source, handler, handlers, options)
+    return replay_by(make, source, handler, handlers, asked_of(options))
 
 
-@named_options("check_seeds()", more=ReplayOptions, like=replay, groups=GROUPS)
+@named_options("check_seeds()", more=ReplayOptions, groups=GROUPS)
 def check_seeds(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,

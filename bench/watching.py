@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import pty
+import re
 import signal
 import statistics
 import subprocess
@@ -97,6 +98,12 @@ def command(*words: str) -> Iterator[subprocess.Popen[str]]:
             os.close(ours)
 
 
+def address(server: subprocess.Popen[str]) -> str:
+    """The address that a command prints."""
+    assert server.stderr is not None
+    return next(found[0] for line in server.stderr if (found := re.findall(r"http://\S+", line)))
+
+
 def _drain(terminal: int) -> None:
     try:
         while os.read(terminal, 1 << 16):
@@ -130,13 +137,11 @@ def watchers(pid: int) -> Iterator[Callable[[bool], None]]:
     """Watches a process by all screens there are. Yields a function that stops the watchers, or lets them go on."""
     with ExitStack() as stack:
         scraped = stack.enter_context(command("metrics", str(pid), "--port", "0"))
-        assert scraped.stderr is not None
-        stack.enter_context(read_often(scraped.stderr.readline().strip(), 1.0))
+        stack.enter_context(read_often(address(scraped), 1.0))
         found = [scraped, stack.enter_context(command("top", str(pid)))]
         if "dashboard" in COMMANDS:
             found.append(page := stack.enter_context(command("dashboard", str(pid), "--port", "0")))
-            assert page.stderr is not None
-            stack.enter_context(read_often(f"{page.stderr.readline().split()[-1].rstrip('/')}/events", 0.1))
+            stack.enter_context(read_often(f"{address(page).rstrip('/')}/events", 0.1))
         time.sleep(3)  # they have begun
 
         def watch(is_on: bool) -> None:

@@ -67,7 +67,8 @@ def running(command: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen
         try:
             assert manager.recv(100) == b"READY=1"
             assert ran.stderr is not None
-            yield ran, ran.stderr.readline().split()[-1], token
+            (url,) = next(found for line in ran.stderr if (found := re.findall(r"^listening at (\S+)$", line)))
+            yield ran, url, token
         finally:
             ran.kill()
             ran.communicate(timeout=30)

@@ -242,6 +242,7 @@ QUOTE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "ask_price": ("ask_price", "ask_px", "ask_px_00", "ask", "best_ask"),
     "ask_size": ("ask_size", "ask_sz", "ask_sz_00", "ask_qty", "ask_amount"),
 }
+_BARS: Final = frozenset(("open", "high", "low", "close"))
 #: A unit at the end of a column's name, as in timestamp_ms.
 _UNIT_IN_NAME: Final = re.compile(r"_(s|ms|us|ns|seconds|millis|micros|nanos)$", re.IGNORECASE)
 _UNIT_WORDS: Final = {"s": "s", "ms": "ms", "us": "us", "ns": "ns", "seconds": "s", "millis": "ms", "micros": "us",
@@ -386,6 +387,13 @@ def columns_of(
     found = {field: _first_of(aliases, names, field in TIMES) for field, aliases in ALIASES.items()}
     if (found["price"] is None and "price" not in chosen) or "bid_price" in {*columns, *constants}:
         found |= {field: _first_of(aliases, names) for field, aliases in QUOTE_ALIASES.items()}
+    if found["price"] is None and "price" not in {*chosen, *given} and {*map(str.lower, names)} >= _BARS:
+        raise ConfigurationError(
+            "columns",
+            "name the price: the table has bars (open, high, low, close). To keep the bars, write them as CSV and read "
+            "that by a profile with bars (docs/feeds/csv.md); to take their closes for trades, give "
+            "columns={'price': 'close'} (--feed columns.price=close) and constants={'kind': 'trade'}",
+        )
     if reading.own:
         found["symbol"] = None  # its keys and the names in its metadata replace the column
     found |= dict.fromkeys(given)

@@ -158,7 +158,7 @@ def id_of(text: str, value: Any) -> int:
     try:
         number = _HEX.one(said.removeprefix("0x").encode()) if text == "hex" else _HASH.one(said.encode())
     except ValueError as error:
-        why = "not a hexadecimal number of 64 bits" if text == "hex" else error
+        why = "not a hexadecimal number of 64 bits: give text = 'hash' for such ids" if text == "hex" else error
         raise BadRecord(f"{shown(value)} is {why}") from None
     return number & 0xFFFF_FFFF_FFFF_FFFF
 

@@ -3,6 +3,7 @@ and a trade, the corners of a bar)."""
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -324,33 +325,40 @@ class TickMaker:
             sequence, left_out = held(whole(fields["sequence"]), numbers)
             fields["sequence"] = sequence.values
         head = self._parts[0]
-        ticks = head.ticks(numbers, keys, fields | head.fields.read(cells))
+        own = cells.anew() if head.part.fields else cells
+        ticks = head.ticks(numbers, keys, fields | head.fields.read(own))
         made = Made(ticks, fields["ts_recv"], cells.faults, cells.rows, instruments=instruments)
         if left_out is not None:
             made.left_out = int(np.count_nonzero(left_out & (cells.faults == 0)))
         if head.part.fields and len(cells):
-            self._add_parts(made, cells, numbers, keys, fields)
+            self._add_parts(made, (cells, own), numbers, keys, fields)
         elif cells.rounded is not None:
             made.inexact = int(np.count_nonzero(cells.rounded))
         return made
 
     def _add_parts(
-        self, made: Made, cells: Cells, numbers: Any, keys: npt.NDArray[np.uint32] | None, fields: dict[str, Array]
+        self,
+        made: Made,
+        read: tuple[Cells, Cells],
+        numbers: Any,
+        keys: npt.NDArray[np.uint32] | None,
+        fields: dict[str, Array],
     ) -> None:
-        """Adds the ticks of the rows' other parts. A row with a fault gives one tick, which carries the fault."""
+        """Adds the ticks of the rows' other parts. A row with a fault, of its own or in a part that it has, gives one
+        tick, which carries the fault. ``read``: the cells of the rows, and of their first part."""
+        cells, of_part = read
         count, width = len(cells), len(self._parts)
         parts, kept = [made.ticks], np.ones((count, width), np.bool_)
-        faults, rounded = cells.faults.copy(), np.zeros(count, np.bool_)
+        faults = cells.faults.copy()
+        rounded = np.zeros(count, np.bool_) if cells.rounded is None else cells.rounded.copy()
         for place, part in enumerate(self._parts):
-            of_part = cells
             if place:
                 of_part = cells.anew()
                 parts.append(part.ticks(numbers, keys, fields | part.fields.read(of_part)))
             kept[:, place] = part.kept(of_part, parts[place])
-            if place:
-                faults = np.where((faults == 0) & kept[:, place], of_part.faults, faults)
+            faults = np.where((faults == 0) & kept[:, place], of_part.faults, faults)
             if of_part.rounded is not None:
-                rounded |= of_part.rounded & (kept[:, place] | (place == 0))
+                rounded |= of_part.rounded & kept[:, place]
         # A row with a fault has only its first tick.
         kept[faults != 0] = np.arange(width) == 0
         made.ticks, row = woven(parts, kept)
@@ -608,7 +616,7 @@ class CsvRows:
             why, problem, text = self._explained(block, int(rows[index]), int(made.faults[index]))
             faults.append((int(at[index]), why, problem, text))
         for bad in block.bad:
-            if end is not None and bad.text.startswith(end + self._match.delimiter):
+            if end is not None and _closes(bad.text, end, self._match.delimiter):
                 self.counts["end_lines"] += 1
                 continue
             faults.append((bad.at, bad.why, bad.problem, bad.text))
@@ -708,6 +716,12 @@ class CsvRows:
             repeated += int(np.count_nonzero(own <= highest[:-1]))
             self._highest_id[key] = int(highest[-1])
         return repeated
+
+
+def _closes(line: str, end: str, delimiter: str) -> bool:
+    """True if a line's first field is the text that closes a file, or it is a single field that begins so."""
+    fields = next(csv.reader([line], delimiter=delimiter), [])
+    return fields[:1] == [end] or (len(fields) == 1 and fields[0].startswith(end))
 
 
 def _has_last_line(block: Block, made: Made) -> bool:

@@ -242,3 +242,13 @@ def test_kinds_and_times_that_no_tick_has_are_bad_rows_in_every_reader(tmp_path:
     if options:
         (tick,) = ticks(**options)
         assert [int(tick[name]) for name in columns] == [int(values[0]) for values in columns.values()]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_table_of_bars_is_refused_until_its_price_is_named(tmp_path: Path, way: str) -> None:
+    corners = {name: np.array([1.5, 2.5]) for name in ("Open", "high", "low", "close")}
+    table = {"timestamp_ns": np.array([TIME, TIME + 1]), **corners, "volume": np.array([3, 4])}
+    with pytest.raises(ConfigurationError, match=r"open, high, low, close.*columns\.price=close"):
+        ticks_of(tmp_path, way, table)
+    ticks = ticks_of(tmp_path, way, table, columns={"price": "close"}, constants={"kind": "trade"})
+    assert ticks[["price", "size", "kind"]].tolist() == [(1_500_000_000, 3, 2), (2_500_000_000, 4, 2)]

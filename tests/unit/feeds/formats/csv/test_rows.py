@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from csv_files import KINDS, made_up, write_made_up
@@ -354,3 +355,64 @@ def test_a_row_without_its_time_of_receipt_is_selected_by_that_of_its_event(tmp_
         assert error is None
         assert ticks.tobytes() == expected.tobytes()
         assert 0 < len(ticks) < 4
+
+
+# ---- Rows of several kinds in one file, and lines that are no data
+
+MIXED = """name = "mixed"
+end = "Downloaded from"
+[symbol]
+column = "#RIC"
+[fields]
+ts_recv = { column = "Date-Time", unit = "stamp" }
+[[parts]]
+where = { column = "Type", is = "Trade" }
+[parts.fields]
+price = "Price"
+size = "Volume"
+kind = { constant = "trade" }
+[[parts]]
+where = { column = "Type", is = "Quote" }
+[parts.fields]
+bid_price = "Bid Price"
+bid_size = "Bid Size"
+ask_price = "Ask Price"
+ask_size = "Ask Size"
+"""
+MIXED_ROWS = """#RIC,Date-Time,Type,Price,Volume,Bid Price,Bid Size,Ask Price,Ask Size
+VOD.L,2026-01-05T08:00:00.1Z,Quote,,,99.5,3,100.5,4
+VOD.L,2026-01-05T08:00:00.2Z,Trade,100.25,7,,,,
+VOD.L,2026-01-05T08:00:00.3Z,Correction,,,,,,
+VOD.L,2026-01-05T08:00:00.4Z,Trade,100.5,2,,,,
+"""
+
+
+def mixed(folder: Path, text: str, **options: Any) -> CsvFeed:
+    (folder / "mixed.toml").write_text(MIXED)
+    (folder / "day.csv").write_text(text)
+    return CsvFeed(folder / "day.csv", profile=folder / "mixed.toml", **options)
+
+
+@pytest.mark.parametrize("inexact", ["raise", "round"])
+def test_fields_of_a_part_are_asked_for_in_its_own_rows_alone(tmp_path: Path, inexact: Any) -> None:
+    ticks, error = read(mixed(tmp_path, MIXED_ROWS, inexact=inexact))
+    assert error is None
+    assert ticks[["sequence", "kind", "price", "size"]].tolist() == [
+        (1, 3, 99_500_000_000, 3), (2, 2, 100_250_000_000, 7), (4, 2, 100_500_000_000, 2)
+    ]  # fmt: skip
+    for lacking, column in ((",100.25,7,", "Price"), (",99.5,3,", "Bid Price")):
+        feed = mixed(tmp_path, MIXED_ROWS.replace(lacking, f",,{lacking.split(',')[2]},"), inexact=inexact)
+        _, error = read(feed)
+        assert f"column {column}: empty" in str(error)
+    ticks, error = read(mixed(tmp_path, MIXED_ROWS.replace("100.25", "1e-19"), inexact=inexact))
+    assert "too precise" in str(error)
+    assert len(ticks) == 1
+
+
+@pytest.mark.parametrize("line", ['"Downloaded from a site, as of today"', "Downloaded from a site as of today"])
+def test_a_line_of_one_text_that_begins_as_the_end_closes_a_file(tmp_path: Path, line: str) -> None:
+    feed = mixed(tmp_path, f"{MIXED_ROWS}{line}\n")
+    ticks, error = read(feed)
+    assert (len(ticks), error, feed.statistics()["end_lines"]) == (3, None, 1)
+    _, error = read(mixed(tmp_path, f"{MIXED_ROWS}Downloaded,from\n"))
+    assert "2 fields where there are 9 columns" in str(error)

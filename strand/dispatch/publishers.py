@@ -67,14 +67,14 @@ class Publishers:
             return 0
         self._state.outputs.wake()
         if self._orders.is_needed:
-            self._orders.look(array, stacklevel=4)
+            self._orders.look(array, stacklevel=3)
         if not self._routing.is_known:
             self._routing.by_keys(array[self._reader.key])
         if self._inside.here:
             return self._publish_nested(array)
         if timeout_s is None and LOOPS and in_loop() and self._tasks.here:
             timeout_s = 0  # room may come only when this coroutine, or another one in its thread, has ended
-        if self._state.overload.is_on and self._state.overload.look(stacklevel=4):
+        if self._state.overload.is_on and self._state.overload.look(stacklevel=3):
             self._state.tell_failures()
         deadline = NEVER if timeout_s is None else Deadline(seconds("timeout_s", timeout_s))
         me, held = threading.get_ident(), self._participant()

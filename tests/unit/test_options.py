@@ -187,7 +187,7 @@ def test_a_misspelt_keyword_of_a_method_of_a_dispatcher_or_scheduler_has_the_nea
         }
         for call, (wrong, near) in misspelt.items():
             with pytest.raises(UnknownOptionError) as caught:
-                call(**{wrong: 1})
+                call(None, **{wrong: 1})
             assert str(caught.value) == f"{call.__name__}() has no option {wrong!r}; did you mean {near!r}?"
             assert isinstance(caught.value, TypeError)
         assert scheduler.submit(dict, timeout=3).result() == {"timeout": 3}  # all keywords are the function's

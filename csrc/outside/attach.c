@@ -133,6 +133,8 @@ void sd_outside_close(sd_outside *o) {
   free(o);
 }
 
+int sd_outside_is_shown(const sd_outside *o) { return sd_peek(&sd_space_head_of(&o->space)->root) != 0; }
+
 const sd_config *sd_outside_config(const sd_outside *o) { return &o->d.arena->config; }
 double sd_outside_ns_per_count(const sd_outside *o) { return o->d.arena->clock.ns_per_count; }
 const uint32_t *sd_outside_map(const sd_outside *o) { return o->d.map; }

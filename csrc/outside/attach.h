@@ -40,6 +40,8 @@ int sd_patience_ends(sd_patience *p);
  * SD_AGAIN: its dispatcher is still being created, or has stopped. */
 int sd_outside_open(int fd, sd_outside **out, char *why);
 void sd_outside_close(sd_outside *o);
+/* Zero: the dispatcher has stopped since. A process that was killed has stopped nothing. */
+int sd_outside_is_shown(const sd_outside *o);
 
 /* Its configuration, the ns per count of its clock, and its description. */
 const sd_config *sd_outside_config(const sd_outside *o);

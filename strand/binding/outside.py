@@ -250,6 +250,11 @@ class OutsideView(Counters):
         self.strand_of_symbol = np.asarray(Memory(self._o, address, self.n_symbols, 4, np.dtype("<u4"))).view("<u4")
         self._row_bytes = int(lib.sd_outside_row_bytes(self._o))
 
+    @property
+    def is_shown(self) -> bool:
+        """False once the dispatcher has stopped."""
+        return bool(lib.sd_outside_is_shown(self._o))
+
     def histogram_floors_ns(self) -> npt.NDArray[np.float64]:
         """Floors of the histograms' buckets in ns, by the clock of the process that counts."""
         return histogram_floors_ns(float(lib.sd_outside_ns_per_count(self._o)))

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "bench": ("strand.command.bench", "Compare strand with one core and with static routing."),
     "config": ("strand.command.dispatchers", "Write, check and show configuration files."),
     "convert": ("strand.command.files", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
+    "dashboard": ("strand.command.live", "Serve a live page of a running process, or of a paced replay."),
     "demo": ("strand.command.bench", "Replay the sample file, and compare with static routing."),
     "describe": ("strand.command.dispatchers", "Show what was chosen for a run of another process."),
     "diff": ("strand.command.files", "Find the first symbol and sequence at which two runs differ."),

@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from itertools import zip_longest
 from math import isnan
@@ -30,7 +29,7 @@ from strand.brief import several
 from strand.command.parameters import logging_to_standard_error, show
 from strand.config.configuration import Config, check_file
 from strand.config.file import format_of, template
-from strand.errors import AttachError, ConfigurationError
+from strand.errors import ConfigurationError
 from strand.feeds.io.files import small_text
 from strand.lazy import imported
 from strand.logs import EVENTS
@@ -402,7 +401,7 @@ def metrics(pid: int | None, name: str | None, port: int | None, grafana: bool) 
         return
     with serving(pid, lambda: (attached.snapshot(), machine.read()), port) as url:
         click.echo(url, err=True)
-        _while_it_runs(pid, name)
+        _while_it_runs(attached)
 
 
 @click.command("describe")
@@ -498,7 +497,7 @@ def run(
 
     EVENTS["alert"].most = 0  # ``tell`` prints them, and the rest of the log goes to standard error
     with Alerts(Readings(attached), _config(config).alerts, on_alert=tell, webhook=hook):
-        _while_it_runs(pid, name)
+        _while_it_runs(attached)
 
 
 def _config(path: Path | None) -> Config:
@@ -509,9 +508,7 @@ def _line(alert: Alert) -> str:
     return f"{alert.as_dict()['time']} {alert.severity} {alert.rule} {alert.state}: {alert.text}"
 
 
-def _while_it_runs(pid: int, name: str | None) -> None:
+def _while_it_runs(attached: Attached) -> None:
     """Returns when the run has ended, which its process may outlive."""
-    with suppress(AttachError):
-        while True:
-            attach(pid, name=name)
-            time.sleep(_LOOK_S)
+    while not attached.has_ended:
+        time.sleep(_LOOK_S)

@@ -1,44 +1,57 @@
-"""``strand listen``, ``serve`` and ``http``: a handler on a live feed, a recorded file sent as one, and requests."""
+"""``strand listen``, ``serve``, ``http`` and ``dashboard``: a handler on a live feed, a recorded file sent as one,
+requests, and the page of a run."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable
+import threading
+from _thread import interrupt_main
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 
+from strand.alerts.watch import Alerts, Samples
 from strand.brief import several
 from strand.command.ending import ended_by
 from strand.command.parameters import (
     SECTIONS,
+    Reads,
     SectionedCommand,
     declared,
     logging_to_standard_error,
     names,
     progress,
+    reading,
     show,
+    source_of,
 )
 from strand.command.run_options import handling, running, values_of
 from strand.command.showing import Results, resulting
+from strand.config.configuration import Config
 from strand.errors import ConfigurationError
+from strand.feeds import open as open_feed
 from strand.feeds.live.mold import Faults, MoldFeed, ServeOptions
 from strand.feeds.live.mold import serve as run_serve
 from strand.feeds.live.websocket import WebSocketFeed
 from strand.feeds.write.destinations import check_outputs
-from strand.handlers import Handler
+from strand.handlers import Handler, chain
 from strand.handlers.loading import working_directory_first
 from strand.http.options import ServerOptions
 from strand.lazy import imported
+from strand.metrics import Readings
 from strand.options import options_in
+from strand.outside.attached import attach
 from strand.policies.policy import LEVELS, Levels
+from strand.replaying.pacing import Pacer
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration
@@ -46,10 +59,12 @@ from strand.report.tables import numbers_table
 from strand.tasks.scheduler import Scheduler, config_of
 
 if TYPE_CHECKING:
+    from strand.alerts.rules import Rule
     from strand.http.app import App
+    from strand.http.dashboard import Dashboard
     from strand.tasks.tasks import Tasks
 
-__all__ = ["http", "listen", "serve"]
+__all__ = ["dashboard", "http", "listen", "serve"]
 
 _LINE_COUNTS: Final = (
     ("messages", "messages"), ("taken", "first"), ("duplicates", "duplicates"), ("lost", "gap_messages"),
@@ -398,17 +413,177 @@ def http(
         os._exit(1)  # Python would wait for threads that run those tasks
 
 
+_DASHBOARD_SECTIONS: Final = {
+    "Run": ("--name", "--config"),
+    "Replay": ("--replay", "--speed", "--paused", "--workers"),
+    "Handler": ("--handler", "--set"),
+    "Server": ("--host", "--port", "--token-file", "--stop-timeout"),
+    "Bounds": ("--max-connections", "--max-head-bytes", "--head-timeout", "--switch-interval"),
+    "Log": ("--log-format", "--log-level"),
+}
+#: Options of its command that a run of another process takes too.
+_OF_ANY: Final = frozenset(("pid", "name", "config", "log_format", "log_level", *_OF_SERVERS))
+_USUAL: Final = "the books and trades of the feed"
+
+
+@click.command("dashboard", cls=SectionedCommand, sections=_DASHBOARD_SECTIONS)
+@click.argument("pid", type=click.IntRange(1), required=False)
+@click.option("--name", metavar="NAME", help="Name of the run, if the process has several.")
+@click.option(
+    "--replay",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True),
+    metavar="FILE",
+    help="In place of PID: replay this file at a pace that the page controls. Repeatable.",
+)
+@click.option("--speed", type=click.FloatRange(0), default=1.0, metavar="FACTOR", help="Speed at first; 0: full speed.")
+@click.option("--paused", is_flag=True, help="Begin paused, before the first tick.")
+@click.option("--workers", type=click.IntRange(1, 1024), metavar="N", help="Number of worker threads.")
+@partial(handling, usual=_USUAL)
+@reading
+@click.option(
+    "--config",
+    type=click.Path(),
+    metavar="FILE",
+    help="File with the table `monitoring`; without it the usual rules of alerts hold.",
+)
+@_of_servers
+@logging_to_standard_error
+def dashboard(
+    pid: int | None,
+    name: str | None,
+    files: tuple[str, ...],
+    speed: float,
+    paused: bool,
+    workers: int | None,
+    handler: Handler | None,
+    reads: Reads,
+    config: str | None,
+    given: dict[str, Any],
+) -> None:
+    """Serve a live page of the run of process PID, or of a replay of FILE at a pace.
+
+    The process has to have been started with --attachable, or with attachable=True. Ctrl-C ends it.
+    """
+    for package in ("starlette", "uvicorn"):
+        imported(package, "http", "strand dashboard")
+    from strand.http.access import LOCAL_HOSTS
+    from strand.http.dashboard import Dashboard
+    from strand.http.serving import serve as serve_app
+
+    if (pid is None) == (not files):
+        raise click.UsageError("give PID, a process to look at, or --replay FILE")
+    context = click.get_current_context()
+    if pid is not None:
+        for param in context.command.params:
+            asked = context.get_parameter_source(param.name or "") == ParameterSource.COMMANDLINE
+            if asked and param.name not in _OF_ANY:
+                raise click.UsageError(f"{param.opts[0]}: is for --replay, and PID runs already")
+    options = ServerOptions(**given)
+    # A page of another name than this server's has not got the token.
+    hosts = (*LOCAL_HOSTS, options.host) if options.token_file is None else ("*",)
+    rules = (Config() if config is None else Config.load(config)).alerts
+    if pid is None:
+        chosen = {**reads._asdict(), **({} if workers is None else {"workers": workers})}
+        _replayed(files, handler, speed, paused, chosen, options, rules=rules, hosts=hosts)
+        return
+    attached = attach(pid, name=name)
+    with Alerts(Readings(attached), rules) as alerts, ended_by(lambda: None):
+        serve_app(Dashboard(attached, alerts=alerts, hosts=hosts), options, started=_tell_address)
+
+
+def _tell_address(url: str) -> None:
+    click.echo(f"the page is at {url}/", err=True)
+
+
+def _replayed(
+    files: tuple[str, ...],
+    handler: Handler | None,
+    speed: float,
+    paused: bool,
+    chosen: dict[str, Any],
+    options: ServerOptions,
+    *,
+    rules: Iterable[Rule],
+    hosts: Collection[str],
+) -> None:
+    """Replays in this thread, as often as the page asks for it, and serves in another one, until an interrupt."""
+    from strand.http.dashboard import Dashboard, Tape
+    from strand.http.serving import served
+
+    is_again = threading.Event()
+
+    def reset() -> bool:
+        if is_again.is_set() or page.attached is None:
+            return False
+        is_again.set()
+        interrupt_main()  # the replay ends as by Ctrl-C
+        return True
+
+    source, name = source_of(files), ", ".join(Path(file).name for file in files)
+    if handler is None:
+        handler = _usual_handler(source, chosen)
+    emitted = dict(handler.emitted).get("trades")
+    keeps = emitted is not None and {"price", "size", "aggressor"} <= {*(emitted.names or ())}
+    pacer, page = Pacer(speed, paused=paused), Dashboard(reset=reset, hosts=hosts)
+
+    def readings() -> Samples:
+        return {} if page.attached is None else Readings(page.attached)()
+
+    with Alerts(readings, rules) as alerts, served(page, options) as url:
+        page.alerts = alerts
+        _tell_address(url)
+        while True:
+            tape = Tape() if keeps else None
+            page.pacer, page.tape = pacer, tape
+            try:
+                is_again.clear()
+                replay(
+                    source, handler, pacer=pacer, out=None if tape is None else {"trades": tape}, timeline=False,
+                    progress=_Begun(page, name), attachable=True, name=name, **chosen,
+                )  # fmt: skip
+                threading.Event().wait()
+            except KeyboardInterrupt:
+                if not is_again.is_set():
+                    return
+                page.attached = None
+                pacer = Pacer(pacer.speed, paused=pacer.paused)
+
+
+class _Begun:
+    """Progress of a replay that gives the page its run of this name, once that has begun."""
+
+    def __init__(self, page: Dashboard, name: str) -> None:
+        self._page, self._name = page, name
+
+    def __call__(self, ticks: int) -> None:
+        """Is told the number of ticks, which the page takes from the pacer."""
+
+    def follow(self, _: Callable[[], int | None]) -> None:
+        self._page.attached = attach(os.getpid(), name=self._name)
+
+
+def _usual_handler(source: Any, chosen: dict[str, Any]) -> Handler:
+    """The books and the trades of a feed. Raises what opening it raises."""
+    selection = {name: chosen[name] for name in ("symbols", "start", "end") if chosen[name] is not None}
+    with open_feed(source, **selection, **chosen["feed_options"]) as feed:
+        are = feed.info.ticks
+    return chain("book" if are in ("orders", "dbn-orders") else "depth", "trades")
+
+
 def _mount_control(app: Any, scheduler: Tasks | None, options: ServerOptions) -> None:
     """Mounts the control interface, before all routes of the application. Raises ConfigurationError."""
     from starlette.routing import Mount
 
+    from strand.http.access import LOCAL_HOSTS
     from strand.http.control import Control
 
     if scheduler is None:
         raise ConfigurationError("control", "there is no scheduler to control: give --workers, or an App that has one")
     if options.token_file is None:
         raise ConfigurationError("token_file", "--control needs a token: give --token-file")
-    hosts = ("127.0.0.1", "localhost", "[::1]", options.host)
+    hosts = (*LOCAL_HOSTS, options.host)
     app.routes.insert(0, Mount("/control", Control(options.token_file, scheduler=scheduler, hosts=hosts)))
 
 

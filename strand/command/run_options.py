@@ -18,6 +18,7 @@ from strand.command.parameters import (
 )
 from strand.config.file import TABLES
 from strand.dispatch.configuration import Limits, Pool, grouped
+from strand.handlers import BUILTIN
 from strand.handlers.loading import load_handler
 from strand.options import ByName, Option, Whole, options_in
 from strand.policies.policy import POLICIES, Policy
@@ -33,8 +34,9 @@ __all__ = [
 NAME = "NAME|MODULE:FUNCTION"
 
 
-def handling(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options, as one argument ``handler``."""
+def handling(command: Callable[..., None], usual: str = "count") -> Callable[..., None]:
+    """Adds the options, as one argument ``handler``. ``usual``: the name of the usual one, or words for it; without
+    ``--handler`` the argument is None in the second case."""
 
     @click.option(
         "--handler",
@@ -42,7 +44,8 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
         multiple=True,
         metavar=NAME,
         shell_complete=complete_handlers,
-        help="The handler to run on each symbol's ticks. `strand handlers` lists the built-in ones. [default: count]",
+        help="The handler to run on each symbol's ticks. `strand handlers` lists the built-in ones. "
+        f"[default: {usual}]",
     )
     @click.option(
         "--set",
@@ -59,7 +62,12 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
                 f"--handler: it is given {len(names)} times, and a run has one handler: name a function of a module "
                 f"that returns strand.chain({', '.join(map(repr, names))}), as --handler MODULE:FUNCTION"
             )
-        name = names[0] if names else "count"
+        if not names and usual not in BUILTIN:
+            if options:
+                raise click.UsageError("--set sets options of --handler: give that too")
+            command(handler=None, **others)
+            return
+        name = names[0] if names else usual
         command(handler=load_handler(name, given_options("--set", options)), **others)
 
     return with_handler

@@ -300,6 +300,7 @@ class Dispatcher(EngineRun, Attachable):
         _counters_start: int = 0,
         _paced: bool | None = None,
         _feed_counts: Callable[[], Mapping[str, Any]] = dict,
+        _recorded: bool = False,
         _history: HistoryOf | None = None,
         **options: Unpack[DispatcherOptions],
     ) -> None:
@@ -358,7 +359,8 @@ class Dispatcher(EngineRun, Attachable):
                 inside=self._inside,
             )
             of_handlers = self._handlers, self._bound
-            engine.show(described(said(), config, *of_handlers, paced=state.paced, levels=policy.level_names))
+            levels = policy.level_names
+            engine.show(described(said(), config, *of_handlers, paced=state.paced, recorded=_recorded, levels=levels))
 
     def learn_symbols(self, names: Sequence[str]) -> None:
         super().learn_symbols(names)

@@ -288,8 +288,9 @@ class HandlerDescription:
 class Description:
     """``version``: of strand; ``pid`` and ``made_at`` (seconds since 1970, UTC): which process made it, and when.
     ``configuration``: sizes and choices, by the names of ``Dispatcher``'s arguments where it has them.
-    ``choices``: see the function ``choices``. ``paced``: see ``Statistics``. ``kind``: ``"dispatcher"`` or
-    ``"scheduler"``. ``levels``: names of the levels by which the policy counts, the highest first, else ``"all"``."""
+    ``choices``: see the function ``choices``. ``paced``: see ``Statistics``. ``recorded``: whether it is a replay of
+    what was recorded. ``kind``: ``"dispatcher"`` or ``"scheduler"``. ``levels``: names of the levels by which the
+    policy counts, the highest first, else ``"all"``."""
 
     name: str
     version: str
@@ -300,6 +301,7 @@ class Description:
     outputs: tuple[str, ...]
     choices: Mapping[str, Any]
     paced: bool = True
+    recorded: bool = False
     kind: str = "dispatcher"
     policy: str = "fifo"
     levels: tuple[str, ...] = ("all",)
@@ -328,6 +330,7 @@ class Description:
                 tuple(map(str, about["outputs"])),
                 dict(about["choices"]),
                 bool(about["paced"]),
+                bool(about["recorded"]),
                 str(about["kind"]),
                 str(about["configuration"]["policy"]["name"]),
                 tuple(map(str, about["levels"])),
@@ -427,6 +430,7 @@ def described(
     *,
     paced: bool,
     levels: Sequence[str],
+    recorded: bool = False,
 ) -> bytes:
     """The text for a dispatcher or scheduler of this process. ``chosen``: its ``choices``."""
     about = {
@@ -439,6 +443,7 @@ def described(
         "outputs": chosen.get("outputs", []),
         "choices": chosen,
         "paced": paced,
+        "recorded": recorded,
         "kind": chosen["kind"],
         "levels": list(levels) or ["all"],
     }

@@ -9,6 +9,7 @@ from strand.lazy import imported, loading
 if TYPE_CHECKING:
     from strand.http.app import App
     from strand.http.control import Control
+    from strand.http.dashboard import Dashboard, Tape
     from strand.http.front import HttpStatistics
     from strand.http.options import AppOptions, ServerOptions
     from strand.http.requests import Header, Request, request_id, trace_id
@@ -18,10 +19,12 @@ __all__ = [
     "App",
     "AppOptions",
     "Control",
+    "Dashboard",
     "Header",
     "HttpStatistics",
     "Request",
     "ServerOptions",
+    "Tape",
     "request_id",
     "serve",
     "trace_id",
@@ -31,10 +34,12 @@ _MODULES: Final = {
     "App": "app",
     "AppOptions": "options",
     "Control": "control",
+    "Dashboard": "dashboard",
     "Header": "requests",
     "HttpStatistics": "front",
     "Request": "requests",
     "ServerOptions": "options",
+    "Tape": "dashboard",
     "request_id": "requests",
     "serve": "serving",
     "trace_id": "requests",

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from contextvars import Context
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -30,6 +30,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from strand.brief import brief, several
 from strand.errors import ConfigurationError, QueueFull, StoppedError
+from strand.http.access import LOCAL_HOSTS
 from strand.http.exchange import OUTLET, Exchange, Gone, Late, Outlet, Watch
 from strand.http.front import POLLED, Front, HttpStatistics, add_families, failure, of_answer, response_of
 from strand.http.options import AppOptions
@@ -42,6 +43,10 @@ from strand.tasks.future import TaskFuture
 from strand.tasks.retry import BUSINESS, RetryPolicy
 from strand.tasks.tasks import TaskExecutor, Tasks
 from strand.tasks.waits import CURRENT_TASK, on_behalf_of
+
+if TYPE_CHECKING:
+    from strand.alerts.watch import Alerts
+    from strand.http.dashboard import Tape
 
 __all__ = ["App"]
 
@@ -488,6 +493,23 @@ class App(Starlette):
             return Response(text, media_type="text/plain; version=0.0.4")
 
         self.route(path, scheduled=False)(answer)
+
+    def dashboard(
+        self, attached: Attached, path: str = "/dashboard", *, alerts: Alerts | None = None, tape: Tape | None = None,
+        hosts: Collection[str] = LOCAL_HOSTS,
+    ) -> None:  # fmt: skip
+        """Serves the live page of a run.
+
+        Args:
+            attached: The run: ``strand.attach(fd=scheduler.memory_fd)``.
+            path: The path.
+            alerts: A watch over the run, whose alerts that fire are shown.
+            tape: The trades of the run, where they are kept.
+            hosts: Hosts that a request may name; ``"*"``: any.
+        """
+        from strand.http.dashboard import Dashboard
+
+        self.mount(path, Dashboard(attached, alerts=alerts, tape=tape, hosts=hosts))
 
     def _endpoint(
         self,

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from functools import partial
@@ -34,8 +32,17 @@ from strand.errors import (
     StrandError,
     UnknownSymbolError,
 )
-from strand.http.access import STOPPING, Token
-from strand.logs import Event
+from strand.http.access import (
+    LOCAL_HOSTS,
+    STOPPING,
+    Hosts,
+    Token,
+    body_of,
+    is_foreign,
+    note_call,
+    refusal,
+    refused,
+)  # fmt: skip
 from strand.tasks.core import task_named
 from strand.tasks.future import TaskFuture
 from strand.tasks.tasks import Tasks
@@ -45,14 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Control"]
 
-#: Each call has its line here.
-_CALLED: Final = Event("http.control", ".http.audit", "INFO", "%(client)s %(method)s %(path)s %(status)d", most=None)
-logging.getLogger(_CALLED.logger).setLevel(logging.INFO)
-
-#: The header Host: a name or an address, and a port.
-_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::\d+)?")
 _MAX_BODY_BYTES: Final = 64 << 10
-_BODY_S: Final = 10.0
 _MAX_LISTED: Final = 1000
 _MAX_STREAMS: Final = 16
 _EVERY_S: Final = 1.0
@@ -142,7 +142,7 @@ class Control(Starlette):
         *,
         scheduler: Tasks | None = None,
         dispatcher: Dispatcher | None = None,
-        hosts: Collection[str] = ("127.0.0.1", "localhost", "[::1]"),
+        hosts: Collection[str] = LOCAL_HOSTS,
     ) -> None:
         if scheduler is None and dispatcher is None:
             raise ConfigurationError("scheduler", "there is nothing to control: give a scheduler or a dispatcher")
@@ -157,10 +157,10 @@ class Control(Starlette):
         self._operations = self._of_tasks() + ([] if dispatcher is None else self._of_symbols())
         routes = [Route("/openapi.json", self._openapi)]
         routes += [Route(each.path, self._route(each), methods=[each.method]) for each in self._operations]
-        self._hosts = {f"[{host}]" if ":" in host and host[0] != "[" else host.lower() for host in hosts}
+        self._hosts = Hosts(hosts)
         super().__init__(
             routes=routes,
-            exception_handlers={HTTPException: _refused},
+            exception_handlers={HTTPException: refused},
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -177,26 +177,21 @@ class Control(Starlette):
         request = Request(scope)
         try:
             if (fault := self._fault_of(request)) is not None:
-                await _error(*fault)(scope, receive, note_and_send)
+                await refusal(*fault)(scope, receive, note_and_send)
             else:
                 await super().__call__(scope, receive, note_and_send)
         finally:
             self._calls += 1
-            client = "-" if request.client is None else request.client.host
-            path = json.dumps(scope["path"])  # no letter of it ends the line
-            _CALLED(client=client, method=request.method, path=path, status=status)
+            note_call(request, status)
 
     def _fault_of(self, request: Request) -> tuple[int, str] | None:
         """Status and reason of a request that is not looked at further."""
-        if not self._token.accepts(request.headers):
+        if not self._token.accepts(request.headers, request.method):
             return 401, "bring the token: Authorization: Bearer TOKEN"
-        named = request.headers.get("host", "")
-        host = _HOST.fullmatch(named)
-        if host is None or host[1].lower() not in self._hosts:
-            return 400, f"the header Host names {named!r}: name one of {', '.join(sorted(self._hosts))}"
-        origin = request.headers.get("origin")
-        if request.method not in ("GET", "HEAD") and origin is not None and origin.partition("://")[2] != named:
-            return 403, f"a page of {origin} changes nothing here"
+        if (fault := self._hosts.fault(request.headers)) is not None:
+            return 400, fault
+        if request.method not in ("GET", "HEAD") and is_foreign(request.headers):
+            return 403, f"a page of {request.headers.get('origin', 'another site')} changes nothing here"
         return None
 
     # -- operations
@@ -204,11 +199,11 @@ class Control(Starlette):
     def _route(self, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
         async def run(request: Request) -> Response:
             try:
-                given = [] if operation.body is None else [await _body(request, operation.body)]
+                given = [] if operation.body is None else [await body_of(request, operation.body, _MAX_BODY_BYTES)]
                 return await operation.run(request, *given)
             except tuple(kind for kind, _ in _STATUS) as error:
                 status = next(status for kind, status in _STATUS if isinstance(error, kind))
-                return _error(status, str(error), {"Retry-After": "1"} if status in (429, 503) else None)
+                return refusal(status, str(error), {"Retry-After": "1"} if status in (429, 503) else None)
 
         return run
 
@@ -278,7 +273,7 @@ class Control(Starlette):
             changed = task.reprioritise(change.priority)
         if changed and change.deadline is not UNSET:
             changed = task.set_deadline(change.deadline)
-        return JSONResponse(_shown(task)) if changed else _error(409, f"task {task.id} is {task.state}")
+        return JSONResponse(_shown(task)) if changed else refusal(409, f"task {task.id} is {task.state}")
 
     async def _cancel(self, request: Request) -> Response:
         running = request.query_params.get("running", "false")
@@ -286,7 +281,7 @@ class Control(Starlette):
             raise ConfigurationError("running", "give true or false")
         task = self._task(request)
         if not task.cancel(running=running == "true"):
-            return _error(409, f"task {task.id} is {task.state}")
+            return refusal(409, f"task {task.id} is {task.state}")
         return JSONResponse(_shown(task))
 
     async def _letters(self, _: Request) -> Response:
@@ -306,7 +301,7 @@ class Control(Starlette):
         for letter in self._tasks.dead_letters:
             if letter.task_id == number:
                 return self._submitted_one(self._tasks.dead_letters.put_back(letter))
-        return _error(404, f"there is no dead letter of task {number}")
+        return refusal(404, f"there is no dead letter of task {number}")
 
     async def _statistics(self, _: Request) -> Response:
         return JSONResponse(self._counts())
@@ -321,7 +316,7 @@ class Control(Starlette):
 
     async def _events(self, request: Request) -> Response:
         if len(self._streams) >= _MAX_STREAMS:
-            return _error(429, f"{_MAX_STREAMS} streams are open", {"Retry-After": "1"})
+            return refusal(429, f"{_MAX_STREAMS} streams are open", {"Retry-After": "1"})
         is_stopping: Callable[[], bool] = request.scope.get(STOPPING, lambda: False)
 
         async def events() -> AsyncGenerator[str, None]:
@@ -366,7 +361,7 @@ class Control(Starlette):
             return JSONResponse({"result": _plain(future.result())})
         if isinstance(error, StrandError):
             raise error
-        return _error(422, repr(error))
+        return refusal(422, repr(error))
 
     # -- its description
 
@@ -408,31 +403,6 @@ class Control(Starlette):
 def _reply(status: int, operation: Operation) -> dict[str, Any]:
     kind = "text/event-stream" if operation.path == "/events" and status == 200 else "application/json"
     return {"description": _REPLIES[status], "content": {kind: {}}}
-
-
-async def _body(request: Request, kind: Any) -> Any:
-    """The body of a request. Raises HTTPException, msgspec.DecodeError."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, "the body has to be application/json")
-    text = bytearray()
-    try:
-        async with asyncio.timeout(_BODY_S):
-            async for part in request.stream():
-                text += part
-                if len(text) > _MAX_BODY_BYTES:
-                    raise HTTPException(413, f"the body has more than {_MAX_BODY_BYTES:,} bytes")
-        return msgspec.json.decode(text, type=kind)
-    except TimeoutError:
-        raise HTTPException(408, f"the body took more than {_BODY_S:g} s") from None
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _error(error.status_code, error.detail, error.headers)
-
-
-def _error(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
-    return JSONResponse({"error": reason}, status, headers)
 
 
 def _whole(field: str, text: str, least: int, most: int) -> int:

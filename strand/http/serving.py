@@ -24,7 +24,7 @@ from strand.http.access import STOPPING, TOKENS, Token
 from strand.http.app import App
 from strand.http.options import ServerOptions
 
-__all__ = ["serve"]
+__all__ = ["serve", "served"]
 
 #: Interval of looks for connections that came in the moment of the stop.
 _LATE_S: Final = 0.1
@@ -50,7 +50,11 @@ class Door:
             is_well = scope["path"] == "/healthz" or self.is_ready()
             reply = PlainTextResponse("ok" if is_well else "not ready", 200 if is_well else 503)
             await reply(scope, receive, send)
-        elif self._token is None or scope["type"] == "lifespan" or self._token.accepts(Headers(scope=scope)):
+        elif (
+            self._token is None
+            or scope["type"] == "lifespan"
+            or self._token.accepts(Headers(scope=scope), scope.get("method", ""))
+        ):
             scope[STOPPING] = self.is_stopping
             try:
                 await self._app(scope, receive, send)
@@ -60,7 +64,9 @@ class Door:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await PlainTextResponse("bring the token", 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+            await PlainTextResponse("bring the token", 401, {"WWW-Authenticate": 'Bearer, Basic realm="strand"'})(
+                scope, receive, send
+            )
 
 
 def bounded(protocol: type[Any], max_bytes: int, timeout_s: float) -> type[Any]:
@@ -154,6 +160,42 @@ def serve(app: ASGIApp, options: ServerOptions, *, started: Callable[[str], obje
     Raises:
         ConfigurationError: If the address cannot be listened at, or the file has no token.
     """
+    with _listening(app, options) as (server, door, listener, address), tokens_read_again_on_hangup():
+        server.tell = partial(started, address)
+        server.run([listener])
+    return door.n_cut
+
+
+@contextmanager
+def served(app: ASGIApp, options: ServerOptions) -> Iterator[str]:
+    """Serves an application in a thread of its own within the block. Yields the server's address.
+
+    Raises:
+        ConfigurationError: As ``serve`` does.
+    """
+    with _listening(app, options) as (server, _, listener, address), tokens_read_again_on_hangup():
+        begun = threading.Event()
+        server.tell = begun.set
+
+        def run() -> None:
+            try:
+                server.run([listener])
+            finally:
+                begun.set()
+
+        thread = threading.Thread(target=run, name="strand-http")
+        thread.start()
+        try:
+            begun.wait()
+            yield address
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def _listening(app: ASGIApp, options: ServerOptions) -> Iterator[tuple[_Server, Door, socket.socket, str]]:
+    """A server that has not begun, what it calls, its socket, and its address. Raises ConfigurationError."""
     token = None if options.token_file is None else Token(options.token_file)
     door = Door(app, token)
     try:
@@ -177,15 +219,12 @@ def serve(app: ASGIApp, options: ServerOptions, *, started: Callable[[str], obje
         raise ConfigurationError("port", reason) from None
     # A reply is several writes. asyncio sets this only where the socket was made with the protocol's number.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    with listener, tokens_read_again_on_hangup(), switching_each(options.switch_interval_s):
+    with listener, switching_each(options.switch_interval_s):
         address = f"[{options.host}]" if ":" in options.host else options.host
-        server = _Server(
-            config, options.stop_timeout_s, partial(started, f"http://{address}:{listener.getsockname()[1]}")
-        )
+        server = _Server(config, options.stop_timeout_s)
         door.is_stopping = lambda: server.should_exit
         door.is_ready = lambda: not server.should_exit and (not isinstance(app, App) or app.is_ready)
-        server.run([listener])
-    return door.n_cut
+        yield server, door, listener, f"http://{address}:{listener.getsockname()[1]}"
 
 
 def notify(state: str) -> None:
@@ -199,10 +238,10 @@ def notify(state: str) -> None:
 class _Server(uvicorn.Server):
     """A server that calls ``tell`` when it listens, and whose end takes ``stop_timeout_s`` in all."""
 
-    def __init__(self, config: uvicorn.Config, stop_timeout_s: float, tell: Callable[[], object]) -> None:
+    def __init__(self, config: uvicorn.Config, stop_timeout_s: float) -> None:
         super().__init__(config)
         self._stop_timeout_s = stop_timeout_s
-        self._tell = tell
+        self.tell: Callable[[], object] = lambda: None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begins the stop; a second SIGINT waits for nothing more.
@@ -215,7 +254,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
-        self._tell()
+        self.tell()
         notify("READY=1")
 
     async def shutdown(self, sockets: Any = None) -> None:

@@ -102,6 +102,15 @@ def _views(pid: int) -> list[tuple[OutsideView, Description]]:
     return found
 
 
+def _is_alive(pid: int) -> bool:
+    """Tells whether a process has not ended: a zombie has, though it keeps its number."""
+    try:
+        state = (Path("/proc") / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in ("Z", "X")
+
+
 #: For so long a strand's owner is waited for.
 PATIENCE_NS = 100_000_000
 #: Of a descriptor: it is an int in C.
@@ -199,6 +208,11 @@ class Attached:
     def configuration(self) -> Mapping[str, Any]:
         """Sizes and choices, by the names of ``Dispatcher``'s arguments where it has them."""
         return self.description.configuration
+
+    @property
+    def has_ended(self) -> bool:
+        """True once the run has stopped, or its process has ended. Its figures stay as they were."""
+        return not self._view.is_shown or not _is_alive(self.description.pid)
 
     def keeps_book(self, symbol: str) -> bool:
         """Returns whether ``book`` has an answer for a symbol.

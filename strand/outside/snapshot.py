@@ -262,6 +262,7 @@ class Snapshot:
         outputs_below: All records that handlers emitted for ticks with lower numbers are out. None without outputs.
         feed_time_ns: The greatest time of a tick published, ns since 1970; None where ticks carry no positions, as
             without timers and outputs.
+        recorded: Whether it is a replay of what was recorded.
         groups: Under ``Fair``, the 32 groups with the most on-CPU time.
         n_groups: How many there are; 0 under other policies. With more than 65,536, or with very long names, none is
             named.
@@ -297,6 +298,7 @@ class Snapshot:
     watermark: int | None
     outputs_below: int | None
     feed_time_ns: int | None
+    recorded: bool = False
     groups: tuple[GroupFigures, ...] = ()
     n_groups: int = 0
     guard: Mapping[str, GuardStatistics] = field(default_factory=FrozenDict)
@@ -332,9 +334,9 @@ class Snapshot:
 
     @property
     def feed_lag_ns(self) -> int | None:
-        """Distance of the feed's time behind the clock, in ns. It says something about a live feed alone: in a replay
-        it is the age of the recording."""
-        return None if self.feed_time_ns is None else self.at_ns - self.feed_time_ns
+        """Distance of the feed's time behind the clock, in ns. None in a replay, where it would be the age of the
+        recording."""
+        return None if self.feed_time_ns is None or self.recorded else self.at_ns - self.feed_time_ns
 
 
 def _plain(value: Any) -> Any:
@@ -421,6 +423,7 @@ def _snapshot_of(view: OutsideView, about: Description, now_ns: int) -> Snapshot
         watermark=facts.get("watermark"),
         outputs_below=facts.get("outputs_below"),
         feed_time_ns=(view.feed_time or None) if about.configuration["has_positions"] else None,
+        recorded=about.recorded,
         groups=tuple(GroupFigures(**group) for group in facts.get("groups", ())),
         n_groups=int(facts.get("n_groups", 0)),
         guard=FrozenDict({name: GuardStatistics(**of) for name, of in (facts.get("guard") or {}).items()}),

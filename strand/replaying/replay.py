@@ -200,7 +200,7 @@ def replay_by(
 def _of_dispatchers(feed: Feed, *, paced: bool) -> dict[str, Any]:
     """Options by which a dispatcher knows of its feed."""
     if not is_live(feed):
-        return {"_paced": paced}
+        return {"_paced": paced, "_recorded": True}
     return {"_paced": True, "_feed_counts": partial(feed_counts, feed)}
 
 

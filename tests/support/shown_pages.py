@@ -38,6 +38,7 @@ __all__ = ["NOT_RUN", "Block", "blocks_of", "differs", "not_run", "run_page"]
 NOT_RUN = (
     "alerts",
     "bench",
+    "dashboard",
     "describe",
     "http",
     "listen",

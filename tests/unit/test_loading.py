@@ -122,8 +122,9 @@ def test_modules_are_attributes_and_what_is_none_is_an_attribute_error() -> None
 
 
 def test_every_command_is_where_the_table_says() -> None:
+    width = max(map(len, COMMANDS))
     for name, (_, line) in COMMANDS.items():
         found = cli.get_command(None, name)
         assert found is not None
         assert found.name == name
-        assert f"  {name:<9} {line}\n" in CliRunner().invoke(cli, ["--help"]).output
+        assert f"  {name:<{width}}  {line}\n" in CliRunner().invoke(cli, ["--help"]).output

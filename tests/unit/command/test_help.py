@@ -45,9 +45,9 @@ def test_every_command_has_json() -> None:
 
     found = list(leaves(cli))
     assert len(found) > 10
-    # A file of rules is JSON, metrics have a format of their own, and a screen has none.
+    # A file of rules is JSON, metrics have a format of their own, and screens have none.
     without = [c.name for c in found if not any("--json" in parameter.opts for parameter in c.params)]
-    assert sorted(map(str, without)) == ["export", "metrics", "top"]
+    assert sorted(map(str, without)) == ["dashboard", "export", "metrics", "top"]
 
 
 def test_names_with_brackets_are_shown_as_they_are(tmp_path: Path) -> None:

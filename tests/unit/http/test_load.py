@@ -142,7 +142,8 @@ def test_at_twice_what_the_workers_can_do_each_accepted_request_is_answered_and_
     pipe = subprocess.PIPE
     with subprocess.Popen(line, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stderr is not None
-        url = process.stderr.readline().removeprefix("listening at ").strip()
+        said = next(line for line in process.stderr if line.startswith("listening at "))
+        url = said.removeprefix("listening at ").strip()
 
         def offer(clients: int, per_second: float, level: str) -> subprocess.Popen[str]:
             rate = per_second / clients

@@ -497,3 +497,26 @@ def test_damage_to_the_file_is_found_by_its_descriptor_too() -> None:
         with pytest.raises(AttachError, match=f"descriptor {fd}: {reason}"):
             strand.attach(fd=fd)
         os.close(fd)
+
+
+def test_a_run_has_ended_once_it_stops_also_where_its_process_lives_on() -> None:
+    with Dispatcher(SYMBOLS, "count", workers=1, attachable=True, name="ends") as dispatcher:
+        attached = strand.attach(os.getpid(), name="ends")
+        dispatcher.publish(some_ticks())
+        dispatcher.drain()
+        assert not attached.has_ended
+    assert attached.has_ended
+    assert attached.statistics().handled == len(some_ticks())
+
+
+def test_a_run_has_ended_when_its_process_was_killed_and_nobody_has_waited_for_it() -> None:
+    code = "import strand, sys\nwith strand.Dispatcher(2, 'count', attachable=True):\n print(flush=True)\n input()"
+    line = [sys.executable, "-c", code]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        attached = strand.attach(child.pid)
+        assert not attached.has_ended
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert attached.has_ended

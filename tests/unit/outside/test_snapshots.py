@@ -340,6 +340,25 @@ def test_outputs_that_lag_are_told_by_the_number_up_to_which_they_are_out() -> N
         assert strand.attach(fd=scheduler.memory_fd).snapshot().outputs_backlog is None
 
 
+def test_the_lag_is_that_of_a_live_feed_and_undefined_in_a_replay() -> None:
+    found = []
+
+    def looks(_: int) -> None:
+        found.append(strand.attach(os.getpid(), name="lags").snapshot())
+
+    feed = strand.testing.feed([("A", 1, 10.5, 3)])
+    strand.replay(feed, "bbo", workers=1, cores=None, attachable=True, name="lags", progress=looks)
+    assert (found[-1].recorded, found[-1].feed_time_ns, found[-1].feed_lag_ns) == (True, 1, None)
+    with Dispatcher(["A"], "bbo", attachable=True, workers=1, cores=None) as dispatcher:
+        ticks = strand.ticks.zeros(1)
+        ticks["ts_recv"] = time.time_ns() - 5_000_000_000
+        dispatcher.publish(ticks)
+        dispatcher.drain()
+        live = strand.attach(fd=dispatcher.memory_fd).snapshot()
+    assert live.feed_lag_ns is not None
+    assert live.feed_lag_ns == live.at_ns - ticks["ts_recv"][0]
+
+
 def test_a_snapshot_is_plain_numbers_too() -> None:
     with Dispatcher(["A"], "count", attachable=True, policy=Levels(), workers=1, cores=None) as dispatcher:
         dispatcher.publish(strand.ticks.zeros(50))

@@ -18,7 +18,8 @@ import strand
 from strand.dicts import FrozenDict
 from strand.outside import FeedFigures
 from strand.outside.attached import Attached
-from strand.screens.top import Top, Watched, number, seconds, share
+from strand.screens.top import Top, number, seconds, share
+from strand.screens.watched import Watched
 from strand.ticks import KIND_TRADE
 
 NAMES = [f"S{at:03}" for at in range(300)]
@@ -74,7 +75,7 @@ def test_the_hottest_strands_are_those_with_the_most_ticks_since_the_last_look()
 
 
 def test_strands_beyond_those_of_one_look_are_read_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strand.screens.top.MOST_STRANDS", 128)
+    monkeypatch.setattr("strand.screens.watched.MOST_STRANDS", 128)
     options = {"strands": 300, "attachable": True, "name": "watched", "workers": 1}
     with strand.Dispatcher(NAMES, "count", **options) as run:
         run.publish(ticks(dict.fromkeys(range(300), 2)))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
-__all__ = ["CONTEXT", "EVENTS", "Event", "JsonFormatter", "TextFormatter", "keep_secret", "to_standard_error"]
+__all__ = ["CONTEXT", "EVENTS", "Bound", "Event", "JsonFormatter", "TextFormatter", "keep_secret", "to_standard_error"]
 
 #: All events of the modules that were imported, by name.
 EVENTS: Final[dict[str, Event]] = {}
@@ -30,7 +30,28 @@ _LOCK: Final = threading.RLock()
 os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
-class Event:
+class Bound:
+    """At most ``most`` of something within ``interval_s`` seconds; None: any number."""
+
+    def __init__(self, most: int | None, interval_s: float) -> None:
+        self.most, self.interval_s = most, interval_s
+        self._since, self._n, self._left_out = -math.inf, 0, 0
+
+    def take(self) -> int | None:
+        """Takes one, and returns how many were left out since the last one that was taken. None: it is left out."""
+        with _LOCK:
+            now = time.monotonic()
+            if now - self._since >= self.interval_s:
+                self._since, self._n = now, 0
+            self._n += 1
+            if self.most is not None and self._n > self.most:
+                self._left_out += 1
+                return None
+            left_out, self._left_out = self._left_out, 0
+            return left_out
+
+
+class Event(Bound):
     """A kind of log line. Calling it logs one, with values of its fields.
 
     Of more than ``most`` lines within ``interval_s`` seconds, the others are left out. The next line that is logged
@@ -59,9 +80,8 @@ class Event:
         self.name, self.level, self.text = name, level, text
         self._level = getattr(logging, level)
         self.fields = (*re.findall(r"%\((\w+)\)", text), *fields)
-        self.most, self.interval_s = most, interval_s
+        super().__init__(most, interval_s)
         self._logger = logging.getLogger(f"strand{logger}" if logger[:1] in ("", ".") else logger)
-        self._since, self._n, self._left_out = -math.inf, 0, 0
         EVENTS[name] = self
 
     @property
@@ -79,15 +99,8 @@ class Event:
         level = self._level if at is None else at
         if not self._logger.isEnabledFor(level):
             return
-        with _LOCK:
-            now = time.monotonic()
-            if now - self._since >= self.interval_s:
-                self._since, self._n = now, 0
-            self._n += 1
-            if self.most is not None and self._n > self.most:
-                self._left_out += 1
-                return
-            left_out, self._left_out = self._left_out, 0
+        if (left_out := self.take()) is None:
+            return
         extra, text = {**fields, "event": self.name}, self.text
         if left_out:
             extra["left_out"] = left_out

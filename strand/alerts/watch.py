@@ -12,12 +12,16 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from strand.alerts.rules import ALL, ANY, DEFAULTS, READINGS, Rule, Severity
 from strand.alerts.webhook import Webhook
 from strand.background import Rounds
-from strand.logs import Event
+from strand.logs import Bound, Event
+from strand.validate import whole
+
+if TYPE_CHECKING:
+    from strand.tasks.tasks import Tasks
 
 __all__ = ["Alert", "Alerts", "Samples", "Watch"]
 
@@ -140,6 +144,10 @@ class Alerts:
         rules: The rules, ``DEFAULTS`` unless given.
         on_alert: Called with each alert, in the thread. If it raises, the log says so.
         webhook: Gets each alert.
+        tasks: The scheduler, or the ``tasks`` of a dispatcher, of this process whose system errors alert at once; None:
+            none do by themselves.
+        system_errors: How many of these alerts may come within a minute. Others are left out, and the next one says
+            how many.
     """
 
     def __init__(
@@ -149,8 +157,12 @@ class Alerts:
         *,
         on_alert: Callable[[Alert], object] | None = None,
         webhook: Webhook | None = None,
+        tasks: Tasks | None = None,
+        system_errors: int = 10,
     ) -> None:
         self._watch = Watch(rules)
+        self._tasks = tasks
+        self._system_errors = Bound(whole("system_errors", system_errors, 1), 60.0)
         self._read, self._on_alert, self._webhook = read, on_alert, webhook
         self._due: dict[Rule, int] = {}
         self._rounds = Rounds(self._look, 0, "strand alerts")
@@ -173,9 +185,13 @@ class Alerts:
         if self._webhook is not None:
             self._webhook.start()
         self._rounds.start()
+        if self._tasks is not None:
+            self._tasks.add_alert(self.system_error)
 
     def stop(self) -> None:
         """Takes no more samples, and waits for the webhook as its ``stop`` does."""
+        if self._tasks is not None:
+            self._tasks.remove_alert(self.system_error)
         self._rounds.end()
         if self._webhook is not None:
             self._webhook.stop()
@@ -198,9 +214,13 @@ class Alerts:
                 _CALLBACK_FAILED(rule=alert.rule, exc_info=True)
 
     def system_error(self, task: Any, error: BaseException) -> None:
-        """Passes on at once that a task met a system error: ``on_alert`` of a ``strand.RetryPolicy``. The error's text,
-        which may have secrets, is not told."""
+        """Passes on at once that a task met a system error. It is called so for ``tasks``, and may be ``on_alert`` of a
+        ``strand.RetryPolicy`` of others. The error's text, which may have secrets, is not told."""
+        if (left_out := self._system_errors.take()) is None:
+            return
         text = f"task {task.id} met {type(error).__name__} at attempt {task.attempts}"
+        if left_out:
+            text += f" ({left_out:,} more were left out since the last one)"
         self.tell(Alert("event", "system_error", ALL, "severe", None, None, text, time.time_ns()))
 
     def _look(self, _: bool) -> float | None:

@@ -57,21 +57,16 @@ from strand.threads import interrupts, mended
 __all__ = ["WITHDRAWN", "Attempts", "Claim", "States", "dropped", "expired"]
 
 _LOGGER: Final = ".tasks"
+_USUAL: Final = RetryPolicy()  # of tasks without a policy: which errors are those of the system
 _SYSTEM_ERROR: Final = Event(
-    "task.system_error",
-    _LOGGER,
-    "ERROR",
-    "task %(task)d met an error of the system at attempt %(attempt)d: %(error)r",
+    "task.system_error", _LOGGER, "ERROR", "task %(task)d met an error of the system at attempt %(attempt)d: %(error)r",
     "run",
-)
+)  # fmt: skip
 _ALERT_FAILED: Final = Event("task.on_alert_failed", _LOGGER, "ERROR", "on_alert failed for task %(task)d", "run")
 _BUSINESS_ERROR: Final = Event(
-    "task.business_error",
-    _LOGGER,
-    "WARNING",
-    "task %(task)d is not tried again, because it met a business error: %(error)r",
-    "run",
-)
+    "task.business_error", _LOGGER, "WARNING",
+    "task %(task)d is not tried again, because it met a business error: %(error)r", "run",
+)  # fmt: skip
 
 #: The end of a task that its submit gives up: it counts as never submitted.
 WITHDRAWN: Final = "withdrawn"
@@ -84,6 +79,8 @@ class States:
 
     def __init__(self, table: Table, pool: Pool, ranks: Ranks, timers: Timers, counts: Counts) -> None:
         self.counts = counts
+        #: Called with each task that meets a system error, and the error.
+        self.alerted: tuple[Callable[[TaskFuture, BaseException], object], ...] = ()
         self.table = table
         self.ranks = ranks
         self.timers = timers
@@ -567,12 +564,12 @@ class States:
         return None if head is task else head
 
 
-def _alert(policy: RetryPolicy, task: TaskFuture, error: BaseException) -> None:
-    if policy.on_alert is None:
+def _alert(tell: Callable[[TaskFuture, BaseException], object] | None, task: TaskFuture, error: BaseException) -> None:
+    if tell is None:
         _SYSTEM_ERROR(task=task.id, attempt=task.attempts, error=error, run=task.home())
         return
     try:
-        policy.on_alert(task, error)
+        tell(task, error)
     except BaseException:  # it must end neither the worker nor the task
         _ALERT_FAILED(task=task.id, run=task.home(), exc_info=True)
 
@@ -756,12 +753,15 @@ class Attempts:
 
     def _decide(self, task: TaskFuture, error: BaseException) -> str | None:
         """End of the task; None: it waits for its retry. Raises the errors of ``classify``."""
-        policy = task._options.retry
+        policy, alerted = task._options.retry, self._states.alerted
+        if policy is None and not alerted:
+            return "failed"
+        kind = (policy or _USUAL).kind_of(error)
+        if kind == SYSTEM:
+            for tell in (*alerted, None if policy is None else policy.on_alert):
+                _alert(tell, task, error)
         if policy is None:
             return "failed"
-        kind = policy.kind_of(error)
-        if kind == SYSTEM:
-            _alert(policy, task, error)
         if kind == BUSINESS and isinstance(error, Exception) and task.attempts <= policy.max_retries:
             _BUSINESS_ERROR(task=task.id, error=error, run=task.home())
         if kind == BUSINESS or task.cancel_requested:

@@ -377,6 +377,26 @@ class Tasks(TaskExecutor):
         """
         return self._core.table.alive.get(task_id)
 
+    def add_alert(self, tell: Callable[[TaskFuture, BaseException], object]) -> None:
+        """Calls a function with each task that meets a system error from now on, and the error.
+
+        It is called at once, in the worker, so it should be short. It is called for tasks of any retry policy, beside
+        the policy's ``on_alert``. For tasks without a policy the usual types are system errors.
+
+        Args:
+            tell: The function. What it raises is logged.
+        """
+        self._core.states.alerted = (*self._core.states.alerted, tell)
+
+    def remove_alert(self, tell: Callable[[TaskFuture, BaseException], object]) -> None:
+        """Calls a function no more that ``add_alert`` was given.
+
+        Args:
+            tell: The function.
+        """
+        states = self._core.states
+        states.alerted = tuple(each for each in states.alerted if each != tell)
+
     def run_coroutines_in(self, loop: AbstractEventLoop | None) -> None:
         """Runs coroutines that begin from now on in an event loop of the program, such as a web server's.
 

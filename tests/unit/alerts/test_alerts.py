@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import strand
+from strand import logs
 from strand.alerts import DEFAULTS, Alert, Alerts, Rule, Samples, Watch, Webhook, rules_of
 from strand.alerts.export import prometheus_rules
 from strand.alerts.rules import READINGS
@@ -123,6 +125,52 @@ def test_changes_count_from_the_start_and_a_system_error_is_told_at_once_without
     ]  # fmt: skip
     assert "FileNotFoundError at attempt 1" in told[1].text
     assert "secret" not in json.dumps(told[1].as_dict())
+
+
+def test_system_errors_of_all_tasks_alert_at_once_within_a_bound_and_business_errors_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr(logs, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+
+    def fails(error: Exception) -> None:
+        raise error
+
+    class BusinessError(OSError):
+        pass
+
+    told: list[Alert] = []
+    usual = strand.RetryPolicy(max_retries=0, business=BusinessError)
+    with strand.Scheduler(1) as scheduler:
+        with Alerts(dict, (), on_alert=told.append, tasks=scheduler, system_errors=3):
+            for error in (ValueError(), TypeError(), KeyError(), PermissionError(), TimeoutError(), BusinessError()):
+                scheduler.options(retry=usual).submit(fails, error).exception()
+            assert told == []
+            with_policy = scheduler.options(retry=usual).submit(fails, OSError("disk"))
+            without = scheduler.submit(fails, MemoryError())
+            assert with_policy.exception() is not None
+            assert without.exception() is not None
+            assert [alert.text for alert in told] == [
+                f"task {with_policy.id} met OSError at attempt 1", f"task {without.id} met MemoryError at attempt 1",
+            ]  # fmt: skip
+            for _ in range(5):
+                scheduler.submit(fails, OSError()).exception()
+            assert len(told) == 3
+            now_s[0] += 61
+            scheduler.submit(fails, OSError()).exception()
+            assert told[3].text.endswith("(4 more were left out since the last one)")
+        scheduler.submit(fails, OSError()).exception()
+        assert len(told) == 4
+    assert {alert.severity for alert in told} == {"severe"}
+
+
+def test_an_alert_that_raises_ends_no_task(caplog: pytest.LogCaptureFixture) -> None:
+    with strand.Scheduler(1) as scheduler:
+        scheduler.add_alert(lambda task, error: 1 / 0)
+        task = scheduler.submit(open, "/no/such/file")
+        assert isinstance(task.exception(), FileNotFoundError)
+        assert scheduler.submit(int).result() == 0
+    assert "on_alert failed" in caplog.text
 
 
 def test_a_table_may_have_changes() -> None:

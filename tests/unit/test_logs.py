@@ -61,7 +61,7 @@ def only(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
 def declared() -> dict[str, tuple[str, str, set[str]]]:
     """Logger, level and fields of each event that a module declares."""
     for path in SOURCES:
-        if "= Event(" in path.read_text("utf-8"):
+        if re.search(r"^from strand.logs import .*\bEvent\b", path.read_text("utf-8"), re.MULTILINE):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             import_module(f"strand.{module}" if module.startswith("feeds.") else module)
     found = {name: each for name, each in EVENTS.items() if name != "test.event"}

@@ -13,6 +13,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +24,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import strand
+from strand.feeds.live.mold import MoldFeed
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.http import App
 from strand.metrics import DASHBOARD, Machine
 from strand.metrics import serving as serving_metrics
@@ -42,6 +45,17 @@ def emits(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
     row["n"] += len(ticks)
     ctx.emit(np.zeros(len(ticks), [("n", "i8")]), at=np.arange(len(ticks)))
     time.sleep(0.002)
+
+
+@contextmanager
+def command(*arguments: str) -> Iterator[None]:
+    """Runs the command until the block ends."""
+    ran = subprocess.Popen([sys.executable, "-m", "strand", *arguments], stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        ran.terminate()
+        ran.wait(30)
 
 
 @contextmanager
@@ -109,6 +123,28 @@ def a_scheduler() -> Iterator[str]:
                 yield f"{served.url}/metrics"
 
 
+@contextmanager
+def a_live_feed() -> Iterator[str]:
+    """Runs a live feed whose lines lose packets, and yields where its metrics are."""
+    with MoldFeed("127.0.0.1:0", "127.0.0.1:0", date=SAMPLE_DATE, gap_timeout_s=0.1) as feed, ExitStack() as stack:
+        lines = [f"--line={address}" for address in feed.addresses]
+        stack.enter_context(command("serve", str(sample_path()), *lines, "--rate=3000", "--loss=0.3"))
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        run = pool.submit(strand.replay, feed, "count", workers=1, attachable=True, name="live")
+        stack.callback(run.exception)  # a warning of the gaps, where warnings are errors
+        stack.callback(feed.stop)
+        found: list[strand.Attached] = []
+
+        def is_there() -> bool:
+            with suppress(strand.StrandError):
+                found.append(strand.attach(os.getpid(), name="live"))
+            return bool(found)
+
+        wait_until(is_there)
+        with serving_metrics(os.getpid(), lambda: (found[0].snapshot(), {}), 0) as url:
+            yield url
+
+
 def queries(dashboard: dict[str, Any]) -> dict[str, str]:
     """All queries by panel, for all instances."""
     return {
@@ -138,7 +174,7 @@ NAME = re.compile(r"\b(?:strand|process)_\w+")
 def test_each_query_of_the_dashboard_has_a_value_and_each_family_a_panel(tmp_path: Path) -> None:
     dashboard = json.loads(DASHBOARD.read_bytes())
     with ExitStack() as stack:
-        urls = [stack.enter_context(a_dispatcher()), stack.enter_context(a_scheduler())]
+        urls = [stack.enter_context(run()) for run in (a_dispatcher, a_scheduler, a_live_feed)]
         server = stack.enter_context(prometheus(tmp_path, urls))
         asked = queries(dashboard)
         lacks = {name for name, reading in OF_MACHINE.items() if Machine().read().get(reading) is None}
@@ -158,7 +194,7 @@ def test_each_query_of_the_dashboard_has_a_value_and_each_family_a_panel(tmp_pat
         for variable in dashboard["templating"]["list"]:
             if variable["type"] == "query":
                 selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]).groups()  # type: ignore[union-attr]
-                assert len(server.labels(label, selector.replace("$run", ".*"))) == 2
+                assert len(server.labels(label, selector.replace("$run", ".*"))) == 3
     assert shown - lacks == there - lacks
     of_strand = {name.removesuffix("_bucket") for name in there if name.startswith("strand_")}
     assert of_strand == documented() - lacks
@@ -168,7 +204,8 @@ def documented() -> set[str]:
     """Names of the families in the table of docs/metrics.md."""
     page = (Path(__file__).resolve().parents[2] / "docs/metrics.md").read_text()
     cells = re.findall(r"^\| (`[^|]*`) \|", page, re.MULTILINE)
-    return {f"strand_{name}" for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    of_users = {"user_NAME", "user_NAME_total"}  # nobody knows their names before
+    return {f"strand_{name}" for cell in cells for name in {*re.findall(r"`(\w+)`", cell)} - of_users}
 
 
 def test_each_panel_of_the_dashboard_has_a_unit_a_description_and_the_data_source_that_was_chosen() -> None:
@@ -218,17 +255,6 @@ def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-@contextmanager
-def command(*arguments: str) -> Iterator[None]:
-    """Runs the command until the block ends."""
-    ran = subprocess.Popen([sys.executable, "-m", "strand", *arguments], stdout=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        ran.terminate()
-        ran.wait(30)
 
 
 #: What the other programs of the machine decide, and not this one.

@@ -26,19 +26,18 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Self, cast
 
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import FeedInfo
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
-from strand.feeds.formats.json.reader import FeedEvent, JsonTicks, Line, Lines, batched
+from strand.feeds.formats.json.reader import Line, Lines, MessageFile
 from strand.feeds.io.atomic_write import atomic_write, flushed
-from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, InputStream, open_stream
-from strand.feeds.mapping.options import check_options
-from strand.validate import is_whole, whole
+from strand.feeds.io.streams import InflateLimits, InputStream
+from strand.validate import is_whole
 
 __all__ = [
     "LONGEST_MESSAGE", "MAGIC", "MAX_SYMBOLS", "Entry", "Header", "Line", "MessageRecorder", "RecordedMessages",
@@ -106,7 +105,7 @@ class MessageRecorder:
         self._stack.close()
 
 
-class RecordedMessages(BaseFeed):
+class RecordedMessages(MessageFile):
     """A recording as the ticks that were live: the same receive times, sequences and symbols in the same order.
 
     ``profile``: read the messages by this one instead of the recording's: a ``JsonProfile``, a dict, or the path of a
@@ -128,77 +127,35 @@ class RecordedMessages(BaseFeed):
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__()
-        check_options(on_bad_record=on_bad_record)
-        self._on_bad_record = on_bad_record
-        named: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
-        with open_stream(named, limits=limits) as stream:
-            self._header, first = read_header(stream, named)
-            self._compression = stream.compression
-        self._profile = self._header.profile
-        if profile is not None:
-            self._profile = profile if isinstance(profile, JsonProfile) else read_profile(profile)
-        longest = longest_line(self._header.max_message_bytes)
-        self._lines = Lines(named, limits, first=first, longest=longest, open_end=False)
-        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
-        self._ticks = self._none_yet()
+        with self._opened(path, limits, on_bad_record, batch_ticks) as stream:
+            header, first = read_header(stream, self._path)
+        if profile is None or isinstance(profile, JsonProfile):
+            read = profile or header.profile
+        else:
+            read = read_profile(profile)
+        self._header = header
+        lines = Lines(self._path, limits, first=first, longest=longest_line(header.max_message_bytes), open_end=False)
+        on_bad_message: Literal["raise", "skip"] = "skip" if header.on_bad_record == "skip" else on_bad_record
+        self._begin(read, lines, header.symbols, header.max_symbols, on_bad_message)
 
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index, in the order in which they came."""
-        return self._ticks.names
-
-    @property
-    def max_symbols(self) -> int:
-        return self._header.max_symbols
-
-    def close(self) -> None:
-        super().close()
-        self._lines.close()
-
-    def batches(self) -> Iterator[TickBatch]:
-        """The file from its start."""
-        self._check_open()
-        self.skipped.clear()
-        self._ticks = self._none_yet()
-        yield from batched(self._ticks, self._batch_ticks, self._messages())
-
-    def _messages(self) -> Generator[None, None, None]:
-        after, number, self._ended = self._lines.first, 2, False
-        with contextlib.closing(self._lines.read()) as lines:
-            for line in lines:
-                after, number = line.after, line.number + 1
-                self._take(line)
-                yield
+    def _steps(self) -> Generator[None, None, None]:
+        self._after, self._number, self._ended = self._lines.first, 2, False
+        yield from self._taken()
         if not self._ended:
             raise TruncatedFeedError(
-                "ends without the line that a recording ends with", path=self._lines.path, offset=after, line=number
+                "ends without the line that a recording ends with",
+                path=self._path,
+                offset=self._after,
+                line=self._number,
             )
-
-    def _none_yet(self) -> JsonTicks:
-        return JsonTicks(
-            self._profile,
-            str(self._lines.path),
-            on_bad_record="skip" if self._header.on_bad_record == "skip" else self._on_bad_record,
-            skipped=self.skipped,
-            symbols=self._header.symbols,
-            max_symbols=self._header.max_symbols,
-        )
 
     @property
     def info(self) -> FeedInfo:
         details = {"url": self._header.url, "compression": self._compression, **self._ticks.examples}
-        return self._profile.info("websocket", str(self._lines.path), details)
-
-    @property
-    def events(self) -> Sequence[FeedEvent]:
-        """The newest 1,000, the latest last: connections made and lost, and gaps, at their times."""
-        return self._ticks.events
-
-    def statistics(self) -> dict[str, int]:
-        """Counts as ``WebSocketFeed.statistics`` has them."""
-        return self._ticks.statistics()
+        return self._profile.info("websocket", str(self._path), details)
 
     def _take(self, line: Line) -> None:
+        self._after, self._number = line.after, line.number + 1
         try:
             if self._ended:
                 raise ValueError("comes after the recording's end")
@@ -222,11 +179,6 @@ class RecordedMessages(BaseFeed):
                 self._ticks.note(entry.word, entry.time_ns, entry.value)
             case "text" | "binary":
                 self._ticks.take(entry.value, entry.time_ns, offset=line.offset, line=line.number)
-
-    def _refuse(self, line: Line, why: str) -> None:
-        if self._on_bad_record == "raise":
-            raise FormatError(f"the line {why}", path=self._lines.path, offset=line.offset, line=line.number)
-        self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)
 
 
 #: Bytes of a message, and symbols, of a feed that can be recorded: the most that a file can make its reader reserve.

@@ -20,9 +20,9 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
-from strand.feeds.formats.json.reader import EVENTS, FeedEvent, JsonTicks
+from strand.feeds.formats.json.reader import EVENTS, FeedEvent, JsonTicks, MessageFeed
 from strand.feeds.formats.websocket import Header, MessageRecorder
 from strand.feeds.live.mold import OF_ALL
 from strand.feeds.write.destinations import check_outputs
@@ -79,7 +79,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }
 
 
-class WebSocketFeed(BaseFeed):
+class WebSocketFeed(MessageFeed):
     """Receives ticks as the JSON messages of a WebSocket; each batch holds what has arrived.
 
     ``ts_recv`` is this machine's clock when the message was taken; ``ts_event`` is the same if the profile has none.
@@ -198,20 +198,6 @@ class WebSocketFeed(BaseFeed):
     def writes(self) -> Sequence[str]:
         return () if self._recorder is None else (str(self._recorder.path),)
 
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index, in the order in which they came."""
-        return self._ticks.names
-
-    @property
-    def events(self) -> Sequence[FeedEvent]:
-        """The newest events, at most ``EVENTS``, the latest last."""
-        return self._ticks.events
-
-    @property
-    def max_symbols(self) -> int:
-        return self._max_symbols
-
     def batches(self) -> Iterator[TickBatch]:
         """Yields batches of ticks; the first one is empty: it says that the feed is ready. The feed can be iterated
         once.
@@ -316,11 +302,6 @@ class WebSocketFeed(BaseFeed):
 
     def _over(self) -> bool:
         return self._stopped or self._limit_reached() or self._left_s() <= 0
-
-    def statistics(self) -> dict[str, int]:
-        """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
-        ``gap_messages`` what is missing in them, ``not_rising`` sequences that did not rise."""
-        return self._ticks.statistics()
 
     def live_counts(self) -> Mapping[str, Any]:
         counts = self.statistics()

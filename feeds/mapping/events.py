@@ -16,7 +16,6 @@ from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, TICK, clear_records, i
 __all__ = [
     "CONSOLIDATED",
     "LAST",
-    "Publishers",
     "Rolls",
     "end_views",
     "event_fields",
@@ -178,27 +177,41 @@ class _Latest:
 
 
 class Rolls:
-    """The instrument of each name in one reading of a file.
+    """The instrument of each name, and the publisher of its latest quote, in one reading of a file.
 
     If a name goes over to another instrument, a clear record (action R, kind status) comes before the new instrument's
     first tick, as in DBN. A name may go back to an instrument that it had on the same UTC day. Then it stands for both
     at a time, and that is no roll.
+
+    A quote is its publisher's own: another publisher's takes its place, and a spread between the two is of neither.
+
+    Args:
+        quotes: Whether quotes are followed.
 
     Attributes:
         count: How many names went over so far.
         first: The first time: the name's key, the instrument before, the one after, and the tick's ``ts_recv``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, quotes: bool) -> None:
         self.count = 0
         self.first: tuple[int, int, int, int] | None = None
         self._ids = _Latest()
+        self._publishers = _Latest() if quotes else None
         self._days: dict[tuple[int, int], int] = {}  # by key and instrument, of keys with several: the latest day
 
-    def put_in(self, ticks: TickBatch, instruments: npt.NDArray[Any]) -> TickBatch:
-        """The ticks, with one more wherever a name goes over. ``instruments``: the number of each tick's."""
-        if not len(ticks):
-            return ticks
+    def follow(self, ticks: TickBatch, instruments: npt.NDArray[Any] | None) -> tuple[TickBatch, dict[str, int]]:
+        """The ticks, with one more wherever a name goes over, and what to add to statistics.
+
+        Args:
+            ticks: Shape (n,).
+            instruments: The number of each tick's instrument; None: nothing tells it.
+        """
+        before = self.count
+        made = ticks if instruments is None or not len(ticks) else self._put_in(ticks, instruments)
+        return made, {"rolled_instruments": self.count - before, "mixed_quotes": self._mixed(made)}
+
+    def _put_in(self, ticks: TickBatch, instruments: npt.NDArray[Any]) -> TickBatch:
         keys, ids = ticks["instrument_id"], instruments.astype(np.int64)
         if (before := self._ids.follow(keys, ids)) is None:
             return ticks
@@ -216,6 +229,18 @@ class Rolls:
             pieces += [ticks[begin:at], marks[number : number + 1]]
             begin = at
         return named(joined([*pieces, ticks[begin:]]))
+
+    def _mixed(self, ticks: TickBatch) -> int:
+        """Returns how many of the quotes took the place of another publisher's. A clear record leaves no quote."""
+        if self._publishers is None:
+            return 0
+        is_quote = ticks["kind"] == KIND_QUOTE
+        told = np.flatnonzero(is_quote | is_clear(ticks))
+        if not len(told):
+            return 0
+        own = np.where(is_quote, ticks["publisher_id"].astype(np.int64), _NONE)[told]
+        before = self._publishers.follow(ticks["instrument_id"][told], own)
+        return 0 if before is None else int(np.count_nonzero((before != own) & (before != _NONE) & (own != _NONE)))
 
     def ends_of(self, key: int, time_ns: int) -> tuple[int, int] | None:  # noqa: ARG002 - what was read says it
         """The first and the latest instrument of a name that was read, by its key; None: no tick had it."""
@@ -239,26 +264,6 @@ class Rolls:
 
 #: A column of Databento's records of quotes that all publishers made together.
 CONSOLIDATED: Final = "bid_pb_00"
-
-
-class Publishers:
-    """The publisher of each name's latest quote in one reading of a file.
-
-    A quote is its publisher's own: another publisher's takes its place, and a spread between the two is of neither.
-    """
-
-    def __init__(self) -> None:
-        self._publishers = _Latest()
-
-    def mixed(self, ticks: TickBatch) -> int:
-        """Returns how many of the quotes took the place of another publisher's. A clear record leaves no quote."""
-        is_quote = ticks["kind"] == KIND_QUOTE
-        told = np.flatnonzero(is_quote | is_clear(ticks))
-        if not len(told):
-            return 0
-        own = np.where(is_quote, ticks["publisher_id"].astype(np.int64), _NONE)[told]
-        before = self._publishers.follow(ticks["instrument_id"][told], own)
-        return 0 if before is None else int(np.count_nonzero((before != own) & (before != _NONE) & (own != _NONE)))
 
 
 def roll_text(name: str, before: int, after: int, time: int) -> str:

@@ -37,7 +37,7 @@ from strand.feeds.formats.csv.columns import JOINED, Block, Cells, Chosen, Scrat
 from strand.feeds.formats.csv.profile import Match, Part, present_parts
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.columns import Assembly, both_times, held, is_filled, woven
-from strand.feeds.mapping.events import CONSOLIDATED, Publishers, Rolls, end_views
+from strand.feeds.mapping.events import CONSOLIDATED, Rolls, end_views
 from strand.feeds.mapping.options import MEND
 from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule
 from strand.feeds.mapping.symbols import SymbolIndex
@@ -550,9 +550,8 @@ class CsvRows:
         self._skipped, self._rounds, self._max_symbols = skipped, rounds, max_symbols
         self._highest_id: dict[int, int] = {}  # by symbol; only where the profile says that ids rise
         self.counts = self.no_counts()
-        self.rolls = Rolls()
         told = any(rule.field == "publisher_id" for rule in found.profile.fields)
-        self._publishers = Publishers() if told and CONSOLIDATED not in found.columns else None
+        self.rolls = Rolls(quotes=told and CONSOLIDATED not in found.columns)
 
     @staticmethod
     def no_counts() -> dict[str, int]:
@@ -571,14 +570,11 @@ class CsvRows:
                 made = self._maker.make(block, position)
                 fault, ticks, kept = self._settled(block, made, line)
                 self._count(block, made, ticks, last_ns, stream.bytes_in)
-                if made.instruments is not None:
-                    ids = made.instruments if kept is None else made.instruments[kept]
-                    rolled = self.rolls.put_in(ticks, ids)
-                    self.counts["ticks"] += len(rolled) - len(ticks)
-                    self.counts["rolled_instruments"] = self.rolls.count
-                    ticks = rolled
-                if self._publishers is not None:
-                    self.counts["mixed_quotes"] += self._publishers.mixed(ticks)
+                ids = made.instruments if made.instruments is None or kept is None else made.instruments[kept]
+                rolled, counts = self.rolls.follow(ticks, ids)
+                for name, more in (("ticks", len(rolled) - len(ticks)), *counts.items()):
+                    self.counts[name] += more
+                ticks = rolled
                 yield ticks
                 if len(ticks):
                     last_ns = int(ticks["ts_recv"][-1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import json
 import os
 import re
@@ -35,7 +36,7 @@ from strand.feeds.formats.json.profile import (
     read_profile,
 )
 from strand.feeds.io.prefetch import Chunks, read_chunks
-from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
+from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, InputStream, open_stream
 from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.columns import Assembly
 from strand.feeds.mapping.options import MEND, check_options
@@ -44,7 +45,7 @@ from strand.feeds.mapping.values import ONLY_NS, TIME_POWERS, said_unit
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, UNDEF_PRICE, limits
 from strand.validate import whole
 
-__all__ = ["EVENTS", "FeedEvent", "JsonLinesFeed", "JsonTicks", "Line", "Lines", "batched", "parsed"]
+__all__ = ["EVENTS", "FeedEvent", "JsonLinesFeed", "JsonTicks", "Line", "Lines", "MessageFeed", "MessageFile", "parsed"]
 
 _CHUNK_BYTES: Final = 1 << 18
 
@@ -153,7 +154,93 @@ _DOCUMENT: Final = (
 _BEGIN: Final = re.compile(rb"[{\[]")
 
 
-class JsonLinesFeed(BaseFeed):
+class MessageFeed(BaseFeed):
+    """Messages as ticks. Names, counts and events are of the ticks made so far."""
+
+    _ticks: JsonTicks
+    _max_symbols: int
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index, in the order in which they came."""
+        return self._ticks.names
+
+    @property
+    def max_symbols(self) -> int:
+        return self._max_symbols
+
+    @property
+    def events(self) -> Sequence[FeedEvent]:
+        """The newest events, at most ``EVENTS``, the latest last."""
+        return self._ticks.events
+
+    def statistics(self) -> dict[str, int]:
+        """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
+        ``gap_messages`` what is missing in them, ``not_rising`` sequences that did not rise."""
+        return self._ticks.statistics()
+
+
+class MessageFile(MessageFeed):
+    """A file of lines with messages. A reader calls ``_opened`` and ``_begin`` once, and says what a line is."""
+
+    def _opened(
+        self, path: str | os.PathLike[str], limits: InflateLimits | None, on_bad_record: object, batch_ticks: int
+    ) -> InputStream:
+        """The file's bytes, once the options are checked."""
+        self._skips = check_options(on_bad_record=on_bad_record).skips
+        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
+        self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
+        stream = open_stream(self._path, limits=limits)
+        self._compression = stream.compression
+        return stream
+
+    def _begin(
+        self,
+        profile: JsonProfile,
+        lines: Lines,
+        symbols: Sequence[str],
+        max_symbols: int,
+        on_bad_message: Literal["raise", "skip"],
+    ) -> None:
+        self._profile, self._lines, self._max_symbols = profile, lines, max_symbols
+        self._none_yet = functools.partial(
+            JsonTicks, profile, str(self._path), on_bad_record=on_bad_message, symbols=symbols, max_symbols=max_symbols
+        )
+        self._ticks = self._none_yet(skipped=self.skipped)
+
+    def close(self) -> None:
+        super().close()
+        self._lines.close()
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The file from its start."""
+        self._check_open()
+        self.skipped.clear()
+        self._ticks = self._none_yet(skipped=self.skipped)
+        yield from batched(self._ticks, self._batch_ticks, self._steps())
+
+    def _steps(self) -> Generator[None, None, None]:
+        """Takes the messages, one or a line of them per step."""
+        raise NotImplementedError
+
+    def _taken(self) -> Generator[None, None, None]:
+        """Takes the lines, one per step."""
+        with contextlib.closing(self._lines.read()) as lines:
+            for line in lines:
+                self._take(line)
+                yield
+
+    def _take(self, line: Line) -> None:
+        """Takes a line's message, or refuses the line. Raises FormatError and FeedError."""
+        raise NotImplementedError
+
+    def _refuse(self, line: Line, why: str) -> None:
+        if not self._skips:
+            raise FormatError(f"the line {why}: {MEND}", path=self._path, offset=line.offset, line=line.number)
+        self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)
+
+
+class JsonLinesFeed(MessageFile):
     """Reads a file of JSON lines as batches of ticks, in the order of its lines.
 
     With the key ``document`` in its profile, the file is one JSON value, read into memory: a list of messages, or one.
@@ -193,49 +280,23 @@ class JsonLinesFeed(BaseFeed):
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__()
-        check_options(inexact=inexact, on_bad_record=on_bad_record)
+        check_options(inexact=inexact)
         if profile is None:
             raise ConfigurationError("profile", "give a profile that says which messages to read (docs/feeds/json.md)")
         source = profile.source if isinstance(profile, JsonProfile) else profile
-        self._profile = read_profile(source, size_unit=size_unit, inexact=inexact, time_zone=zone)
-        self._stamps = TextTimes("stamp", None, self._profile.zone)
-        self._on_bad_record = on_bad_record
-        named: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
-        with open_stream(named, limits=limits) as stream:
-            self._compression = stream.compression
-        self._lines = Lines(named, limits, first=0, longest=_LONGEST_LINE, open_end=True)
-        self._path, self._limits = named, limits
-        self._max_symbols = whole("max_symbols", max_symbols, 1)
-        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
-        self._ticks = self._none_yet()
+        read = read_profile(source, size_unit=size_unit, inexact=inexact, time_zone=zone)
+        self._stamps = TextTimes("stamp", None, read.zone)
+        self._limits = limits
+        self._opened(path, limits, on_bad_record, batch_ticks).close()
+        lines = Lines(self._path, limits, first=0, longest=_LONGEST_LINE, open_end=True)
+        self._begin(read, lines, (), whole("max_symbols", max_symbols, 1), on_bad_record)
 
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index, in the order in which they came."""
-        return self._ticks.names
-
-    @property
-    def max_symbols(self) -> int:
-        return self._max_symbols
-
-    def close(self) -> None:
-        super().close()
-        self._lines.close()
-
-    def batches(self) -> Iterator[TickBatch]:
-        """The file from its start."""
-        self._check_open()
-        self.skipped.clear()
-        self._ticks = self._none_yet()
+    def _steps(self) -> Generator[None, None, None]:
         document = self._profile.document
-        steps = self._of_lines() if document is None else self._of_document(document)
-        yield from batched(self._ticks, self._batch_ticks, steps)
+        return self._of_lines() if document is None else self._of_document(document)
 
     def _of_lines(self) -> Generator[None, None, None]:
-        with contextlib.closing(self._lines.read()) as lines:
-            for line in lines:
-                self._take(line)
-                yield
+        yield from self._taken()
         if self._ticks.waits:
             raise FormatError(
                 "no message has a time of receipt or a ts_event, which a snapshot without a time needs: map one in the "
@@ -287,16 +348,6 @@ class JsonLinesFeed(BaseFeed):
             return None, f"does not begin with a time in ns: {cure}"
         return time, None
 
-    def _none_yet(self) -> JsonTicks:
-        return JsonTicks(
-            self._profile,
-            str(self._path),
-            on_bad_record=self._on_bad_record,
-            skipped=self.skipped,
-            symbols=(),
-            max_symbols=self._max_symbols,
-        )
-
     @property
     def info(self) -> FeedInfo:
         return self._profile.info("jsonl", str(self._path), {"compression": self._compression, **self._ticks.examples})
@@ -304,8 +355,7 @@ class JsonLinesFeed(BaseFeed):
     def statistics(self) -> dict[str, int]:
         """``messages``, ``ticks``, ``other_messages``, ``rows_rounded``; of symbols whose profile says that they have
         no gaps ``gap``, ``gap_messages`` and ``not_rising``."""
-        counts = self._ticks.statistics()
-        return {name: n for name, n in counts.items() if name not in ("connected", "disconnected")}
+        return {name: n for name, n in super().statistics().items() if name not in ("connected", "disconnected")}
 
     def _take(self, line: Line) -> None:
         text = None if line.text is None else line.text.strip().removeprefix(b"\xef\xbb\xbf")
@@ -327,10 +377,8 @@ class JsonLinesFeed(BaseFeed):
             self._ticks.hint = f"; {_DOCUMENT}"
         if why is None:
             self._ticks.take(message, received, offset=line.offset, line=line.number)
-        elif self._on_bad_record == "raise":
-            raise FormatError(f"the line {why}: {MEND}", path=self._path, offset=line.offset, line=line.number)
         else:
-            self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)
+            self._refuse(line, why)
 
 
 #: The newest events that a feed keeps.

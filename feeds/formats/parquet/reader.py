@@ -35,7 +35,7 @@ from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
 from strand.feeds.io.sources import InflateLimits
 from strand.feeds.io.streams import RawStream, open_stream
 from strand.feeds.mapping.columns import Columns, Reading, columns_of
-from strand.feeds.mapping.events import Publishers, Rolls, with_ends
+from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import MEND, Options, options_among
 from strand.feeds.mapping.records import arrow_column, mask_of, nulls_of, numbers
 from strand.feeds.mapping.symbols import ByRow, SymbolIndex, is_text, joined_texts
@@ -173,7 +173,7 @@ class ParquetFeed(BaseFeed):
             self._source = dialect
             size_unit = f"1e{dialect.size_power}" if size_unit is None else size_unit
         self._instrument = None if dialect is None else dialect.instrument
-        self._rolls, self._publishers = Rolls(), Publishers()
+        self._rolls = Rolls(quotes=self._source.own_quotes)
         self._is_file = isinstance(self._path, Path) and self._path.is_file()
         text = self._source.metadata.get(OWN_KEY)
         own = None if text is None else own_from(text, self._path)
@@ -295,7 +295,7 @@ class ParquetFeed(BaseFeed):
         counts = self._counts
         counts.update(dict.fromkeys(counts, 0))
         self.skipped.clear()
-        self._rolls, self._publishers = Rolls(), Publishers()
+        self._rolls = Rolls(quotes=self._source.own_quotes)
         self._check_open()
         # A thread runs ahead only for a regular file: closing then waits for one batch at most, and for a pipe it could
         # wait for ever.
@@ -385,15 +385,13 @@ class ParquetFeed(BaseFeed):
             passed = int(np.count_nonzero(~within)) - (0 if good is None else int(np.count_nonzero(~good)))
             made.counts["not_selected"] += passed
             ticks = picked(ticks, within)
+        ids = None
         if self._instrument is not None:
             ids = numbers(batch.column(self._instrument))
             ids = ids if found.rows is None else ids[found.rows]
-            before = self._rolls.count
-            ticks = self._rolls.put_in(ticks, ids if within is None else ids[within])
-            made.counts["rolled_instruments"] = self._rolls.count - before
-        if self._source.own_quotes:
-            made.counts["mixed_quotes"] = self._publishers.mixed(ticks)
-        made.ticks = ticks
+            ids = ids if within is None else ids[within]
+        made.ticks, counts = self._rolls.follow(ticks, ids)
+        made.counts |= counts
         return fault
 
     def statistics(self) -> dict[str, int]:

@@ -124,25 +124,6 @@ class Lines:
             self._chunks.close()
 
 
-def batched(ticks: JsonTicks, batch_ticks: int, steps: Generator[None, None, None]) -> Iterator[TickBatch]:
-    """The ticks of messages, in batches. Each of ``steps`` takes one into ``ticks``; an error comes behind the ticks
-    before it."""
-    fault: FeedError | None = None
-    ended = object()
-    with contextlib.closing(steps):
-        more = True
-        while more and fault is None:
-            try:
-                while more and ticks.pending < batch_ticks:
-                    more = next(steps, ended) is not ended
-            except FeedError as error:
-                fault = error
-            if ticks.pending:
-                yield ticks.batch()
-    if fault is not None:
-        raise fault
-
-
 _LONGEST_LINE: Final = 1 << 20
 #: Bytes of a file that is one JSON value: as Python's objects it takes ten times that.
 _LONGEST_DOCUMENT: Final = 1 << 28
@@ -213,11 +194,23 @@ class MessageFile(MessageFeed):
         self._lines.close()
 
     def batches(self) -> Iterator[TickBatch]:
-        """The file from its start."""
+        """The file from its start. An error comes behind the ticks before it."""
         self._check_open()
         self.skipped.clear()
-        self._ticks = self._none_yet(skipped=self.skipped)
-        yield from batched(self._ticks, self._batch_ticks, self._steps())
+        ticks = self._ticks = self._none_yet(skipped=self.skipped)
+        fault: FeedError | None = None
+        more, ended = True, object()
+        with contextlib.closing(self._steps()) as steps:
+            while more and fault is None:
+                try:
+                    while more and ticks.pending < self._batch_ticks:
+                        more = next(steps, ended) is not ended
+                except FeedError as error:
+                    fault = error
+                if ticks.pending:
+                    yield ticks.batch()
+        if fault is not None:
+            raise fault
 
     def _steps(self) -> Generator[None, None, None]:
         """Takes the messages, one or a line of them per step."""

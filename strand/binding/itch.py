@@ -152,7 +152,8 @@ class ItchDecoder(Decoder):
         lib.sd_itch_init(self._state, midnight_ns, int(skip))
         self._keeps = keeps
         self._wanted = np.zeros(LOCATES, np.uint8) if keeps is not None else None
-        self._attributes = np.zeros(LOCATES, ATTRIBUTES) if attributes else None
+        #: By locate, of dtype ``ATTRIBUTES``; None unless asked for.
+        self.attributes = np.zeros(LOCATES, ATTRIBUTES) if attributes else None
         self._adopted: npt.NDArray[Any] = _NO_TICKS
         state = self._state
         if directory_of is not None:
@@ -160,10 +161,10 @@ class ItchDecoder(Decoder):
             ffi.memmove(state.symbols, old.symbols, old.symbol_count * NAME_BYTES)
             state.symbol_count = old.symbol_count
             state.symbol_names = old.symbol_names
-            if attributes and directory_of._attributes is not None and old.symbol_names:
-                self._attributes = directory_of._attributes.copy()
-        if self._attributes is not None:
-            state.attributes = ffi.from_buffer("uint8_t[]", self._attributes.view(np.uint8), require_writable=True)
+            if attributes and directory_of.attributes is not None and old.symbol_names:
+                self.attributes = directory_of.attributes.copy()
+        if self.attributes is not None:
+            state.attributes = ffi.from_buffer("uint8_t[]", self.attributes.view(np.uint8), require_writable=True)
         if keeps is not None and self._wanted is not None:
             self._select(start_ns, end_ns)
             state.wanted = ffi.from_buffer("uint8_t[]", self._wanted, require_writable=True)
@@ -244,11 +245,6 @@ class ItchDecoder(Decoder):
         state = self._state
         kept = (bytes(ffi.buffer(state.market[i])) for i in range(min(state.market_events, len(state.market))))
         return [event[: message_length(event[0])] for event in kept]
-
-    @property
-    def attributes(self) -> npt.NDArray[np.void] | None:
-        """Attributes by locate, of dtype ``ATTRIBUTES``; None unless asked for."""
-        return self._attributes
 
     def fault(self, path: str | Path, *, offset: int | None = None, place: str = "") -> FeedError:
         """The error that ended the last ``decode``, to be raised.

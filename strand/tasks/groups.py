@@ -206,8 +206,7 @@ class TaskGroup:
         except BaseException:
             self.cancel()
             raise
-        self._close_accounts()
-        self._raise(error)
+        self._end(error)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -225,15 +224,13 @@ class TaskGroup:
         except BaseException:
             self.cancel()
             raise
-        self._close_accounts()
-        self._raise(error)
+        self._end(error)
 
-    def _close_accounts(self) -> None:
+    def _end(self, error: BaseException | None) -> None:
+        """Closes the accounts, and raises the exceptions of the block and its tasks as one group. ``error``: the
+        block's."""
         for accounts in list(self.accounts or ()):
             accounts.close(self)
-
-    def _raise(self, error: BaseException | None) -> None:
-        """Raises the exceptions of the block and its tasks as one group. ``error``: the block's."""
         if isinstance(error, _COMES_OUT):
             return
         errors = self._errors if error is None else [error, *self._errors]

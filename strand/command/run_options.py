@@ -17,7 +17,7 @@ from strand.command.parameters import (
     given_options,
 )
 from strand.config.file import TABLES
-from strand.dispatch.configuration import Limits, Pool, grouped
+from strand.dispatch.configuration import Limits, Pool, RunOptions, grouped
 from strand.handlers import BUILTIN
 from strand.handlers.loading import load_handler
 from strand.options import ByName, Option, Whole, options_in
@@ -342,12 +342,7 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
     )
     @ordering
     @declared(options_in(Pool)["idle"])
-    @click.option(
-        "--on-error",
-        type=click.Choice(["stop", "quarantine"]),
-        default="stop",
-        help="When a handler fails: stop the run, or set its strand aside and go on.",
-    )
+    @declared(options_in(RunOptions)["on_error"], default="stop", show_default=False)
     @click.option("--strict", is_flag=True, help="Treat warnings of the run as an error, with exit status 2.")
     @click.option(
         "--attachable", is_flag=True, help="Let `strand stat`, top, metrics and alerts look at the run from outside."

@@ -12,11 +12,13 @@ from typing import Any, Final, NamedTuple
 import click
 import numpy as np
 
-from strand.command.parameters import complete_files
+from strand.command.parameters import complete_files, declared
+from strand.dispatch.configuration import RunOptions
 from strand.errors import ConfigurationError, FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds import Feed
 from strand.feeds.write.destinations import output_paths
 from strand.handlers import Handler
+from strand.options import options_in
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import feed_clock, printable
 from strand.report.result_rows import TOP, check_rows_path, check_sort, result_rows, sort_fields, write_rows
@@ -190,12 +192,7 @@ def writing(command: Callable[..., None]) -> Callable[..., None]:
         help="Write the final row of each symbol to FILE: .parquet, .arrow, .npy, .csv or .csv.gz. NAME=FILE writes "
         "what the handler emits to the output NAME: .parquet, .arrow, .npy or .csv. Repeatable.",
     )
-    @click.option(
-        "--escape-formulas",
-        is_flag=True,
-        help="In CSV files, put an apostrophe before text that a spreadsheet would run as a formula: text that "
-        "starts with = + - @, a tab or a return.",
-    )
+    @declared(options_in(RunOptions)["escape_formulas"], default=False)
     @functools.wraps(command)
     def with_files(*, outs: tuple[str, ...], escape_formulas: bool, **others: Any) -> None:
         command(writes=_writes(outs, escape_formulas=escape_formulas), **others)

@@ -587,7 +587,10 @@ class RunOptions(QueueOptions, total=False):
     on_error: Annotated[
         str,
         option(
-            "stop", Choice(tuple(ON_ERROR)), "Whether a handler that fails stops the run, or its strand is set aside."
+            "stop",
+            Choice(tuple(ON_ERROR)),
+            "When a handler fails: stop the run, or set its strand aside and go on.",
+            flag=None,
         ),
     ]
     escape_formulas: Annotated[
@@ -595,8 +598,9 @@ class RunOptions(QueueOptions, total=False):
         option(
             False,
             Flag(),
-            "In CSV files, write an apostrophe before a text cell that a spreadsheet would run.",
-            more="Such cells begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return.",
+            "In CSV files, write an apostrophe before text that a spreadsheet would run as a formula: text that begins "
+            "with =, +, -, @, a tab or a return.",
+            flag=None,
         ),
     ]
     attachable: Annotated[

@@ -9,10 +9,11 @@
 #   make proof    all that continuous integration tries a sample of: every mutant, every damaged input, longer runs (a day)
 #   make jobs     twenty jobs as users of polars, databento and nautilus_trader write them, beside ours
 #   make contract    every combination of formats, codes, shapes and workers, of which the test suite tries pairs
+#   make page    the live page in a real browser, which watches a run for DURATION seconds
 #   make http-load    twice the requests that the workers can answer, for DURATION seconds
 #   make bad-input hostile book-day bench bench-books bench-feeds bench-peers    every bit flipped; every order accounted for; speed
 #
-# PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64, fuzz and http-load, PYTEST=... adds options.
+# PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64, fuzz, page and http-load, PYTEST=... adds options.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -44,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial docs lint format types asan tsan aarch64 model mutants spin fuzz proof http-load ray contract bad-input hostile prometheus book-day \
+.PHONY: help install dev demo test live-trial docs lint format types asan tsan aarch64 model mutants spin fuzz proof http-load page ray contract bad-input hostile prometheus book-day \
   bench bench-books bench-feeds bench-peers jobs wheel clean
 
 help:
@@ -189,6 +190,11 @@ proof: dev
 	@$(BIN)/python tools/proof.py $(CHECKS)
 
 # Twice the requests that the workers of `strand http` can do, by hey (Debian, Ubuntu: apt-get install hey).
+# The live page in a real browser, which watches a run for a while. Debian: chromium.
+page: install
+	@command -v chromium >/dev/null || { echo 'make page: chromium is not installed' >&2; exit 1; }
+	PAGE_WATCH_S=$(DURATION) $(BIN)/pytest -q tests/unit/screens/test_page.py -o timeout=3600 -o faulthandler_timeout=4000 $(PYTEST)
+
 http-load: install
 	HTTP_LOAD_S=$(DURATION) $(BIN)/pytest -q -s -o timeout=3600 tests/unit/http/test_load.py $(PYTEST)
 

@@ -34,6 +34,7 @@ CHECKS: Final = {
     "http-load": ("make http-load DURATION=60", r"[\d,]+ answered, .*"),
     "ray": ("make ray", r"\d+ passed.* in [\d.]+s"),
     "prometheus": ("make prometheus", r"\d+ passed.* in [\d.]+s"),
+    "page": ("make page DURATION=60", r"\d+ passed.* in [\d.]+s"),
     "jobs": ("make jobs", r"\w+: \d+ jobs compared with ours"),
     "hostile": ("make hostile", r"[\d,]+ inputs, .*"),
     "tsan": ("make tsan DURATION=1800", r"\d+ rounds, .*"),

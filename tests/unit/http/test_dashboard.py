@@ -32,6 +32,8 @@ from strand.replaying.pacing import Pacer
 from strand.screens.watched import Watched
 from strand.ticks import KIND_TRADE
 
+pytestmark = pytest.mark.python
+
 NAMES = ["A", "B", "C/D"]
 SAMPLE = str(sample_path())
 

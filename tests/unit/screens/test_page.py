@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -137,24 +138,25 @@ def test_nothing_is_written_to_the_console_but_that_the_connection_was_lost(page
     assert [each for each in page.errors if "ERR_" not in each and "409" not in each] == []
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("is_dark", [False, True])
-def test_the_page_is_legible_in_this_width(page: Page, width: int, is_dark: bool) -> None:
+def test_the_page_is_legible_in_390_pixels_and_in_1280_in_light_and_dark(page: Page) -> None:
     with replayed("--paused", "--workers", "1") as url:
-        page.dark(is_dark=is_dark)
-        page.go(url, width)
+        page.go(url, 390)
         page.fill("ticks", "50000")
         page.wait("!document.getElementById('replay').hidden")
         page.click("#step button")
         page.fill("symbol", "AAAHD")
         page.click("#ask button")
         page.wait("document.getElementById('trades').tBodies[0].rows.length > 5")
-        assert page.value("document.documentElement.scrollWidth <= innerWidth")
-        assert page.value(NOT_LEGIBLE) == []
-        assert page.value(WITHOUT_NAME) == []
-        ground, ink = (page.value(f"getComputedStyle(document.body).{name}") for name in ("backgroundColor", "color"))
-        assert (brightness(ground) < brightness(ink)) == is_dark
-        assert abs(brightness(ground) - brightness(ink)) > 150
+        for width, is_dark in product((390, 1280), (False, True)):
+            page.resize(width)
+            page.dark(is_dark=is_dark)
+            after_looks(page, 2)
+            assert page.value("document.documentElement.scrollWidth <= innerWidth")
+            assert page.value(NOT_LEGIBLE) == []
+            assert page.value(WITHOUT_NAME) == []
+            ground, ink = (page.value(f"getComputedStyle(document.body).{one}") for one in ("backgroundColor", "color"))
+            assert (brightness(ground) < brightness(ink)) == is_dark
+            assert abs(brightness(ground) - brightness(ink)) > 150
 
 
 def brightness(color: str) -> float:

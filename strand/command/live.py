@@ -31,6 +31,7 @@ from strand.command.parameters import (
     names,
     progress,
     reading,
+    say,
     show,
     source_of,
 )
@@ -134,7 +135,7 @@ def _feed(
         raise click.UsageError("give --line, once or twice, or --websocket")
     if websocket is None:
         given.pop("subscribe", None)
-        return MoldFeed(*line, on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True), **given)
+        return MoldFeed(*line, on_late=lambda first: say(f"warning: {_joined(first)}"), **given)
     if other := [option.flag for name, option in _OF_LINES.items() if name in given.keys() - _OF_WEBSOCKET.keys()]:
         raise click.UsageError(f"{other[0]} is for --line, not for --websocket")
     if profile is None:
@@ -178,8 +179,8 @@ def listen(
         with ended_by(feed.stop):  # what came is handled and reported
             if isinstance(feed, MoldFeed):
                 for warning in feed.warnings:
-                    click.echo(f"warning: {warning}", err=True)
-                click.echo("listening at " + ", ".join(map(str, feed.addresses)), err=True)
+                    say(f"warning: {warning}")
+                say("listening at " + ", ".join(map(str, feed.addresses)))
             chosen = {**run, **results.options, "timeline": True}
             # The report says it where nothing came.
             return replay(feed, handler, symbols=wanted, allow_empty=True, **chosen)
@@ -398,7 +399,7 @@ def http(
     if control:
         _mount_control(app, scheduler, options)
     with ended_by(lambda: None):  # the server has ended by the signal, which comes once more then
-        cut = serve_app(app, options, started=lambda url: click.echo(f"listening at {url}", err=True))
+        cut = serve_app(app, options, started=lambda url: say(f"listening at {url}"))
         left = 0
         if scheduler is not None:
             try:

@@ -12,7 +12,7 @@ import click
 
 from strand import feeds
 from strand.errors import ConfigurationError
-from strand.logs import to_standard_error
+from strand.logs import Event, to_standard_error
 from strand.options import ByName, Choice, File, Flag, Option, Whole, options_in
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SECTIONS", "CoreList", "Reads", "SectionedCommand", "StrandCount", "complete_files", "complete_handlers",
     "complete_settings", "declared", "given_options", "logging_to_standard_error", "names", "progress",
-    "reading", "show", "source_of",
+    "reading", "say", "show", "source_of",
 ]  # fmt: skip
 
 
@@ -115,6 +115,17 @@ def progress(
 
     seen = not quiet and sys.stderr is not None and sys.stderr.isatty()
     return ProgressBar(what, total, steps=steps, stays=False, seen=seen, check=check)
+
+
+_SAID: Final = Event("command.said", ".command", "INFO", "%(text)s")
+
+
+def say(text: str) -> None:
+    """Prints a line on standard error, or logs it where all lines there are JSON."""
+    if click.get_current_context().params.get("log_format") == "json":
+        _SAID(text=text)
+    else:
+        click.echo(text, err=True)
 
 
 def logging_to_standard_error(command: Callable[..., None]) -> Callable[..., None]:

@@ -61,6 +61,11 @@ def slow(request):
     return str(request.path_params["n"])
 
 
+@app.get("/raises")
+def raises(request):
+    raise ValueError("it failed")
+
+
 @app.get("/stuck")
 def stuck(request):
     print("begun", flush=True)
@@ -294,3 +299,35 @@ def test_serve_returns_after_the_signal_that_stops_it() -> None:
         process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (0, "returned 0\n"), errors
+
+
+def test_with_json_every_line_of_the_log_is_json_and_has_the_ids_of_its_request(folder: Path) -> None:
+    line = [
+        sys.executable,
+        "-m",
+        "strand",
+        "http",
+        "served:app",
+        "--workers",
+        "1",
+        "--port",
+        "0",
+        "--log-format",
+        "json",
+    ]
+    with subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = []
+        for text in process.stderr:
+            lines.append(json.loads(text))
+            if found := re.search(r"listening at (\S+)", lines[-1]["message"]):
+                break
+        assert httpx.get(f"{found[1]}/raises", headers={"X-Request-ID": "request-7"}).status_code == 500
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=MOST_S)
+    lines += [json.loads(text) for text in errors.splitlines()]
+    events = [each.get("event") for each in lines]
+    assert {event for event in events if event} == {"run.started", "command.said", "run.ended"}
+    (raised,) = [each for each in lines if "exception" in each]
+    assert raised["request_id"] == "request-7"
+    assert "ValueError: it failed" in raised["exception"]

@@ -18,7 +18,7 @@ def test_what_is_logged_names_handler_and_symbol(caplog: pytest.LogCaptureFixtur
     def talks(symbol: str, ticks: Any, row: Any, ctx: Context) -> None:
         ctx.log.warning("%d ticks", len(ticks), extra={"more": 1})
 
-    with caplog.at_level(logging.INFO), Dispatcher(["A"], talks, workers=1, cores=None) as d:
+    with caplog.at_level(logging.INFO, "strand.handlers"), Dispatcher(["A"], talks, workers=1, cores=None) as d:
         d.publish(ticks_for([0]))
     (record,) = caplog.records
     assert (record.name, record.getMessage()) == ("strand.handlers.talks", "A: 1 ticks")

@@ -258,6 +258,12 @@ int sd_dispatcher_hold_back(sd_dispatcher *d, uint32_t resources, uint32_t *wait
   return SD_OK;
 }
 
+int sd_dispatcher_retime(sd_dispatcher *d, const uint64_t *timeout_ns) {
+  if (!d->policy->retime) return SD_E_ARGUMENT;
+  d->policy->retime(&d->ready, timeout_ns);
+  return SD_OK;
+}
+
 int sd_dispatcher_weigh(sd_dispatcher *d, uint32_t group, uint32_t weight) {
   return d->policy->weigh && d->policy->weigh(&d->ready, group, weight) ? SD_OK : SD_E_ARGUMENT;
 }

@@ -27,7 +27,9 @@ int sd_dispatcher_activate(sd_dispatcher *d, uint32_t n);
 /* Gives a strand another priority of the policy; `for_backlog`: until nothing of it is pending. SD_E_ARGUMENT: there is no such strand or
  * priority, or the policy has no priorities. */
 int sd_dispatcher_prioritise(sd_dispatcher *d, uint32_t strand, uint32_t priority, int for_backlog);
-/* Gives a group of the policy a weight, in thousandths, before the start. SD_E_ARGUMENT: there is no such group, or there are none. */
+/* Gives the levels of the policy other timeouts, of which there are SD_LEVEL_COUNT. SD_E_ARGUMENT: the policy has none. */
+int sd_dispatcher_retime(sd_dispatcher *d, const uint64_t *timeout_ns);
+/* Gives a group of the policy a weight, in thousandths. SD_E_ARGUMENT: there is no such group, or there are none. */
 int sd_dispatcher_weigh(sd_dispatcher *d, uint32_t group, uint32_t weight);
 int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why);
 /* Marks a strand (SD_MARK_IO and so on), before anything is published to it. SD_E_ARGUMENT: there is no such strand or mark, or the policy

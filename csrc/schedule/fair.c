@@ -413,10 +413,14 @@ static int fair_prioritise(const sd_ready *ready, uint32_t strand, uint32_t grou
   return 1;
 }
 
+static uint32_t weight_of(const fair_group *g) { return g->weight ? g->weight : UNIT_WEIGHT; }
+
 static int fair_weigh(const sd_ready *ready, uint32_t group, uint32_t weight) {
   if (group >= fair_of(ready)->n_groups || !weight) return 0;
   sd_lock(&ready->lists[0].lock);
-  group_of(ready, group)->weight = weight;
+  fair_group *g = group_of(ready, group);
+  if (weight != weight_of(g)) g->remainder = 0; /* it is below a ns of the group's clock, and is of the other weight */
+  g->weight = weight;
   sd_unlock(&ready->lists[0].lock);
   return 1;
 }
@@ -425,7 +429,7 @@ static void fair_charge(const sd_ready *ready, uint32_t strand, uint64_t on_cpu_
   fair_state *state = fair_of(ready);
   sd_lock(&ready->lists[0].lock);
   fair_group *g = group_of(ready, fair_strand_of(ready, strand)->of);
-  const uint32_t weight = g->weight ? g->weight : UNIT_WEIGHT;
+  const uint32_t weight = weight_of(g);
   const fair_time charged = (fair_time)on_cpu_ns * UNIT_WEIGHT + g->remainder;
   g->counts.on_cpu_ns += on_cpu_ns;
   g->remainder = (uint32_t)(charged % weight);

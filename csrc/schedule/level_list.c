@@ -9,8 +9,8 @@ enum { RISING = 64 };
 #endif
 
 /* When the strand is due to rise from the level. UINT64_MAX: never. */
-static inline uint64_t due_at(const sd_level_state *state, const sd_level_strand *s, uint32_t level) {
-  const uint64_t due = s->since + state->timeout[level];
+static inline uint64_t due_at(const sd_level_list *l, const sd_level_strand *s, uint32_t level) {
+  const uint64_t due = s->since + l->timeout[level];
   return level == SD_IMMEDIATE || due < s->since ? UINT64_MAX : due;
 }
 
@@ -20,7 +20,7 @@ uint32_t sd_level_first(const sd_ready *ready, sd_level_list *l, uint64_t queues
   for (uint64_t left = queues & SD_QUEUES_OF(level); left; left &= left - 1) {
     const uint32_t first = sd_load(&l->first[__builtin_ctzll(left)], relaxed, R1);
     const sd_level_strand *s = sd_level_strand_of(ready, first - 1);
-    if (due_at(sd_level_state_of(ready), s, level) > now || (found && found->entered <= s->entered)) continue;
+    if (due_at(l, s, level) > now || (found && found->entered <= s->entered)) continue;
     found = s;
     place = first;
   }
@@ -33,7 +33,7 @@ void sd_level_say_hints(const sd_ready *ready, sd_level_list *l) {
   for (uint64_t left = queues & ~SD_QUEUES_OF(SD_IMMEDIATE); left; left &= left - 1) {
     const uint32_t queue = (uint32_t)__builtin_ctzll(left);
     const sd_level_strand *first = sd_level_strand_of(ready, sd_load(&l->first[queue], relaxed, R1) - 1);
-    const uint64_t at = due_at(sd_level_state_of(ready), first, queue / SD_QUEUES_OF_LEVEL);
+    const uint64_t at = due_at(l, first, queue / SD_QUEUES_OF_LEVEL);
     if (at < due) due = at;
   }
   sd_store(&l->due, due, relaxed, R1);

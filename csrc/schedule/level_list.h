@@ -41,15 +41,15 @@ typedef struct sd_level_list {
   sd_a64 due;                            /* when the next strand is due to rise; UINT64_MAX: never */
   sd_a64 entered; /* when the first strand that may be taken entered its level, of those of the highest level */
   sd_a32 first[SD_QUEUES], last[SD_QUEUES];
-  sd_a32 strands[SD_QUEUES]; /* how many there are in each */
+  sd_a32 strands[SD_QUEUES];        /* how many there are in each */
+  uint64_t timeout[SD_LEVEL_COUNT]; /* in clock counts; a copy of each list's own, so that its lock guards it */
   int64_t risen
       [SD_LEVEL_COUNT]; /* tasks that have risen to the level, less those that have risen from it: see `risen` of sd_policy */
   sd_a64 promoted[SD_LEVEL_COUNT], starved[SD_LEVEL_COUNT];
 } sd_level_list;
 
 typedef struct sd_level_state {
-  SD_ALIGNED(2 * SD_LINE) uint64_t timeout[SD_LEVEL_COUNT]; /* in clock counts */
-  uint64_t slack;                                           /* likewise */
+  SD_ALIGNED(2 * SD_LINE) uint64_t slack; /* in clock counts */
   int since_listed;
   uint32_t held_for; /* the resources that strands are held back for; this and `let_go` are hold's own */
   uint64_t let_go[SD_RESOURCE_COUNT]; /* when strands were last let go that had been held back for it; 0: never */

@@ -24,13 +24,28 @@ static uint64_t levels_state_bytes(const sd_policy_config *config, uint32_t n_li
          (uint64_t)n_entries * sizeof(sd_level_strand);
 }
 
+static void set_timeouts(sd_level_list *l, const uint64_t *timeout_ns) {
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) l->timeout[level] = sd_clock_span(timeout_ns[level]);
+}
+
 static void levels_start(const sd_ready *ready, const sd_policy_config *config) {
   sd_level_state *state = sd_level_state_of(ready);
-  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++)
-    state->timeout[level] = sd_clock_span(config->levels.timeout_ns[level]);
   state->slack = sd_clock_span(config->slack_ns);
   state->since_listed = config->levels.since_listed;
-  for (uint32_t list = 0; list < ready->n_lists; list++) sd_init(&sd_level_list_of(ready, list)->due, UINT64_MAX);
+  for (uint32_t list = 0; list < ready->n_lists; list++) {
+    sd_init(&sd_level_list_of(ready, list)->due, UINT64_MAX);
+    set_timeouts(sd_level_list_of(ready, list), config->levels.timeout_ns);
+  }
+}
+
+/* Queues stay in the order in which their strands are due: a level has one timeout. Strands that are due now rise at the next look. */
+static void levels_retime(const sd_ready *ready, const uint64_t *timeout_ns) {
+  for (uint32_t list = 0; list < ready->n_lists; list++) {
+    sd_lock(&ready->lists[list].lock);
+    set_timeouts(sd_level_list_of(ready, list), timeout_ns);
+    sd_level_say_hints(ready, sd_level_list_of(ready, list));
+    sd_unlock(&ready->lists[list].lock);
+  }
 }
 
 /* ---- the table */
@@ -135,7 +150,7 @@ static uint32_t take(const sd_ready *ready, uint32_t list, uint32_t level, uint6
     s->was_last = 0;
     sd_store(&s->list, 0, relaxed, R1);
     sd_level_say_hints(ready, l);
-    const uint64_t timeout = sd_level_state_of(ready)->timeout[s->began];
+    const uint64_t timeout = l->timeout[s->began];
     if (s->began != SD_IMMEDIATE && !s->counted && now > s->listed && now - s->listed > 2 * timeout) {
       s->counted = 1;
       sd_store(&l->starved[s->began], sd_load(&l->starved[s->began], relaxed, R1) + 1, relaxed, R1);
@@ -443,4 +458,5 @@ const sd_policy sd_policy_levels = {
     .counts = levels_counts,
     .mark = levels_mark,
     .hold = levels_hold,
+    .retime = levels_retime,
 };

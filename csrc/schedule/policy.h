@@ -196,8 +196,10 @@ typedef struct sd_policy {
    * go last. One thread at a time. It calls this again and again while strands are held back, and wakes a worker each time that there are
    * some to take: a strand that may be taken since its wait was long is listed already. */
   uint32_t (*hold)(const sd_ready *ready, uint32_t resources, uint64_t now);
-  /* Gives a group a weight, before anything is charged to it. Zero: there is no such group or weight. NULL: there are no groups. A
-   * strand's group is its priority. */
+  /* Gives levels other timeouts, in ns, by which waits count that are under way. NULL: there are no timeouts. */
+  void (*retime)(const sd_ready *ready, const uint64_t *timeout_ns);
+  /* Gives a group a weight, by which counts what is charged to it from here on. Zero: there is no such group or weight. NULL: there are no
+   * groups. A strand's group is its priority. */
   int (*weigh)(const sd_ready *ready, uint32_t group, uint32_t weight);
   /* No task is submitted to the group any more. It is returned when its tasks are over and its debt is past. Zero: there is no such group.
    * NULL: there are no groups. */

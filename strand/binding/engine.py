@@ -347,7 +347,16 @@ class Engine(Counters):
                 "groups", f"{n:,} are too many; with these strands, give at most {self.max_groups:,}"
             )
         for group, weight in weights.items():
-            checked(self._lib.sd_dispatcher_weigh(self._d, group, weight), f"group {group} cannot weigh {weight}")
+            self.weigh(group, weight)
+
+    def weigh(self, group: int, weight: int) -> None:
+        """Gives a group of Fair a weight, in thousandths, by which its time counts from here on."""
+        checked(self._lib.sd_dispatcher_weigh(self._d, group, weight), f"group {group} cannot weigh {weight}")
+
+    def retime(self, timeouts_ns: Sequence[int]) -> None:
+        """Gives the levels of Levels other timeouts, of which the first one is 0."""
+        code = self._lib.sd_dispatcher_retime(self._d, self._ffi.new("uint64_t[]", list(timeouts_ns)))
+        checked(code, "the policy has no timeouts")
 
     def activate(self, n: int) -> None:
         """Lets only the first n workers take strands from here on."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from weakref import WeakSet
@@ -43,6 +44,7 @@ from strand.http.access import (
     refusal,
     refused,
 )  # fmt: skip
+from strand.spans import Nanoseconds, span_text
 from strand.tasks.core import task_named
 from strand.tasks.future import TaskFuture
 from strand.tasks.tasks import Tasks
@@ -94,6 +96,13 @@ class Call(Struct, forbid_unknown_fields=True):
 
     name: Name
     args: list[Any] = []
+
+
+class PolicyChange(Struct, forbid_unknown_fields=True):
+    """Changes of the policy: timeouts of some of its levels, or weights of some of its groups."""
+
+    timeouts: dict[str, Span] | UnsetType = UNSET
+    weights: dict[str, float] | UnsetType = UNSET
 
 
 class Operation(NamedTuple):
@@ -223,6 +232,8 @@ class Control(Starlette):
                 "POST", "/dead-letters/{id}/put-back", "Submit a dead letter again", self._put_back,
                 replies=(201, 404, 429, 503),
             ),
+            Operation("GET", "/policy", "The scheduling policy", self._policy),
+            Operation("PATCH", "/policy", "Change the policy", self._change_policy, PolicyChange, (200, 409)),
             Operation("GET", "/statistics", "Counts of tasks", self._statistics),
             Operation("GET", "/events", "Counts and control calls, as they change", self._events, replies=(200, 429)),
         ]  # fmt: skip
@@ -302,6 +313,24 @@ class Control(Starlette):
             if letter.task_id == number:
                 return self._submitted_one(self._tasks.dead_letters.put_back(letter))
         return refusal(404, f"there is no dead letter of task {number}")
+
+    async def _policy(self, _: Request) -> Response:
+        policy = self._tasks.policy
+        options = {field.name: _written(getattr(policy, field.name)) for field in fields(policy)}
+        return JSONResponse({"name": policy.core_name, "may_change": policy.live_option} | options)
+
+    async def _change_policy(self, request: Request, change: PolicyChange) -> Response:
+        policy = self._tasks.policy
+        given = {name: value for name in ("timeouts", "weights") if (value := getattr(change, name)) is not UNSET}
+        for name in given:
+            if name != policy.live_option:
+                what = policy.live_option or "nothing"
+                return refusal(
+                    409, f"{name}: the policy {policy!r} has none; while a program runs, {what} of it can change"
+                )
+        changed = {name: {**getattr(policy, name), **value} for name, value in given.items()}
+        self._tasks.change_policy(replace(policy, **changed))
+        return await self._policy(request)
 
     async def _statistics(self, _: Request) -> Response:
         return JSONResponse(self._counts())
@@ -425,6 +454,13 @@ def _shown(task: TaskFuture) -> dict[str, Any]:
     elif task.done() and not task.cancelled():
         found["error"] = repr(task.exception())
     return found
+
+
+def _written(value: Any) -> Any:
+    """An option as a file has it."""
+    if isinstance(value, Mapping):
+        return {name: _written(each) for name, each in value.items()}
+    return span_text(value) if isinstance(value, Nanoseconds) else value
 
 
 def _plain(value: Any) -> Any:

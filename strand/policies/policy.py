@@ -7,7 +7,7 @@ command line and their documentation are made of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
@@ -81,6 +81,8 @@ class Policy:
     core_name: ClassVar[str | None] = None
     #: The priority, as the core has it, of a symbol that ``priorities=`` does not name. None: the policy has none.
     usual_priority: ClassVar[int | None] = None
+    #: The option that may change while a program runs; None: none.
+    live_option: ClassVar[str | None] = None
 
     def __repr__(self) -> str:
         return written(self, span_text)
@@ -88,6 +90,23 @@ class Policy:
     def core_options(self) -> dict[str, Any]:
         """Returns the options, by their names in the core's struct of this policy."""
         return {}
+
+    def check_change(self, policy: Policy) -> None:
+        """Checks that a running program may go over to another policy.
+
+        Args:
+            policy: The other policy.
+
+        Raises:
+            ConfigurationError: If it is of another kind, or another option than ``live_option`` differs.
+        """
+        if type(policy) is not type(self):
+            mine = type(self).__name__
+            raise ConfigurationError("policy", f"{policy!r} is of another kind: while a program runs, {mine} stays")
+        for field in fields(self):
+            if field.name != self.live_option and getattr(policy, field.name) != getattr(self, field.name):
+                reason = f"it cannot change while a program runs; of this policy {self.live_option or 'nothing'} can"
+                raise ConfigurationError(field.name, reason)
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -145,6 +164,7 @@ class Levels(Policy):
     """
 
     core_name = "levels"
+    live_option = "timeouts"
     usual_priority = LEVELS.index("normal")
 
     timeouts: Mapping[str, SpanLike] = option(
@@ -398,6 +418,7 @@ class Fair(Policy):
     """
 
     core_name = "fair"
+    live_option = "weights"
 
     slice_ms: float = option(
         20.0,

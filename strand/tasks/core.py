@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar, overload
 
 from strand.binding.engine import Engine
+from strand.binding.engine_words import UNIT_WEIGHT
 from strand.binding.gate import Code, Thread
 from strand.errors import ConfigurationError, StoppedError, StrandError
 from strand.options import named_options
+from strand.policies.policy import Fair, Levels, Policy
 from strand.tasks.ends import Counts, DeadLetters
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
@@ -291,6 +293,20 @@ class Core:
             self.states.withdraw([task])
             raise StoppedError(table.refusal)
         return task, self.attempts.run_here(task, fn, args)
+
+    def change_policy(self, policy: Policy) -> None:
+        """See ``Tasks.change_policy``."""
+        with self.table.lock:
+            before = self.ranks.policy
+            before.check_change(policy)
+            if isinstance(policy, Levels):
+                self.pool.retime(policy.timeouts_ns)
+            elif isinstance(before, Fair) and isinstance(policy, Fair) and self.ranks.groups is not None:
+                names = dict.fromkeys((*before.weights, *policy.weights), 1.0) | dict(policy.weights)
+                by_number = {self.ranks.groups.number_named(name): weight for name, weight in names.items()}
+                for number, weight in by_number.items():
+                    self.pool.weigh(number, round(weight * UNIT_WEIGHT))
+            self.ranks.policy = policy
 
     @staticmethod
     def function_of(fn: Any) -> Any:

@@ -344,6 +344,14 @@ class GroupAccounts:
         found = None if group.accounts is None else group.accounts.get(self)
         return self._open(group) if found is None else found
 
+    def number_named(self, name: str) -> int:
+        """The account of a group that was named before the start. Raises ConfigurationError where there is none."""
+        found = self._numbers.get(name)
+        if found is None:
+            reason = f"{name!r} was not named when the program began: give it a weight then, as {{{name!r}: 1}}"
+            raise ConfigurationError(f"weights.{name}", reason)
+        return found
+
     def _open(self, group: TaskGroup) -> int:
         with self._lock:
             if group.accounts is None:

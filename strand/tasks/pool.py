@@ -267,6 +267,14 @@ class Pool:
         seat = seat_here()
         return seat is not None and elapsed_ns < _VISIT_NS and seat.may_go_on()
 
+    def retime(self, timeouts_ns: Sequence[int]) -> None:
+        """Gives the levels other timeouts."""
+        self._engine.retime(timeouts_ns)
+
+    def weigh(self, group: int, weight: int) -> None:
+        """Gives a group another weight, in thousandths."""
+        self._engine.weigh(group, weight)
+
     def hold(self) -> Turn:
         """Lets the task go on elsewhere; called by ``Tasks.run``, in its thread. The task's turn lasts until ``over``
         is called. The thread may run other tasks when ``run`` has returned."""

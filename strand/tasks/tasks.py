@@ -18,7 +18,7 @@ from strand.binding.tasks import NO_KEY, TASK_BYTES
 from strand.brief import brief
 from strand.errors import ConfigurationError, MissingExtraError, StoppedError, WouldDeadlockError
 from strand.options import named_methods
-from strand.policies.policy import mark_bits
+from strand.policies.policy import Policy, mark_bits
 from strand.spans import SpanLike, span_ns
 from strand.stats import TaskStatistics
 from strand.tasks.core import Core
@@ -355,6 +355,26 @@ class Tasks(TaskExecutor):
     def refusal(self) -> str | None:
         """The reason for which no task can be submitted, as after a shutdown; None: tasks are taken."""
         return self._core.table.refusal
+
+    @property
+    def policy(self) -> Policy:
+        """The scheduling policy, as it is now."""
+        return self._core.ranks.policy
+
+    def change_policy(self, policy: Policy) -> None:
+        """Changes the policy while it runs: the ``timeouts`` of ``Levels``, or the ``weights`` of ``Fair``.
+
+        Waits that are under way count by the new timeouts, and time that is used from now on by the new weights. That
+        of ``dispatcher.tasks`` changes the policy of the dispatcher's symbols too.
+
+        Args:
+            policy: A policy of the same kind, whose other options are those of ``policy``.
+
+        Raises:
+            ConfigurationError: If the kind or another option differs, or a weight is of a group that had none at the
+                start. Nothing changes then.
+        """
+        self._core.change_policy(policy)
 
     @property
     def dead_letters(self) -> DeadLetters:

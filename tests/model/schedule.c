@@ -668,6 +668,15 @@ static void publisher(void *unused, unsigned index) {
 
 static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
 
+/* Changes what may change of a policy that runs. */
+static void change_policy(void) {
+  const uint64_t timeout_ns[SD_LEVEL_COUNT] = {0, one_of(1, 50), one_of(50, 100), one_of(100, 200), one_of(200, 400)};
+  if (R.config.policy.number == SD_LEVELS && sd_dispatcher_retime(R.d, timeout_ns)) broken("timeouts were refused");
+  if (R.config.policy.number == SD_FAIR &&
+      sd_dispatcher_weigh(R.d, sd_scheduler_random(R.n_strands), one_of(100, 3000)))
+    broken("a weight was refused");
+}
+
 /* Pauses and resumes strands; at the end it resumes all that it paused. */
 static void controller(void *unused, unsigned index) {
   const sd_aging_config *c = &R.config.policy.aging;
@@ -681,6 +690,7 @@ static void controller(void *unused, unsigned index) {
                                (int)sd_scheduler_random(2));
     if (R.config.policy.number == SD_FAIR) sd_dispatcher_prioritise(R.d, s, sd_scheduler_random(R.n_strands), 0);
     change_free();
+    if (sd_scheduler_random(2)) change_policy();
     if (R.activates && sd_dispatcher_activate(R.d, one_of(1, R.n_workers))) broken("workers cannot be activated");
     sd_dispatcher_hold(R.d, s, SD_PAUSED);
     for (uint32_t j = sd_scheduler_random(20); j; j--) sd_pause();

@@ -101,7 +101,10 @@ class FairModel:
         self.group_of[strand] = number
 
     def weigh(self, number: int, thousandths: int) -> None:
-        self.group(number).weight = Fraction(thousandths, 1000)
+        group, weight = self.group(number), Fraction(thousandths, 1000)
+        if weight != group.weight:
+            group.charged = Fraction(floor(group.charged))
+        group.weight = weight
 
     def due(self, now: int) -> int:
         if not self.rate:

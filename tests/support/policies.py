@@ -210,6 +210,9 @@ class Trial:
         self._c.trial_counts(self._t, ctypes.byref(counts))
         return counts
 
+    def retime(self, timeouts: Sequence[int]) -> None:
+        self._c.trial_retime(self._t, (ctypes.c_uint64 * 5)(*timeouts))
+
     def weigh(self, group: int, thousandths: int) -> bool:
         return bool(self._c.trial_weigh(self._t, group, thousandths))
 
@@ -316,6 +319,9 @@ class LevelsModel:
             first.counted = True
             self.starved[first.began] += 1
         return first.strand
+
+    def retime(self, timeouts: Sequence[int]) -> None:
+        self.timeouts = timeouts
 
     def prioritise(self, strand: int, level: int, for_backlog: bool, now: int) -> None:
         before = self.level(strand)

@@ -39,11 +39,18 @@ void trial_ready(trial *t, uint32_t list, const uint32_t *strands, uint32_t n, i
   t->policy->ready(&t->ready, list, strands, n, why, now);
 }
 
+/* Whoever asks may have any strand. So a wrong variant that finds a strand and cannot take it does not look for ever. */
+static int any(const void *who, uint32_t strand) {
+  (void)who;
+  (void)strand;
+  return 1;
+}
+
 /* `deferred`: SD_NONE_DEFERRED and so on. */
 uint32_t trial_next(trial *t, uint32_t own, int deferred, uint64_t now) {
   const uint32_t n = t->ready.n_workers;
   uint32_t strand = SD_NONE;
-  if (t->policy->next) return t->policy->next(&t->ready, own, deferred, now, NULL, NULL);
+  if (t->policy->next) return t->policy->next(&t->ready, own, deferred, now, any, NULL);
   if (deferred == SD_TAKE_DEFERRED && t->policy->pick(&t->ready, n, &strand, 1, 4)) return strand;
   for (uint32_t i = 0; i < n; i++)
     if (t->policy->pick(&t->ready, (own + i) % n, &strand, 1, 4)) return strand;
@@ -67,6 +74,7 @@ void trial_counts(trial *t, sd_policy_counts *counts) {
   t->policy->counts(&t->ready, counts);
 }
 
+void trial_retime(trial *t, const uint64_t *timeout_ns) { t->policy->retime(&t->ready, timeout_ns); }
 int trial_weigh(trial *t, uint32_t group, uint32_t weight) { return t->policy->weigh(&t->ready, group, weight); }
 void trial_charge(trial *t, uint32_t strand, uint64_t ns) { t->policy->charge(&t->ready, strand, ns); }
 uint64_t trial_due(trial *t, uint64_t now) { return t->policy->due(&t->ready, now); }

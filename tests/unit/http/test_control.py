@@ -199,6 +199,31 @@ def test_symbols_are_asked_paused_resumed_and_prioritised(token: str) -> None:
         assert client.post("/symbols/A/call", json={"name": "ticks", "args": [0]}).json() == {"result": 2}
 
 
+def test_the_policy_is_shown_and_changed_as_far_as_a_running_one_can(token: str) -> None:
+    with strand.Scheduler(1, policy=strand.Levels({"low": "10s"})) as scheduler:
+        client = client_of(Control(token, scheduler=scheduler))
+        found = client.get("/policy").json()
+        assert (found["name"], found["may_change"], found["since"]) == ("levels", "timeouts", "entered")
+        assert found["timeouts"] == dict.fromkeys(("high", "retry", "normal", "low"), "10s")
+        changed = client.patch("/policy", json={"timeouts": {"low": "1h", "normal": "20s"}})
+        assert changed.json() == found | {"timeouts": {"high": "10s", "retry": "10s", "normal": "20s", "low": "1h"}}
+        for wrong in ({"low": "1s"}, {"immediate": "1s"}, {"lowest": "1s"}, {"low": "soon"}):
+            assert client.patch("/policy", json={"timeouts": wrong}).status_code == 400
+        other = client.patch("/policy", json={"weights": {"a": 1.0}})
+        assert (other.status_code, "timeouts" in other.json()["error"]) == (409, True)
+        assert client.patch("/policy", json={"since": "created"}).status_code == 400
+        assert scheduler.policy == strand.Levels(found["timeouts"] | {"normal": "20s", "low": "1h"})
+    with strand.Scheduler(1, policy=strand.Fair(weights={"a": 2})) as scheduler:
+        client = client_of(Control(token, scheduler=scheduler))
+        assert client.patch("/policy", json={"weights": {"a": 5}}).json()["weights"] == {"a": 5.0}
+        for weights in ({"b": 1}, {"a": 0}):
+            assert client.patch("/policy", json={"weights": weights}).status_code == 400
+    with strand.Scheduler(1, policy=strand.Fifo()) as scheduler:
+        client = client_of(Control(token, scheduler=scheduler))
+        assert client.get("/policy").json() == {"name": "fifo", "may_change": None}
+        assert client.patch("/policy", json={"timeouts": {}}).status_code == 409
+
+
 def test_each_request_brings_the_token_and_pages_of_other_sites_change_nothing(
     client: TestClient, scheduler: strand.Scheduler
 ) -> None:

@@ -35,7 +35,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["visit"] * 6 + ["end"] * 3 + ["ready"] * 3 + ["again", "back", "next", "moved", "charge", "regroup"]
+            ["visit"] * 6
+            + ["end"] * 3
+            + ["ready"] * 3
+            + ["again", "back", "next", "moved", "charge", "regroup", "weigh"]
         ),
         st.sampled_from([0, 0, 1, 5, 20, 60]),
         st.integers(0, N_STRANDS - 1),
@@ -86,6 +89,9 @@ def agree(built: ctypes.CDLL, steps: Steps, weights: Sequence[int], cap: tuple[i
             elif what == "regroup":
                 trial.prioritise(strand, group, False, now)
                 model.regroup(strand, group)
+            elif what == "weigh":
+                for other in (trial, model):
+                    other.weigh(group, 100 + 300 * took)
             else:
                 strands = [away.pop(strand % len(away)) for _ in range(min(n, len(away)))]
                 why = {"ready": WAS_EMPTY, "again": VISITED, "back": NOT_VISITED}[what]
@@ -121,6 +127,8 @@ WRONG = {
         "fair_strand_of(ready, strand)->group);\n  const uint32_t weight",
     ),
     "ignores weights": ("g->weight ? g->weight : UNIT_WEIGHT", "UNIT_WEIGHT"),
+    "keeps a group's first weight": ("  g->weight = weight;\n", "  if (!g->weight) g->weight = weight;\n"),
+    "keeps what was left over of another weight": ("if (weight != weight_of(g)) g->remainder = 0;", ""),
     "drops what makes no whole ns": (" * UNIT_WEIGHT + g->remainder;", " * UNIT_WEIGHT;"),
     "ends a slice a moment late": ("if (g->used >= state->slice_ns)", "if (g->used > state->slice_ns)"),
     "resumes a group without a slice's worth": ("bucket->held || !in_slice ?", "bucket->held ?"),

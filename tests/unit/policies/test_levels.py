@@ -30,6 +30,8 @@ pytestmark = pytest.mark.python
 
 N_STRANDS, N_LISTS = 12, 3
 TIMEOUTS = (0, 10, 20, 50, 100)
+#: Others that the levels below immediate may have later.
+TIMES = ((10, 20, 50, 100), (1, 2, 2, 3), (5, 5, 5, 5), (40, 80, 200, 400))
 #: How much longer a strand on another list has to be in a level, to come before one on the own list.
 SLACK = 7
 #: The most strands of a level that rise at one look.
@@ -49,16 +51,19 @@ def trial(built: ctypes.CDLL) -> Iterator[Trial]:
 
 
 #: What happens, and how much later. "ready" and "again" are of strands that are not listed, by a place among them.
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["ready", "ready", "again", "back", "next", "next", "prioritise", "raise", "hold"]),
-        st.sampled_from([0, 0, 1, 5, 9, 10, 11, 30, 60]),
-        st.integers(0, N_STRANDS - 1),
-        st.integers(0, N_LISTS - 1),
-        st.integers(0, 4),
-        st.integers(1, 3),
-    ),
-    max_size=60,
+STEPS, STEPS_AND_TIMES = (
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ready", "ready", "again", "back", "next", "next", "prioritise", "raise", "hold", *more]),
+            st.sampled_from([0, 0, 1, 5, 9, 10, 11, 30, 60]),
+            st.integers(0, N_STRANDS - 1),
+            st.integers(0, N_LISTS - 1),
+            st.integers(0, 4),
+            st.integers(1, 3),
+        ),
+        max_size=60,
+    )
+    for more in ((), ("retime",))
 )  # fmt: skip
 #: Of each strand.
 MARKS = st.lists(st.integers(0, 3), min_size=N_STRANDS, max_size=N_STRANDS)
@@ -94,6 +99,10 @@ def agree(
             elif what == "hold":
                 resources = SHORT[strand % len(SHORT)]
                 assert trial.hold(resources, now) == model.hold(resources, now)
+            elif what == "retime":
+                timeouts = (0, *(n * span for span in TIMES[strand % len(TIMES)]))
+                for other in (trial, model):
+                    other.retime(timeouts)
             else:
                 for other in (trial, model):
                     other.prioritise(strand, level, what == "raise", now)
@@ -109,7 +118,7 @@ def agree(
 
 
 @settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=STEPS, since_listed=st.booleans(), marks=MARKS)
+@given(steps=STEPS_AND_TIMES, since_listed=st.booleans(), marks=MARKS)
 def test_every_step_is_the_models(
     built: ctypes.CDLL,
     steps: list,
@@ -191,15 +200,26 @@ WRONG = {
         "held);\n    sd_level_say_hints(ready, sd_level_list_of(ready, list));",
     ),
 }  # fmt: skip
+#: Likewise, where timeouts change.
+WRONG_TIMES = {
+    "gives the first list alone other timeouts": (
+        "    set_timeouts(sd_level_list_of(ready, list), timeout_ns);",
+        "    if (!list) set_timeouts(sd_level_list_of(ready, list), timeout_ns);",
+    ),
+    "says nothing of what is due by other timeouts": (
+        "timeout_ns);\n    sd_level_say_hints(ready, sd_level_list_of(ready, list));",
+        "timeout_ns);",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.some(3)
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", [*WRONG, *WRONG_TIMES])
 def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
-    wrong = build(tmp_path, changed=WRONG[name])
+    wrong = build(tmp_path, changed=(WRONG | WRONG_TIMES)[name])
 
     @settings(max_examples=3000, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
-    @given(steps=STEPS, since_listed=st.booleans(), marks=MARKS)
+    @given(steps=STEPS if name in WRONG else STEPS_AND_TIMES, since_listed=st.booleans(), marks=MARKS)
     def run(steps: list, since_listed: bool, marks: list[int]) -> None:  # type: ignore[type-arg]
         agree(wrong, steps, since_listed, marks)
 

@@ -35,6 +35,8 @@ logging.getLogger(_CALLED.logger).setLevel(logging.INFO)
 
 #: Hosts that requests from this machine name.
 LOCAL_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
+#: No letter of a client's name or address.
+_ODD: Final = re.compile(r"[^\w.:%-]")
 #: The header Host: a name or an address, and a port.
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::\d+)?")
 _BODY_S: Final = 10.0
@@ -145,6 +147,7 @@ async def refused(_: Request, error: Exception) -> Response:
 
 def note_call(request: Request, status: int) -> None:
     """Writes the line of a call into the log ``strand.http.audit``."""
-    client = "-" if request.client is None else request.client.host
+    # A server takes it from X-Forwarded-For, where anything may stand.
+    client = "-" if request.client is None else _ODD.sub("?", request.client.host)
     path = json.dumps(request.scope["path"])  # no letter of it ends the line
     _CALLED(client=client, method=request.method, path=path, status=status)

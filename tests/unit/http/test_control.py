@@ -278,6 +278,16 @@ def test_each_call_has_its_line_in_the_audit_log_also_if_it_is_refused(
     assert TOKEN not in caplog.text
 
 
+def test_no_client_writes_a_call_into_the_audit_log_that_it_has_not_made(
+    token: str, scheduler: strand.Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    forged = {"X-Forwarded-For": '10.0.0.7 DELETE "/tasks/7" 200'}
+    with caplog.at_level(logging.INFO, "strand.http.audit"), serving(Control(token, scheduler=scheduler)) as served:
+        assert httpx.get(f"{served.url}/statistics", headers=BEARER | forged).status_code == 200
+    [line] = [record.getMessage() for record in caplog.records if record.name == "strand.http.audit"]
+    assert line.split(" ")[1:] == ["GET", '"/statistics"', "200"]
+
+
 def test_events_stream_the_counts_as_they_change_to_so_many_watchers(token: str, scheduler: strand.Scheduler) -> None:
     app = App()
     app.mount("/control", Control(token, scheduler=scheduler))

@@ -280,10 +280,12 @@ class Control(Starlette):
     async def _change(self, request: Request, change: TaskChange) -> Response:
         task = self._task(request)
         changed = True
-        if change.priority is not UNSET:
-            changed = task.reprioritise(change.priority)
-        if changed and change.deadline is not UNSET:
+        if change.priority is not UNSET:  # before the deadline changes
+            self._tasks.policy.priority_of("priority", change.priority)
+        if change.deadline is not UNSET:
             changed = task.set_deadline(change.deadline)
+        if changed and change.priority is not UNSET:
+            changed = task.reprioritise(change.priority)
         return JSONResponse(_shown(task)) if changed else refusal(409, f"task {task.id} is {task.state}")
 
     async def _cancel(self, request: Request) -> Response:
@@ -373,6 +375,8 @@ class Control(Starlette):
     async def _change_symbol(self, request: Request, change: SymbolChange) -> Response:
         assert self._dispatcher is not None
         symbol = request.path_params["symbol"]
+        if change.priority is not UNSET and change.group is not UNSET:
+            raise ConfigurationError("group", "give either priority or group: a policy has one of them")
         if change.priority is not UNSET:
             self._dispatcher.prioritise(symbol, change.priority)
         if change.group is not UNSET:

@@ -114,6 +114,9 @@ def test_waiting_tasks_are_listed_reprioritised_given_a_deadline_and_cancelled(
     assert client.patch(f"/tasks/{first.id}", json={"deadline": None}).status_code == 200
     assert first.deadline_ns is None
     assert client.patch(f"/tasks/{first.id}", json={"priority": "urgent"}).status_code == 400
+    for wrong in ({"priority": "low", "deadline": "soon"}, {"priority": "urgent", "deadline": "1h"}):
+        assert client.patch(f"/tasks/{first.id}", json=wrong).status_code == 400
+        assert (first.priority, first.deadline_ns) == ("immediate", None)
     assert client.delete(f"/tasks/{second.id}").json()["state"] == "cancelled"
     gate.set()
     first.result(MOST_S)
@@ -191,7 +194,8 @@ def test_symbols_are_asked_paused_resumed_and_prioritised(token: str) -> None:
         assert client.post("/symbols/A/resume").json()["paused"] is False
         assert client.patch("/symbols/A", json={"priority": "high"}).status_code == 200
         assert client.patch("/symbols/A", json={"priority": "urgent"}).status_code == 400
-        assert client.patch("/symbols/A", json={"group": "none"}).status_code == 400
+        for wrong in ({"group": "none"}, {"group": "none", "priority": "low"}):
+            assert client.patch("/symbols/A", json=wrong).status_code == 400
         assert client.post("/symbols/A/release").json()["quarantined"] is False
         for reply in (client.get("/symbols/Z"), client.post("/symbols/Z/pause")):
             assert reply.status_code == 404

@@ -6,7 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["guess", "wrapping"]
+__all__ = ["OTHER_DATABENTO", "guess", "wrapping"]
+
+OTHER_DATABENTO: Final = (
+    "looks like Databento's CSV of a schema without a profile: read its DBN file, or have symbols written into it "
+    "(map_symbols) if it is of mbo, trades, mbp, tbbo, bbo or ohlcv"
+)
 
 _MAGICS: Final = (
     (b"\0\5T", "looks like ITCH 4.1 or 4.0, but only ITCH 5.0 can be read: get that day's 5.0 file"),
@@ -60,6 +65,8 @@ def guess(head: bytes, names: Iterable[str] = ()) -> str | None:
         return "looks like a web page, not the file that was to be downloaded: download it again"
     if _JSON.match(line):
         return "looks like JSON lines: give a profile that says which messages to read (profile=, --profile)"
+    if {b"rtype", b"publisher_id"} <= {*line.split(b",")}:
+        return OTHER_DATABENTO
     if _COLUMNS.fullmatch(line):
         if any(map(_OPEN_INTEREST.fullmatch, names)):
             return "looks like LEAN's open interest, which is not read: name the files of trades or quotes beside it"

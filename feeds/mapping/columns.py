@@ -40,6 +40,7 @@ from strand.feeds.mapping.values import (
     ONLY_NS,
     PRICE_POWER,
     PRICE_UNIT,
+    TIME_UNIT,
     WORDS,
     Column,
     Target,
@@ -626,7 +627,7 @@ class Columns:
         ):
             return
         name = self.of[field]
-        option = "time_unit='UNIT' (--feed time_unit=UNIT)"
+        option = TIME_UNIT
         if len({self.of[time] for time in TIMES if time in self.of}) > 1:  # which may have units of their own
             option = f"columns={{{field!r}: {{'column': {name!r}, 'unit': 'UNIT'}}}}"
         doubt = f", although its name says {unit.name}" if unit.name is not None else ""

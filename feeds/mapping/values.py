@@ -15,16 +15,16 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.columns import HEX, ID, Field, Numbers
+from strand.binding.columns import DECIMAL, HEX, ID, Field, Numbers
 from strand.feeds.mapping.clocks import LocalTimes, Pattern, TextTimes
 from strand.ticks import FIELDS, limits
 from strand.validate import MIN_UNIT
 
 __all__ = [
-    "IDS", "NO_TIME", "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "WORDS", "Column", "Target",
-    "TimeUnit", "Units", "Values", "coarser_price", "decimal_units", "defined", "either", "finer_unit", "float_units",
-    "ids", "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units", "plain_numbers",
-    "plain_times", "said_unit", "scaled", "times", "unusable",
+    "IDS", "NO_TIME", "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "TIME_UNIT", "WORDS", "Column",
+    "Target", "TimeUnit", "Units", "Values", "coarser_price", "decimal_units", "defined", "either", "finer_unit",
+    "float_units", "ids", "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units",
+    "plain_numbers", "plain_times", "said_unit", "scaled", "times", "unusable",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -33,7 +33,8 @@ Mask = npt.NDArray[np.bool_]
 IDS: Final = ("order_id", "ref_id", "sequence")
 #: Ten to this power units of a tick's price are 1 of currency.
 PRICE_POWER: Final = 9
-#: How the unit of prices is given.
+#: How the units of times and prices are given.
+TIME_UNIT: Final = "time_unit='UNIT' (--feed time_unit=UNIT)"
 PRICE_UNIT: Final = "price_unit={0!r} (--feed price_unit={0})"
 #: Below this a product with a scale is known to its last unit.
 _EXACT: Final = float(1 << 52)
@@ -154,7 +155,7 @@ def nearest_units(text: bytes, power: int) -> int | None:
 def _plain_number(shown: str) -> Decimal | None:
     """The number that a column's value is shown as; None: it is infinite."""
     try:
-        number = Decimal(shown.removeprefix("Decimal('").removesuffix("')"))
+        number = Decimal(shown.removeprefix("Decimal(").removesuffix(")").removeprefix("b").strip("' "))
     except InvalidOperation:
         return None
     return number if number.is_finite() else None
@@ -389,7 +390,31 @@ def _numbers(column: Column, power: int, whole_power: int) -> tuple[Units, Mask 
         return integer_units(column.values, whole_power), column.nulls
     if column.kind == "float":
         return float_units(column.values, power), _some(np.isnan(column.values))
-    return "is not a number"
+    return _numbers_of_texts(column, power) if column.words is not None else "is not a number"
+
+
+def _numbers_of_texts(column: Column, power: int) -> tuple[Units, Mask | None]:
+    """Texts of decimals times ten to the ``power``; texts of anything else are bad."""
+    places, entries = _used(column)
+    made = np.zeros(max(1, len(entries)), np.int64)
+    bad, inexact = np.zeros(len(made), np.bool_), np.zeros(len(made), np.bool_)
+    for at, text in entries.items():
+        value = Decimal(text) if _NUMBER.fullmatch(text.encode()) else None
+        units, inexact[at] = (0, False) if value is None else nearest(value, power)
+        bad[at] = value is None or abs(units) > _MAX_I64
+        made[at] = 0 if bad[at] else units
+    return Units(made[places], _some(bad[places]), _some(inexact[places])), column.nulls
+
+
+def _used(column: Column) -> tuple[Array, dict[int, str]]:
+    """The places of a column's texts, and the texts that rows have, by place, without the blanks around them."""
+    assert column.words is not None
+    places, entries = column.words()
+    used = np.unique(places if column.nulls is None else places[~column.nulls]).tolist()
+    texts = ((at, entries[at]) for at in used)
+    return places, {
+        at: (text.decode("utf-8", "replace") if isinstance(text, bytes) else text).strip() for at, text in texts
+    }
 
 
 def integers(column: Column, target: Target) -> Values | str:
@@ -420,7 +445,10 @@ def times(
     a stamp. ``zone``: of times and texts that do not say theirs, None: UTC. ``rounds``: see ``scaled``.
     """
     if column.kind == "text":
-        return _text_times(column, TextTimes("stamp", pattern, zone or "UTC", "raise", cure=_IN_UTC))
+        numbers = None
+        if unit.is_said and pattern is None:
+            numbers = Numbers(DECIMAL, TIME_POWERS[unit.name or "ns"], 0, unit.latest)
+        return _text_times(column, TextTimes("stamp", pattern, zone or "UTC", "raise", cure=_IN_UTC), numbers)
     if pattern is not None:
         return "is not text, and its form is given by format"
     no_time = column.says(f"is {NO_TIME}")
@@ -430,8 +458,14 @@ def times(
         assert not isinstance(found, str)
         return found
     if column.kind not in ("time", "integer"):
-        unsaid = column.kind in ("float", "decimal")
-        return f"is neither a timestamp nor text nor a whole number{' whose unit is said' * unsaid}"
+        why = "is neither a timestamp nor text nor a whole number"
+        if column.kind not in ("float", "decimal"):
+            return why
+        if column.kind == "float" and not len(column.values):  # the first number says more
+            return Values(np.zeros(0, np.int64), None, None, no_time)
+        some = column.values[np.isfinite(column.values)][:1].tolist() if column.kind == "float" else []
+        cure = "".join(f"; {said_unit(int(number), TIME_UNIT)}" for number in some)
+        return f"{why} whose unit is said{cure}"
     factor, lowest, highest = _time_span(column, unit)
     bad = _beyond(column.values, lowest, highest)
     values = column.values.astype(np.int64, copy=False)
@@ -455,22 +489,37 @@ def times(
 _IN_UTC: Final = "give times in UTC, or with their zone"
 
 
-def _text_times(column: Column, form: TextTimes) -> Values | str:
-    assert column.words is not None
-    places, entries = column.words()
-    found = np.zeros(max(1, len(entries)), np.int64)
+def _text_times(column: Column, form: TextTimes, numbers: Numbers | None) -> Values | str:
+    """``numbers``: how texts of numbers are read, where their unit is said. Digits may be a stamp, too: the reading
+    counts that is a time of our years."""
+    places, entries = _used(column)
+    found = np.zeros(max(1, max(entries, default=0) + 1), np.int64)
     wrong: dict[int, str] = {}
-    used = places if column.nulls is None else places[~column.nulls]
-    for at in np.unique(used).tolist():
-        text = entries[at]
+    for at, text in entries.items():
+        number = _number_time(text, numbers)
         try:
-            found[at] = form.ns(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))
+            is_ours = number is not None and _OUR_NS[0] <= number <= _OUR_NS[1]
+            found[at] = number if number is not None and is_ours else form.ns(text)
         except ValueError as error:
+            if number is not None:
+                found[at] = number
+                continue
+            is_bare = numbers is None and text.isdecimal() and text.isascii() and len(text) < _MOST_DIGITS
+            if is_bare and (cure := said_unit(int(text), TIME_UNIT)).startswith("give"):
+                return f"holds numbers as text; {cure}"
             wrong[at] = str(error)
     is_wrong = np.zeros(len(found), np.bool_)
     is_wrong[list(wrong)] = True
     bad = _some(is_wrong[places])
     return Values(found[places], column.nulls, bad, lambda row: f"{column.show(row)} {wrong[int(places[row])]}")
+
+
+def _number_time(text: str, numbers: Numbers | None) -> int | None:
+    """The time that the text of a number stands for; None: it is no such text, or no time."""
+    try:
+        return None if numbers is None else numbers.one(text.encode())
+    except ValueError:
+        return None
 
 
 def _time_span(column: Column, unit: TimeUnit) -> tuple[int, int, int]:
@@ -516,6 +565,8 @@ def scaled(column: Column, target: Target, *, rounds: bool = False) -> Values | 
 
     def explain(row: int) -> str:
         shown = column.show(row)
+        if column.words is not None and _plain_number(shown) is None:
+            return f"{shown} is not a number"
         if lost is not None and lost[row] and (beyond is None or not beyond[row]):
             return target.too_precise(shown, _plain_number(shown), power, rounds=rounds)
         return target.beyond(shown, _plain_number(shown), power)
@@ -579,7 +630,7 @@ def letters(column: Column, words: Mapping[str, bytes] | None) -> Values | str:
             return Values(codes.values.view("S1"), codes.nulls, codes.bad, codes.explain)
         known = np.frombuffer(bytes(words.get(chr(i).lower(), b"\0")[0] for i in range(256)), np.uint8)
         found = known[codes.values]
-        return Values(found.view("S1"), codes.nulls, either(codes.bad, _some(found == 0)), column.says("is unknown"))
+        return Values(found.view("S1"), codes.nulls, either(codes.bad, _some(found == 0)), column.says(_unknown(words)))
     if column.words is None:
         return "is neither text nor a letter's code"
     indices, entries = column.words()
@@ -592,4 +643,14 @@ def letters(column: Column, words: Mapping[str, bytes] | None) -> Values | str:
         ]
     else:
         found_by = [words.get(value.strip().lower()) if value is not None else None for value in table]
-    return _by_text(column, indices, found_by, "S1", "is unknown")
+    return _by_text(column, indices, found_by, "S1", _unknown(words))
+
+
+def _unknown(words: Mapping[str, bytes] | None) -> str:
+    field = next((field for field, known in WORDS.items() if known is words), None)
+    if words is None or field is None:
+        return "is unknown"
+    listed = ", ".join(filter(None, words))
+    return (
+        f"is none of {listed}: give its values by columns={{'{field}': {{'column': NAME, 'map': {{VALUE: LETTER}}}}}}"
+    )

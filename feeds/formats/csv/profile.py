@@ -17,7 +17,7 @@ import msgspec
 from strand.binding.columns import LETTER_BYTES
 from strand.errors import ConfigurationError, FormatError, UnknownFormatError
 from strand.feeds.base import Flags, TicksAre
-from strand.feeds.formats.guess import wrapping
+from strand.feeds.formats.guess import OTHER_DATABENTO, wrapping
 from strand.feeds.io.files import small_text
 from strand.feeds.mapping.clocks import Ambiguous, Pattern
 from strand.feeds.mapping.events import event_fields, with_last
@@ -581,11 +581,7 @@ def choose(head: bytes, path: str | Path, names: Sequence[str] = ()) -> Match:
     first = _decoded(_first_lines(head, 1)[0], ("utf-8", "gb18030", "latin-1"))[0] if _first_lines(head, 1) else ""
     known = ", ".join(profile.name for profile in built_in())
     if "rtype" in first.split(",") and "publisher_id" in first.split(","):
-        raise UnknownFormatError(
-            "looks like Databento's CSV of a schema without a profile: read its DBN file, or have symbols written into "
-            "it (map_symbols) if it is of mbo, trades, mbp, tbbo, bbo or ohlcv",
-            path=path,
-        )
+        raise UnknownFormatError(OTHER_DATABENTO, path=path)
     raise UnknownFormatError(
         f"no profile fits its first line, {first[:200]!r}: give one of {known}, or a .toml file of your own, by "
         "profile=",

@@ -252,3 +252,49 @@ def test_a_table_of_bars_is_refused_until_its_price_is_named(tmp_path: Path, way
         ticks_of(tmp_path, way, table)
     ticks = ticks_of(tmp_path, way, table, columns={"price": "close"}, constants={"kind": "trade"})
     assert ticks[["price", "size", "kind"]].tolist() == [(1_500_000_000, 3, 2), (2_500_000_000, 4, 2)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_numbers_that_are_text_mean_what_they_mean_in_csv_and_json(tmp_path: Path, way: str) -> None:
+    """Clients of exchanges give prices and amounts as text, and many tables keep them so."""
+    table = {"timestamp_ns": np.array([TIME] * 3), "price": np.array(["50000.25", "1e-05", " -3 "])}
+    table["size"] = np.array(["0.00001", "2", "1E-3"])
+    ticks = ticks_of(tmp_path, way, table, size_unit="0.00001")
+    assert ticks[["price", "size"]].tolist() == [(50_000_250_000_000, 1), (10_000, 200_000), (-3_000_000_000, 100)]
+    for text, words in (("", "is not a number"), ("1,5", "is not a number"), ("nan", "is not a number"),
+                        ("1e30", "out of range"), ("0.0000000001", "not a whole number of units of 1e-9")):  # fmt: skip
+        bad = {**table, "price": np.array(["1", text, "2"])}
+        with pytest.raises((StrandError, BadRecordError), match=f"'?{text}'? .*{words}|{words}"):
+            ticks_of(tmp_path, way, bad, size_unit="0.00001")
+        if way != "array":
+            kept = ticks_of(tmp_path, way, bad, size_unit="0.00001", on_bad_record="skip")
+            assert kept["price"].tolist() == [10**9, 2 * 10**9]
+    rounded = {**table, "price": np.array(["1.0000000004", "2", "3"])}
+    ticks = ticks_of(tmp_path, way, rounded, size_unit="0.00001", inexact="round")
+    assert ticks["price"].tolist() == [10**9, 2 * 10**9, 3 * 10**9]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_times_that_are_numbers_as_text_or_floats_need_a_unit_and_the_error_names_it(
+    tmp_path: Path, way: str, unit: str
+) -> None:
+    numbers = [second * (10**9 // NS_IN[unit]) for second in SECONDS]
+    for times in (np.array([str(number) for number in numbers]), np.array([float(number) for number in numbers])):
+        options: dict[str, Any] = {} if way == "array" else {"on_bad_record": "skip"}
+        with pytest.raises(StrandError, match=f"give time_unit='{unit}'.*which in {unit} is 2026-01-05"):
+            ticks_of(tmp_path, way, rows(times), **options)
+        ticks = ticks_of(tmp_path, way, rows(times), time_unit=unit)
+        assert ticks["ts_recv"].tolist() == [second * 10**9 for second in SECONDS]
+    # Digits may be a stamp, and a stamp of text needs no unit, whatever that of other columns is.
+    for text in ("20260105000000", "2026-01-05T00:00:00Z"):
+        assert set(ticks_of(tmp_path, way, rows([text] * 3), time_unit=unit)["ts_recv"].tolist()) == {TIME}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_side_that_no_word_is_asks_for_a_map(tmp_path: Path, way: str) -> None:
+    table = {"timestamp_ns": np.array([TIME] * 2), "price": np.array([1.5, 2.5]), "side": np.array([1, -1])}
+    with pytest.raises((StrandError, BadRecordError), match=r"1 .*columns=.*'side'.*'map'"):
+        ticks_of(tmp_path, way, table)
+    ticks = ticks_of(tmp_path, way, table, columns={"side": {"column": "side", "map": {"1": "B", "-1": "A"}}})
+    assert ticks["side"].tolist() == [b"B", b"A"]

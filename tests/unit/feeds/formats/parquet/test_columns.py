@@ -80,10 +80,10 @@ def test_a_float_means_its_shortest_decimal(prices: list[Decimal]) -> None:
 @pytest.mark.parametrize(
     ("column", "values"),
     [
-        ("price", pa.array(["1.5"] * 2)),
+        ("price", pa.array([True] * 2)),
         ("timestamp", pa.array([1.5] * 2)),
         ("timestamp", pa.array([dt.date(2020, 1, 1)] * 2)),
-        ("size", pa.array(["1"] * 2)),
+        ("size", pa.array([[1]] * 2)),
         ("symbol", pa.array([1.5] * 2)),
         ("side", pa.array([[1], [2]])),
     ],

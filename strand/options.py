@@ -2,8 +2,9 @@
 
 An option is declared by ``option()``: its text, what it takes and its default. The declaration stands at a field of a
 frozen dataclass, which reads all of them by ``read_options`` in its ``__post_init__``. Where a function or class takes
-options by keyword, it stands in the type of a key of their TypedDict, ``name: Annotated[int, option(...)]``, and
-``named_options(declares=)`` reads them. Errors have the field's name. Signatures, documentation, configuration files
+options by keyword, it stands in the type of a key of their TypedDict: ``name: Annotated[type, default, kind, text]``.
+The text is like ``"The option. None: what that does.\\nFurther sentences."``. ``named_options(declares=)`` reads them.
+Errors have the field's name. Signatures, documentation, configuration files
 and the command line are made of the same declaration.
 """
 
@@ -14,7 +15,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Final, TypeVar, is_typeddict
 
 from strand.dicts import FrozenDict
@@ -338,20 +339,31 @@ def options_in(of: Callable[..., Any]) -> Mapping[str, Option]:
 @functools.cache
 def _options_in(of: Any) -> Mapping[str, Option]:
     if is_typeddict(of):
-        declared = {name: hint.__metadata__[0] for name, hint in of.__annotations__.items() if _declares(hint)}
-    elif is_dataclass(of):
-        declared = {one.name: one for one in fields(of)}
-    else:
+        return {name: _option(name, *hint.__metadata__) for name, hint in of.__annotations__.items() if _declares(hint)}
+    if not is_dataclass(of):
         function: Any = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
         found_in = vars(function)[_KEY]
         return options_in(found_in) if isinstance(found_in, type) else dict(_in_docstring(of, found_in))
-    found = {}
-    for name, one in declared.items():
-        if _KEY in one.metadata:
-            kind, text, unset, more, flag = one.metadata[_KEY]
-            flag = f"--{name.replace('_', '-')}" if flag is None else flag
-            found[name] = Option(name, one.default, kind, text, unset, more, flag)
-    return found
+    return {one.name: _of_field(one) for one in fields(of) if _KEY in one.metadata}
+
+
+def _of_field(declared: Field[Any]) -> Option:
+    kind, text, unset, more, flag = declared.metadata[_KEY]
+    flag = _flag(declared.name) if flag is None else flag
+    return Option(declared.name, declared.default, kind, text, unset, more, flag)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _option(name: str, default: Any, kind: Kind | None = None, text: str = "") -> Option:
+    """The option of the declaration in a type. A field in place of it is the declaration of that field."""
+    if kind is None:
+        return _of_field(default)
+    text, _, more = text.partition("\n")
+    text, _, unset = text.partition(" None: ")
+    return Option(name, default, kind, text, unset.removesuffix("."), more, _flag(name))
 
 
 def _declares(hint: Any) -> bool:
@@ -366,8 +378,7 @@ def _in_docstring(taker: Any, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, 
         entry = re.search(rf"^ {{4}}{name}: (.*(?:\n {{8}}.*)*)", documented, re.MULTILINE)
         text, _, unset = " ".join(entry[1].split() if entry else ()).partition("None: ")
         first, unset = re.split(r"\. |[;.]? ?$", text)[0], re.split(r"\.(?: |$)", unset)[0]
-        flag = f"--{name.replace('_', '-')}"
-        yield name, Option(name, _parameters(taker)[name].default, kind, f"{first}.", unset, flag=flag)
+        yield name, Option(name, _parameters(taker)[name].default, kind, f"{first}.", unset, flag=_flag(name))
 
 
 def read_options(given: Any) -> Faults:
@@ -497,7 +508,7 @@ def _keywords(kind: type[Any] | None, like: Callable[..., Any] | None) -> Iterat
     for name, hint in ({} if kind is None else kind.__annotations__).items():
         default = inspect.Parameter.empty
         if _declares(hint):
-            default, hint = hint.__metadata__[0].default, hint.__origin__
+            default, hint = options_in(kind)[name].default, hint.__origin__  # type: ignore[arg-type]
         written = getattr(hint, "__forward_arg__", hint)
         one = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=written)
         yield theirs.get(name, one).replace(kind=one.KEYWORD_ONLY)

@@ -496,50 +496,47 @@ class QueueOptions(TypedDict, total=False):
     idle: Annotated[str, _POOL["idle"]]
     budget_ticks: Annotated[int, _POOL["budget_ticks"]]
     pool: Annotated[
-        Pool | None, option(None, Object(Pool), "In place of these four, a ``strand.Pool``, which has more options.")
+        Pool | None,
+        None,
+        Object(Pool),
+        "In place of these four, a ``strand.Pool``, which has more options.",
     ]
     retry: Annotated[
         "RetryPolicy | None",
-        option(None, _ANY, "For ``tasks`` that have no retry policy of their own.", unset="they fail at once"),
+        None,
+        _ANY,
+        "For ``tasks`` that have no retry policy of their own. None: they fail at once.",
     ]
     strands: Annotated[
         StrandsLike,
-        option(
-            "auto",
-            _ANY,
-            '``"per-symbol"``, a number, or ``"auto"``: busy symbols have a strand alone, quiet ones share.',
-        ),
+        "auto",
+        _ANY,
+        '``"per-symbol"``, a number, or ``"auto"``: busy symbols have a strand alone, quiet ones share.',
     ]
     counts: Annotated[
         npt.ArrayLike | None,
-        option(
-            None,
-            _ANY,
-            "For ``strands``, how many ticks to expect of each symbol, shape (n_symbols,).",
-            unset="goes by the first array published",
-        ),
+        None,
+        _ANY,
+        "For ``strands``, how many ticks to expect of each symbol, shape (n_symbols,). None: goes by the first "
+        "array published.",
     ]
     capacity_ticks: Annotated[int, _LIMITS["capacity_ticks"]]
     on_full: Annotated[str, _LIMITS["on_full"]]
     limits: Annotated[
         Limits | None,
-        option(
-            None,
-            Object(Limits),
-            "In place of these two, a ``strand.Limits``, which also has bounds over several strands.",
-        ),
+        None,
+        Object(Limits),
+        "In place of these two, a ``strand.Limits``, which also has bounds over several strands.",
     ]
-    batch_ticks: Annotated[int, option(8192, Whole(1, 65_536), "How many ticks are grouped at once.")]
+    batch_ticks: Annotated[int, 8192, Whole(1, 65_536), "How many ticks are grouped at once."]
     publisher_drains: Annotated[
         bool,
-        option(
-            True,
-            Flag(),
-            "Publishing threads may run handlers, when they are ahead and where that is cheaper than passing ticks.",
-            more="False: a handler never delays a publisher.",
-        ),
+        True,
+        Flag(),
+        "Publishing threads may run handlers, when they are ahead and where that is cheaper than passing ticks.\n"
+        "False: a handler never delays a publisher.",
     ]
-    name: Annotated[str, option("", Text(), "The name that ``strand.attach`` knows it by.")]
+    name: Annotated[str, "", Text(), "The name that ``strand.attach`` knows it by."]
 
 
 class RunOptions(QueueOptions, total=False):
@@ -548,69 +545,54 @@ class RunOptions(QueueOptions, total=False):
 
     policy: Annotated[
         Policy,
-        option(
-            Fifo(),
-            _ANY,
-            "The ready strand to drain next: ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()`` (docs/policies.md).",
-        ),
+        Fifo(),
+        _ANY,
+        "The ready strand to drain next: ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()`` (docs/policies.md).",
     ]
     priorities: Annotated[
         Mapping[str, Any] | None,
-        option(
-            None,
-            _ANY,
-            'Under ``Levels`` a level by symbol, else ``"normal"``.',
-            more='Under ``Aging`` a whole number, a class, or both, like ``("urgent", 10)``; else 0. ``"*"`` is for '
-            "symbols that are not named.",
-        ),
+        None,
+        _ANY,
+        'Under ``Levels`` a level by symbol, else ``"normal"``.\nUnder ``Aging`` a whole number, a class, or both, '
+        'like ``("urgent", 10)``; else 0. ``"*"`` is for symbols that are not named.',
     ]
     guard: Annotated[
         Guard | None,
-        option(
-            None,
-            Object(Guard),
-            "Holds strands back under ``Levels`` while CPU, memory or I/O is short (docs/guard.md).",
-        ),
+        None,
+        Object(Guard),
+        "Holds strands back under ``Levels`` while CPU, memory or I/O is short (docs/guard.md).",
     ]
     marks: Annotated[
         Mapping[str, str | Iterable[str]] | None,
-        option(None, _ANY, 'For ``guard``, by symbol or ``"*"``: ``"io"``, ``"frees_memory"``, or a set of both.'),
+        None,
+        _ANY,
+        'For ``guard``, by symbol or ``"*"``: ``"io"``, ``"frees_memory"``, or a set of both.',
     ]
     groups: Annotated[
         Mapping[str, str] | None,
-        option(
-            None,
-            _ANY,
-            'Under ``Fair``, the name of the group by symbol or ``"*"``; else each symbol is a group of its own.',
-        ),
+        None,
+        _ANY,
+        'Under ``Fair``, the name of the group by symbol or ``"*"``; else each symbol is a group of its own.',
     ]
     on_error: Annotated[
         str,
-        option(
-            "stop",
-            Choice(tuple(ON_ERROR)),
-            "When a handler fails: stop the run, or set its strand aside and go on.",
-            flag=None,
-        ),
+        "stop",
+        Choice(tuple(ON_ERROR)),
+        "When a handler fails: stop the run, or set its strand aside and go on.",
     ]
     escape_formulas: Annotated[
         bool,
-        option(
-            False,
-            Flag(),
-            "In CSV files, write an apostrophe before text that a spreadsheet would run as a formula: text that begins "
-            "with =, +, -, @, a tab or a return.",
-            flag=None,
-        ),
+        False,
+        Flag(),
+        "In CSV files, write an apostrophe before text that a spreadsheet would run as a formula: text that begins "
+        "with =, +, -, @, a tab or a return.",
     ]
     attachable: Annotated[
         bool,
-        option(
-            False,
-            Flag(),
-            "Another process of the same user may look at it while it runs (``strand.attach``).",
-            more="Its memory then has the pages that the system gives to files, which are usually small.",
-        ),
+        False,
+        Flag(),
+        "Another process of the same user may look at it while it runs (``strand.attach``).\nIts memory then has the "
+        "pages that the system gives to files, which are usually small.",
     ]
 
 
@@ -619,45 +601,35 @@ class DispatcherOptions(RunOptions, total=False):
 
     out: Annotated[
         "Mapping[str, Destination] | None",
-        option(
-            None,
-            _ANY,
-            "Files, or sinks of your own (``strand.Sink``), for the outputs of handlers, by name.",
-            more="Other outputs are collected in memory (``outputs``).",
-        ),
+        None,
+        _ANY,
+        "Files, or sinks of your own (``strand.Sink``), for the outputs of handlers, by name.\nOther outputs are "
+        "collected in memory (``outputs``).",
     ]
-    dtype: Annotated[np.dtype[Any], option(TICK, _ANY, "The structured dtype of the records.")]
-    key: Annotated[str, option("instrument_id", _ANY, "The u32 field of the records that has the symbol's index.")]
+    dtype: Annotated[np.dtype[Any], TICK, _ANY, "The structured dtype of the records."]
+    key: Annotated[str, "instrument_id", _ANY, "The u32 field of the records that has the symbol's index."]
     columns: Annotated[
         Mapping[str, str | Mapping[str, Any] | None] | None,
-        option(
-            None,
-            _ANY,
-            "By tick field, the field of the published arrays, which are then converted as ``NpyFeed`` does.",
-            more="Usual names of a field are found without.",
-        ),
+        None,
+        _ANY,
+        "By tick field, the field of the published arrays, which are then converted as ``NpyFeed`` does.\nUsual "
+        "names of a field are found without.",
     ]
     column_options: Annotated[
         "ColumnOptions | None",
-        option(
-            None,
-            _ANY,
-            "Options of that reader: constants, price_unit, size_unit, time_unit, inexact and nulls.",
-            more="If no column gives a ``sequence``, it is the row's place from 1 among all rows given to ``publish``, "
-            "refused ones too.",
-        ),
+        None,
+        _ANY,
+        "Options of that reader: constants, price_unit, size_unit, time_unit, inexact and nulls.\nIf no column gives "
+        "a ``sequence``, it is the row's place from 1 among all rows given to ``publish``, refused ones too.",
     ]
     feed: Annotated[
         "TicksAre | FeedInfo | None",
-        option(
-            None,
-            _ANY,
-            'What the ticks mean: the ``info`` of the feed that they come from, or for ticks of your own ``"plain"``, '
-            '``"orders"``, ``"dbn"`` or ``"dbn-orders"`` (``strand.feeds.FeedInfo.ticks``).',
-            more="By it ``vwap``, ``bars`` and others that count trades know what is a trade, and whether they need "
-            "books. Without it they take ticks as they are. Single orders that come to them are then counted, with a "
-            "RuntimeWarning.",
-        ),
+        None,
+        _ANY,
+        'What the ticks mean: the ``info`` of the feed that they come from, or for ticks of your own ``"plain"``, '
+        '``"orders"``, ``"dbn"`` or ``"dbn-orders"`` (``strand.feeds.FeedInfo.ticks``).\nBy it ``vwap``, ``bars`` '
+        "and others that count trades know what is a trade, and whether they need books. Without it they take ticks "
+        "as they are. Single orders that come to them are then counted, with a RuntimeWarning.",
     ]
 
 

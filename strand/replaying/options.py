@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from strand.dispatch.configuration import RunOptions
-from strand.options import File, Flag, Kind, Whole, option, read_given
+from strand.options import File, Flag, Kind, Whole, read_given
 
 if TYPE_CHECKING:
     from strand.feeds.opening import FeedOptions
@@ -24,153 +24,127 @@ _ANY, _FLAG = Kind(), Flag(takes_none=True)
 class Asked(TypedDict, total=False):
     """The options that a replay has itself. Those that may be anything are checked where they are used."""
 
-    symbols: Annotated[Sequence[str] | None, option(None, _ANY, 'Names, globs (``"AA*"``) and ``@FILE`` to keep.')]
+    symbols: Annotated[Sequence[str] | None, None, _ANY, 'Names, globs (``"AA*"``) and ``@FILE`` to keep.']
     start: Annotated[
         str | int | None,
-        option(
-            None,
-            _ANY,
-            "The first receive time to keep, as for ``strand.feeds.open``.",
-            more="Ticks before it are skipped.",
-        ),
+        None,
+        _ANY,
+        "The first receive time to keep, as for ``strand.feeds.open``.\nTicks before it are skipped.",
     ]
-    end: Annotated[str | int | None, option(None, _ANY, "The first receive time no longer kept, likewise.")]
+    end: Annotated[str | int | None, None, _ANY, "The first receive time no longer kept, likewise."]
     limit: Annotated[
         int | None,
-        option(None, Whole(1), "How many ticks to replay at most, from ``position`` on.", unset="all of them"),
+        None,
+        Whole(1),
+        "How many ticks to replay at most, from ``position`` on. None: all of them.",
     ]
-    position: Annotated[int, option(0, Whole(0), "How many ticks of the selection to skip first.")]
+    position: Annotated[int, 0, Whole(0), "How many ticks of the selection to skip first."]
     allow_empty: Annotated[
         bool,
-        option(False, _FLAG, "Return a result where the source has no tick; without it that raises EmptyFeedError."),
+        False,
+        _FLAG,
+        "Return a result where the source has no tick; without it that raises EmptyFeedError.",
     ]
     progress: Annotated[
         bool | Callable[[int], None],
-        option(
-            False,
-            _ANY,
-            "True shows a bar, on standard error if it is a terminal, or in a notebook.",
-            more="It has the rate and the feed's time; where the end is known, also the share done and the time left. "
-            "A function is called with the number of ticks handled so far, dropped ones included. If it has a method "
-            "``opened``, that is called first, with the feed. If it has ``follow``, that is called with a function "
-            "that returns the feed's time, and ``given`` with one that returns the number of ticks published so far.",
-        ),
+        False,
+        _ANY,
+        "True shows a bar, on standard error if it is a terminal, or in a notebook.\nIt has the rate and the feed's "
+        "time; where the end is known, also the share done and the time left. A function is called with the number "
+        "of ticks handled so far, dropped ones included. If it has a method ``opened``, that is called first, with "
+        "the feed. If it has ``follow``, that is called with a function that returns the feed's time, and ``given`` "
+        "with one that returns the number of ticks published so far.",
     ]
-    date: Annotated[dt.date | str | None, option(None, _ANY, "The trading day of files that do not say it.")]
-    feed_options: Annotated[
-        "FeedOptions | None", option(None, _ANY, "The other options of ``strand.feeds.open``, by name.")
-    ]
+    date: Annotated[dt.date | str | None, None, _ANY, "The trading day of files that do not say it."]
+    feed_options: Annotated["FeedOptions | None", None, _ANY, "The other options of ``strand.feeds.open``, by name."]
     pin_publisher: Annotated[
         bool | None,
-        option(
-            None,
-            Flag(),
-            "Pin the calling thread, for the length of the call, to a core that no worker has.",
-            unset="pins it too, unless a thread inflates the file and only one such core is left",
-            more="That thread would have to share a worker's core.",
-        ),
+        None,
+        Flag(),
+        "Pin the calling thread, for the length of the call, to a core that no worker has. None: pins it too, "
+        "unless a thread inflates the file and only one such core is left.\nThat thread would have to share a "
+        "worker's core.",
     ]
-    speed: Annotated[
-        float, option(0.0, _ANY, "0 is as fast as possible, 1 as recorded by ``ts_recv``, 10 ten times as fast.")
-    ]
+    speed: Annotated[float, 0.0, _ANY, "0 is as fast as possible, 1 as recorded by ``ts_recv``, 10 ten times as fast."]
     pacer: Annotated[
         "Pacer | None",
-        option(None, _ANY, "In place of ``speed``, a ``Pacer``, which can be paused and stepped during the replay."),
+        None,
+        _ANY,
+        "In place of ``speed``, a ``Pacer``, which can be paused and stepped during the replay.",
     ]
     fingerprint_every: Annotated[
         int | None,
-        option(
-            None,
-            Whole(1),
-            "Every so many ticks, bring the run to rest and take fingerprints of it and of its input.",
-            unset="at the end alone",
-            more="``result.intervals`` has them.",
-            flag=None,
-        ),
+        None,
+        Whole(1),
+        "Every so many ticks, bring the run to rest and take fingerprints of it and of its input. None: at the end "
+        "alone.\n``result.intervals`` has them.",
     ]
     fingerprints: Annotated[
         str | os.PathLike[str] | None,
-        option(
-            None,
-            File("FILE"),
-            "A file for the fingerprints of the run and of each symbol, for ``strand diff``.",
-            more="The ending .gz compresses it.",
-            flag=None,
-        ),
+        None,
+        File("FILE"),
+        "A file for the fingerprints of the run and of each symbol, for ``strand diff``.\nThe ending .gz compresses "
+        "it.",
     ]
     out: Annotated[
         "Mapping[str, Destination] | None",
-        option(
-            None,
-            _ANY,
-            'Files for outputs of the handlers, by name: ``{"bars": "bars.parquet"}``; or sinks of your own '
-            "(``strand.Sink``).",
-            more='Other outputs are collected: ``result.outputs["bars"]``. If an error or an interrupt ends the run '
-            "early, files hold what was final by then.",
-        ),
+        None,
+        _ANY,
+        'Files for outputs of the handlers, by name: ``{"bars": "bars.parquet"}``; or sinks of your own '
+        '(``strand.Sink``).\nOther outputs are collected: ``result.outputs["bars"]``. If an error or an interrupt '
+        "ends the run early, files hold what was final by then.",
     ]
-    timeline: Annotated[bool, option(True, _FLAG, "Sample counters during the run: ``result.timeline``.")]
+    timeline: Annotated[bool, True, _FLAG, "Sample counters during the run: ``result.timeline``."]
     watch: Annotated[
         int | Sequence[str] | None,
-        option(None, _ANY, "Symbols whose rows are sampled too: names, or how many of the busiest."),
+        None,
+        _ANY,
+        "Symbols whose rows are sampled too: names, or how many of the busiest.",
     ]
     per_day: Annotated[
         bool,
-        option(
-            False,
-            _FLAG,
-            "Start all rows anew on each day, and report the rows of each day.",
-            more="At the end of each day (docs/feeds/days.md) the run is at rest, and its symbols' rows move to "
-            "``result.days``. They begin again as zeros, so ``result.rows`` has the last day's.",
-            flag=None,
-        ),
+        False,
+        _FLAG,
+        "Start all rows anew on each day, and report the rows of each day.\nAt the end of each day "
+        "(docs/feeds/days.md) the run is at rest, and its symbols' rows move to ``result.days``. They begin again "
+        "as zeros, so ``result.rows`` has the last day's.",
     ]
     snapshot: Annotated[
         "Snapshot | None",
-        option(None, _ANY, "A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``."),
+        None,
+        _ANY,
+        "A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``.",
     ]
-    strict: Annotated[bool, option(False, _FLAG, "Raise StrictError if the run has warnings (``result.warnings``).")]
+    strict: Annotated[bool, False, _FLAG, "Raise StrictError if the run has warnings (``result.warnings``)."]
     save: Annotated[
         str | os.PathLike[str] | None,
-        option(
-            None,
-            File("FILE"),
-            "A file for the state at the end. Ends of handlers do not run then.",
-            more="An interrupted run saves its state too.",
-            flag=None,
-        ),
+        None,
+        File("FILE"),
+        "A file for the state at the end. Ends of handlers do not run then.\nAn interrupted run saves its state too.",
     ]
     load: Annotated[
         str | os.PathLike[str] | None,
-        option(
-            None,
-            File("FILE"),
-            "A file of ``save`` to continue from, with the same source and options.",
-            more="Ticks that were replayed before are read and skipped. ``ticks``, outputs and times of the result are "
-            "of this call; rows and ``ticks_by_symbol`` are of all calls.",
-            flag=None,
-        ),
+        None,
+        File("FILE"),
+        "A file of ``save`` to continue from, with the same source and options.\nTicks that were replayed before are "
+        "read and skipped. ``ticks``, outputs and times of the result are of this call; rows and "
+        "``ticks_by_symbol`` are of all calls.",
     ]
     until: Annotated[
         tuple[str, int] | str | int | None,
-        option(
-            None,
-            _ANY,
-            "Where to stop.",
-            more="All ticks up to there are handled, and rows are as they are then: ends of handlers do not run. "
-            '``("AAPL", 17)`` stops after the 17th tick of AAPL in this replay; of other symbols, it includes all '
-            "ticks that come before it in the feed, and none after. A time, in the forms of ``start``, stops before "
-            "the first tick with a later ``ts_recv``.",
-        ),
+        None,
+        _ANY,
+        "Where to stop.\nAll ticks up to there are handled, and rows are as they are then: ends of handlers do not "
+        'run. ``("AAPL", 17)`` stops after the 17th tick of AAPL in this replay; of other symbols, it includes all '
+        "ticks that come before it in the feed, and none after. A time, in the forms of ``start``, stops before the "
+        "first tick with a later ``ts_recv``.",
     ]
     pdb: Annotated[
         bool,
-        option(
-            False,
-            _FLAG,
-            "Start Python's debugger where the handler is called with the tick of ``until``; needs ``workers=0``.",
-            more="A compiled function is called in Python first, on copies, and then as machine code.",
-        ),
+        False,
+        _FLAG,
+        "Start Python's debugger where the handler is called with the tick of ``until``; needs ``workers=0``.\nA "
+        "compiled function is called in Python first, on copies, and then as machine code.",
     ]
 
 

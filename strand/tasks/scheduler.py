@@ -30,7 +30,7 @@ from strand.dispatch.statistics import (
 )
 from strand.dispatch.watching import Activating, least_of
 from strand.errors import ConfigurationError
-from strand.options import ByName, Flag, Object, Text, Whole, named_options, option
+from strand.options import ByName, Flag, Object, Text, Whole, named_options
 from strand.policies.groups import Groups
 from strand.policies.policy import Fair, Levels, Policy, level_name, policy_config
 from strand.stats import ActiveStatistics, FairStatistics, GuardStatistics, TaskStatistics
@@ -61,91 +61,64 @@ class _Keywords(TypedDict, total=False):
 
     min_workers: Annotated[
         int | None,
-        option(
-            None,
-            Whole(1, 1024),
-            "How many of the workers are active at least; more are as the load asks for.",
-            unset="all",
-        ),
+        None,
+        Whole(1, 1024),
+        "How many of the workers are active at least; more are as the load asks for. None: all.",
     ]
     io_bound: Annotated[
         bool,
-        option(
-            False, Flag(), "Whether tasks mostly sleep or wait for replies: ``workers=None`` is then twice the cores."
-        ),
+        False,
+        Flag(),
+        "Whether tasks mostly sleep or wait for replies: ``workers=None`` is then twice the cores.",
     ]
     max_queue_by_level: Annotated[
         Mapping[str, int] | None,
-        option(
-            None,
-            ByName(Whole(1), level_name, "LEVEL=TASKS"),
-            'Under ``Levels``, how many tasks of a level may wait so, as ``{"low": 1000}``.',
-            unset="any number",
-        ),
+        None,
+        ByName(Whole(1), level_name, "LEVEL=TASKS"),
+        'Under ``Levels``, how many tasks of a level may wait so, as ``{"low": 1000}``. None: any number.',
     ]
     max_held: Annotated[
         int | None,
-        option(
-            None,
-            Whole(0),
-            "How many tasks may be delayed or held; beyond it ``submit`` raises QueueFull.",
-            unset="like 0, any number",
-        ),
+        None,
+        Whole(0),
+        "How many tasks may be delayed or held; beyond it ``submit`` raises QueueFull. None: like 0, any number.",
     ]
     policy: Annotated[
         Policy | None,
-        option(
-            None,
-            Object(Policy, "policy of strand, such as strand.Levels()"),
-            "The order of tasks: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``.",
-            unset="Levels()",
-        ),
+        None,
+        Object(Policy, "policy of strand, such as strand.Levels()"),
+        "The order of tasks: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``. None: Levels().",
     ]
     retry: Annotated[
         RetryPolicy | None,
-        option(
-            None,
-            Object(RetryPolicy),
-            "The retry policy of tasks that are given none of their own.",
-            unset="they fail at once",
-        ),
+        None,
+        Object(RetryPolicy),
+        "The retry policy of tasks that are given none of their own. None: they fail at once.",
     ]
     guard: Annotated[
         Guard | None,
-        option(
-            None,
-            Object(Guard),
-            "Holds tasks back while CPU, memory or I/O is short, by their levels and ``marks``, as docs/guard.md says "
-            "of strands.",
-            unset="no guard",
-            more="It needs ``Levels()``.",
-        ),
+        None,
+        Object(Guard),
+        "Holds tasks back while CPU, memory or I/O is short, by their levels and ``marks``, as docs/guard.md says "
+        "of strands. None: no guard.\nIt needs ``Levels()``.",
     ]
-    max_dead_letters: Annotated[int, option(1000, Whole(0), "How many dead letters are kept.")]
-    seed: Annotated[
-        int | None, option(None, Whole(0), "The seed of the random part of backoffs.", unset="another one each time")
-    ]
+    max_dead_letters: Annotated[int, 1000, Whole(0), "How many dead letters are kept."]
+    seed: Annotated[int | None, None, Whole(0), "The seed of the random part of backoffs. None: another one each time."]
     max_threads: Annotated[
         int,
-        option(
-            MAX_THREADS,
-            Whole(1),
-            "The greatest number of threads, which is never below ``workers``.",
-            more="A task that waits in its middle (``strand.checkpoint``, ``strand.blocking``, ``result`` of another "
-            "task) keeps its thread.",
-        ),
+        MAX_THREADS,
+        Whole(1),
+        "The greatest number of threads, which is never below ``workers``.\nA task that waits in its middle "
+        "(``strand.checkpoint``, ``strand.blocking``, ``result`` of another task) keeps its thread.",
     ]
     attachable: Annotated[
         bool,
-        option(
-            False,
-            Flag(),
-            "Another process of the same user may look at it while it runs (``strand.attach``).",
-            more="A thread then puts the figures of its tasks into its memory once a second, and it counts more times "
-            "of tasks.",
-        ),
+        False,
+        Flag(),
+        "Another process of the same user may look at it while it runs (``strand.attach``).\nA thread then puts the "
+        "figures of its tasks into its memory once a second, and it counts more times of tasks.",
     ]
-    name: Annotated[str, option("", Text(), "The name that ``strand.attach`` knows it by.")]
+    name: Annotated[str, "", Text(), "The name that ``strand.attach`` knows it by."]
 
 
 class SchedulerOptions(_Keywords, total=False):
@@ -153,23 +126,18 @@ class SchedulerOptions(_Keywords, total=False):
 
     workers: Annotated[
         int | None,
-        option(
-            None,
-            Whole(0, 1024),
-            "How many tasks run at a time.",
-            unset="like 0, as many as this process may use cores",
-            more="In ``strand.replay`` 0 is the plain loop.",
-        ),
+        None,
+        Whole(0, 1024),
+        "How many tasks run at a time. None: like 0, as many as this process may use cores.\nIn ``strand.replay`` 0 "
+        "is the plain loop.",
     ]
     max_queue: Annotated[
         int | None,
-        option(
-            None,
-            Whole(0),
-            "How many tasks may wait that could start now or wait for a turn; beyond it ``submit`` raises QueueFull.",
-            unset="like 0, any number, as far as memory goes, up to 16,777,216",
-            more="A retry is never refused, and neither is a task whose delay or hold has ended.",
-        ),
+        None,
+        Whole(0),
+        "How many tasks may wait that could start now or wait for a turn; beyond it ``submit`` raises QueueFull. "
+        "None: like 0, any number, as far as memory goes, up to 16,777,216.\nA retry is never refused, and neither "
+        "is a task whose delay or hold has ended.",
     ]
 
 

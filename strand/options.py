@@ -15,7 +15,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Final, TypeVar, is_typeddict
 
 from strand.dicts import FrozenDict
@@ -271,7 +271,7 @@ class Option:
         text: The option in one sentence.
         unset: What None does, where it may be given.
         more: Further sentences for the documentation.
-        flag: The name of the command's option, ``--min-workers``; empty if the command has none.
+        flag: The name of the command's option, ``--min-workers``; empty if the command has none; ``--``: of ``name``.
     """
 
     name: str
@@ -281,6 +281,10 @@ class Option:
     unset: str = ""
     more: str = ""
     flag: str = ""
+
+    def __post_init__(self) -> None:
+        if self.flag == "--":
+            object.__setattr__(self, "flag", f"--{self.name.replace('_', '-')}")
 
     @property
     def summary(self) -> str:
@@ -327,48 +331,33 @@ class Option:
 
 def option(default: Any, kind: Kind, text: str, *, unset: str = "", more: str = "", flag: str | None = "") -> Any:
     """Returns the field of an option: see ``Option``. ``flag``: None makes it of the field's name."""
-    return field(default=default, metadata={_KEY: (kind, text, unset, more, flag)})
+    return field(default=default, metadata={_KEY: (kind, text, unset, more, "--" if flag is None else flag)})
 
 
 def options_in(of: Callable[..., Any]) -> Mapping[str, Option]:
-    """The options by name that a dataclass or TypedDict declares, or that a function or another class has of some
-    kind."""
+    """The options by name that a dataclass or TypedDict declares, or that a function or another class takes."""
     return _options_in(of)
 
 
 @functools.cache
 def _options_in(of: Any) -> Mapping[str, Option]:
     if is_typeddict(of):
-        return {name: _option(name, *hint.__metadata__) for name, hint in of.__annotations__.items() if _declares(hint)}
+        types = of.__annotations__.items()
+        return {name: _option(name, *hint.__metadata__) for name, hint in types if hasattr(hint, "__metadata__")}
     if not is_dataclass(of):
         function: Any = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
         found_in = vars(function)[_KEY]
         return options_in(found_in) if isinstance(found_in, type) else dict(_in_docstring(of, found_in))
-    return {one.name: _of_field(one) for one in fields(of) if _KEY in one.metadata}
-
-
-def _of_field(declared: Field[Any]) -> Option:
-    kind, text, unset, more, flag = declared.metadata[_KEY]
-    flag = _flag(declared.name) if flag is None else flag
-    return Option(declared.name, declared.default, kind, text, unset, more, flag)
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return {one.name: Option(one.name, one.default, *one.metadata[_KEY]) for one in fields(of) if _KEY in one.metadata}
 
 
 def _option(name: str, default: Any, kind: Kind | None = None, text: str = "") -> Option:
     """The option of the declaration in a type. A field in place of it is the declaration of that field."""
     if kind is None:
-        return _of_field(default)
+        return Option(name, default.default, *default.metadata[_KEY])
     text, _, more = text.partition("\n")
     text, _, unset = text.partition(" None: ")
-    return Option(name, default, kind, text, unset.removesuffix("."), more, _flag(name))
-
-
-def _declares(hint: Any) -> bool:
-    """Tells whether the type of a key of a TypedDict has the declaration of an option."""
-    return hasattr(hint, "__metadata__")
+    return Option(name, default, kind, text, unset.removesuffix("."), more, "--")
 
 
 def _in_docstring(taker: Any, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, Option]]:
@@ -378,7 +367,7 @@ def _in_docstring(taker: Any, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, 
         entry = re.search(rf"^ {{4}}{name}: (.*(?:\n {{8}}.*)*)", documented, re.MULTILINE)
         text, _, unset = " ".join(entry[1].split() if entry else ()).partition("None: ")
         first, unset = re.split(r"\. |[;.]? ?$", text)[0], re.split(r"\.(?: |$)", unset)[0]
-        yield name, Option(name, _parameters(taker)[name].default, kind, f"{first}.", unset, flag=_flag(name))
+        yield name, Option(name, _parameters(taker)[name].default, kind, f"{first}.", unset, flag="--")
 
 
 def read_options(given: Any) -> Faults:
@@ -507,7 +496,7 @@ def _keywords(kind: type[Any] | None, like: Callable[..., Any] | None) -> Iterat
     theirs = {} if like is None else _parameters(like)
     for name, hint in ({} if kind is None else kind.__annotations__).items():
         default = inspect.Parameter.empty
-        if _declares(hint):
+        if hasattr(hint, "__metadata__"):
             default, hint = options_in(kind)[name].default, hint.__origin__  # type: ignore[arg-type]
         written = getattr(hint, "__forward_arg__", hint)
         one = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=written)

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
+from strand.brief import one_line
+
 __all__ = ["CONTEXT", "EVENTS", "Bound", "Event", "JsonFormatter", "TextFormatter", "keep_secret", "to_standard_error"]
 
 #: All events of the modules that were imported, by name.
@@ -110,6 +112,9 @@ class Event(Bound):
 
 
 _HIDDEN: Final = "***"
+_LONGEST: Final = 1 << 20
+#: Tables within tables of a field's value that are looked into.
+_DEEPEST: Final = 8
 #: A shorter secret would hide parts of words.
 _LEAST_SECRET: Final = 6
 _SECRETS: Final[set[str]] = set()
@@ -138,11 +143,17 @@ def _without_secrets(text: str) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """Formats as ``logging.Formatter`` does, without secrets."""
+    """Formats as ``logging.Formatter`` does, without secrets. A message is one line, and characters that a terminal
+    would act on are shown as codes."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name that logging calls
+        """See ``logging.Formatter``."""
+        return one_line(super().formatMessage(record).rstrip(), _LONGEST)
 
     def format(self, record: logging.LogRecord) -> str:
         """See ``logging.Formatter``."""
-        return _without_secrets(super().format(record))
+        lines = _without_secrets(super().format(record)).split("\n")
+        return "\n".join(one_line(line, _LONGEST) for line in lines)
 
 
 #: What every record has; other attributes are fields.
@@ -175,19 +186,19 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(_plain(found))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, depth: int = 0) -> Any:
     """A value as JSON has it, without secrets."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and depth < _DEEPEST:
         return {
-            _without_secrets(str(name)): _HIDDEN if str(name).lower() in _SECRET_FIELDS else _plain(one)
+            _without_secrets(str(name)): _HIDDEN if str(name).lower() in _SECRET_FIELDS else _plain(one, depth + 1)
             for name, one in value.items()
         }
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(one) for one in value]
+    if isinstance(value, (list, tuple, set, frozenset)) and depth < _DEEPEST:
+        return [_plain(one, depth + 1) for one in value]
     try:
         return _without_secrets(repr(value) if isinstance(value, BaseException) else str(value))
     except Exception:  # of an object of a user

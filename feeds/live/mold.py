@@ -29,6 +29,7 @@ from strand.feeds.formats.recording import Recorder, times_path
 from strand.feeds.io.streams import open_stream
 from strand.feeds.times import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
+from strand.logs import Event
 from strand.options import (
     Choice,
     File,
@@ -46,7 +47,7 @@ from strand.ticks import MAX_SEQUENCE, empty
 from strand.zones import zone_named
 
 __all__ = [
-    "OF_ALL", "Address", "Faults", "MoldFeed", "ServeOptions", "ipv4", "parse_address", "receiving_socket",
+    "GAP", "OF_ALL", "Address", "Faults", "MoldFeed", "ServeOptions", "ipv4", "parse_address", "receiving_socket",
     "replies_socket", "serve",
 ]  # fmt: skip
 
@@ -96,6 +97,7 @@ def replies_socket(server: Address) -> Iterator[socket.socket]:
 
 # Longest call into the core: Python handles signals between calls.
 _SLICE_NS: Final = 100_000_000
+GAP: Final = Event("feed.gap", ".feeds", "WARNING", "gap: %(text)s", "symbol", "missing")
 #: Interval of counts for those who look from outside, s.
 _COUNT_S: Final = 1.0
 # As many as one call can deliver: no ITCH message is shorter than 12 bytes.
@@ -418,6 +420,8 @@ class MoldFeed(BaseFeed):
     def _count(self) -> None:
         """Makes ``live_counts`` anew: in the thread that receives, which alone may look at the receiver."""
         counts, lines = self._receiver.counts(), range(len(self.addresses))
+        if missing := counts["gap_messages"] - self._counted.get("gap_messages", 0):
+            GAP(text=f"{missing:,} messages came on no line", symbol=None, missing=missing)
         of_lines = {LINES[at]: self._receiver.line_counts(at) for at in lines}
         self._counted = {
             "messages": counts["delivered"],

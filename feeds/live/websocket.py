@@ -24,7 +24,7 @@ from strand.feeds.base import FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.reader import EVENTS, FeedEvent, JsonTicks, MessageFeed
 from strand.feeds.formats.websocket import Header, MessageRecorder
-from strand.feeds.live.mold import OF_ALL
+from strand.feeds.live.mold import GAP, OF_ALL
 from strand.feeds.write.destinations import check_outputs
 from strand.logs import Event
 from strand.options import Kind, Number, Text, Whole, named_options
@@ -49,7 +49,7 @@ def _without_secrets(url: str) -> str:
 _EVENTS: Final = {
     "connected": Event("feed.connected", ".feeds", "INFO", "connected: %(text)s", "symbol", "missing"),
     "disconnected": Event("feed.disconnected", ".feeds", "WARNING", "disconnected: %(text)s", "symbol", "missing"),
-    "gap": Event("feed.gap", ".feeds", "WARNING", "gap: %(text)s", "symbol", "missing"),
+    "gap": GAP,
 }
 
 

@@ -495,9 +495,13 @@ def run(
             lambda console: console.print(printable(_line(alert)), markup=False, highlight=False),
         )
 
+    logged = EVENTS["alert"].most
     EVENTS["alert"].most = 0  # ``tell`` prints them, and the rest of the log goes to standard error
-    with Alerts(Readings(attached), _config(config).alerts, on_alert=tell, webhook=hook):
-        _while_it_runs(attached)
+    try:
+        with Alerts(Readings(attached), _config(config).alerts, on_alert=tell, webhook=hook):
+            _while_it_runs(attached)
+    finally:
+        EVENTS["alert"].most = logged
 
 
 def _config(path: Path | None) -> Config:

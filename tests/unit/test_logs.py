@@ -76,7 +76,7 @@ def test_the_page_lists_every_event_with_its_level_and_fields() -> None:
 
 
 def test_each_line_has_the_fields_that_its_event_declares() -> None:
-    calls = events = 0
+    calls, events, known = 0, 0, declared()
     for path in SOURCES:
         tree = ast.parse(path.read_text("utf-8"))
         names = {
@@ -94,7 +94,7 @@ def test_each_line_has_the_fields_that_its_event_declares() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
                 given = {word.arg for word in node.keywords} - {"at", "exc_info"}
                 if None not in given:  # ``**``
-                    assert given == declared()[names[node.func.id]][2], (path, node.lineno)
+                    assert given == known[names[node.func.id]][2], (path, node.lineno)
                 calls += 1
     assert calls >= events > 20
 
@@ -188,7 +188,15 @@ def test_what_cannot_be_shown_does_not_end_the_line() -> None:
             raise ValueError("no")
 
     assert json.loads(formatted("a", thing=Broken()))["thing"] == "(a Broken that cannot be shown as text)"
+    circle: dict[str, Any] = {"n": 1}
+    circle["again"] = [circle]
+    assert json.loads(formatted("a", circle=circle))["circle"]["again"][0]["n"] == 1
     assert json.loads(formatted("half a surrogate \ud800"))["message"] == "half a surrogate \\ud800"
+
+
+def test_a_message_as_text_is_one_line_without_codes_for_a_terminal() -> None:
+    line = formatted("closed: \x1b[2Jno\nINFO strand: forged", formatter=TextFormatter("%(levelname)s: %(message)s"))
+    assert line == "INFO: closed: \\x1b[2Jno\\nINFO strand: forged"
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter("%(message)s %(url)s %(token)s")])

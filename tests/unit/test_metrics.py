@@ -179,7 +179,7 @@ def test_metrics_are_served_and_a_look_that_fails_is_a_status_of_500() -> None:
 # ---- Live feeds, and the guard
 
 
-def test_gaps_of_lines_and_warnings_of_a_live_feed_equal_its_own_report() -> None:
+def test_gaps_of_lines_and_warnings_of_a_live_feed_equal_its_own_report(caplog: pytest.LogCaptureFixture) -> None:
     options = {"workers": 1, "attachable": True, "name": "watched", "cores": None}
     with contextlib.closing(listen(lines=2, gap_timeout_s=0.02)) as feed, sender(*feed.addresses) as send:
         send(0, packet(1, orders(1, 3)))
@@ -200,6 +200,8 @@ def test_gaps_of_lines_and_warnings_of_a_live_feed_equal_its_own_report() -> Non
         report["delivered"], len(report["gaps"]), report["gap_messages"],
     )  # fmt: skip
     assert found.gap_messages == 4
+    said = [record.getMessage() for record in caplog.records if record.name == "strand.feeds"]
+    assert said == ["gap: 2 messages came on no line"] * 2
     for name, line in found.lines.items():
         assert line.gaps == len(report["line_gaps"][name]) == report["lines"][name]["gap_count"]
         assert line.gap_messages == sum(end - begin for begin, end in report["line_gaps"][name])

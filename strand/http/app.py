@@ -582,6 +582,7 @@ class App(Starlette):
     async def _life(self, app: App) -> AsyncGenerator[Any, None]:
         """The time that the server runs. At its end it waits for the tasks of requests that were answered by 202."""
         self._front.batch()
+        self._front.lives = True
         try:
             if self._outer_lifespan is None:
                 yield None

@@ -18,6 +18,7 @@ from strand.errors import ConfigurationError
 from strand.http.exchange import Batch
 from strand.http.options import AppOptions
 from strand.http.requests import ROOT, Request
+from strand.logs import Event
 from strand.metrics import Families
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import TaskGroup
@@ -25,6 +26,16 @@ from strand.tasks.tasks import Tasks
 
 __all__ = ["POLLED", "Front", "HttpStatistics", "add_families", "failure", "of_answer", "response_of"]
 
+#: An application that is mounted in another one has no life of its own.
+_UNAWAITED: Final = Event(
+    "http.unawaited",
+    ".http",
+    "WARNING",
+    "a stop will not wait for requests that are answered by 202: the outer application does not run "
+    "app.router.lifespan_context(app)",
+    most=1,
+    interval_s=3600,
+)
 #: Where a client asks for the reply to a request that was answered by 202.
 POLLED: Final = "/accepted/{id}"
 
@@ -66,6 +77,8 @@ class Front:
         self.options = options
         self.requests: Counter[tuple[str, int]] = Counter()
         self.open = self.gone = self.dropped = 0
+        #: True while the server runs the application's lifespan.
+        self.lives = False
         self._batch: Batch | None = None
         self._groups: WeakValueDictionary[str, TaskGroup] = WeakValueDictionary()
         self._kept: OrderedDict[str, TaskFuture] = OrderedDict()
@@ -122,6 +135,8 @@ class Front:
 
     def accepted(self, request: Request, task: TaskFuture) -> Response:
         """Keeps the task of a request, and says where its reply will be."""
+        if not self.lives:
+            _UNAWAITED()
         name = secrets.token_urlsafe(18)
         self._kept[name] = task
         calls = self.batch().calls
@@ -149,6 +164,7 @@ class Front:
         if self.scheduler is not None:
             self.scheduler.run_coroutines_in(None)
         self._batch = None
+        self.lives = False
 
 
 def of_answer(found: Any) -> Response:

@@ -30,6 +30,7 @@ from starlette.websockets import WebSocket
 import strand
 from strand.errors import ConfigurationError
 from strand.http import App, AppOptions, Header, Request, request_id, trace_id
+from strand.logs import EVENTS
 from strand.tasks import current_task
 
 
@@ -430,6 +431,33 @@ def test_a_server_that_ends_waits_for_accepted_requests() -> None:
         with serving(app) as served:
             assert httpx.post(f"{served.url}/jobs").status_code == 202
         assert done == [1]
+
+
+@pytest.mark.parametrize("outer", [FastAPI, Starlette])
+def test_an_outer_application_that_runs_its_life_waits_for_accepted_requests(
+    outer: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EVENTS["http.unawaited"], "most", None)
+    done: list[int] = []
+    with strand.Scheduler(1) as scheduler:
+        app = App(scheduler)
+
+        @app.post("/jobs", accepts=True)
+        async def works(request: Request) -> None:
+            await asyncio.sleep(0.2)
+            done.append(1)
+
+        whole = outer(lifespan=lambda _: app.router.lifespan_context(app))
+        whole.mount("/inner", app)
+        with serving(whole) as served:
+            assert httpx.post(f"{served.url}/inner/jobs").status_code == 202
+        assert done == [1]
+        assert "lifespan_context" not in caplog.text
+        whole = outer()
+        whole.mount("/inner", app)
+        with serving(whole) as served:
+            assert httpx.post(f"{served.url}/inner/jobs").status_code == 202
+        assert "lifespan_context" in caplog.text
 
 
 @pytest.mark.parametrize("outer", [FastAPI, Starlette])

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
+import numpy as np
 import pytest
 from typed_calls import as_text, kinds, named, parameters
 
@@ -23,7 +24,17 @@ from strand.feeds.live.mold import MoldFeed
 from strand.feeds.live.websocket import WebSocketFeed
 from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.options import Option, check_apart, named_fields, options_in, options_of, refuse_unknown
+from strand.options import (
+    Option,
+    Text,
+    Whole,
+    check_apart,
+    named_fields,
+    named_options,
+    options_in,
+    options_of,
+    refuse_unknown,
+)
 from strand.tasks.scheduler import SchedulerOptions
 from strand.testing import InfoOptions
 
@@ -151,6 +162,53 @@ def test_arguments_with_a_kind_are_options_with_the_texts_of_the_docstring(feed:
     with pytest.raises(ConfigurationError) as raised:
         options["max_seconds"].read(0)
     assert raised.value.field == "max_seconds"
+
+
+KEYWORDS = TypedDict(  # noqa: UP013 - in a class types would be text here
+    "KEYWORDS",
+    {
+        "most": Annotated[int | None, None, Whole(1, 9), "The most of them. None: any number.\nIt may be less."],
+        "name": Annotated[str, "x", Text(), "A name."],
+    },
+    total=False,
+)
+
+
+@named_options("taker()", declares=KEYWORDS)
+def taker(path: str, **options: Any) -> dict[str, Any]:
+    """Takes options.
+
+    Args:
+        path: A path.
+
+    Returns:
+        The options.
+    """
+    return {"path": path, **options}
+
+
+def test_keywords_that_a_typed_dict_declares_are_read_and_shown_and_documented() -> None:
+    assert taker("p") == {"path": "p", "most": None, "name": "x"}
+    assert taker(path="p", most=np.int64(3)) == {"path": "p", "most": 3, "name": "x"}
+    assert inspect.getdoc(taker) == (
+        "Takes options.\n\nArgs:\n    path: A path.\n"
+        "    most: The most of them. 1 to 9. None: any number. It may be less.\n    name: A name.\n\n"
+        "Returns:\n    The options."
+    )
+    shown = {name: (one.default, one.kind.name) for name, one in inspect.signature(taker).parameters.items()}
+    assert shown == {
+        "path": (inspect.Parameter.empty, "POSITIONAL_OR_KEYWORD"),
+        "most": (None, "KEYWORD_ONLY"),
+        "name": ("x", "KEYWORD_ONLY"),
+    }
+    assert options_in(taker)["most"].help == "The most of them. [default: any number; 1<=x<=9]"
+    assert options_in(taker)["most"].flag == "--most"
+    with pytest.raises(ConfigurationError, match=r"^most: 0 is not a whole number from 1 to 9; None: any number$"):
+        taker("p", most=0)
+    with pytest.raises(UnknownOptionError, match=r"^taker\(\) has no option 'mst'; did you mean 'most'\?$"):
+        taker("p", mst=1)
+    with pytest.raises(TypeError, match="'path'"):
+        taker(most=1)  # type: ignore[call-arg]
 
 
 def test_an_unknown_option_of_any_entry_point_has_the_nearest_name() -> None:

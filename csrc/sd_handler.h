@@ -121,6 +121,7 @@ typedef struct sd_context {
    * it has handled record i and returns i + 1. The others follow in another call, after the timer. A handler that is not registered to
    * yield gets one record per call. */
   uint32_t yield;
+  void *shared; /* for the parts of a chain that read one tape; NULL; not for handlers */
   /* for wake_at; not for handlers */
   uint32_t stopped;
   uint64_t call_start, call_end, alarm;

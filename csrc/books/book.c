@@ -61,6 +61,7 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
 static SD_NOINLINE int64_t fail_on(sd_context *ctx, const sd_books *books, const sd_tick *t, int fault, int64_t at) {
   if (fault == NO_MEMORY)
     return fail(ctx, fault, "no memory for one more order beside %u", book_of(sd_books_all(books), t)->live, at);
+  if (fault == NO_BOOK) return fail(ctx, fault, "no book was made for symbol %u", t->instrument_id, at);
   if (fault == TOO_MANY)
     return fail(ctx, fault, "symbol %u: more than 64 publishers: replay them from a file for each few of them",
                 t->instrument_id, at);
@@ -72,17 +73,15 @@ static SD_NOINLINE int64_t fail_on(sd_context *ctx, const sd_books *books, const
               t->instrument_id, at);
 }
 
-static inline int has_book(const sd_books *books, const sd_tick *t) { return t->instrument_id < books->n; }
-
 void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx) {
   const sd_books *books = ((const sd_book_params *)ctx->params)->books;
   sd_book *all = sd_books_all(books);
   for (int64_t i = 0; i < n; i++)
-    if (has_book(books, &ticks[i])) ask_for_book(all, rows, &ticks[i], ctx->row_stride);
+    if (sd_has_book(books, &ticks[i])) ask_for_book(all, rows, &ticks[i], ctx->row_stride);
   for (int64_t i = 0; i < n; i++)
-    if (has_book(books, &ticks[i])) ask_for_order(all, &ticks[i]);
+    if (sd_has_book(books, &ticks[i])) ask_for_order(all, &ticks[i]);
   for (int64_t i = 0; i < n; i++)
-    if (has_book(books, &ticks[i])) ask_for_its_level(all, &ticks[i]);
+    if (sd_has_book(books, &ticks[i])) ask_for_its_level(all, &ticks[i]);
 }
 
 static inline int handle(const sd_book_params *params, sd_pool *pool, sd_book *b, sd_book_row *row, const sd_tick *t,
@@ -96,26 +95,23 @@ static inline int handle(const sd_book_params *params, sd_pool *pool, sd_book *b
   return 0;
 }
 
-/* The stages that a batch's ticks pass before their turn. */
-typedef struct sd_stages {
-  const sd_books *books;
-  unsigned char *rows;
-  const sd_tick *ticks;
-  uint64_t stride;
-  uint64_t end; /* ticks from here on have no book, or do not exist */
-  sd_guess guesses[GUESSES];
-} sd_stages;
-
-/* Runs the stages of the first ticks, each as far as it is ahead of the first tick's turn. */
-static SD_NOINLINE void fill(sd_stages *s) {
+void sd_stages_begin(sd_stages *s) {
   sd_book *all = sd_books_all(s->books);
   uint64_t i;
   for (i = 0; i < AHEAD && i < s->end; i++) {
-    if (has_book(s->books, &s->ticks[i])) ask_for_book(all, s->rows, &s->ticks[i], s->stride);
+    if (sd_has_book(s->books, &s->ticks[i])) ask_for_book(all, s->rows, &s->ticks[i], s->stride);
     else s->end = i;
   }
   for (i = 0; i < AHEAD - STAGE && i < s->end; i++) ask_for_order(all, &s->ticks[i]);
   for (i = 0; i < AHEAD - 2 * STAGE && i < s->end; i++) s->guesses[i] = ask_for_its_level(all, &s->ticks[i]);
+}
+
+int sd_book_step(const sd_book_params *params, sd_pool *pool, sd_book_row *row, const sd_tick *t, sd_guess guess,
+                 sd_context *ctx) {
+  const sd_books *books = params->books;
+  const int fault =
+      sd_has_book(books, t) ? handle(params, pool, book_of(sd_books_all(books), t), row, t, guess) : NO_BOOK;
+  return SD_UNLIKELY(fault) ? (int)fail_on(ctx, books, t, fault, -1) : 0;
 }
 
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
@@ -125,21 +121,14 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   sd_pool pool = sd_pools_of(&params->books->pools, params->space, ctx->participant);
   const uint64_t stride = ctx->row_stride;
   sd_stages s = {.books = books, .rows = rows, .ticks = ticks, .stride = stride, .end = (uint64_t)n};
-  fill(&s);
+  sd_stages_begin(&s);
   for (uint64_t i = 0; i < s.end; i++) {
-    const uint64_t first = i + AHEAD, second = first - STAGE, third = second - STAGE;
-    if (SD_LIKELY(first < s.end)) {
-      if (SD_LIKELY(has_book(books, &ticks[first]))) ask_for_book(all, rows, &ticks[first], stride);
-      else s.end = first;
-    }
-    if (SD_LIKELY(second < s.end)) ask_for_order(all, &ticks[second]);
-    if (SD_LIKELY(third < s.end)) s.guesses[third % GUESSES] = ask_for_its_level(all, &ticks[third]);
+    const sd_guess guess = sd_stages_next(&s, i);
     sd_book *b = book_of(all, &ticks[i]);
     sd_book_row *row = row_of(rows, &ticks[i], stride);
-    const int fault = handle(params, &pool, b, row, &ticks[i], s.guesses[i % GUESSES]);
+    const int fault = handle(params, &pool, b, row, &ticks[i], guess);
     if (SD_UNLIKELY(fault)) return fail_on(ctx, books, &ticks[i], fault, (int64_t)i);
   }
-  if (SD_UNLIKELY(s.end < (uint64_t)n))
-    return fail(ctx, NO_BOOK, "no book was made for symbol %u", ticks[s.end].instrument_id, (int64_t)s.end);
+  if (SD_UNLIKELY(s.end < (uint64_t)n)) return fail_on(ctx, books, &ticks[s.end], NO_BOOK, (int64_t)s.end);
   return n;
 }

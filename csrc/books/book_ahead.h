@@ -110,4 +110,37 @@ SD_INLINE sd_guess ask_for_its_level(sd_book *all, const sd_tick *t) {
   return guess;
 }
 
+/* The stages that a call's ticks pass before their turn. */
+typedef struct sd_stages {
+  const sd_books *books;
+  unsigned char *rows;
+  const sd_tick *ticks;
+  uint64_t stride;
+  uint64_t end; /* ticks from here on have no book, or do not exist */
+  sd_guess guesses[GUESSES];
+} sd_stages;
+
+static inline int sd_has_book(const sd_books *books, const sd_tick *t) { return t->instrument_id < books->n; }
+
+/* Runs the stages of the first ticks, each as far as it is ahead of the first tick's turn. */
+void sd_stages_begin(sd_stages *s);
+
+/* Applies a tick to its book, and shows it in the row. Nonzero: it failed, and *ctx says why. */
+int sd_book_step(const sd_book_params *params, sd_pool *pool, sd_book_row *row, const sd_tick *t, sd_guess guess,
+                 sd_context *ctx);
+
+/* Moves the stages on by one tick, and returns what they found about tick i, whose turn it is. Ticks come in order. */
+SD_INLINE sd_guess sd_stages_next(sd_stages *s, uint64_t i) {
+  const uint64_t first = i + AHEAD, second = first - STAGE, third = second - STAGE;
+  sd_book *all = sd_books_all(s->books);
+  if (SD_LIKELY(first < s->end)) {
+    if (SD_LIKELY(sd_has_book(s->books, &s->ticks[first]))) ask_for_book(all, s->rows, &s->ticks[first], s->stride);
+    else s->end = first;
+  }
+  if (SD_LIKELY(second < s->end)) ask_for_order(all, &s->ticks[second]);
+  const sd_guess guess = s->guesses[i % GUESSES];
+  if (SD_LIKELY(third < s->end)) s->guesses[third % GUESSES] = ask_for_its_level(all, &s->ticks[third]);
+  return guess;
+}
+
 #endif

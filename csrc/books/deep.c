@@ -6,15 +6,15 @@
 
 enum { KEPT = SD_CHUNK / 2 };
 
-static sd_chunk *root_of(const sd_deep *d) { return sd_relative_get(&d->root); }
+static sd_deep_chunk *root_of(const sd_deep *d) { return sd_relative_get(&d->root); }
 
 /* The number that stands for a chunk in the chunk above it, and back. */
-static int64_t distance_to(const sd_chunk *below, const sd_chunk *chunk) {
+static int64_t distance_to(const sd_deep_chunk *below, const sd_deep_chunk *chunk) {
   return (int64_t)((uintptr_t)below - (uintptr_t)chunk);
 }
 
-static sd_chunk *below_at(const sd_chunk *chunk, uint64_t at) {
-  return (sd_chunk *)((uintptr_t)chunk + (uintptr_t)chunk->below[at]);
+static sd_deep_chunk *below_at(const sd_deep_chunk *chunk, uint64_t at) {
+  return (sd_deep_chunk *)((uintptr_t)chunk + (uintptr_t)chunk->below[at]);
 }
 
 void sd_deep_move(sd_deep *to, const sd_deep *from) {
@@ -25,15 +25,15 @@ void sd_deep_move(sd_deep *to, const sd_deep *from) {
 
 /* ---- chunks */
 
-static sd_chunk *open_chunk(sd_deep *d, uint64_t n) {
-  sd_chunk *chunk = sd_relative_get(&d->spare);
+static sd_deep_chunk *open_chunk(sd_deep *d, uint64_t n) {
+  sd_deep_chunk *chunk = sd_relative_get(&d->spare);
   sd_relative_set(&d->spare, sd_relative_or_null(&chunk->next));
   d->spares--;
   chunk->n = n;
   return chunk;
 }
 
-static void close_chunk(sd_deep *d, sd_chunk *chunk) {
+static void close_chunk(sd_deep *d, sd_deep_chunk *chunk) {
   sd_relative_set(&chunk->next, sd_relative_or_null(&d->spare));
   sd_relative_set(&d->spare, chunk);
   d->spares++;
@@ -43,7 +43,7 @@ int sd_deep_reserve(sd_deep *d, sd_pool *pool) {
   if (d->height + 1 == SD_DEEP_HEIGHT) return 0;
   /* Every chunk on the way may need a second one, and a new root and a new best chunk may be needed. */
   while (d->spares < d->height + 2) {
-    sd_chunk *chunk = sd_pool_take(pool, sizeof *chunk);
+    sd_deep_chunk *chunk = sd_pool_take(pool, sizeof *chunk);
     if (!chunk) return 0;
     close_chunk(d, chunk);
     d->taken++;
@@ -51,7 +51,7 @@ int sd_deep_reserve(sd_deep *d, sd_pool *pool) {
   return 1;
 }
 
-static void add_key(sd_chunk *chunk, uint64_t at, uint64_t key, int64_t value) {
+static void add_key(sd_deep_chunk *chunk, uint64_t at, uint64_t key, int64_t value) {
   const uint64_t after = chunk->n++ - at;
   memmove(&chunk->keys[at + 1], &chunk->keys[at], after * sizeof *chunk->keys);
   memmove(&chunk->values[at + 1], &chunk->values[at], after * sizeof *chunk->values);
@@ -59,14 +59,14 @@ static void add_key(sd_chunk *chunk, uint64_t at, uint64_t key, int64_t value) {
   chunk->values[at] = value;
 }
 
-static void remove_key(sd_chunk *chunk, uint64_t at) {
+static void remove_key(sd_deep_chunk *chunk, uint64_t at) {
   const uint64_t after = --chunk->n - at;
   memmove(&chunk->keys[at], &chunk->keys[at + 1], after * sizeof *chunk->keys);
   memmove(&chunk->values[at], &chunk->values[at + 1], after * sizeof *chunk->values);
 }
 
 /* Copies what a chunk has, from a place on, to the end of another chunk; both are h steps above the lowest ones. */
-static void append(sd_chunk *to, const sd_chunk *from, uint64_t at, uint32_t h) {
+static void append(sd_deep_chunk *to, const sd_deep_chunk *from, uint64_t at, uint32_t h) {
   const uint64_t n = from->n - at;
   memcpy(&to->keys[to->n], &from->keys[at], n * sizeof *to->keys);
   memcpy(&to->values[to->n], &from->values[at], n * sizeof *to->values);
@@ -75,7 +75,7 @@ static void append(sd_chunk *to, const sd_chunk *from, uint64_t at, uint32_t h) 
 }
 
 /* How many keys are worse. */
-static uint64_t worse_in(const sd_chunk *chunk, uint64_t key) {
+static uint64_t worse_in(const sd_deep_chunk *chunk, uint64_t key) {
   uint64_t low = 0;
   for (uint64_t left = chunk->n; left;) {
     const uint64_t half = (left + 1) / 2;
@@ -86,7 +86,7 @@ static uint64_t worse_in(const sd_chunk *chunk, uint64_t key) {
 }
 
 /* The only chunk below in which a key may lie. */
-static uint64_t below_in(const sd_chunk *chunk, uint64_t key) {
+static uint64_t below_in(const sd_deep_chunk *chunk, uint64_t key) {
   uint64_t low = 0;
   for (uint64_t left = chunk->n - 1; left;) {
     const uint64_t half = (left + 1) / 2;
@@ -99,7 +99,7 @@ static uint64_t below_in(const sd_chunk *chunk, uint64_t key) {
 /* ---- ways from the root down */
 
 int sd_deep_find(const sd_deep *d, uint64_t key, sd_deep_place *place) {
-  sd_chunk *chunk = root_of(d);
+  sd_deep_chunk *chunk = root_of(d);
   for (uint32_t h = d->height - 1; h; h--) {
     const uint64_t at = below_in(chunk, key);
     place->step[h].chunk = chunk;
@@ -115,7 +115,7 @@ int sd_deep_find(const sd_deep *d, uint64_t key, sd_deep_place *place) {
 }
 
 /* Goes from a chunk, so many steps above the lowest ones, down to its best key. */
-static void go_to_best(sd_deep_place *place, sd_chunk *chunk, uint32_t h) {
+static void go_to_best(sd_deep_place *place, sd_deep_chunk *chunk, uint32_t h) {
   for (;; h--) {
     place->step[h].chunk = chunk;
     place->step[h].at = chunk->n - 1;
@@ -124,14 +124,14 @@ static void go_to_best(sd_deep_place *place, sd_chunk *chunk, uint32_t h) {
   }
 }
 
-const sd_chunk *sd_deep_best(const sd_deep *d) {
+const sd_deep_chunk *sd_deep_best(const sd_deep *d) {
   sd_deep_place place;
   go_to_best(&place, root_of(d), d->height - 1);
   return place.step[0].chunk;
 }
 
 uint64_t sd_deep_worst(const sd_deep *d) {
-  const sd_chunk *chunk = root_of(d);
+  const sd_deep_chunk *chunk = root_of(d);
   for (uint32_t h = d->height - 1; h; h--) chunk = below_at(chunk, 0);
   return chunk->keys[0];
 }
@@ -148,7 +148,7 @@ int sd_deep_next(const sd_deep *d, sd_deep_cursor *cursor, uint64_t *key, int64_
     place->step[h].at--;
     if (h) go_to_best(place, below_at(place->step[h].chunk, place->step[h].at), h - 1);
   }
-  const sd_chunk *chunk = place->step[0].chunk;
+  const sd_deep_chunk *chunk = place->step[0].chunk;
   *key = chunk->keys[place->step[0].at];
   *value = chunk->values[place->step[0].at];
   return 1;
@@ -157,7 +157,7 @@ int sd_deep_next(const sd_deep *d, sd_deep_cursor *cursor, uint64_t *key, int64_
 /* ---- changes */
 
 static void new_root(sd_deep *d, sd_deep_place *place) {
-  sd_chunk *root = open_chunk(d, 1);
+  sd_deep_chunk *root = open_chunk(d, 1);
   root->keys[0] = 0;
   root->below[0] = distance_to(root_of(d), root);
   sd_relative_set(&d->root, root);
@@ -169,10 +169,10 @@ static void new_root(sd_deep *d, sd_deep_place *place) {
  * the place leads. */
 static void insert_above(sd_deep *d, sd_deep_place *place, uint32_t h, uint64_t key, int64_t value) {
   if (h == d->height) new_root(d, place);
-  sd_chunk *chunk = place->step[h].chunk;
+  sd_deep_chunk *chunk = place->step[h].chunk;
   uint64_t at = place->step[h].at + (h != 0);
   if (chunk->n == SD_CHUNK) {
-    sd_chunk *better = open_chunk(d, 0);
+    sd_deep_chunk *better = open_chunk(d, 0);
     append(better, chunk, KEPT, h);
     chunk->n = KEPT;
     insert_above(d, place, h + 1, better->keys[0], (int64_t)(intptr_t)better);
@@ -190,9 +190,9 @@ void sd_deep_insert(sd_deep *d, sd_deep_place *place, uint64_t key, int64_t valu
 }
 
 /* Takes a chunk's better neighbour into it, if both together fill at most half of one. So levels that went give their memory back. */
-static int joined(sd_deep *d, sd_chunk *above, uint64_t at, uint32_t h) {
+static int joined(sd_deep *d, sd_deep_chunk *above, uint64_t at, uint32_t h) {
   if (at + 1 >= above->n) return 0;
-  sd_chunk *worse = below_at(above, at), *better = below_at(above, at + 1);
+  sd_deep_chunk *worse = below_at(above, at), *better = below_at(above, at + 1);
   if (worse->n + better->n > SD_CHUNK / 2) return 0;
   if (h) better->keys[0] = above->keys[at + 1]; /* nobody used a first chunk's key, and it may be too high */
   append(worse, better, 0, h);
@@ -204,7 +204,7 @@ static int joined(sd_deep *d, sd_chunk *above, uint64_t at, uint32_t h) {
 /* Shrinks the chunks on the way that have become small or empty. */
 static void shrink(sd_deep *d, sd_deep_place *place) {
   for (uint32_t h = 0; h + 1 < d->height; h++) {
-    sd_chunk *chunk = place->step[h].chunk, *above = place->step[h + 1].chunk;
+    sd_deep_chunk *chunk = place->step[h].chunk, *above = place->step[h + 1].chunk;
     const uint64_t at = place->step[h + 1].at;
     if (!chunk->n) {
       remove_key(above, at);
@@ -214,7 +214,7 @@ static void shrink(sd_deep *d, sd_deep_place *place) {
     }
   }
   while (d->height) {
-    sd_chunk *root = root_of(d), *left = d->height > 1 && root->n ? below_at(root, 0) : NULL;
+    sd_deep_chunk *root = root_of(d), *left = d->height > 1 && root->n ? below_at(root, 0) : NULL;
     if (root->n > (d->height > 1)) return;
     sd_relative_set(&d->root, left);
     d->height = left ? d->height - 1 : 0;
@@ -228,8 +228,8 @@ void sd_deep_remove(sd_deep *d, sd_deep_place *place) {
   shrink(d, place);
 }
 
-sd_chunk *sd_deep_push(sd_deep *d, uint64_t worst, uint32_t n) {
-  sd_chunk *chunk = open_chunk(d, n);
+sd_deep_chunk *sd_deep_push(sd_deep *d, uint64_t worst, uint32_t n) {
+  sd_deep_chunk *chunk = open_chunk(d, n);
   d->levels += n;
   if (d->height) {
     sd_deep_place place;
@@ -255,7 +255,7 @@ void sd_deep_cut(sd_deep *d, uint64_t key) {
   if (!d->height) return;
   sd_deep_place place;
   go_to_best(&place, root_of(d), d->height - 1);
-  sd_chunk *chunk = place.step[0].chunk;
+  sd_deep_chunk *chunk = place.step[0].chunk;
   const uint64_t worse = worse_in(chunk, key), kept = worse + (worse < chunk->n && chunk->keys[worse] == key);
   d->levels -= (uint32_t)(chunk->n - kept);
   chunk->n = kept;

@@ -17,7 +17,7 @@
 
 enum { SD_NEAR = 512, SD_NEAR_MIN = 64, SD_CHUNK = 62, SD_DEEP_HEIGHT = 12 };
 
-typedef struct sd_chunk {
+typedef struct sd_deep_chunk {
   sd_relative next; /* of a spare one, the next one */
   uint64_t n;       /* 0 only in a spare one */
   uint64_t
@@ -28,13 +28,13 @@ typedef struct sd_chunk {
      * the chunk. */
     int64_t below[SD_CHUNK];
   };
-} sd_chunk;
+} sd_deep_chunk;
 
 _Static_assert(SD_NEAR_MIN + SD_CHUNK <= SD_NEAR, "an array that is refilled has room");
 
 typedef struct sd_deep {
-  sd_relative root;  /* sd_chunk */
-  sd_relative spare; /* sd_chunk, the first of them */
+  sd_relative root;  /* sd_deep_chunk */
+  sd_relative spare; /* sd_deep_chunk, the first of them */
   uint32_t height;   /* chunks on the way from the root to a key, both ends included; 0: the side is empty */
   uint32_t spares;
   uint32_t levels;
@@ -49,7 +49,7 @@ int sd_deep_reserve(sd_deep *d, sd_pool *pool);
 /* Where a key is, or belongs, from the lowest chunk up. It is valid until the side changes. */
 typedef struct sd_deep_place {
   struct {
-    sd_chunk *chunk;
+    sd_deep_chunk *chunk;
     uint64_t at;
   } step[SD_DEEP_HEIGHT];
 } sd_deep_place;
@@ -70,9 +70,9 @@ void sd_deep_clear(sd_deep *d);
 
 /* Makes a new best chunk for n levels, whose worst has this key, on a side that has reserved memory. The caller writes its keys and
  * values. */
-sd_chunk *sd_deep_push(sd_deep *d, uint64_t worst, uint32_t n);
+sd_deep_chunk *sd_deep_push(sd_deep *d, uint64_t worst, uint32_t n);
 /* The best chunk of a side that is not empty, and its end. */
-const sd_chunk *sd_deep_best(const sd_deep *d);
+const sd_deep_chunk *sd_deep_best(const sd_deep *d);
 void sd_deep_pop(sd_deep *d);
 
 /* Reads a side, the best level first. Begins as all zeros. Zero: there are no more. */
@@ -82,6 +82,6 @@ typedef struct sd_deep_cursor {
 
 int sd_deep_next(const sd_deep *d, sd_deep_cursor *cursor, uint64_t *key, int64_t *value);
 
-static inline uint64_t sd_deep_bytes(const sd_deep *d) { return d->taken * (uint64_t)sizeof(sd_chunk); }
+static inline uint64_t sd_deep_bytes(const sd_deep *d) { return d->taken * (uint64_t)sizeof(sd_deep_chunk); }
 
 #endif

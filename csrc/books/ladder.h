@@ -112,7 +112,7 @@ SD_INLINE void sd_ladder_take(uint64_t *keys, void *values, size_t width, uint32
 /* Moves the worst of the n levels of a full ladder to the chunks, which have reserved memory. Returns how many stay. */
 SD_INLINE uint32_t sd_ladder_spill(uint64_t *keys, void *values, size_t width, uint32_t n, sd_deep *deep) {
   const uint32_t left = n - SD_CHUNK;
-  sd_chunk *chunk = sd_deep_push(deep, keys[0], SD_CHUNK);
+  sd_deep_chunk *chunk = sd_deep_push(deep, keys[0], SD_CHUNK);
   memcpy(chunk->keys, keys, sizeof chunk->keys);
   for (uint32_t i = 0; i < SD_CHUNK; i++) chunk->values[i] = sd_ladder_value(values, width, i);
   memmove(keys, &keys[SD_CHUNK], left * sizeof *keys);
@@ -123,7 +123,7 @@ SD_INLINE uint32_t sd_ladder_spill(uint64_t *keys, void *values, size_t width, u
 /* Moves levels back from the chunks to a ladder that has become short. Returns how many it has. */
 SD_INLINE uint32_t sd_ladder_refill(uint64_t *keys, void *values, size_t width, uint32_t n, sd_deep *deep) {
   while (deep->levels && n < SD_NEAR_MIN) {
-    const sd_chunk *chunk = sd_deep_best(deep);
+    const sd_deep_chunk *chunk = sd_deep_best(deep);
     const uint32_t more = (uint32_t)chunk->n;
     memmove(&keys[more], keys, n * sizeof *keys);
     memmove((char *)values + more * width, values, n * width);

@@ -4,6 +4,7 @@
 
 #include "base/atomic.h"
 #include "emit/writer.h"
+#include "measures/tape.h"
 #include "worker/alarm.h"
 #include "worker/call.h"
 
@@ -72,12 +73,19 @@ int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context 
   const sd_chain *chain = ctx->params;
   const uint64_t parts = chain->n, size = ctx->record_size;
   part_context own[SD_CHAIN_MAX];
+  sd_shared_tape tape;
   int asked = 0;
-  for (uint64_t p = 0; p < parts; p++) open_part(chain, p, ctx, &own[p], &asked);
+  for (uint64_t p = 0; p < parts; p++) {
+    open_part(chain, p, ctx, &own[p], &asked);
+    if (chain->part[p].shares) own[p].ctx.shared = &tape;
+  }
+  if (chain->source) chain->open(&tape.reader, chain->source, ticks, n, ctx);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *record = (const sd_tick *)((const unsigned char *)ticks + (uint64_t)i * size);
     if (i % GROUP == 0) ask_for(chain, rows, record, n - i < GROUP ? n - i : GROUP, own);
     int failed = 0;
+    tape.i = i;
+    tape.is_read = 0;
     for (uint64_t p = 0; p < parts && !failed; p++) {
       const sd_chain_part *part = &chain->part[p];
       if (ctx->positions) {

@@ -5,6 +5,10 @@
 #include "sd_handler.h"
 #include "state/state.h"
 
+/* measures/tape.h; the engine knows chains without it. */
+struct sd_source;
+struct sd_tape_reader;
+
 /* cffi: begin */
 enum { SD_CHAIN_MAX = 16 };
 
@@ -19,11 +23,16 @@ typedef struct sd_chain_part {
   const void *params;
   uint64_t row_offset;              /* of its row in the chain's */
   uint32_t first_output, n_outputs; /* its own ones of the chain's */
+  uint64_t shares;                  /* not 0: it reads the chain's tape */
 } sd_chain_part;
 
 /* Each part has its own timer for a symbol. The engine knows only the chain's, which is the earliest of them. */
 typedef struct sd_chain {
   uint64_t n;
+  /* Of the parts that share a tape, and what opens it, which the core has; NULL: none do. */
+  const struct sd_source *source;
+  void (*open)(struct sd_tape_reader *r, const struct sd_source *source, const sd_tick *ticks, int64_t n,
+               const sd_context *ctx);
   /* By symbol, `alarm_stride` apart: when each part's timer is due, 0: never. NULL: no part has timers. Only the strand's owner uses
    * them. */
   uint64_t *alarms;

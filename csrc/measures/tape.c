@@ -29,11 +29,17 @@ sd_tape *sd_tape_create(sd_space *space, uint64_t n, const sd_trade_rules *rules
 
 int sd_tape_adopt(sd_tape *tape, struct sd_space *space) { return sd_books_adopt(books_of(tape), space); }
 
-void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n) {
+void sd_tape_open(sd_tape_reader *r, const sd_source *source, const sd_tick *ticks, int64_t n, const sd_context *ctx) {
   sd_tape *tape = source->tape;
-  const sd_book_params params = {books_of(tape), source->space, source->rules};
-  const sd_context ctx = {.params = &params, .row_stride = sizeof *tape->rows};
-  sd_ahead_book(tape->rows, ticks, n, &ctx);
+  r->params = (sd_book_params){books_of(tape), source->space, source->rules};
+  r->rows = tape->rows;
+  r->pool = sd_pools_of(&r->params.books->pools, source->space, ctx->participant);
+  r->stages.books = r->params.books;
+  r->stages.rows = (unsigned char *)tape->rows;
+  r->stages.ticks = ticks;
+  r->stages.stride = sizeof *tape->rows;
+  r->stages.end = (uint64_t)n;
+  sd_stages_begin(&r->stages);
 }
 
 static sd_top top_of(const sd_book_row *row) {
@@ -68,35 +74,30 @@ static void emit_event(sd_tape_row *row, const sd_tick *t, uint8_t last, const s
   row->emitted = 1;
 }
 
-int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e) {
-  sd_tape *tape = source->tape;
-  sd_book_row *row = &tape->rows[t->instrument_id].book;
+int sd_tape_read(sd_tape_reader *r, int64_t i, sd_context *ctx, sd_event *e, sd_met *met) {
+  const sd_tick *t = &r->stages.ticks[i];
+  const sd_guess guess = sd_stages_next(&r->stages, (uint64_t)i);
+  sd_books *books = r->params.books;
+  if (SD_UNLIKELY(!sd_has_book(books, t))) return sd_book_step(&r->params, &r->pool, NULL, t, guess, ctx);
+  sd_tape_row *its = &r->rows[t->instrument_id];
+  sd_book_row *row = &its->book;
+  const int by_event = r->params.rules.fills_report;
   /* All zero before the first tick: no top. */
-  const sd_top before = row->ticks == 0 ? SD_NO_TOP : top_of(row);
-  sd_resting met = {SD_UNDEF_PRICE, 'N'};
-  const int by_event = source->rules.fills_report;
-  if (t->action == 'F' && !by_event) met = sd_books_resting(books_of(tape), t->instrument_id, t->order_id);
-  e->trade = sd_trade_of(t, &source->rules, met, &before);
-  /* This has only what a book reads, because a whole context is long. */
-  const sd_book_params params = {books_of(tape), source->space, source->rules};
-  sd_context inner;
-  inner.params = &params;
-  inner.row_stride = sizeof *tape->rows;
-  inner.participant = ctx->participant;
-  if (sd_handle_book(tape->rows, t, 1, &inner) != 1) {
-    ctx->error_code = inner.error_code;
-    memcpy(ctx->message, inner.message, sizeof ctx->message);
-    return -1;
-  }
-  e->time = sd_moment_of(t, &source->rules);
+  met->top = row->ticks == 0 ? SD_NO_TOP : top_of(row);
+  met->order = (sd_resting){SD_UNDEF_PRICE, 'N'};
+  if (t->action == 'F' && !by_event) met->order = sd_books_resting(books, t->instrument_id, t->order_id);
+  if (sd_book_step(&r->params, &r->pool, row, t, guess, ctx)) return -1;
+  e->bid = e->ask = 0;
+  e->clear = sd_clear_of(t);
+  e->time = sd_moment_of(t, &r->params.rules);
   if (SD_UNLIKELY(by_event)) {
-    if (sd_books_of_publishers(books_of(tape))[t->instrument_id].renewed) e->clear = SD_CLEAR_BOOK;
-    emit_event(&tape->rows[t->instrument_id], t, source->rules.flags.last, &before, e);
+    if (sd_books_of_publishers(books)[t->instrument_id].renewed) e->clear = SD_CLEAR_BOOK;
+    emit_event(its, t, r->params.rules.flags.last, &met->top, e);
     return 0;
   }
   if (e->clear) return 0; /* no order was cancelled to empty this top */
   e->top = top_of(row);
-  set_changed(e, before);
+  set_changed(e, met->top);
   return 0;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/atomic.h"
 #include "books/book.h"
+#include "books/book_ahead.h"
 #include "books/depth.h"
 #include "books/trade.h"
 #include "sd_handler.h"
@@ -23,6 +24,7 @@ enum { SD_CLEAR_NONE = 0, SD_CLEAR_BOOK = 1, SD_CLEAR_DAY = 2 };
 
 /* cffi: begin */
 typedef struct sd_tape sd_tape;
+typedef struct sd_tape_reader sd_tape_reader;
 typedef struct sd_levels sd_levels;
 
 /* What a unit of a symbol's sizes is worth, for contracts. All zero: price x size, as for shares. It changes before the symbol's first
@@ -62,10 +64,34 @@ sd_tape *sd_tape_create(struct sd_space *space, uint64_t n, const sd_trade_rules
 int sd_tape_adopt(sd_tape *tape, struct sd_space *space);
 /* cffi: end */
 
-/* Applies a tick to its book and sets the event that results. Nonzero: the book failed, and *ctx says why. */
-int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e);
-/* Asks for the memory that n ticks will touch. */
-void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n);
+/* What a tick met: the best prices before it, and the order that it fills. */
+typedef struct sd_met {
+  sd_top top;
+  sd_resting order;
+} sd_met;
+
+/* Reads the ticks of one call, in their order. */
+struct sd_tape_reader {
+  sd_book_params params;
+  struct sd_tape_row *rows;
+  sd_pool pool;
+  sd_stages stages;
+};
+
+/* cffi: begin */
+void sd_tape_open(sd_tape_reader *r, const sd_source *source, const sd_tick *ticks, int64_t n, const sd_context *ctx);
+/* cffi: end */
+/* Applies tick i to its book, and sets the event that results, but for its trade. Nonzero: the book failed, and *ctx says why. */
+int sd_tape_read(sd_tape_reader *r, int64_t i, sd_context *ctx, sd_event *e, sd_met *met);
+
+/* The tick that a chain handles, for those of its parts that read one tape: the first of them reads it for all. */
+typedef struct sd_shared_tape {
+  sd_tape_reader reader;
+  int64_t i; /* the tick's */
+  int is_read;
+  sd_event event;
+  sd_met met;
+} sd_shared_tape;
 
 /* cffi: begin */
 /* Books of levels of symbols 0 .. n - 1, in a space, for quotes. NULL: no memory, or n is 0. */
@@ -135,25 +161,50 @@ static inline void sd_quote_of(const sd_tick *t, const sd_flags *flags, sd_event
       (sd_top){sd_price_or_none(sd_bid_price(t)), sd_price_or_none(sd_ask_price(t)), sd_bid_size(t), sd_ask_size(t)};
 }
 
-/* How many ticks' books are prefetched together. */
-enum { SD_TAPE_AHEAD = 16 };
+/* The events of the ticks of one call. */
+typedef struct sd_reader {
+  const sd_source *source;
+  const sd_tick *ticks;
+  sd_context *ctx;
+  sd_tape_reader tape; /* open if the source has a tape that is not shared */
+} sd_reader;
 
-/* The event of tick i of the n of a call. Nonzero: see sd_tape_event. */
-static inline int sd_read_event(const sd_source *source, const sd_tick *ticks, int64_t i, int64_t n, sd_context *ctx,
-                                sd_event *e) {
+static inline void sd_open_events(sd_reader *r, const sd_source *source, const sd_tick *ticks, int64_t n,
+                                  sd_context *ctx) {
+  r->source = source;
+  r->ticks = ticks;
+  r->ctx = ctx;
+  if (source->tape && !ctx->shared) sd_tape_open(&r->tape, source, ticks, n, ctx);
+}
+
+static inline int sd_read_tape(sd_reader *r, int64_t i, sd_event *e) {
+  sd_shared_tape *shared = r->ctx->shared;
+  sd_met met;
+  if (!shared) {
+    if (sd_tape_read(&r->tape, i, r->ctx, e, &met)) return -1;
+  } else {
+    if (!shared->is_read && sd_tape_read(&shared->reader, shared->i, r->ctx, &shared->event, &shared->met)) return -1;
+    shared->is_read = 1;
+    *e = shared->event;
+    met = shared->met;
+  }
+  e->trade = sd_trade_of(&r->ticks[i], &r->source->rules, met.order, &met.top);
+  return 0;
+}
+
+/* The event of tick i. Ticks come in order. Nonzero: a book failed, and the context says why. */
+static inline int sd_read_event(sd_reader *r, int64_t i, sd_event *e) {
   const sd_top no_quote = SD_NO_TOP;
-  const sd_tick *t = &ticks[i];
+  const sd_source *source = r->source;
+  const sd_tick *t = &r->ticks[i];
+  if (source->tape) return sd_read_tape(r, i, e);
   e->bid = e->ask = 0;
   e->clear = sd_clear_of(t);
-  if (source->tape) {
-    if (i % SD_TAPE_AHEAD == 0 && n > 1) sd_tape_ahead(source, t, n - i < SD_TAPE_AHEAD ? n - i : SD_TAPE_AHEAD);
-    return sd_tape_event(source, t, ctx, e);
-  }
   e->time = sd_moment_of(t, &source->rules);
   e->trade = sd_trade_of(t, &source->rules, (sd_resting){SD_UNDEF_PRICE, 'N'}, &no_quote);
   if (!source->levels) return 0;
   if (t->kind == SD_KIND_QUOTE || t->flags & source->rules.flags.last || e->clear)
-    return sd_levels_event(source, t, ctx, e);
+    return sd_levels_event(source, t, r->ctx, e);
   return 0;
 }
 
@@ -166,11 +217,12 @@ typedef int (*sd_take_fn)(void *row, sd_context *ctx, int64_t i, const sd_tick *
 
 /* The events of a call, which a handler takes one by one. */
 SD_INLINE int64_t sd_take_events(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, sd_take_fn take) {
-  const sd_source *source = ctx->params;
+  sd_reader reader;
   sd_event e;
+  sd_open_events(&reader, ctx->params, ticks, n, ctx);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
-    if (sd_read_event(source, ticks, i, n, ctx, &e)) return i;
+    if (sd_read_event(&reader, i, &e)) return i;
     if (e.trade.size < 0 && !e.clear && !e.bid && !e.ask) continue;
     if (take(sd_row_of(rows, t->instrument_id, ctx), ctx, i, t, &e)) return i;
     if (ctx->yield) return i + 1;

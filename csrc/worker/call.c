@@ -23,6 +23,7 @@ void sd_context_of(sd_dispatcher *d, uint32_t participant, const sd_handler *han
   ctx->engine = d;
   ctx->publish = d->publish;
   ctx->positions = NULL;
+  ctx->shared = NULL;
   ctx->wake_at = handler->wake ? sd_wake_at : NULL;
   ctx->keys = NULL;
   ctx->n_outputs = handler->n_outputs;

@@ -25,6 +25,7 @@ __all__ = [
     "DepthMemory",
     "RowHistory",
     "TapeMemory",
+    "Tapes",
     "TradeMaker",
     "TradeRules",
     "TradeSource",
@@ -72,24 +73,46 @@ class TradeSource(NamedTuple):
     assumed: bool = False
 
 
-class TradeMaker:
-    """Makes trades of the ticks of symbols 0 to ``n_symbols`` - 1, for a handler that asks for them.
+class Tapes:
+    """The books of orders of symbols 0 to ``n_symbols`` - 1 that handlers read trades and quotes from: those of one
+    chain read the same.
 
-    Raises MemoryError where there is none for the books.
+    Args:
+        space: The space in which books lie.
+        n_symbols: The number of symbols.
     """
 
-    def __init__(self, space: Space, n_symbols: int, source: TradeSource) -> None:
+    def __init__(self, space: Space, n_symbols: int) -> None:
+        self.space: Final = space
+        self.n_symbols: Final = n_symbols
+        self._by_rules: dict[TradeRules, Any] = {}
+
+    @property
+    def no_memory(self) -> str:
+        """The text of an error for want of memory."""
+        return f"no memory for the books of {self.n_symbols:,} symbols"
+
+    def tape(self, rules: TradeRules) -> Any:
+        """The tape for these rules, but for ``crosses``, which its books do not depend on. Raises MemoryError."""
+        rules = rules._replace(crosses=True)
+        if rules not in self._by_rules:
+            given = ffi.from_buffer("sd_trade_rules *", rules.packed)
+            found = made(lib.sd_tape_create(self.space.pointer, self.n_symbols, given), self.no_memory)
+            self.space.keep_books(lib.sd_tape_adopt, found)
+            self._by_rules[rules] = found
+        return self._by_rules[rules]
+
+
+class TradeMaker:
+    """Makes trades of ticks, for a handler that asks for them. Raises MemoryError where there is none for the books."""
+
+    def __init__(self, tapes: Tapes, source: TradeSource) -> None:
         self._params = ffi.new("sd_traded_params *")
         ffi.buffer(ffi.addressof(self._params.source, "rules"))[:] = source.rules.packed
-        if source.books:
-            tape = made(
-                lib.sd_tape_create(space.pointer, n_symbols, ffi.addressof(self._params.source, "rules")),
-                f"no memory for the books of {n_symbols:,} symbols",
-            )
-            self._params.source.tape, self._params.source.space = tape, space.pointer
-            space.keep_books(lib.sd_tape_adopt, tape)
-        self._space = space
-        self._unpriced = space.zeros(n_symbols, np.int64)
+        self._space, self._tape = tapes.space, tapes.tape(source.rules) if source.books else None
+        if self._tape is not None:
+            self._params.source.tape, self._params.source.space = self._tape, self._space.pointer
+        self._unpriced = self._space.zeros(tapes.n_symbols, np.int64)
         self._params.unpriced = ffi.cast("int64_t *", self._unpriced.ctypes.data)
 
     @property
@@ -112,7 +135,7 @@ class TradeMaker:
             never_publishes=function.never_publishes,
             keep=(self, function, inner),
         )
-        return traded._replace(yields=function.yields)
+        return traded._replace(yields=function.yields, tape=self._tape)
 
     def make(self, ticks: npt.NDArray[Any], participant: int) -> tuple[npt.NDArray[Any], Failure | None]:
         """The trade that each tick is, records of TRADE, shape (n,), of size -1 where it is none. Fewer than there are
@@ -282,7 +305,7 @@ def with_contracts(function: NativeFunction, address: int) -> NativeFunction:
 
 
 class TapeMemory:
-    """The books that a handler reads its trades and quotes from, for symbols 0 to ``n_symbols`` - 1.
+    """The books that a handler reads its trades and quotes from.
 
     ``orders``: they are books of orders; else of levels. Raises MemoryError where there is none for them.
     """
@@ -290,20 +313,17 @@ class TapeMemory:
     _levels: Any = None
 
     def __init__(
-        self, space: Space, n_symbols: int, name: str, rules: TradeRules, params: bytes, *, orders: bool, timers: bool,
-        ends: bool,
-    ) -> None:  # fmt: skip
-        no_memory = f"no memory for the books of {n_symbols:,} symbols"
+        self, tapes: Tapes, name: str, rules: TradeRules, params: bytes, *, orders: bool, timers: bool, ends: bool
+    ) -> None:
+        space, tape = tapes.space, tapes.tape(rules) if orders else None
         its_space = int(ffi.cast("uintptr_t", space.pointer))
-        if orders:
-            given = ffi.from_buffer("sd_trade_rules *", rules.packed)
-            tape = made(lib.sd_tape_create(space.pointer, n_symbols, given), no_memory)
-            space.keep_books(lib.sd_tape_adopt, tape)
+        if tape is not None:
             source = source_bytes(rules, int(ffi.cast("uintptr_t", tape)), its_space)
         else:
-            self._levels = levels = made(lib.sd_levels_create(space.pointer, n_symbols), no_memory)
+            self._levels = levels = made(lib.sd_levels_create(space.pointer, tapes.n_symbols), tapes.no_memory)
             source = source_bytes(rules, 0, its_space, int(ffi.cast("uintptr_t", levels)))
-        self.function: Final = builtin_function(name, source + params, timers=timers, ends=ends, keep=space)
+        made_of = builtin_function(name, source + params, timers=timers, ends=ends, keep=space)
+        self.function: Final = made_of._replace(tape=tape)
 
     def unended(self, n_symbols: int, *, with_open: bool) -> npt.NDArray[np.int64]:
         """Number of events by symbol whose last tick never came. ``with_open``: the end of the run ends those that are

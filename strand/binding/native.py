@@ -65,6 +65,8 @@ class NativeFunction(NamedTuple):
     wake: Any = None
     finish: Any = None
     yields: bool = False
+    #: The tape (csrc/measures/tape.h) of the sd_source that its parameters begin with; None: they begin with none.
+    tape: Any = None
 
 
 def builtin(name: str) -> Any:
@@ -143,7 +145,7 @@ class Chained:
 
 def chained(parts: Sequence[Part], n_symbols: int, space: Space) -> Chained:
     """Makes one function that runs all parts on each tick, and the timers of each, for symbols 0 to ``n_symbols`` -
-    1.
+    1. Parts that read the first part's tape share each tick's event.
 
         The timers' due times lie in the space. Raises MemoryError where there is no room for them.
     """
@@ -161,6 +163,10 @@ def chained(parts: Sequence[Part], n_symbols: int, space: Space) -> Chained:
         entry.wake, entry.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
         entry.first_output, entry.n_outputs = first, part.outputs
         first += part.outputs
+        if function.tape is not None:
+            if not chain.source:
+                chain.source, chain.open = ffi.cast("sd_source *", params), ffi.addressof(lib, "sd_tape_open")
+            entry.shares = chain.source.tape == function.tape
     functions = [part.function for part in parts]
     timers, ends = any(f.wake is not None for f in functions), any(f.finish is not None for f in functions)
     if timers:

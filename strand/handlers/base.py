@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.books import TapeMemory, TradeMaker, TradeSource
+from strand.binding.books import TapeMemory, Tapes, TradeMaker, TradeSource
 from strand.binding.engine_words import RunByPython
 from strand.binding.memory import Space
 from strand.binding.native import NativeFunction
@@ -395,6 +395,7 @@ class BindContext:
 
     ``makers``: makers of trades for handlers that ask for trades. ``shared``: the rows that symbols share.
     ``contracts``: the contracts of handlers that make notionals. ``tapes``: the books of handlers that take quotes.
+    ``of_chain``: the books of orders that the parts of a chain read together.
     """
 
     table: SymbolTable
@@ -406,12 +407,18 @@ class BindContext:
     shared: list[SharedRows] = field(default_factory=list)
     contracts: list[ContractMemory] = field(default_factory=list)
     tapes: list[TapeMemory] = field(default_factory=list)
+    of_chain: Tapes | None = None
+
+    @property
+    def orders(self) -> Tapes:
+        """The books of orders for a handler: its own, or those of its chain."""
+        return self.of_chain or Tapes(self.space, len(self.table))
 
     def maker_for(self, source: TradeSource | None) -> TradeMaker | None:
         """Returns the maker of a handler's trades; None where the handler asks for none."""
         if source is None:
             return None
-        self.makers.append(TradeMaker(self.space, len(self.table), source))
+        self.makers.append(TradeMaker(self.orders, source))
         return self.makers[-1]
 
 

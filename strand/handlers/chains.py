@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.books import Tapes
 from strand.binding.native import MAX_PARTS, Chained, Part, chained
 from strand.errors import ConfigurationError
 from strand.handlers.base import (
@@ -149,6 +150,7 @@ class ChainHandler(Handler):
         self, context: BindContext, parts: Sequence[tuple[str, SingleHandler]]
     ) -> tuple[Chained, object | None, tuple[str, ...]]:
         """The native parts as one handler, the first memory that a part has, and the path to that part's row."""
+        context = replace(context, of_chain=Tapes(context.space, len(context.table)))
         natives: list[Part] = []
         memory: object | None = None
         path: tuple[str, ...] = ()

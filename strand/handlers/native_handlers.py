@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from strand.binding.books import TapeMemory, with_contracts
-from strand.binding.memory import Space
+from strand.binding.books import TapeMemory, Tapes, with_contracts
 from strand.binding.native import (
     HANDLER_LAYOUT,
     NativeFunction,
@@ -123,7 +122,7 @@ class SymbolMemory(Protocol):
 class NativeHandler(SingleHandler):
     """A handler of functions in C: a built-in one, or one of the user's own.
 
-    ``function``: what is called, or what makes memory in a space, for so many symbols, that has it.
+    ``function``: what is called, or what makes memory in the space of tapes, for their symbols, that has it.
     ``needs_ticks``: it reads records of ``strand.TICK``. ``takes_ticks_as_plain``: nobody has said what its feed's
     mean. ``for_feed``: makes the handler to use in its place where the feed is known, as in a replay. ``timers`` and
     ``ends``: it may ask for timers, and does something at the end of a run. ``contracts``: the contracts that its
@@ -131,7 +130,7 @@ class NativeHandler(SingleHandler):
     their length in ns, 0 where there are none, and the sessions (an sd_calendar); None: it has neither.
     """
 
-    function: NativeFunction | Callable[[Space, int], SymbolMemory]
+    function: NativeFunction | Callable[[Tapes], SymbolMemory]
     needs_ticks: bool = False
     takes_ticks_as_plain: bool = False
     for_feed: Callable[[FeedInfo], Handler] | None = None
@@ -163,7 +162,7 @@ class NativeHandler(SingleHandler):
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:  # noqa: ARG002 - its code knows its row
         if not isinstance(self.function, NativeFunction):
-            memory = self.function(context.space, len(context.table))
+            memory = self.function(context.orders)
             if isinstance(memory, TapeMemory):
                 context.tapes.append(memory)
             return BoundNative(function=self._with_contracts(memory.function, context), memory=memory)

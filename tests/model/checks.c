@@ -2322,7 +2322,7 @@ static const struct check {
     {"visits-take-a-budget", visits_take_a_budget, 1},
     {"dear-strands-keep-to-their-time", dear_strands_keep_to_their_time, 20},
     {"long-visits-leave-others-their-turn", long_visits_leave_others_their_turn, 20},
-    {"spreads", spreads, 5000},
+    {"spreads", spreads, 20000},
     {"wakes-for-what-it-leaves", wakes_for_what_it_leaves, 1},
     {"held-waits", held_waits, 50},
     {"held-back-waits", held_back_waits, 500},

@@ -33,7 +33,7 @@ static int same(const sd_deep *d) {
 
 static void push(sd_deep *d, uint64_t worst) {
   const uint64_t more = 1 + draw(SD_CHUNK);
-  sd_chunk *chunk = sd_deep_push(d, worst, (uint32_t)more);
+  sd_deep_chunk *chunk = sd_deep_push(d, worst, (uint32_t)more);
   for (uint64_t i = 0; i < more; i++) {
     keys[n++] = chunk->keys[i] = worst + i;
     chunk->values[i] = 3 * (int64_t)(worst + i);

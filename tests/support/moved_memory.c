@@ -94,10 +94,11 @@ static unsigned char rows[MAX_SYMBOLS][1024];
 
 static int tell_events(const sd_source *source, const sd_tick *ticks, int64_t n) {
   sd_context ctx = {0};
-  sd_tape_ahead(source, ticks, n);
+  sd_reader reader;
+  sd_open_events(&reader, source, ticks, n, &ctx);
   for (int64_t i = 0; i < n; i++) {
-    sd_event e = {.clear = sd_clear_of(&ticks[i])};
-    if (sd_tape_event(source, &ticks[i], &ctx, &e)) return 0;
+    sd_event e;
+    if (sd_read_event(&reader, i, &e)) return 0;
     say_number(e.trade.price);
     say_number(e.trade.size);
     say_number(e.trade.aggressor);

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand import TICK, Handler
+from strand.binding.books import Tapes
 from strand.binding.memory import Space
 from strand.handlers import NativeHandler
 
@@ -62,7 +63,9 @@ def plain_run(handler: Handler, ticks: npt.NDArray[Any], symbols: int, *, timers
     """Raises RuntimeError with the handler's message and its tick; AssertionError for a write beyond a row."""
     assert ticks.dtype == TICK
     assert isinstance(handler, NativeHandler)
-    memory = handler.function(Space(), symbols) if callable(handler.function) else handler  # lives as long as this call
+    memory = (
+        handler.function(Tapes(Space(), symbols)) if callable(handler.function) else handler
+    )  # lives as long as this call
     function = memory.function
     (record,) = [np.dtype(dtype) for dtype in handler.outputs.values()] or [np.dtype([])]
     stride = -(-handler.state.itemsize // 64) * 64

@@ -22,7 +22,7 @@ from strand.units import COUNT, INNER, NO_SIZE_UNIT, NOTIONAL, PRICE, SIZE, TIME
 from strand.validate import is_whole, one_of, whole
 
 if TYPE_CHECKING:
-    from strand.binding.memory import Space
+    from strand.binding.books import Tapes
     from strand.feeds import FeedInfo
 
 __all__ = ["BAR", "BARS_ROW", "BAR_AUCTION", "BAR_CUT", "BAR_EMPTY", "BAR_OUTSIDE", "BAR_PARTIAL", "bars"]
@@ -193,7 +193,7 @@ def bars(
     except ConfigurationError as error:
         refused = error
 
-    def refuse(_space: Space, _n_symbols: int) -> SymbolMemory:
+    def refuse(_: Tapes) -> SymbolMemory:
         raise refused
 
     # A feed that counts in finer units may have what is no whole number of ones.

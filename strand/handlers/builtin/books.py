@@ -80,7 +80,7 @@ def _book(fills: Fills | None, *, crosses: bool, info: FeedInfo | None = None) -
     return NativeHandler(
         name="book",
         state=BOOK_ROW,
-        function=lambda space, n: BookMemory(space, n, rules),
+        function=lambda tapes: BookMemory(tapes.space, tapes.n_symbols, rules),
         needs_ticks=True,
         for_feed=None if info is not None else lambda info: _book(fills, crosses=crosses, info=info),
     )
@@ -156,7 +156,7 @@ def _depth(top: int, max_levels: int, fills: Fills | None, info: FeedInfo | None
     return NativeHandler(
         name="depth",
         state=depth_row(top),
-        function=lambda space, n: DepthMemory(space, n, top=top, max_levels=max_levels, rules=rules),
+        function=lambda tapes: DepthMemory(tapes.space, tapes.n_symbols, top=top, max_levels=max_levels, rules=rules),
         needs_ticks=True,
         ends=True,
         for_feed=None if info is not None else lambda info: _depth(top, max_levels, fills, info),

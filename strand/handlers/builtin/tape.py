@@ -111,7 +111,7 @@ class Tape:
             name=self.shown or name,
             state=self.state,
             function=(
-                (lambda space, n: TapeMemory(space, n, name, rules, whole, orders=books, **acts))
+                (lambda tapes: TapeMemory(tapes, name, rules, whole, orders=books, **acts))
                 if books or self.quotes
                 else builtin_function(name, source_bytes(rules) + whole, **acts)
             ),

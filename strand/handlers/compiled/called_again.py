@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.books import TradeMaker, TradeSource
+from strand.binding.books import Tapes, TradeMaker, TradeSource
 from strand.binding.memory import Space
 from strand.brief import OURS, CodeLine
 from strand.errors import ConfigurationError
@@ -176,7 +176,7 @@ def trade_of(source: TradeSource | None, call: FailedCall) -> npt.NDArray[Any]:
     itself. Raises ConfigurationError where the trade depends on ticks before it that cannot be read again."""
     if source is None:
         return call.tick
-    maker, ticks = TradeMaker(Space(), call.key + 1, source), iter([call.tick])
+    maker, ticks = TradeMaker(Tapes(Space(), call.key + 1), source), iter([call.tick])
     if source.books:
         if call.before is None:
             raise ConfigurationError(

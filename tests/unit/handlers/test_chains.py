@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from engine_support import PAIR_ROW, balanced, ticks_for
 
-from strand import Dispatcher, batch_handler, book, chain, handler, native, replay
+import strand
+from strand import TICK, UNDEF_PRICE, Dispatcher, batch_handler, book, chain, handler, native, replay, testing
 from strand.errors import ConfigurationError
+from strand.feeds import Flags
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BOOK_ROW
+from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE
 
+#: Of orders at random.
+FLAGS = Flags(unprinted=1, cross=2, last=128)
 OPTIONS: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}
 
 
@@ -203,3 +208,64 @@ def test_a_failure_has_the_rows_of_earlier_parts_at_its_tick(on_full: str) -> No
         d.drain()
         (error,) = d.failures
         assert (error.sequence, error.row["count"]["ticks"]) == (3, 3)
+
+
+def orders_at_random(seed: int, symbols: int) -> Any:
+    """Ticks of orders: adds, changes, fills, cancels, trades, clears and days, some of orders that are not there."""
+    drawn, n = np.random.default_rng(seed), 20_000
+    ticks = np.zeros(n, TICK)
+    ticks["ts_recv"] = ticks["ts_event"] = 1_700_000_000 * 10**9 + np.cumsum(drawn.integers(0, 10**9, n))
+    ticks["instrument_id"] = drawn.integers(0, symbols, n)
+    odds = {b"A": 0.5, b"C": 0.15, b"M": 0.1, b"F": 0.14, b"T": 0.1, b"R": 0.01}
+    ticks["action"] = drawn.choice(list(odds), n, p=list(odds.values()))
+    ticks["kind"] = np.where(ticks["action"] == b"T", KIND_TRADE, KIND_ORDER)
+    ticks["kind"][drawn.random(n) < 0.001] = KIND_STATUS
+    ticks["side"] = drawn.choice([b"A", b"B"], n)
+    ticks["price"] = (100 + drawn.integers(-3, 4, n)) * 10**9
+    ticks["price"][(ticks["action"] == b"F") & (drawn.random(n) < 0.5)] = UNDEF_PRICE
+    ticks["size"] = drawn.integers(1, 100, n)
+    ticks["order_id"] = drawn.integers(1, 200, n)
+    ticks["flags"] = drawn.choice([0, FLAGS.last, FLAGS.cross, FLAGS.unprinted], n)
+    return ticks
+
+
+def by_tape() -> dict[str, Any]:
+    """Handlers that read trades and quotes from books of orders, each with a name."""
+
+    @handler(on="trade", state=[("calls", "i8"), ("volume", "i8")])
+    def on_trades(row, trade):  # type: ignore[no-untyped-def]
+        row.calls += 1
+        row.volume += trade.size
+
+    return {
+        "bbo": strand.bbo(),
+        "trades": strand.trades(),
+        "vwap": strand.vwap("1m"),
+        "bars": strand.bars("1m", crosses=False),
+        "spread": strand.spread("10s"),
+        "imbalance": strand.imbalance("10s"),
+        "book": book(),
+        "on_trades": on_trades,
+    }
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["orders", "dbn-orders"])
+def test_parts_that_read_the_same_books_have_what_each_has_alone(kind: str, workers: int) -> None:
+    pytest.importorskip("numba")
+    symbols = [f"S{n}" for n in range(7)]
+    source = testing.feed(orders_at_random(workers, len(symbols)), symbols, flags=FLAGS, ticks=kind)
+    parts = by_tape()
+    whole = replay(source, chain(**parts), workers=workers, cores=None)
+    for name, part in parts.items():
+        alone = replay(source, part, workers=workers, cores=None)
+        assert alone.rows.array.tobytes() != bytes(alone.rows.array.nbytes)
+        alike(whole.rows.array[name], alone.rows.array, name)
+        for output, table in alone.outputs.items():
+            alike(np.asarray(whole.outputs[output]), np.asarray(table), f"{name}, {output}")
+
+
+def alike(one: Any, other: Any, what: str) -> None:
+    assert one.dtype.names == other.dtype.names
+    for field in one.dtype.names:
+        np.testing.assert_array_equal(one[field], other[field], err_msg=f"{what}: {field}")

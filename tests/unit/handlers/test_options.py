@@ -20,6 +20,7 @@ from warm_python import run_warm
 
 import strand
 from strand import Dispatcher, batch_handler, handler, native
+from strand.binding.books import Tapes
 from strand.binding.memory import Space
 from strand.command.cli import cli
 from strand.errors import ConfigurationError
@@ -39,7 +40,7 @@ def params_of(handler: Handler) -> bytes:
     assert isinstance(handler, NativeHandler)
     if not callable(handler.function):
         return handler.function.params
-    params: bytes = handler.function(Space(), 1).function.params
+    params: bytes = handler.function(Tapes(Space(), 1)).function.params
     return params[32:]  # behind the addresses of its books
 
 

@@ -24,8 +24,46 @@ static int traded_of(const sd_traded_params *p, const sd_tick *t, const sd_trade
   return 1;
 }
 
+/* Trades that a call of the handler gets together. */
+enum { TOGETHER = 32 };
+
+/* The next trades among ticks, from tick *i on, and their places. A trade without a price is counted in its turn. Sets *i to the tick where
+ * it stopped. */
+static int64_t next_trades(const sd_traded_params *p, const sd_tick *ticks, int64_t n, int64_t *i, sd_traded *made,
+                           int64_t *places) {
+  const sd_top no_quote = SD_NO_TOP;
+  const sd_resting nobody = {SD_UNDEF_PRICE, 'N'};
+  int64_t k = 0;
+  for (; *i < n && k < TOGETHER; ++*i) {
+    const sd_tick *t = &ticks[*i];
+    if (!sd_is_trade(t, &p->source.rules)) continue;
+    const sd_trade trade = sd_trade_of(t, &p->source.rules, nobody, &no_quote);
+    if (k && trade.price == SD_UNDEF_PRICE) break;
+    places[k] = *i;
+    k += traded_of(p, t, &trade, &made[k]);
+  }
+  return k;
+}
+
+/* Without outputs and timers, which need one tick a call, and without books, which would be ahead of a failure. */
+static int64_t handle_together(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  const sd_traded_params *p = ctx->params;
+  sd_traded made[TOGETHER];
+  int64_t places[TOGETHER], i = 0;
+  while (i < n) {
+    const int64_t k = next_trades(p, ticks, n, &i, made, places);
+    if (!k) continue;
+    ctx->params = p->params;
+    const int64_t done = p->fn(rows, (const sd_tick *)(const void *)made, k, ctx);
+    ctx->params = p;
+    if (done != k) return places[done];
+  }
+  return n;
+}
+
 int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_traded_params *p = ctx->params;
+  if (!ctx->positions && !p->source.tape) return handle_together(rows, ticks, n, ctx);
   const sd_position *positions = ctx->positions;
   const unsigned char *keys = ctx->keys;
   sd_reader reader;

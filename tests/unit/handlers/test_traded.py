@@ -424,3 +424,31 @@ def test_handlers_that_take_ticks_alone_have_no_warning_of_unsaid_orders() -> No
     unsaid._info = FeedInfo("mine", "mine", ticks="plain", ticks_assumed=True)
     on_ticks = batch_handler(state=[("trades", "i8")])(batch_trades)
     assert strand.replay(unsaid, on_ticks, workers=0).warnings == ()
+
+
+@handler(on="trade", state=[("trades", "i8"), ("volume", "i8")])
+def fails_on_9999(row, trade):  # type: ignore[no-untyped-def]
+    if trade.size == 9999:
+        raise ValueError("9999")
+    row.trades += 1
+    row.volume += trade.size
+
+
+@pytest.mark.parametrize("failing", [0, 31, 32, 150, 299])
+def test_a_trade_that_fails_among_others_is_the_one_named_and_nothing_behind_it_counts(failing: int) -> None:
+    drawn = np.random.default_rng(failing)
+    ticks = zeros(300)
+    ticks["ts_recv"] = ticks["sequence_low"] = np.arange(1, 301)
+    ticks["kind"], ticks["action"], ticks["side"] = KIND_TRADE, drawn.choice([b"T", b"N"], 300, p=[0.8, 0.2]), b"N"
+    ticks["price"] = drawn.choice([10**9, UNDEF_PRICE], 300)
+    ticks["size"] = drawn.integers(1, 100, 300)
+    for field, value in (("action", b"T"), ("price", 10**9), ("size", 9999)):
+        ticks[field][failing] = value
+    result = strand.replay(Orders(ticks, ticks_are="plain", symbols=("A",)), fails_on_9999, workers=1,
+                           on_error="quarantine")  # fmt: skip
+    before = ticks[:failing]
+    seen = before[(before["action"] == b"T") & (before["price"] != UNDEF_PRICE)]
+    assert result.rows["A"].tolist() == (len(seen), seen["size"].sum())
+    assert [f"sequence {failing + 1}" in text for text in result.failures] == [True]
+    unpriced = int(((before["action"] == b"T") & (before["price"] == UNDEF_PRICE)).sum())
+    assert [w.count for w in result.warnings if w.kind == "unpriced trades"] == [unpriced] * (unpriced > 0)

@@ -192,22 +192,18 @@ class Interior:
 
     def __init__(self, run: RunBase) -> None:
         self._run = run
+        #: The handlers, each once.
+        self.handlers: Sequence[Handler] = run._handlers
+        #: The rows of before, which the run keeps as handlers change them; None: it keeps none.
+        self.history = run._history
+        #: True if a symbol has to have its name before its first tick, since its contract goes by that.
+        self.wants_names = run._wants_names
 
     # ---- of handlers
-
-    @property
-    def handlers(self) -> Sequence[Handler]:
-        """The handlers, each once."""
-        return self._run._handlers
 
     def handler_of(self, key: int) -> Handler:
         """Returns the handler of a symbol by its index."""
         return self._run._handler_of(key)
-
-    @property
-    def history(self) -> RowHistory | None:
-        """The rows of before, which the run keeps as handlers change them; None: it keeps none."""
-        return self._run._history
 
     def rehearse(self, tick: npt.NDArray[Any], before: Before | None) -> None:
         """Calls the handler of a tick, shape (1,), in Python, on copies, ahead of the run. ``before``: the input up to
@@ -222,11 +218,6 @@ class Interior:
         raise NotImplementedError
 
     # ---- of ticks
-
-    @property
-    def wants_names(self) -> bool:
-        """True if a symbol has to have its name before its first tick, since its contract goes by that."""
-        return self._run._wants_names
 
     @property
     def feed_time(self) -> int:

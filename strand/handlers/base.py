@@ -186,12 +186,6 @@ class Handler(ABC):
         them. The set is found by the row of the symbol, shape (1,), or by ``cause``, the exception, where Python runs
         the handler."""
 
-    def reason_of(self, message: str) -> str:
-        """Reason for a failure, by the failure's message."""
-        for part in self.singles:
-            message = part.reason_of(message)
-        return message
-
 
 HandlerLike = Handler | str | type
 
@@ -379,6 +373,7 @@ class SingleHandler(Handler):
         """Binds as ``bind``, for rows of a dtype."""
 
     def reason_of(self, message: str) -> str:
+        """Reason for a failure, by the failure's message."""
         return message
 
     def failed_set(self, symbol: str, row: npt.NDArray[Any], cause: BaseException | None) -> FailedSet | None:

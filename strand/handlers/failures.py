@@ -62,7 +62,9 @@ class Kept(NamedTuple):
 def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept) -> HandlerError:
     """The error that is raised for a failure."""
     symbol = f"strand {failure.strand}" if failure.key is None else table.name(failure.key)
-    reason = handler.reason_of(failure.message)
+    reason = failure.message
+    for part in handler.singles:
+        reason = part.reason_of(reason)
     row = None if failure.key is None else _copy_of(kept.rows.at(failure.key))
     context = None if failure.key is None else kept.contexts.get(failure.key)
     if context is not None and row is not None and not isinstance(failure.cause, EarlierPartError):

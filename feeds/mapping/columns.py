@@ -115,11 +115,8 @@ class Reading:
 
 
 def _as_of_a_column(field: str, value: Any) -> Any:
-    """A constant as a profile has it: of a side or an action the letter that a column's word or code stands for."""
-    words = WORDS.get(field, {})
-    text = chr(value) if is_whole(value) and 0 <= value < 256 else value
-    found = words.get(text.strip().lower()) if isinstance(text, str) else None
-    return value if found is None else found.decode()
+    """A constant as a profile has it: of a side or an action the letter that a code stands for."""
+    return chr(value) if field in WORDS and is_whole(value) and 0 <= value < 256 else value
 
 
 def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading) -> FieldRule:

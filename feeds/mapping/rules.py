@@ -18,7 +18,7 @@ from strand.binding.columns import HEX, ID, Numbers
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre, usual_flags
 from strand.feeds.mapping.clocks import Ambiguous, Pattern, TextTimes, pattern_of
-from strand.feeds.mapping.values import IDS, PRICE_POWER, PRICE_UNIT, TIME_POWERS, Target, nearest
+from strand.feeds.mapping.values import IDS, PRICE_POWER, PRICE_UNIT, TIME_POWERS, WORDS, Target, nearest
 from strand.ticks import (
     FIELDS,
     KIND_NONE,
@@ -37,7 +37,7 @@ from strand.zones import checked_zone
 __all__ = [
     "KINDS", "KINDS_OF_TEXT", "LETTERS", "NO_KIND", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED",
     "BadRecord", "FieldRule", "Plus", "Rounding", "SymbolKeys", "TimeKeys", "action_of", "blank_tick", "checked",
-    "converter", "decimal_of", "field_rule", "field_rules", "flags_of", "id_of", "kind_of", "names_of", "put",
+    "converter", "decimal_of", "field_rule", "field_rules", "flags_of", "id_of", "kind_of", "listed", "names_of", "put",
     "shown", "text_of",
 ]  # fmt: skip
 
@@ -135,7 +135,7 @@ def converter(target: Target, rounding: Rounding, *, texts: TextTimes | None = N
     if field in TIMES or field in PRICES or field in SIZES:
         return _number_of(target, rounding)
     if field in LETTERS:
-        return lambda value: _letter(value, LETTERS[field])
+        return lambda value: _letter(value, field)
     if field == "kind":
         return _kind
     return lambda value: _whole(value, target)
@@ -200,10 +200,12 @@ def _text_time(value: Any, texts: TextTimes) -> int:
         raise BadRecord(f"{shown(value)} {error}") from None
 
 
-def _letter(value: Any, letters: str) -> bytes:
-    if not isinstance(value, str) or len(value) != 1 or value not in letters:
-        raise BadRecord(f"{shown(value)} is not one of {', '.join(letters)}")
-    return value.encode("ascii")
+def _letter(value: Any, field: str) -> bytes:
+    """The letter of a side or an action, by itself or as a word."""
+    found = WORDS[field].get(value.strip().lower()) if isinstance(value, str) else None
+    if found is None:
+        raise BadRecord(f"{shown(value)} is not one of {', '.join(LETTERS[field])}")
+    return found
 
 
 def _kind(value: Any) -> int:
@@ -308,8 +310,27 @@ _KEYS: Final[Mapping[str, type[Keys]]] = {
     **dict.fromkeys(TIMES, _TimeKeys), **dict.fromkeys(IDS, _IdKeys), **dict.fromkeys(PRICES, _PriceKeys),
     **dict.fromkeys(SIZES, _SizeKeys), **dict.fromkeys((*SMALL, "action", "kind"), _MapKeys), "side": _SideKeys,
 }  # fmt: skip
+
+
+def _in_any_case(words: Iterable[str]) -> list[str]:
+    usual = [word.upper() if len(word) == 1 else word for word in words if word]
+    return list(
+        dict.fromkeys([*usual, *(each for word in usual for each in (word.lower(), word.upper(), word.title()))])
+    )
+
+
 #: Without a map, texts stand for themselves.
-_THEMSELVES: Final[Mapping[str, Collection[str]]] = {**LETTERS, "kind": KINDS_OF_TEXT}
+_THEMSELVES: Final[Mapping[str, Collection[str]]] = {
+    **{field: _in_any_case(words) for field, words in WORDS.items()}, "kind": KINDS_OF_TEXT,
+}  # fmt: skip
+#: The most texts that an error lists.
+_LISTED: Final = 20
+
+
+def listed(texts: Collection[str]) -> str:
+    """The first of the texts that a value may be, for an error."""
+    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
+    return f"{', '.join(list(texts)[:_LISTED])}{more}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.columns import Assembly, both_times, held, is_filled, woven
 from strand.feeds.mapping.events import CONSOLIDATED, Rolls, end_views
 from strand.feeds.mapping.options import MEND
-from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule
+from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule, listed
 from strand.feeds.mapping.symbols import SymbolIndex
 from strand.feeds.mapping.values import IDS, PRICE_POWER, Target, coarser_price, finer_unit, nearest
 from strand.symbols import NAME_BYTES
@@ -512,8 +512,6 @@ _COUNTS = (
 Kept = npt.NDArray[np.bool_]
 #: Texts that programs write where there is no value.
 _NO_VALUES: Final = frozenset(("nan", "null", "none", "na", "n/a", "nil", "-", "--", "\\n", "#n/a"))
-#: The most texts of a map that an error names.
-_NAMED: Final = 20
 _CUT: Final = "get the whole file, whose last line may be cut off; on_bad_record='skip' leaves that line out"
 
 
@@ -667,9 +665,7 @@ class CsvRows:
 
     def _known(self, column: int) -> str:
         """The texts of a column that a map lists, to follow the fault of another one."""
-        texts = self._maker.mapped(column)
-        more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-        return f"; it may be {', '.join(map(repr, texts[:_NAMED]))}{more}"
+        return f"; it may be {listed([repr(text) for text in self._maker.mapped(column)])}"
 
     def _form_of(self, text: str) -> str:
         """Advice for a number that the profile does not read: the key to set."""

@@ -75,6 +75,7 @@ from strand.feeds.mapping.rules import (
     flags_of,
     id_of,
     kind_of,
+    listed,
     names_of,
     shown,
     text_of,
@@ -362,7 +363,7 @@ class _Field:
         if self.map:
             found = self.map.get(text_of(value), rule.otherwise)
             if found is None:
-                raise BadRecord(f"{rule.field}: {shown(value)} is not one of {', '.join(self.map)}")
+                raise BadRecord(f"{rule.field}: {shown(value)} is not one of {listed(self.map)}")
             return found
         try:
             found = self._clock(value, record, message) if self.clock is not None else self.convert(value)

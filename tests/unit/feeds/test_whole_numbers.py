@@ -206,42 +206,60 @@ BEYOND: dict[str, tuple[dict[str, list[Any]], str]] = {
 }
 
 
+def read_by(folder: Path, way: str, table: dict[str, list[Any]], **options: Any) -> npt.NDArray[Any]:
+    """The ticks that any reader makes of a time in ns, a price, and columns that are called as their fields."""
+    lines = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    others = [name for name in table if name not in ("ts_event", "price")]
+    if way == "csv":
+        text = [",".join(table), *(",".join(map(str, line.values())) for line in lines)]
+        (folder / "a.csv").write_text("\n".join(text) + "\n")
+        (folder / "a.toml").write_text(
+            '[symbol]\nconstant = "A"\n[fields]\nprice = "price"\nts_event = { column = "ts_event", unit = "ns" }\n'
+            + "".join(f'{name} = "{name}"\n' for name in others)
+        )
+        return feeds.open(folder / "a.csv", profile=folder / "a.toml", **options).to_numpy()
+    if way == "jsonl":
+        (folder / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        fields = {"ts_event": {"column": "ts_event", "unit": "ns"}, "price": "price", **{name: name for name in others}}
+        message = {"symbol": {"constant": "A"}, "fields": fields}
+        return feeds.open(folder / "a.jsonl", profile={"message": [message]}, **options).to_numpy()
+    return ticks_of(folder, way, {name: np.array(values) for name, values in table.items()}, **options)
+
+
 @pytest.mark.parametrize("way", [*WAYS, "csv", "jsonl"])
 @pytest.mark.parametrize("what", BEYOND)
 def test_kinds_and_times_that_no_tick_has_are_bad_rows_in_every_reader(tmp_path: Path, way: str, what: str) -> None:
     columns, word = BEYOND[what]
     table = {"ts_event": [TIME, TIME + 1], "price": [1, 2], **columns}
-    fields = {
-        "ts_event": {"column": "ts_event", "unit": "ns"},
-        "price": "price",
-        **dict.fromkeys(columns.keys() & {"kind"}, "kind"),
-    }
-    options: dict[str, Any] = {} if way == "array" else {"on_bad_record": "skip"}
-
-    def ticks(**more: Any) -> npt.NDArray[Any]:
-        lines = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-        if way == "csv":
-            text = [",".join(table), *(",".join(map(str, line.values())) for line in lines)]
-            (tmp_path / "a.csv").write_text("\n".join(text) + "\n")
-            (tmp_path / "a.toml").write_text(
-                '[symbol]\nconstant = "A"\n[fields]\nprice = "price"\nts_event = { column = "ts_event", unit = "ns" }\n'
-                + 'kind = "kind"\n' * ("kind" in columns)
-            )
-            return feeds.open(tmp_path / "a.csv", profile=tmp_path / "a.toml", **more).to_numpy()
-        if way == "jsonl":
-            (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-            message = {"symbol": {"constant": "A"}, "fields": fields}
-            return feeds.open(tmp_path / "a.jsonl", profile={"message": [message]}, **more).to_numpy()
-        return ticks_of(tmp_path, way, {name: np.array(values) for name, values in table.items()}, **more)
-
     with pytest.raises((StrandError, BadRecordError)) as caught:
-        ticks()
+        read_by(tmp_path, way, table)
     if way == "csv" and "kind" in what:
         word = "unknown value; it may be 'none', 'order', 'trade', 'quote', 'status', '0', '1', '2', '3', '4'"
     assert word in str(caught.value)
-    if options:
-        (tick,) = ticks(**options)
+    if way != "array":
+        (tick,) = read_by(tmp_path, way, table, on_bad_record="skip")
         assert [int(tick[name]) for name in columns] == [int(values[0]) for values in columns.values()]
+
+
+@pytest.mark.parametrize("way", [*WAYS, "csv", "jsonl"])
+def test_sides_and_actions_are_the_same_words_in_every_reader(tmp_path: Path, way: str) -> None:
+    sides = {"B": b"B", "buy": b"B", "BID": b"B", "Sell": b"A", "s": b"A", "OFFER": b"A", "ask": b"A", "none": b"N"}
+    actions = {
+        "T": b"T",
+        "trade": b"T",
+        "Add": b"A",
+        "d": b"C",
+        "DELETE": b"C",
+        "modify": b"M",
+        "Fill": b"F",
+        "n": b"N",
+    }
+    table = {"ts_event": [TIME] * 8, "price": [1] * 8, "side": [*sides], "action": [*actions]}
+    ticks = read_by(tmp_path, way, table)
+    assert ticks["side"].tolist() == [*sides.values()]
+    assert ticks["action"].tolist() == [*actions.values()]
+    with pytest.raises((StrandError, BadRecordError), match=r"long.*(buy|B)|B.*long"):
+        read_by(tmp_path, way, {**table, "side": ["long", *list(sides)[1:]]})
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -433,7 +433,7 @@ def test_a_profile_is_read_from_toml(tmp_path: Path) -> None:
             "later_of: is not a key here",
         ),
         ({"message": [{"symbol": "s", "fields": {"side": {"constant": "X"}}}]}, "'X' is not one of A, B, N"),
-        ({"message": [{"symbol": "s", "fields": {"side": {"column": "m", "map": {"1": "b"}}}}]}, "'b' is not one of"),
+        ({"message": [{"symbol": "s", "fields": {"side": {"column": "m", "map": {"1": "up"}}}}]}, "'up' is not one of"),
     ],
 )
 def test_a_profile_that_cannot_work_is_refused_with_the_key(profile: dict[str, Any], words: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 from _thread import interrupt_main
@@ -527,7 +528,10 @@ def _replayed(
         handler = _usual_handler(source, chosen)
     emitted = dict(handler.emitted).get("trades")
     keeps = emitted is not None and {"price", "size", "aggressor"} <= {*(emitted.names or ())}
-    pacer, page = Pacer(speed, paused=paused), Dashboard(reset=reset, hosts=hosts)
+    # Where interrupts are ignored, as in the background of a script, none ends a replay.
+    takes_interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    pacer = Pacer(speed, paused=paused)
+    page = Dashboard(reset=reset if takes_interrupts else None, hosts=hosts)
 
     def readings() -> Samples:
         return {} if page.attached is None else Readings(page.attached)()

@@ -14,6 +14,8 @@
     const [unit, size] = [["ns", 1e-9], ["µs", 1e-6], ["ms", 1e-3]].find(([, each]) => seconds < 999.5 * each) || ["s", 1];
     return `${Number((seconds / size).toPrecision(3)).toLocaleString("en-US")} ${unit}`;
   };
+  // Without the name and password that the page's own address may have.
+  const at = (path) => new URL(path, location.origin + location.pathname);
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   // ---- tables: their cells are changed where they are, so that a selection and the focus stay
@@ -235,7 +237,7 @@
   };
   const turn = async (action, more) => {
     try {
-      const reply = await fetch("replay", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ action, ...more }) });
+      const reply = await fetch(at("replay"), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ action, ...more }) });
       const found = await reply.json();
       wrote($("said"), reply.ok ? "" : found.error);
       if (reply.ok) replay(found);
@@ -268,7 +270,7 @@
   };
   const connect = () => {
     source?.close();
-    source = new EventSource(`events?symbol=${encodeURIComponent($("symbol").value.trim())}`);
+    source = new EventSource(at(`events?symbol=${encodeURIComponent($("symbol").value.trim())}`));
     source.onmessage = (event) => {
       newest = JSON.parse(event.data);
       if (!newest.run) return;

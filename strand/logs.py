@@ -128,7 +128,11 @@ _PATTERNS: Final = (
 
 
 def keep_secret(secret: str | bytes) -> None:
-    """Lets the formatters here replace a secret by ``***`` wherever it occurs. It has 6 characters at least."""
+    """Lets the formatters here replace a secret by ``***`` wherever it occurs.
+
+    Args:
+        secret: The secret. One of fewer than 6 characters is not kept: it would hide parts of words.
+    """
     text = secret.decode("utf-8", "replace") if isinstance(secret, bytes) else secret
     if len(text) >= _LEAST_SECRET:
         _SECRETS.add(text)

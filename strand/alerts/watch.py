@@ -142,7 +142,8 @@ class Alerts:
         read: Returns the readings of now; see ``Samples``. It is called in the thread. If it raises OSError or a
             StrandError, the log says so, and the samples of that moment are undefined.
         rules: The rules, ``DEFAULTS`` unless given.
-        on_alert: Called with each alert, in the thread. If it raises, the log says so.
+        on_alert: Called with each alert, in the thread; with that of a system error in the worker that met it. If it
+            raises, the log says so.
         webhook: Gets each alert.
         tasks: The scheduler, or the ``tasks`` of a dispatcher, of this process whose system errors alert at once; None:
             none do by themselves.

@@ -496,7 +496,7 @@ def dashboard(
 
 
 def _tell_address(url: str) -> None:
-    click.echo(f"the page is at {url}/", err=True)
+    say(f"the page is at {url}/")
 
 
 def _replayed(

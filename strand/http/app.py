@@ -31,7 +31,7 @@ from starlette.types import Message, Receive, Scope, Send
 from strand.brief import brief, several
 from strand.errors import ConfigurationError, QueueFull, StoppedError
 from strand.http.access import LOCAL_HOSTS
-from strand.http.exchange import OUTLET, Exchange, Gone, Late, Outlet, Watch
+from strand.http.exchange import OUTLET, Exchange, Gone, Late, Outlet
 from strand.http.front import POLLED, Front, HttpStatistics, add_families, failure, of_answer, response_of
 from strand.http.options import AppOptions
 from strand.http.requests import HAS_BODY, IDS, ROOT, Header, PerRequest, Request, ids_of, keep_ids, restore, set_ids
@@ -80,6 +80,7 @@ class Endpoint:
         self._accepts = accepts
         self._is_async = iscoroutinefunction(handler) or iscoroutinefunction(vars(type(handler)).get("__call__"))
         self._is_scheduled = scheduled
+        self._may_begin_here = self._is_async and retry is None and not accepts
         self._retry = retry
         self._given = {name: value for name, value in options.items() if value is not None}
         self._asks = any(callable(value) for value in self._given.values())
@@ -99,7 +100,23 @@ class Endpoint:
             if scope.get(HAS_BODY, True):
                 await request.read(self._front.options.body_timeout_s)
             if self._front.scheduler is not None and self._is_scheduled:
-                response = await self._as_task(request, receive)
+                executor, within_s = self._executor or self._executor_of(request)
+                begun = executor.begin_here(self._answer, request) if self._may_begin_here else None
+                if begun is None:
+                    response = await self._as_task(request, receive, executor, within_s)
+                else:  # in the request's own asyncio task, since no task waits: the turn of this one is there
+                    here, coroutine = begun
+                    watch = self._front.batch().watches.add(receive, partial(here.cancel, True))
+                    try:
+                        response = of_answer(await coroutine)
+                    except asyncio.CancelledError:
+                        if not here.cancelled():
+                            raise
+                        if watch.is_gone:
+                            raise Gone from None
+                        response = response_of(here)
+                    finally:
+                        watch.end()
             elif self._is_async:
                 response = as_response(await self._handler(request))
             else:
@@ -107,10 +124,8 @@ class Endpoint:
         except (ClientDisconnect, Gone):
             self._front.gone += 1
             return
-        except QueueFull as error:
-            response = self._front.refusal(429, str(error))
-        except StoppedError as error:
-            response = self._front.refusal(503, str(error))
+        except (QueueFull, StoppedError) as error:
+            response = self._front.refusal(429 if isinstance(error, QueueFull) else 503, str(error))
         except Late:
             response = PlainTextResponse("the deadline of the request is over", 504)
         except (Exception, GeneratorExit):
@@ -121,27 +136,11 @@ class Endpoint:
             raise failure(error) from error
         await response(scope, receive, send)
 
-    async def _as_task(self, request: Request, receive: Receive) -> Response:
-        executor, within_s = self._executor or self._executor_of(request)
+    async def _as_task(
+        self, request: Request, receive: Receive, executor: TaskExecutor, within_s: float | None
+    ) -> Response:
         if self._accepts and (refusal := self._front.room_to_accept()) is not None:
             return refusal
-        if self._is_async and self._retry is None and not self._accepts:
-            begun = executor.begin_here(self._answer, request)
-            if (
-                begun is not None
-            ):  # in the request's own asyncio task, since no task waits: the turn of this one is there
-                here, coroutine = begun
-                watch = Watch(receive, lambda: here.cancel(running=True))
-                try:
-                    return of_answer(await coroutine)
-                except asyncio.CancelledError:
-                    if not here.cancelled():
-                        raise
-                    if watch.is_gone:
-                        raise Gone from None
-                    return response_of(here)
-                finally:
-                    watch.end()
         batch = self._front.batch()
         exchange = Exchange(
             self._run,
@@ -150,7 +149,7 @@ class Endpoint:
             within_s=within_s,
             accepts=self._accepts,
             note_dropped=self._front.note_dropped,
-            calls=batch.calls,
+            batch=batch,
         )
         batch.add(executor, exchange)
         try:
@@ -251,7 +250,7 @@ class WsgiEndpoint(Endpoint):
             await self._answer_request(scope, receive, send)
             return
         is_watched = self._front.scheduler is not None and self._is_scheduled
-        scope[OUTLET] = outlet = Outlet(send, None if is_watched else receive)
+        scope[OUTLET] = outlet = Outlet(send, None if is_watched else receive, self._front.batch().watches)
         try:
             await self._answer_request(scope, receive, outlet.send)
         finally:

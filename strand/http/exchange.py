@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from contextvars import copy_context
-from typing import Any, ClassVar, Final
-from weakref import WeakKeyDictionary
+from typing import Any, Final
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -26,13 +24,13 @@ from strand.tasks.tasks import TaskExecutor
 from strand.tasks.waits import blocking
 from strand.threads import LoopCalls
 
-__all__ = ["OUTLET", "Batch", "Exchange", "Gone", "Late", "Outlet", "Watch"]
+__all__ = ["OUTLET", "Batch", "Exchange", "Gone", "Late", "Outlet"]
 
 #: Entry of a scope: the outlet of a reply that a thread may send in parts.
 OUTLET: Final = "strand.outlet"
 #: Most clients take a part of a reply within that time, and the place of a task is not given away for it.
 _TAKEN_WITHIN_S: Final = 0.005
-#: A request that waits for so long is watched: its client may go away. Most have their reply before.
+#: A request that waits for so long, or twice that, is watched: its client may go away. Most have their reply before.
 _WATCHED_AFTER_S: Final = 0.01
 
 
@@ -45,37 +43,24 @@ class Late(Exception):  # noqa: N818  # likewise
 
 
 class Watch:
-    """Calls ``when_gone`` when the client of a request goes away. It begins to look only after a while."""
+    """Calls ``when_gone`` when the client of a request goes away, once ``Watches`` has begun it."""
 
-    __slots__ = ("_begins_at", "_look", "_receive", "_when_gone", "is_gone")
-
-    #: Those of each loop that have not begun to look, in their order, and perhaps are over. A timer for each would cost
-    #: as much as the rest of it.
-    _to_begin: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, deque[Watch]]] = WeakKeyDictionary()
+    __slots__ = ("_look", "_receive", "_when_gone", "is_gone")
 
     def __init__(self, receive: Receive, when_gone: Callable[[], object]) -> None:
-        loop = asyncio.get_running_loop()
         self.is_gone = False
         self._receive = receive
         self._when_gone: Callable[[], object] | None = when_gone
         self._look: asyncio.Task[None] | None = None
-        self._begins_at = loop.time() + _WATCHED_AFTER_S
-        waiting = self._to_begin.get(loop)
-        if waiting is None:
-            waiting = self._to_begin[loop] = deque()
-        if not waiting:
-            loop.call_later(_WATCHED_AFTER_S, self._begin_all, loop, waiting)
-        waiting.append(self)
 
-    @classmethod
-    def _begin_all(cls, loop: asyncio.AbstractEventLoop, waiting: deque[Watch]) -> None:
-        now = loop.time()
-        while waiting and (waiting[0]._when_gone is None or waiting[0]._begins_at <= now):
-            watch = waiting.popleft()
-            if watch._when_gone is not None:
-                watch._look = loop.create_task(watch._wait())
-        if waiting:
-            loop.call_at(waiting[0]._begins_at, cls._begin_all, loop, waiting)
+    @property
+    def is_over(self) -> bool:
+        """True if the request is answered."""
+        return self._when_gone is None
+
+    def begin(self) -> None:
+        """Begins to look, in the loop."""
+        self._look = asyncio.get_running_loop().create_task(self._wait())
 
     async def _wait(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -91,14 +76,40 @@ class Watch:
             self._look.cancel()
 
 
+class Watches:
+    """Begins watches of a loop that are not over after a while. A timer for each would cost as much as a request."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._new: list[Watch] = []
+        self._old: list[Watch] = []
+
+    def add(self, receive: Receive, when_gone: Callable[[], object]) -> Watch:
+        """Makes a watch."""
+        watch = Watch(receive, when_gone)
+        if not self._new and not self._old:
+            self._loop.call_later(_WATCHED_AFTER_S, self._begin_old)
+        self._new.append(watch)
+        return watch
+
+    def _begin_old(self) -> None:
+        for watch in self._old:
+            if not watch.is_over:
+                watch.begin()
+        self._old, self._new = [watch for watch in self._new if not watch.is_over], []
+        if self._old:
+            self._loop.call_later(_WATCHED_AFTER_S, self._begin_old)
+
+
 class Outlet(Response):
     """A reply that a thread sends in parts. Each part waits until the client takes it. ``receive``: where a client that
     goes away is noticed; None: somebody else looks there."""
 
-    def __init__(self, send: Send, receive: Receive | None) -> None:
+    def __init__(self, send: Send, receive: Receive | None, watches: Watches) -> None:
         self.has_begun = self.is_whole = self._is_closed = False
         self._send = send
         self._receive = receive
+        self._watches = watches
         self._watch: Watch | None = None
         self._loop = asyncio.get_running_loop()
         self._sent: Future[None] | None = None
@@ -149,7 +160,7 @@ class Outlet(Response):
         if self._is_closed:
             raise Gone
         if not self.has_begun and self._receive is not None:
-            self._watch = Watch(self._receive, self.close)
+            self._watch = self._watches.add(self._receive, self.close)
         self.has_begun = True
         if self.is_whole and self._watch is not None:
             self._watch.end()
@@ -182,21 +193,21 @@ class Exchange:
         within_s: float | None,
         accepts: bool,
         note_dropped: Callable[[], object],
-        calls: LoopCalls,
+        batch: Batch,
     ) -> None:
-        loop = calls.loop
+        loop = batch.calls.loop
         self.run = run
         self.request = request
         self._accepts = accepts
         self._note_dropped = note_dropped
-        self._calls = calls
+        self._calls = batch.calls
         self.context = copy_context()
         self.reply: asyncio.Future[TaskFuture] = loop.create_future()
         self.task: TaskFuture | None = None
         self._watch: Watch | None = None
         self._timer: asyncio.TimerHandle | None = None
         if not accepts:
-            self._watch = Watch(receive, self._note_gone)
+            self._watch = batch.watches.add(receive, self._note_gone)
             if within_s is not None:
                 self._timer = loop.call_later(within_s, self._give_up, Late())
 
@@ -250,6 +261,7 @@ class Batch:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.calls = LoopCalls(loop)
+        self.watches = Watches(loop)
         self._waiting: list[tuple[TaskExecutor, Exchange]] = []
 
     def add(self, executor: TaskExecutor, exchange: Exchange) -> None:

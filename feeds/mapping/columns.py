@@ -76,6 +76,7 @@ __all__ = [
     "constant_rules",
     "held",
     "is_filled",
+    "sides_of",
     "woven",
 ]  # fmt: skip
 
@@ -84,7 +85,7 @@ _BID: Final = {"bid_price": "price", "bid_size": "size"}
 _EXTRA: Final = ("symbol", *_BID, "ask_price", "ask_size")
 #: Keys of a profile that are for columns of text alone.
 NOT_HERE: Final = (
-    "since", "digits", "undefined", "plus", "later_of", "earlier_of", "signed", "running",
+    "since", "digits", "undefined", "plus", "later_of", "earlier_of", "running",
 )  # fmt: skip
 
 
@@ -419,6 +420,11 @@ def columns_of(
     if is_quote and chosen.get("side") is not None and "kind" not in chosen and "kind" not in given:
         raise ConfigurationError("columns.side", "leave it out: a quote has both sides")
     _share(of, given, chosen)
+    for rule in rules.values():
+        if rule.signed and (rule.field != "size" or is_quote or chosen.get("side") or "side" in given):
+            raise ConfigurationError(f"columns.{rule.field}.signed", "is for size, and only where no side is given")
+        if rule.signed:
+            of.pop("side", None)
     # Fields whose unit no option for the whole file changes.
     own_units = {_BID.get(each, each) for each, said in columns.items() if isinstance(said, Mapping) and "unit" in said}
     return Columns(of, rules, reading, own_units, joined_columns(columns.get("symbol")))
@@ -474,7 +480,8 @@ class Columns:
         self.of, self._rules, self._reading, self._own_units = dict(of), dict(rules), reading, own_units
         self.constants = {field: rule.constant for field, rule in rules.items() if rule.constant is not None}
         self.is_quote = "ask_price" in of or "ask_price" in self.constants
-        self._assembly = Assembly(self.constants, self.of)
+        signed = {"side"} if any(rule.signed for rule in rules.values()) else set()
+        self._assembly = Assembly(self.constants, {*self.of, *signed})
 
     @classmethod
     def of_rules(
@@ -576,7 +583,11 @@ class Columns:
         return made
 
     def _complete(self, read: dict[str, Field], column: Callable[[str], Column], made: Conversion) -> None:
-        """Adds to times what another column says, and gives rows without one time the other."""
+        """Adds to times what another column says, gives rows without one time the other, and takes the sides of sizes
+        with a sign."""
+        if "size" in read and self._rules["size"].signed:
+            read["side"] = whole(sides_of(read["size"].values))
+            read["size"] = whole(np.abs(read["size"].values))
         if not any(self._rules[time].empty or self._added(time) for time in TIMES if time in read):
             return
         found = {time: read[time].values for time in TIMES if time in read}
@@ -598,7 +609,8 @@ class Columns:
             return (
                 None if column.local and self._reading.zone is not None else plain_times(column, self._time_unit(field))
             )
-        return None if rule.map or rule.zero or field in LETTERS else plain_numbers(column, self._target(rule))
+        by_value = rule.map or rule.zero or rule.signed or field in LETTERS
+        return None if by_value else plain_numbers(column, self._target(rule))
 
     def _time_unit(self, field: str) -> TimeUnit:
         # A column that both times come from has its unit by either's keys.
@@ -633,7 +645,7 @@ class Columns:
 
     def _target(self, rule: FieldRule) -> Target:
         unit = "unit={0!r} of the column" if rule.field in self._own_units else PRICE_UNIT
-        target = rule.target(self._reading.size_power, unit)
+        target = rule.target(self._reading.size_power, unit, signs=True)
         return target._replace(highest=255) if rule.field == "kind" and self._reading.own else target
 
     def _read(self, field: str, column: Column, made: Conversion) -> Field:
@@ -688,6 +700,11 @@ def both_times(event: Array | None, recv: Array | None) -> tuple[Array, Array]:
     assert recv is not None
     recv = np.where(recv == 0, event, recv) if (recv == 0).any() else recv
     return np.where(event == 0, recv, event) if (event == 0).any() else event, recv
+
+
+def sides_of(sizes: Array) -> Array:
+    """The sides of sizes of which one below 0 is a sell."""
+    return np.where(sizes < 0, b"A", np.where(sizes > 0, b"B", b"N"))
 
 
 def is_filled(ticks: TickBatch) -> Mask:

@@ -36,7 +36,7 @@ from strand.feeds.base import Selection, Skipped, TickBatch
 from strand.feeds.formats.csv.columns import JOINED, Block, Cells, Chosen, Scratch, TimeReader, blocks
 from strand.feeds.formats.csv.profile import Match, Part, present_parts
 from strand.feeds.io.prefetch import Chunks
-from strand.feeds.mapping.columns import Assembly, both_times, held, is_filled, woven
+from strand.feeds.mapping.columns import Assembly, both_times, held, is_filled, sides_of, woven
 from strand.feeds.mapping.events import CONSOLIDATED, Rolls, end_views
 from strand.feeds.mapping.options import MEND
 from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule, listed
@@ -159,7 +159,7 @@ class _Fields:
         def read(cells: Cells, found: dict[str, Array]) -> None:
             values = cells.numbers(numbers, at, undefined=undefined, none=none, dtype=dtype)
             if rule.signed:
-                found["side"] = np.where(values < 0, b"A", np.where(values > 0, b"B", b"N"))
+                found["side"] = sides_of(values)
                 np.abs(values, out=values)
             found[rule.field] = values
 

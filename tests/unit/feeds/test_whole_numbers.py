@@ -181,7 +181,7 @@ def test_a_constant_time_has_a_unit_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "keys"),
     [
-        ("size", {"running": True}), ("size", {"signed": True}), ("ts_recv", {"digits": 3}),
+        ("size", {"running": True}), ("ts_recv", {"digits": 3}),
         ("price", {"undefined": "x"}),
     ],
 )  # fmt: skip
@@ -316,3 +316,23 @@ def test_a_side_that_no_word_is_asks_for_a_map(tmp_path: Path, way: str) -> None
         ticks_of(tmp_path, way, table)
     ticks = ticks_of(tmp_path, way, table, columns={"side": {"column": "side", "map": {"1": "B", "-1": "A"}}})
     assert ticks["side"].tolist() == [b"B", b"A"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", [float, int, str])
+def test_a_size_below_0_is_a_sell_where_a_table_says_so(tmp_path: Path, way: str, kind: type) -> None:
+    sizes = np.array([kind(2), kind(-3), kind(0)])
+    table = {"timestamp_ns": np.array([TIME] * 3), "price": np.array([1.5, 2.5, 3.5]), "amount": sizes}
+    with pytest.raises((StrandError, BadRecordError), match="is below 0: give signed = true"):
+        ticks_of(tmp_path, way, table)
+    signed = {"columns": {"size": {"column": "amount", "signed": True}}}
+    ticks = ticks_of(tmp_path, way, table, **signed)
+    assert ticks[["size", "side"]].tolist() == [(2, b"B"), (3, b"A"), (0, b"N")]
+    if way != "array":
+        assert option_values({"columns.size": "amount", "columns.size.signed": "true"}) == signed
+    # A column that only looks like sides gives way to the sign; one that was chosen does not.
+    sided = {**table, "side": np.array(["sell"] * 3)}
+    assert ticks_of(tmp_path, way, sided, **signed)["side"].tolist() == [b"B", b"A", b"N"]
+    for more in ({"columns": {**signed["columns"], "side": "side"}}, {**signed, "constants": {"side": "B"}}):
+        with pytest.raises(ConfigurationError, match=r"columns\.size\.signed"):
+            ticks_of(tmp_path, way, sided, **more)

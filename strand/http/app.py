@@ -40,7 +40,7 @@ from strand.metrics import Machine, exposition
 from strand.outside.attached import Attached
 from strand.spans import span_ns
 from strand.tasks.future import TaskFuture
-from strand.tasks.retry import BUSINESS, RetryPolicy
+from strand.tasks.retry import ONCE, RetryPolicy
 from strand.tasks.tasks import TaskExecutor, Tasks
 from strand.tasks.waits import CURRENT_TASK, on_behalf_of
 
@@ -54,8 +54,6 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 #: The route of requests that none has, and of those that a mounted application answers.
 OTHER: Final = "(other)"
-#: A request whose route says nothing else runs once, whatever the scheduler's policy of retries, and leaves no letter.
-_ONCE: Final = RetryPolicy(max_retries=0, classify=lambda _: BUSINESS)
 #: What a handler raises that was asked to end: by ``strand.checkpoint()``, and at an ``await``.
 _CANCELLED: Final = (CancelledError, asyncio.CancelledError)
 
@@ -177,21 +175,19 @@ class Endpoint:
             options = {**options, "group": self._front.group(name)}
         deadline = options.get("deadline")
         within_s = None if deadline is None else span_ns("deadline", deadline) / 1e9
-        return scheduler.options(retry=self._retry or _ONCE, **options), within_s
+        return scheduler.options(retry=self._retry or ONCE, **options), within_s
 
     def _run(self, exchange: Exchange) -> Any:
         """Runs the handler of a request in a worker, in the context that the request has in the loop. Returns the
         response, or an exception that is an answer; for an ``async`` handler the coroutine that does so."""
         task = CURRENT_TASK.get()
         assert task is not None
-        if self._retry is not None:
-            keep_ids(task, exchange.request.scope[IDS])
         if self._is_async:
             return self._answer(exchange.request, exchange.context)
         try:
             return exchange.context.run(on_behalf_of, task, _call, self._handler, exchange.request)
         except BaseException as error:
-            return self._kept(error)
+            return self._kept(error, exchange.request)
 
     async def _answer(self, request: Request, context: Context | None = None) -> Response | Exception:
         """``_run`` for an ``async`` handler. ``context``: that of the request, where it is not that of the caller."""
@@ -200,9 +196,9 @@ class Endpoint:
         try:
             return as_response(await self._handler(request))
         except BaseException as error:
-            return self._kept(error)
+            return self._kept(error, request)
 
-    def _kept(self, error: BaseException) -> Exception:
+    def _kept(self, error: BaseException, request: Request) -> Exception:
         """Returns an exception that is an answer, and raises others: they fail the task. A task that fails would cancel
         its group, and with it the requests of others."""
         if isinstance(error, HTTPException):
@@ -210,6 +206,8 @@ class Endpoint:
         task = CURRENT_TASK.get()
         asked_to_end = isinstance(task, TaskFuture) and task.cancel_requested and isinstance(error, _CANCELLED)
         if asked_to_end or isinstance(error, GeneratorExit) or "group" not in self._given:
+            if task is not None:
+                keep_ids(task, request.scope[IDS])
             raise error
         return failure(error)
 

@@ -76,7 +76,7 @@ def trace_id() -> str | None:
     return None if ids is None else ids.trace
 
 
-#: Ids of requests whose tasks may be tried again, which is said outside of the request's context.
+#: Ids of requests whose handlers raised, which the scheduler says outside of the request's context.
 _OF_TASKS: Final[WeakKeyDictionary[Waiter, Ids]] = WeakKeyDictionary()
 
 

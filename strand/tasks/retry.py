@@ -15,7 +15,7 @@ from strand.spans import SpanLike, span_ns, span_text
 if TYPE_CHECKING:
     import random
 
-__all__ = ["BUSINESS", "SYSTEM", "TRANSIENT", "RetryPolicy"]
+__all__ = ["BUSINESS", "ONCE", "SYSTEM", "TRANSIENT", "RetryPolicy"]
 
 TRANSIENT: Final = "transient"
 BUSINESS: Final = "business"
@@ -149,6 +149,10 @@ class RetryPolicy:
             delay = min(longest, int(base * self.multiplier ** (retry - 1)))
         least = delay - int(delay * self.jitter)
         return generator.randint(least, delay)
+
+
+#: For a task that runs once, whatever policy its scheduler has: it fails as a task without a policy does.
+ONCE: Final = RetryPolicy(max_retries=0)
 
 
 def _types(name: str, given: Any) -> tuple[type[BaseException], ...]:

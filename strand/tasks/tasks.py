@@ -27,7 +27,7 @@ from strand.tasks.future import TaskFuture
 from strand.tasks.groups import TaskGroup
 from strand.tasks.options import TaskOptions, check_retry, check_wait, deadline_of
 from strand.tasks.pool import NativeTask
-from strand.tasks.retry import RetryPolicy
+from strand.tasks.retry import ONCE, RetryPolicy
 from strand.tasks.timers import Periodic
 from strand.tasks.waits import blocking
 from strand.threads import Deadline, mended
@@ -247,7 +247,7 @@ class Tasks(TaskExecutor):
             UnknownSymbolError: If there is no such symbol.
         """
         ranks = self._core.ranks
-        retry = self._retry if retry is None else retry
+        retry = self._retry if retry is None else None if retry is ONCE else retry
         number = ranks.usual if priority is None else ranks.number_of("priority", priority)
         deadline_ns, deadline_at = deadline_of(deadline)
         delay_ns = 0 if delay is None else max(0, span_ns("delay", delay, least=None))

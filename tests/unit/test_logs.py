@@ -302,18 +302,30 @@ def test_lines_of_a_task_name_it_and_its_run(lines: Callable[[], list[dict[str, 
     assert [(line["run"], line["task"], line["attempt"]) for line in system] == [("jobs", task.id, n) for n in (1, 2)]
 
 
-def test_the_ids_of_a_request_go_with_its_task_into_the_log(lines: Callable[[], list[dict[str, Any]]]) -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("has_policy", [False, True])
+def test_the_ids_of_a_request_go_with_its_task_into_the_log(
+    is_async: bool, has_policy: bool, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    told: list[strand.tasks.TaskFuture] = []
+
     def works(_: Any) -> str:
         logging.getLogger("strand.test").info("here")
         raise OSError("disk")
 
     trace = "0af7651916cd43dd8448eb211c80319c"
     headers = {"X-Request-ID": "request-7", "traceparent": f"00-{trace}-b7ad6b7169203331-01"}
-    with strand.Scheduler(workers=1, name="jobs") as jobs:
+
+    async def waits(request: Any) -> str:
+        return works(request)
+
+    with strand.Scheduler(workers=1, name="jobs", retry=strand.RetryPolicy()) as jobs:
+        jobs.add_alert(lambda task, error: told.append(task))
         app = App(jobs)
-        app.get("/a", retry=strand.RetryPolicy(max_retries=0))(works)
+        app.get("/a", retry=strand.RetryPolicy(max_retries=0) if has_policy else None)(waits if is_async else works)
         with TestClient(app, raise_server_exceptions=False) as client:
             assert client.get("/a", headers=headers).status_code == 500
+    assert [task.state for task in told] == ["dead" if has_policy else "failed"]
     found = [line for line in lines() if line["message"] == "here" or line.get("event") == "task.system_error"]
     assert [(line["request_id"], line["trace_id"], line["run"]) for line in found] == [("request-7", trace, "jobs")] * 2
     assert len({line["task"] for line in found}) == 1

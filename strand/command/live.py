@@ -10,6 +10,7 @@ import sys
 import threading
 from _thread import interrupt_main
 from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -399,7 +400,8 @@ def http(
     scheduler = app.scheduler if isinstance(app, App) else None
     if control:
         _mount_control(app, scheduler, options)
-    with ended_by(lambda: None):  # the server has ended by the signal, which comes once more then
+    # The server has ended by the signal, which comes once more then.
+    with _watching(scheduler, config), ended_by(lambda: None):
         cut = serve_app(app, options, started=lambda url: say(f"listening at {url}"))
         left = 0
         if scheduler is not None:
@@ -600,13 +602,25 @@ def _counts(app: App) -> dict[str, Any]:
 
 def _scheduler(workers: int | None, max_queue: int, config: str | None) -> Scheduler:
     """A scheduler whose levels have bounds of their own, where the file gives no bound and has levels."""
-    said = {} if config is None else config_of(config).scheduler_options()
+    read = Config() if config is None else config_of(config)
+    said, options = read.scheduler_options(), {"config": config, "attachable": read.monitors}
     has_bound = said.get("max_queue") or said.get("max_queue_by_level")
     if has_bound:
-        return Scheduler(workers or None, config=config)
+        return Scheduler(workers or None, **options)
     if isinstance(said.get("policy") or Levels(), Levels):
-        return Scheduler(workers or None, config=config, max_queue_by_level=dict.fromkeys(LEVELS, max_queue))
-    return Scheduler(workers or None, max_queue, config=config)
+        return Scheduler(workers or None, max_queue_by_level=dict.fromkeys(LEVELS, max_queue), **options)
+    return Scheduler(workers or None, max_queue, **options)
+
+
+def _watching(scheduler: Tasks | None, config: str | None) -> AbstractContextManager[object]:
+    """Watches the scheduler of a file by its ``monitoring``, if it has that: alerts go to the log."""
+    if config is None or not (read := config_of(config)).monitors:
+        return nullcontext()
+    from strand.alerts.watch import Alerts
+    from strand.metrics import Readings
+
+    assert isinstance(scheduler, Scheduler)  # the one of the file
+    return Alerts(Readings(attach(fd=scheduler.memory_fd)), read.alerts, tasks=scheduler)
 
 
 def _load(name: str) -> Any:

@@ -8,7 +8,19 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from strand.brief import written
-from strand.config.file import SYMBOLS, TABLES, TIMEOUTS, Checked, FileKey, Key, alerts_of, checked, keys_of, read_file
+from strand.config.file import (
+    MONITORING,
+    SYMBOLS,
+    TABLES,
+    TIMEOUTS,
+    Checked,
+    FileKey,
+    Key,
+    alerts_of,
+    checked,
+    keys_of,
+    read_file,
+)
 from strand.dicts import FrozenDict
 from strand.dispatch.configuration import Limits, Pool, grouped, worker_cores
 from strand.dispatch.guard import Guard
@@ -182,6 +194,11 @@ class Config:
 
         found = alerts_of({key: value for key, (value, _) in self._given.items()})
         return DEFAULTS if found is None else found
+
+    @property
+    def monitors(self) -> bool:
+        """True if a file has ``monitoring``."""
+        return (MONITORING,) in self._given
 
     @property
     def names_policy(self) -> bool:

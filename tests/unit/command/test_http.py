@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -64,6 +65,11 @@ def slow(request):
 @app.get("/raises")
 def raises(request):
     raise ValueError("it failed")
+
+
+@app.get("/system")
+def system(request):
+    raise OSError("disk")
 
 
 @app.get("/stuck")
@@ -331,3 +337,24 @@ def test_with_json_every_line_of_the_log_is_json_and_has_the_ids_of_its_request(
     (raised,) = [each for each in lines if "exception" in each]
     assert raised["request_id"] == "request-7"
     assert "ValueError: it failed" in raised["exception"]
+
+
+def test_a_file_with_monitoring_makes_the_command_watch_its_scheduler_and_log_alerts(folder: Path) -> None:
+    file = folder / "strand.toml"
+    limit = 'collection_interval = "1s"\nnotice = 0\n'
+    file.write_text(f"[monitoring.queue_metrics.tasks_failed]\n{limit}")
+    options = ["--workers", "1", "--config", str(file), "--port", "0", "--log-format", "json"]
+    line = [sys.executable, "-m", "strand", "http", "served:app", *options]
+    with subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = (json.loads(text) for text in process.stderr)
+        url = next(found[1] for each in lines if (found := re.search(r"listening at (\S+)", each["message"])))
+        for path in ("raises", "system"):
+            assert httpx.get(f"{url}/{path}").status_code == 500
+        alerts: dict[str, Any] = {}
+        while alerts.keys() < {"system_error", "tasks_failed_notice"}:
+            each = next(lines)
+            if each.get("event") == "alert":
+                alerts[each["rule"]] = each["level"], each["state"]
+        process.kill()
+    assert alerts == {"system_error": ("ERROR", "event"), "tasks_failed_notice": ("INFO", "event")}

@@ -603,7 +603,8 @@ def _counts(app: App) -> dict[str, Any]:
 def _scheduler(workers: int | None, max_queue: int, config: str | None) -> Scheduler:
     """A scheduler whose levels have bounds of their own, where the file gives no bound and has levels."""
     read = Config() if config is None else config_of(config)
-    said, options = read.scheduler_options(), {"config": config, "attachable": read.monitors}
+    said = read.scheduler_options()
+    options: dict[str, Any] = {"config": config, "attachable": read.monitors}
     has_bound = said.get("max_queue") or said.get("max_queue_by_level")
     if has_bound:
         return Scheduler(workers or None, **options)

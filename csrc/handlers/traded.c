@@ -1,5 +1,9 @@
 #include "handlers/traded.h"
 
+#include <stdio.h>
+
+#include "base/atomic.h"
+
 /* Nonzero: *made is a trade, and the handler is called with it. */
 static int traded_of(const sd_traded_params *p, const sd_tick *t, const sd_trade *trade, sd_traded *made) {
   if (trade->size < 0) return 0;
@@ -56,7 +60,11 @@ static int64_t handle_together(void *rows, const sd_tick *ticks, int64_t n, sd_c
     ctx->params = p->params;
     const int64_t done = p->fn(rows, (const sd_tick *)(const void *)made, k, ctx);
     ctx->params = p;
-    if (done != k) return places[done];
+    if (SD_LIKELY(done == k)) continue;
+    if (done >= 0 && done < k) return places[done];
+    snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld trades", (long long)done,
+             (long long)k);
+    return places[0];
   }
   return n;
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -452,3 +454,26 @@ def test_a_trade_that_fails_among_others_is_the_one_named_and_nothing_behind_it_
     assert [f"sequence {failing + 1}" in text for text in result.failures] == [True]
     unpriced = int(((before["action"] == b"T") & (before["price"] == UNDEF_PRICE)).sum())
     assert [w.count for w in result.warnings if w.kind == "unpriced trades"] == [unpriced] * (unpriced > 0)
+
+
+@pytest.mark.parametrize(("returned", "said"), [("-1", "-1"), ("INT64_MAX", "9223372036854775807")])
+def test_a_c_handler_that_returns_no_count_of_its_trades_fails_at_one_of_them(
+    tmp_path: Path, returned: str, said: str
+) -> None:
+    source = tmp_path / "odd.c"
+    source.write_text(
+        '#include "sd_handler.h"\n'
+        "int64_t odd(void *rows, const sd_traded *trades, int64_t n, sd_context *ctx) {\n"
+        "  (void)rows, (void)ctx;\n"
+        f"  return trades[n - 1].size > 50 ? {returned} : n;\n"
+        "}\n"
+    )
+    made = tmp_path / "odd.so"
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{strand.get_include()}", "-o", made, source], check=True)
+    ticks = zeros(63)
+    ticks["ts_recv"] = ticks["sequence_low"] = ticks["size"] = np.arange(1, 64)
+    ticks["kind"], ticks["action"], ticks["side"], ticks["price"] = KIND_TRADE, b"T", b"N", 10**9
+    odd = strand.native(made, "odd", on="trade", state=[("unused", "i8")], never_publishes=True)
+    with pytest.raises(HandlerError, match=rf"returned {said} for \d+ trades") as caught:
+        strand.replay(Orders(ticks, ticks_are="plain", symbols=("A",)), odd, workers=1)
+    assert caught.value.sequence in range(1, 52)

@@ -122,6 +122,7 @@ _SECRET_FIELDS: Final = frozenset({"authorization", "proxy-authorization", "cook
 _PATTERNS: Final = (
     re.compile(r"(?<=://)[^/\s@'\"]+(?=@)"),  # user and password of a URL
     re.compile(r"(?i)(?<=\bbearer )\s*[^\s'\",]+"),
+    re.compile(r"(?i)(?<=authorization['\"][:,] )b?(?:'[^']*'|\"[^\"]*\")"),  # in a dict or list as text
     re.compile(r"(?i)(?<=authorization: )[^\r\n'\"]+|(?<=authorization=)[^\s'\",]+"),
     re.compile(r"(?i)(?<=[?&])((?:access_?)?token|api_?key|key|secret|password|signature)=[^&\s'\"]+"),
 )
@@ -135,11 +136,12 @@ def keep_secret(secret: str | bytes) -> None:
     """
     text = secret.decode("utf-8", "replace") if isinstance(secret, bytes) else secret
     if len(text) >= _LEAST_SECRET:
-        _SECRETS.add(text)
+        # Some text has a value as Python or JSON writes it.
+        _SECRETS.update((text, repr(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]))
 
 
 def _without_secrets(text: str) -> str:
-    for secret in tuple(_SECRETS):
+    for secret in sorted(_SECRETS, key=len, reverse=True):  # one may be the beginning of another
         text = text.replace(secret, _HIDDEN)
     for pattern in _PATTERNS:
         text = pattern.sub(_HIDDEN, text)
@@ -152,7 +154,7 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name that logging calls
         """See ``logging.Formatter``."""
-        return one_line(super().formatMessage(record).rstrip(), _LONGEST)
+        return one_line(_without_secrets(super().formatMessage(record)).rstrip(), _LONGEST)
 
     def format(self, record: logging.LogRecord) -> str:
         """See ``logging.Formatter``."""

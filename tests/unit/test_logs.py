@@ -206,6 +206,8 @@ def test_a_message_as_text_is_one_line_without_codes_for_a_terminal() -> None:
         ("connected to wss://ann:pass-word@host.example/feed", "pass-word"),
         ("headers {'Authorization': 'Bearer abc.def-ghi', 'Accept': '*/*'}", "abc.def-ghi"),
         ("Authorization: Basic dXNlcjpwYXNz\r\nAccept: */*", "dXNlcjpwYXNz"),
+        ("headers {'Authorization': 'Basic dXNlcjpwYXNz', 'Accept': '*/*'}", "dXNlcjpwYXNz"),
+        ("headers [(b'authorization', b'Basic dXNlcjpwYXNz'), (b'Accept', b'*/*')]", "dXNlcjpwYXNz"),
         ("GET /feed?symbol=A&api_key=0123456789&x=1", "0123456789"),
         ("the value kept-secret-value lies here", "kept-secret-value"),
     ],
@@ -221,6 +223,17 @@ def test_secrets_stay_out_of_every_part_of_a_line(formatter: logging.Formatter, 
     assert "***" in line
     for rest in ("host.example", "Accept", "symbol=A", "lies here"):
         assert (rest in line) == (rest in text)
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter("%(message)s")])
+def test_a_kept_secret_is_hidden_whole_as_python_and_json_write_it(formatter: logging.Formatter) -> None:
+    secret = 'odd\t"söcret\\'
+    for kept in ("begins", "begins-and-goes-on", "begins-and-goes-on-further", secret):
+        logs.keep_secret(kept)
+    text = f"begins-and-goes-on-further {secret} {secret!r} {json.dumps(secret)}"
+    line = formatted(text, formatter=formatter)
+    assert "goes-on" not in line
+    assert "cret" not in line
 
 
 def test_fields_named_like_secrets_are_hidden() -> None:

@@ -478,6 +478,8 @@ class TaskStatistics:
 #: The program's own numbers, by name.
 METRICS: Final[dict[str, Metric]] = {}
 _MOST_METRICS: Final = 64
+#: Whole numbers from here on are kept as floats, as Prometheus has all numbers.
+_MOST_EXACT: Final = 1 << 63
 _METRIC_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,99}")
 #: What Prometheus' own types and clients add to names.
 _ENDINGS: Final = ("_total", "_created", "_info", "_bucket", "_sum", "_count")
@@ -511,14 +513,15 @@ class Metric:
         """Adds a number, which for a counter is not below 0.
 
         Raises:
-            ConfigurationError: If it is, or is not finite.
+            ConfigurationError: If it is, or if it or the sum is not finite.
         """
         if type(n) is not int:
             n = _finite(n)
         if n < 0 and self.kind == "counter":
             raise ConfigurationError("n", f"{self.name} is a counter, which never falls: {n:,} cannot be added")
         with _METRICS_LOCK:
-            self.value += n
+            value = self.value + n
+            self.value = value if -_MOST_EXACT < value < _MOST_EXACT else float(_finite(value))
 
     def set(self, value: float) -> None:
         """Sets a gauge.
@@ -530,14 +533,17 @@ class Metric:
             raise ConfigurationError("value", f'{self.name} is a counter: make it with kind="gauge", or add to it')
         value = _finite(value)
         with _METRICS_LOCK:
-            self.value = value
+            self.value = value if -_MOST_EXACT < value < _MOST_EXACT else float(_finite(value))
 
 
 def _finite(value: Any) -> float:
     """A number of Python, of one of Python or numpy. Raises ConfigurationError."""
-    if not is_number(value) or not math.isfinite(value):
-        raise ConfigurationError("value", f"{shown(value)} is not a finite number")
-    return value.item() if isinstance(value, np.generic) else value
+    try:
+        if is_number(value) and math.isfinite(value):
+            return value.item() if isinstance(value, np.generic) else value
+    except OverflowError:  # a whole number that no float holds
+        raise ConfigurationError("value", "it would be beyond the range of a float") from None
+    raise ConfigurationError("value", f"{shown(value)} is not a finite number")
 
 
 def metric(name: str, kind: Literal["counter", "gauge"] = "counter") -> Metric:

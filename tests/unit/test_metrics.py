@@ -306,6 +306,22 @@ def test_counters_of_handlers_and_tasks_lose_nothing_and_are_seen_from_outside()
 
 
 @pytest.mark.usefixtures("own")
+def test_numbers_that_no_float_holds_are_refused_and_large_ones_are_seen_from_outside() -> None:
+    made, depth = strand.metric("made"), strand.metric("depth", kind="gauge")
+    for change in (made.add, depth.add, depth.set):
+        with pytest.raises(ConfigurationError, match="beyond the range of a float"):
+            change(10**400)
+    depth.set(1e308)
+    with pytest.raises(ConfigurationError, match="finite"):
+        depth.add(1e308)
+    made.add(10**300)
+    with strand.Scheduler(workers=1, attachable=True, name="watched"):
+        found = snapshot()
+    assert (found.own_counters, found.own_gauges) == ({"made": 1e300}, {"depth": 1e308})
+    assert series(exposition(found, {}))[("strand_user_made_total",)] == 1e300
+
+
+@pytest.mark.usefixtures("own")
 def test_adds_of_many_threads_are_all_there() -> None:
     made, before = strand.metric("made"), sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

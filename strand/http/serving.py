@@ -64,9 +64,9 @@ class Door:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await PlainTextResponse("bring the token", 401, {"WWW-Authenticate": 'Bearer, Basic realm="strand"'})(
-                scope, receive, send
-            )
+            reply = PlainTextResponse("bring the token", 401, {"WWW-Authenticate": "Bearer"})
+            reply.headers.append("WWW-Authenticate", 'Basic realm="strand"')  # Chromium reads one scheme a header
+            await reply(scope, receive, send)
 
 
 def bounded(protocol: type[Any], max_bytes: int, timeout_s: float) -> type[Any]:

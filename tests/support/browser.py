@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 import tempfile
@@ -54,7 +55,8 @@ class Page:
         """Shows a URL in a window of so many CSS pixels."""
         self.resize(width, height)
         self.send("Page.navigate", url=url)
-        self.wait(f"location.href == {url!r} && document.readyState == 'complete'")
+        shown = re.sub("//[^/]*@", "//", url)
+        self.wait(f"location.href == {shown!r} && document.readyState == 'complete'")
 
     def resize(self, width: int, height: int = 900) -> None:
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from browser import CHROMIUM, MOST_S, Page, browser
 
 import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.http import App, ServerOptions
+from strand.http import App, Dashboard, ServerOptions
 from strand.http.serving import served
+from strand.replaying.pacing import Pacer
 
 pytestmark = [
     pytest.mark.python,
@@ -217,6 +219,23 @@ def test_the_ladder_of_a_symbol_is_what_call_answers_and_numbers_move(page: Page
             page.click("#ask button")
             page.wait("fault.textContent.includes('is not a symbol')")
         page.value("document.documentElement.scrollTop = 0")
+
+
+def test_a_browser_brings_the_token_as_a_password_for_the_page_its_events_and_its_buttons(
+    page: Page, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("a-token-of-this-test")
+    pacer, options = Pacer(paused=True), ServerOptions(port=0, token_file=str(file))
+    with strand.Dispatcher(2, "count", workers=1, cores=None, attachable=True, name="mine"):
+        shown = Dashboard(strand.attach(os.getpid(), name="mine"), pacer=pacer, hosts=("*",))
+        with served(shown, options) as url:
+            page.go(f"{url.replace('//', '//any:a-token-of-this-test@')}/", 900)
+            page.wait("state.textContent == 'paused'")
+            page.fill("speed", "7")
+            page.click("#pace button")
+            page.wait("document.getElementById('speed-now').textContent == 'paused, speed 7'")
+    assert pacer.speed == 7
 
 
 def watch_for(page: Page, seconds: float) -> None:

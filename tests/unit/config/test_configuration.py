@@ -15,6 +15,7 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.policies.policy import Policy
+from strand.replaying.options import asked_of
 from strand.replaying.replay import replay_by
 
 pytestmark = pytest.mark.python
@@ -98,7 +99,8 @@ def test_what_a_file_says_reaches_the_engine(file: Path) -> None:
         return made[0]
 
     options = Config.load(file).dispatcher_options()
-    result = replay_by(make, sample_path(), "count", None, {"feed_options": {"date": SAMPLE_DATE}, **options})
+    asked = asked_of({"feed_options": {"date": SAMPLE_DATE}, **options})
+    result = replay_by(make, sample_path(), "count", None, asked)
     [dispatcher] = made
     engine = dispatcher._engine.config
     assert (engine.n_workers, engine.capacity_ticks) == (1, 1000)

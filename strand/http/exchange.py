@@ -142,8 +142,13 @@ class Outlet(Response):
         self._wait({"type": "http.response.body", "body": part, "more_body": not is_last})
 
     def _wait(self, message: Message) -> None:
-        sent = self._sent = asyncio.run_coroutine_threadsafe(self._pass_on(message), self._loop)
+        passing = self._pass_on(message)
         try:
+            try:
+                sent = self._sent = asyncio.run_coroutine_threadsafe(passing, self._loop)
+            except RuntimeError:  # the loop is closed
+                passing.close()
+                raise Gone from None
             with suppress(TimeoutError):
                 return sent.result(_TAKEN_WITHIN_S)
             with suppress(WouldDeadlockError, StoppedError), blocking():  # else the place waits, too
@@ -229,7 +234,8 @@ class Exchange:
 
     def __call__(self, _: Any) -> None:
         """The task has ended; in a worker, most of the time."""
-        self._calls.add(self._end)
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+            self._calls.add(self._end)
 
     def _end(self) -> None:
         task = self.task

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -141,7 +142,12 @@ class Front:
         self._kept[name] = task
         calls = self.batch().calls
         forget = partial(calls.loop.call_later, self.options.accepted_for_s, self._kept.pop, name, None)
-        task.add_done_callback(lambda _: calls.add(forget))
+
+        def forget_later(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                calls.add(forget)
+
+        task.add_done_callback(forget_later)
         place = f"{request.scope[ROOT]}{POLLED.format(id=name)}"
         return JSONResponse({"id": name, "state": task.state}, 202, {"Location": place})
 

@@ -163,7 +163,7 @@ def serve(app: ASGIApp, options: ServerOptions, *, started: Callable[[str], obje
     with _listening(app, options) as (server, door, listener, address), tokens_read_again_on_hangup():
         server.tell = partial(started, address)
         server.run([listener])
-    return door.n_cut
+    return door.n_cut + server.n_unsent
 
 
 @contextmanager
@@ -242,6 +242,8 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._stop_timeout_s = stop_timeout_s
         self.tell: Callable[[], object] = lambda: None
+        #: Whole replies of which the end has cut off a part, since their clients did not take it.
+        self.n_unsent = 0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begins the stop; a second SIGINT waits for nothing more.
@@ -264,6 +266,10 @@ class _Server(uvicorn.Server):
             async with asyncio.timeout(self._stop_timeout_s + _END_S):
                 await super().shutdown(sockets)
         late.cancel()
+        for connection in self.server_state.connections:
+            cycle = getattr(connection, "cycle", None)  # that of a WebSocket has none
+            is_whole = cycle is not None and cycle.response_complete
+            self.n_unsent += is_whole and connection.transport.get_write_buffer_size() > 0
 
     async def _close_late_ones(self) -> None:
         """Tells connections of the stop that were accepted before it, and that uvicorn met only behind it: else they

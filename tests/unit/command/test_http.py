@@ -72,6 +72,19 @@ def system(request):
     raise OSError("disk")
 
 
+@app.get("/big")
+def big(request):
+    return bytes(50_000_000)
+
+
+def parts(environ, start_response):
+    start_response("200 OK", [])
+    return (bytes(1_000_000) for _ in range(1000))
+
+
+app.wsgi("/parts", parts)
+
+
 @app.get("/stuck")
 def stuck(request):
     print("begun", flush=True)
@@ -189,6 +202,21 @@ def test_a_stop_ends_in_its_time_and_says_how_many_requests_it_has_cut_off(folde
         client.close()
     assert status == 1
     assert "1 requests were cut off, 1 tasks still ran" in errors
+
+
+@pytest.mark.parametrize("workers", [(), ("--workers", "1")])
+def test_a_stop_counts_a_reply_whose_client_has_not_taken_it_as_cut_off(folder: Path, workers: tuple[str, ...]) -> None:
+    for path in ("/big", "/parts/"):
+        with (
+            command(folder, "served:app", *workers, "--stop-timeout", "200ms") as run,
+            socket.create_connection(("127.0.0.1", run.port)) as client,
+        ):
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            assert client.recv(12) == b"HTTP/1.1 200"
+            status, _, errors = run.stop()
+        assert status == 1
+        assert "1 requests were cut off, 0 tasks still ran" in errors
+        assert "Event loop is closed" not in errors
 
 
 def test_another_address_than_this_machines_needs_a_token() -> None:

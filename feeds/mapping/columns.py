@@ -559,7 +559,6 @@ class Columns:
 
         Raises TypeError, with the column and what is wrong, for a column whose type no value of the field can have.
         """
-        made = Conversion(empty(0))
         of = {
             field: defined(column(name), self._rules[field].undefined)
             for field, name in self.of.items()
@@ -567,20 +566,27 @@ class Columns:
         }
         if self.is_quote and "kind" not in self.of and "kind" not in self.constants:
             of.pop("side", None)  # a quote has both
-        plain = {field: self._plain(field, found) for field, found in of.items()}
-        read = {field: plain[field] or self._read(field, found, made) for field, found in of.items()}
+        made, good = self._converted(of, column, rows, keys, {field: self._plain(field, of[field]) for field in of})
+        if good < len(made.ticks):  # the functions that explain bad values read all columns
+            made, _ = self._converted(of, column, rows, keys, {})
+        return made
+
+    def _converted(
+        self,
+        of: Mapping[str, Column],
+        column: Callable[[str], Column],
+        rows: range | npt.NDArray[np.uint64],
+        keys: npt.NDArray[np.uint32],
+        plain: Mapping[str, Field | None],
+    ) -> tuple[Conversion, int]:
+        """The ticks, and how many are good. ``plain``: columns that C reads without conversion."""
+        made = Conversion(empty(0))
+        read = {field: plain.get(field) or self._read(field, found, made) for field, found in of.items()}
         self._complete(read, column, made)
-        if "sequence" in read and plain["sequence"] is None:  # of a plain one C finds what no tick holds
+        if "sequence" in read and plain.get("sequence") is None:  # of a plain one C finds what no tick holds
             read["sequence"], made.left_out = held(read["sequence"], rows)
         made.ticks, good = self._assembly.ticks(rows, keys, read)
-        if good < len(made.ticks):
-            made = Conversion(empty(0))
-            slowly = {field: self._read(field, found, made) for field, found in of.items()}
-            self._complete(slowly, column, made)
-            if "sequence" in slowly:
-                slowly["sequence"], made.left_out = held(slowly["sequence"], rows)
-            made.ticks, _ = self._assembly.ticks(rows, keys, slowly)
-        return made
+        return made, good
 
     def _complete(self, read: dict[str, Field], column: Callable[[str], Column], made: Conversion) -> None:
         """Adds to times what another column says, gives rows without one time the other, and takes the sides of sizes

@@ -219,14 +219,18 @@ def float_units(floats: Array, power: int) -> Units:
 def decimal_units(numbers: Array, power: int) -> Units:
     """Integers, floats or texts of decimals times ten to the ``power``: slow, but each value is computed once."""
     distinct, places = np.unique(numbers, return_inverse=True)
-    made = np.zeros(len(distinct), np.int64)
-    bad, inexact = np.zeros(len(distinct), np.bool_), np.zeros(len(distinct), np.bool_)
-    for i, number in enumerate(distinct):
-        value = Decimal(str(number))
-        if not value.is_finite():
-            bad[i] = True
+    return _units_of_texts([str(number) for number in distinct], places, power)
+
+
+def _units_of_texts(texts: Sequence[str | None], places: Array, power: int) -> Units:
+    """The units of rows, by the places of their texts; a text of anything but a decimal is bad. None: no row has it."""
+    made = np.zeros(len(texts), np.int64)
+    bad, inexact = np.zeros(len(texts), np.bool_), np.zeros(len(texts), np.bool_)
+    for i, text in enumerate(texts):
+        if text is None or not _NUMBER.fullmatch(text.encode()):
+            bad[i] = text is not None
             continue
-        units, inexact[i] = nearest(value, power)
+        units, inexact[i] = nearest(Decimal(text), power)
         bad[i] = abs(units) > _MAX_I64
         made[i] = 0 if bad[i] else units
     return Units(made[places], bad[places] if bad.any() else None, inexact[places] if inexact.any() else None)
@@ -390,31 +394,21 @@ def _numbers(column: Column, power: int, whole_power: int) -> tuple[Units, Mask 
         return integer_units(column.values, whole_power), column.nulls
     if column.kind == "float":
         return float_units(column.values, power), _some(np.isnan(column.values))
-    return _numbers_of_texts(column, power) if column.words is not None else "is not a number"
+    if column.words is None:
+        return "is not a number"
+    places, texts = _used(column)
+    return _units_of_texts(texts, places, power), column.nulls
 
 
-def _numbers_of_texts(column: Column, power: int) -> tuple[Units, Mask | None]:
-    """Texts of decimals times ten to the ``power``; texts of anything else are bad."""
-    places, entries = _used(column)
-    made = np.zeros(max(1, len(entries)), np.int64)
-    bad, inexact = np.zeros(len(made), np.bool_), np.zeros(len(made), np.bool_)
-    for at, text in entries.items():
-        value = Decimal(text) if _NUMBER.fullmatch(text.encode()) else None
-        units, inexact[at] = (0, False) if value is None else nearest(value, power)
-        bad[at] = value is None or abs(units) > _MAX_I64
-        made[at] = 0 if bad[at] else units
-    return Units(made[places], _some(bad[places]), _some(inexact[places])), column.nulls
-
-
-def _used(column: Column) -> tuple[Array, dict[int, str]]:
-    """The places of a column's texts, and the texts that rows have, by place, without the blanks around them."""
+def _used(column: Column) -> tuple[Array, list[str | None]]:
+    """The places of a column's texts, and the texts, without the blanks around them; None for one that no row has."""
     assert column.words is not None
     places, entries = column.words()
-    used = np.unique(places if column.nulls is None else places[~column.nulls]).tolist()
-    texts = ((at, entries[at]) for at in used)
-    return places, {
-        at: (text.decode("utf-8", "replace") if isinstance(text, bytes) else text).strip() for at, text in texts
-    }
+    texts: list[str | None] = [None] * max(1, len(entries))
+    for at in np.unique(places if column.nulls is None else places[~column.nulls]).tolist():
+        text = entries[at]
+        texts[at] = (text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)).strip()
+    return places, texts
 
 
 def integers(column: Column, target: Target) -> Values | str:
@@ -492,10 +486,12 @@ _IN_UTC: Final = "give times in UTC, or with their zone"
 def _text_times(column: Column, form: TextTimes, numbers: Numbers | None) -> Values | str:
     """``numbers``: how texts of numbers are read, where their unit is said. Digits may be a stamp, too: the reading
     counts that is a time of our years."""
-    places, entries = _used(column)
-    found = np.zeros(max(1, max(entries, default=0) + 1), np.int64)
+    places, texts = _used(column)
+    found = np.zeros(len(texts), np.int64)
     wrong: dict[int, str] = {}
-    for at, text in entries.items():
+    for at, text in enumerate(texts):
+        if text is None:
+            continue
         number = _number_time(text, numbers)
         try:
             is_ours = number is not None and _OUR_NS[0] <= number <= _OUR_NS[1]

@@ -289,3 +289,17 @@ def test_sequences_that_no_tick_holds_are_left_out_whatever_the_type_of_their_co
     feed = feeds.open(tmp_path / "a.parquet", symbol="A")
     assert feed.to_numpy()["sequence"].tolist() == [5, 2, 3]
     assert feed.statistics()["sequences_left_out"] == 2
+
+
+@pytest.mark.parametrize("unused", ["no number", "\u00fc", "7"])
+def test_numbers_as_text_may_lie_in_a_dictionary_with_more_than_rows_use(tmp_path: Path, unused: str) -> None:
+    values = pa.array([unused, unused, "1.5", None, "2.5"])
+    prices = pa.DictionaryArray.from_arrays(pa.array([4, 2, 4, None], pa.int32()), values)
+    times = pa.DictionaryArray.from_arrays(
+        pa.array([2, 2, 3, 3], pa.int32()), pa.array([unused, unused, "7000", "8000"])
+    )
+    path = arrow(tmp_path, table(4, price=prices, timestamp=times))
+    ticks, error = read(ParquetFeed(path, nulls="undefined", time_unit="s"))
+    assert error is None
+    assert ticks["price"].tolist() == [2_500_000_000, 1_500_000_000, 2_500_000_000, UNDEF_PRICE]
+    assert ticks["ts_event"].tolist() == [7000 * 10**9] * 2 + [8000 * 10**9] * 2

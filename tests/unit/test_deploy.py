@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+import strand
 from strand.http import ServerOptions
 from tests.support.engine_support import wait_until
 
@@ -29,8 +31,8 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 BIN = Path(sys.executable).parent
 
 
-def of_unit(key: str) -> str:
-    (found,) = re.findall(rf"^{key}=(.*)$", (DEPLOY / "strand.service").read_text(), re.MULTILINE)
+def of_unit(key: str, unit: str = "strand.service") -> str:
+    (found,) = re.findall(rf"^{key}=(.*)$", (DEPLOY / unit).read_text(), re.MULTILINE)
     return str(found)
 
 
@@ -117,6 +119,24 @@ def test_the_check_of_the_container_s_health_asks_whether_it_is_ready(tmp_path: 
         there = [sys.executable, *(word.replace("http://127.0.0.1:8000", url) for word in check[1:])]
         assert subprocess.run(there, check=False, capture_output=True).returncode == 0
     assert subprocess.run(there, check=False, capture_output=True).returncode == 1
+
+
+def test_a_stop_of_the_alerts_is_no_failure_of_their_unit(tmp_path: Path) -> None:
+    _, _, command = shlex.split(of_unit("ExecStart", "strand-alerts.service"))
+    words = shlex.split(command)
+    assert (words[0], Path(words[1]).name, words[2:4]) == ("exec", "strand", ["alerts", "run"])
+    rules, gate = tmp_path / "rules.toml", threading.Event()
+    rules.write_text("monitoring.queue_metrics.queue_depth.any = {warning = 0, collection_interval = '100ms'}\n")
+    with strand.Scheduler(workers=1, attachable=True, name="quotes") as run:
+        run.submit_many(lambda _: gate.wait(), range(3))
+        with subprocess.Popen(
+            [BIN / "strand", *words[2:-1], str(os.getpid()), "--config", rules], stdout=subprocess.PIPE, text=True
+        ) as watching:
+            assert watching.stdout is not None
+            assert "queue_depth_any_warning firing" in watching.stdout.readline()
+            watching.terminate()
+        gate.set()
+    assert str(watching.returncode) == of_unit("SuccessExitStatus", "strand-alerts.service")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

@@ -64,14 +64,14 @@ class Meters:
 
 
 class _Rate:
-    """CPU time that was used since the last call, in cores. ``used_s``: seconds of CPU time so far."""
+    """CPU time that was used since the last call, in cores. ``read_s``: the clock, and CPU time so far, in seconds."""
 
-    def __init__(self, used_s: Callable[[], float], clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._used_s, self._clock_s = used_s, clock_s
-        self._last = clock_s(), used_s()
+    def __init__(self, read_s: Callable[[], tuple[float, float]]) -> None:
+        self._read_s = read_s
+        self._last = read_s()
 
     def __call__(self) -> float:
-        now, used = self._clock_s(), self._used_s()
+        now, used = self._read_s()
         elapsed, spent = now - self._last[0], used - self._last[1]
         if elapsed <= 0:
             return 0.0
@@ -81,20 +81,17 @@ class _Rate:
 
 def cpu_meter(root: Path = ROOT) -> Meter:
     """The share that is used of the CPU time which the tightest limit allows, or which the machine has."""
-    rates = [(folder, cores, _Rate(used)) for folder, cores, used in _cpu_limits(root)]
+    rates = [(folder, cores, _Rate(partial(_by_clock, used))) for folder, cores, used in _cpu_limits(root)]
     if rates:
         return Meter("cpu", str(rates[0][0]), lambda: max(rate() / cores for _, cores, rate in rates))
     psutil = _psutil("a guard of the machine's CPU")
 
-    def all_s() -> float:
+    def read_s() -> tuple[float, float]:  # of one reading, or more time may be in use than has passed
         times = psutil.cpu_times()
-        return float(sum(times) - getattr(times, "guest", 0) - getattr(times, "guest_nice", 0))
+        all_s = float(sum(times) - getattr(times, "guest", 0) - getattr(times, "guest_nice", 0))
+        return all_s, all_s - float(times.idle) - float(getattr(times, "iowait", 0))
 
-    def busy_s() -> float:
-        times = psutil.cpu_times()
-        return all_s() - float(times.idle) - float(getattr(times, "iowait", 0))
-
-    return Meter("cpu", "the machine", _Rate(busy_s, all_s))
+    return Meter("cpu", "the machine", _Rate(read_s))
 
 
 def memory_meter(root: Path = ROOT, machine_bytes: int | None = None) -> Meter:
@@ -187,6 +184,10 @@ def _cpu_limits(root: Path) -> list[tuple[Path, float, Callable[[], float]]]:
             used_s = partial(_scaled, partial(_number, used / "cpuacct.usage"), 1e-9)
             found.append((folder, int(quota) / int(period), used_s))
     return found
+
+
+def _by_clock(used_s: Callable[[], float]) -> tuple[float, float]:
+    return time.monotonic(), used_s()
 
 
 def _scaled(count: Callable[[], int], scale: float) -> float:

@@ -60,8 +60,7 @@ def system(tmp_path: Path) -> System:
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Its ``s`` is the time that rates go by."""
     made = SimpleNamespace(s=0.0)
-    rate = guarding._Rate
-    monkeypatch.setattr(guarding, "_Rate", lambda used, clock_s=lambda: made.s: rate(used, clock_s))
+    monkeypatch.setattr(guarding, "time", SimpleNamespace(monotonic=lambda: made.s))
     return made
 
 
@@ -143,6 +142,18 @@ def test_without_a_limit_below_it_the_machine_is_measured(
     assert memory.read() == 0.75
     times.append(SimpleNamespaceTimes(user=4, system=3, idle=11, iowait=2, guest=1))
     assert cpu.read() == pytest.approx(0.6), "6 s busy of 10 s; a guest's time is in the user's"
+
+
+def test_the_machine_has_no_more_time_in_use_than_has_passed(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    system.version_2()
+    looks = iter(range(10))
+
+    def busy_throughout() -> SimpleNamespaceTimes:
+        return SimpleNamespaceTimes(user=2 ** next(looks), idle=0)  # each look comes later than the one before
+
+    monkeypatch.setitem(sys.modules, "psutil", SimpleNamespace(cpu_times=busy_throughout))
+    cpu = cpu_meter(system.root)
+    assert [cpu.read(), cpu.read()] == [1.0, 1.0]
 
 
 class SimpleNamespaceTimes(tuple):  # type: ignore[type-arg]

@@ -165,7 +165,7 @@ def stat(
         for look in looks:
             _print_row(console, look)
         if listed:
-            _print_strands(console, listed)
+            _print_strands(console, attached, listed)
         for book in books:
             _print_book(console, book)
 
@@ -346,15 +346,14 @@ def _cells(level: dict[str, float] | None) -> tuple[str, str, str]:
     )
 
 
-def _print_strands(console: Console, listed: list[Look]) -> None:
+def _print_strands(console: Console, attached: Attached, listed: list[Look]) -> None:
     table = _table("strand", "symbols", "accepted", "handled", "pending", "state")
     for look in listed:
         counts = look.counts
         states = (("paused", counts.paused), ("quarantined", counts.quarantined), ("in visit", look.in_visit))
-        names = ", ".join(look.symbols[:3]) + (f" and {len(look.symbols) - 3:,} more" if len(look.symbols) > 3 else "")
         table.add_row(
             str(look.strand),
-            escape(names),
+            escape(attached.symbols_of(look.strand, 3)),
             f"{counts.accepted:,}",
             f"{counts.handled:,}",
             f"{counts.pending:,}",

@@ -293,15 +293,19 @@ class Attached:
         left = self.n_strands - first
         return self._view.accepted(first, left if n is None else whole("n", n, 0, left))
 
-    def symbols_of(self, strand: int, most: int) -> tuple[list[str], int]:
-        """Returns the names of the first symbols of a strand, ``most`` at most, and how many symbols it has.
+    def symbols_of(self, strand: int, most: int) -> str:
+        """Returns text with the first symbols of a strand, ``most`` at most, and the number of further ones.
+
+        Numbers that a feed holds in reserve have no name, and count only on a strand where no symbol has one.
 
         Raises:
             AttachError: If it is a scheduler, or the memory is damaged.
         """
         self._check_symbols()
-        keys = self._keys_of(strand)
-        return [self._name(key) for key in keys[:most].tolist()], len(keys)
+        keys = self._keys_of(strand).tolist()
+        names = list(map(self._name, keys))
+        names = [name for key, name in zip(keys, names, strict=True) if name != f"#{key}"] or names
+        return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
     def strands_with(self, text: str) -> npt.NDArray[np.uint32]:
         """Returns the strands with a symbol whose name contains a text, in any case.

@@ -166,10 +166,8 @@ class Watched:
         return [self._row(strand) for strand in map(int, order[:most])]
 
     def _row(self, strand: int) -> StrandRow:
-        names, n = self.attached.symbols_of(strand, _SHOWN)
-        symbols = ", ".join(names) + (f" and {n - len(names):,} more" if n > len(names) else "")
         per_s = None if np.isnan(self._rates[strand]) else float(self._rates[strand])
-        return StrandRow(strand, symbols, int(self._accepted[strand]), per_s)
+        return StrandRow(strand, self.attached.symbols_of(strand, _SHOWN), int(self._accepted[strand]), per_s)
 
 
 def _between(last: Snapshot | None, now: Snapshot) -> float:

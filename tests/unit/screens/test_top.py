@@ -20,6 +20,7 @@ from strand.outside import FeedFigures
 from strand.outside.attached import Attached
 from strand.screens.top import Top, number, seconds, share
 from strand.screens.watched import Watched
+from strand.symbols import SymbolTable
 from strand.ticks import KIND_TRADE
 
 NAMES = [f"S{at:03}" for at in range(300)]
@@ -72,6 +73,21 @@ def test_the_hottest_strands_are_those_with_the_most_ticks_since_the_last_look()
         assert second[2].per_s == 0
         assert [row.symbols for row in watched.hottest(10, "s009")] == ["S009"]
         assert watched.hottest(10, "none such") == []
+
+
+@pytest.mark.parametrize(
+    ("symbols", "text"),
+    [
+        (["A", "", "C", "", "E", "F", "G"], "A, C, E and 2 more"),
+        (["A", "", "C", ""], "A, C"),
+        (["", "", "", ""], "#0, #1, #2 and 1 more"),
+    ],
+)
+def test_a_strand_is_shown_by_its_symbols_that_have_a_name(symbols: list[str], text: str) -> None:
+    with strand.Dispatcher(SymbolTable(symbols), "count", strands=1, attachable=True, name="watched", workers=1) as run:
+        run.publish(ticks({0: 1}))
+        run.drain()
+        assert [row.symbols for row in Watched(attached()).hottest(10)] == [text]
 
 
 def test_strands_beyond_those_of_one_look_are_read_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

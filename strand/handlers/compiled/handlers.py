@@ -100,12 +100,14 @@ def explain(
     field = _missing_field(error)
     if field is not None:
         argument, line = _use_of(code, field)
-        known = {k: list(d.names or ()) for k, d in records.items() if argument in (None, k)} or {
-            k: list(d.names or ()) for k, d in records.items()
+        known = {k: d for k, d in records.items() if argument in (None, k)} or dict(records)
+        # The record may be one within the row, such as that of an earlier handler of the chain.
+        known |= {
+            f"{k}.{n}": d[n].base for k, d in known.items() for n in d.names or () if n != name and d[n].base.names
         }
         place = f"{code.co_filename}:{line or code.co_firstlineno}"
         what = f"{argument or 'a record'} has no field {field!r}"
-        there = "; ".join(f"{k} has {', '.join(fields)}" for k, fields in known.items())
+        there = "; ".join(f"{k} has {', '.join(d.names or ())}" for k, d in known.items())
         return ConfigurationError(f"handler {name!r} does not compile: {place}: {what}; {there}")
     text = str(error)
     file, line = _place(error, text) or (code.co_filename, code.co_firstlineno)

@@ -226,6 +226,20 @@ def test_what_does_not_compile_is_said_in_one_line_with_its_place(function: Any,
     assert caught.value.__context__ is not None
 
 
+def no_field_of_an_earlier_row(row, tick):  # type: ignore[no-untyped-def]
+    quote = row.bbo
+    row.n += quote.bid_price
+
+
+def test_a_field_that_is_missing_in_the_row_of_an_earlier_handler_names_those_that_are_there() -> None:
+    wrong = handler(state=[("n", "u8")], name="mine")(no_field_of_an_earlier_row)
+    with pytest.raises(
+        ConfigurationError, match=r"no field 'bid_price'; row has .*; row\.bbo has bid, ask, "
+    ) as caught:
+        Dispatcher(1, strand.chain("bbo", wrong))
+    assert "row.mine" not in str(caught.value)
+
+
 def no_output(row, tick, emit):  # type: ignore[no-untyped-def]
     emit.ticks(1, 2.0)
 

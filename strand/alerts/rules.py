@@ -131,7 +131,7 @@ class Rule:
             return "undefined"
         match READINGS[self.reading].unit:
             case "ratio":
-                return f"{value:.4%}"
+                return f"{value * 100:.6g} %"
             case "seconds":
                 return f"{value:,.6g} s"
             case unit:

@@ -270,7 +270,7 @@ def test_the_text_of_an_alert_has_its_reading_with_a_unit_and_the_limit() -> Non
     ]
     assert texts == [
         "wait_p99 of high is 16.5 s; it alerts above 15 s",
-        "success_rate is 50.0000%; it alerts below 99.5000%",
+        "success_rate is 50 %; it alerts below 99.5 %",
         "queue_depth of normal is 1,001 waiting; it alerts above 1,000 waiting",
         "queue_depth of normal is undefined; it alerts above 1,000 waiting",
     ]

@@ -30,7 +30,7 @@ from strand.threads import Inside
 if TYPE_CHECKING:
     from strand.tasks.core import Core
 
-__all__ = ["MOST_GROUPS", "PAST_S", "Sampling", "now_dtype", "past_dtype", "tick_figures", "weakly"]
+__all__ = ["MOST_GROUPS", "PAST_S", "Sampling", "n_counted", "now_dtype", "past_dtype", "tick_figures", "weakly"]
 
 T = TypeVar("T")
 
@@ -83,9 +83,15 @@ def now_dtype(n_levels: int) -> np.dtype[Any]:
 
 
 def past_dtype(n_levels: int) -> np.dtype[Any]:
-    """A sample of the past. Its counts are modulo 2**32, and so are the differences of two samples."""
+    """A sample of the past. Its counts are modulo 2**32, and so are the differences of two samples. No count has risen
+    by more than ``n_ticks``, which is whole."""
     return np.dtype(
-        [("at_ns", "<u8"), ("ticks", _figures("<u4"), (n_levels,)), ("tasks", _figures("<u4"), (n_levels,))]
+        [
+            ("at_ns", "<u8"),
+            ("n_ticks", "<u8"),
+            ("ticks", _figures("<u4"), (n_levels,)),
+            ("tasks", _figures("<u4"), (n_levels,)),
+        ]
     )
 
 
@@ -103,6 +109,11 @@ def tick_figures(engine: Any, names: Sequence[str], *, of_tasks: bool) -> npt.ND
     if not of_tasks:
         _add_policy(found, engine)
     return found
+
+
+def n_counted(figures: npt.NDArray[Any]) -> int:
+    """The ticks that figures of them have counted."""
+    return int(figures["times"][:, _HANDLER].sum())
 
 
 def _add_policy(figures: npt.NDArray[Any], engine: Any) -> None:
@@ -183,7 +194,9 @@ class Sampling(Regular):
             past = self._past
             past["at_ns"] = now_ns
             if not self._of_tasks:
-                _copy(tick_figures(engine, self._names, of_tasks=False), past["ticks"][0])
+                ticks = tick_figures(engine, self._names, of_tasks=False)
+                past["n_ticks"] = n_counted(ticks)
+                _copy(ticks, past["ticks"][0])
             _copy(now["tasks"][0], past["tasks"][0])
             engine.put_sample(SampleRing.PAST, past)
 

@@ -15,7 +15,7 @@ from strand.binding.engine_words import HISTOGRAMS, SampleRing
 from strand.binding.outside import OutsideView
 from strand.brief import brief, several
 from strand.dicts import FrozenDict
-from strand.dispatch.samples import PAST_S, now_dtype, past_dtype, tick_figures
+from strand.dispatch.samples import PAST_S, n_counted, now_dtype, past_dtype, tick_figures
 from strand.dispatch.statistics import Description, statistics_of
 from strand.errors import AttachError
 from strand.stats import (
@@ -363,10 +363,11 @@ def _snapshot_of(view: OutsideView, about: Description, now_ns: int) -> Snapshot
     at_ns = time.time_ns()
     now = _now(view, len(names))
     facts = {} if now is None else _facts(now)
-    past, past_at = _past(view, len(names), now_ns)
-    seconds = None if past is None else max(0.0, (now_ns - past_at) / 1e9)
     # What has ended is read first, so that it is never more than what was accepted.
     ticks_so_far = None if of_tasks else tick_figures(view, names, of_tasks=False)
+    n_ticks = 0 if ticks_so_far is None else n_counted(ticks_so_far)
+    past, past_at = _past(view, len(names), now_ns, n_ticks)
+    seconds = None if past is None else max(0.0, (now_ns - past_at) / 1e9)
     totals, statistics = view.totals(), statistics_of(view, paced=about.paced)
     floors, resolution_ns = view.histogram_floors_ns(), view.clock_resolution_ns()
     of = _Making(names, floors, resolution_ns)
@@ -493,14 +494,19 @@ def _facts(now: Any) -> dict[str, Any]:
         raise AttachError("it is damaged: the text of a sample cannot be read") from error
 
 
-def _past(view: OutsideView, n_levels: int, now_ns: int) -> tuple[np.void | None, int]:
-    """The oldest sample of the past that is not older than 5 minutes and a half period, and its time."""
+def _past(view: OutsideView, n_levels: int, now_ns: int, n_ticks: int) -> tuple[np.void | None, int]:
+    """The oldest sample of the past that is not older than 5 minutes and a half period, and its time. No count of it
+    has gone on by so much that the difference would be wrong."""
+
+    def is_near(found: np.void) -> bool:
+        return now_ns - int(found["at_ns"]) <= (PAST_S + 2) * 10**9 and n_ticks - int(found["n_ticks"]) < 1 << 31
+
     dtype, best, at = past_dtype(n_levels), None, 0
     low, high = 0, PAST_S // 5 + 1
     while low < high:  # their ages rise with the places
         middle = (low + high) // 2
         found = view.sample(SampleRing.PAST, dtype, middle)
-        if found is not None and now_ns - int(found[0]["at_ns"]) <= (PAST_S + 2) * 10**9:
+        if found is not None and is_near(found[0]):
             best, at = found[0], int(found[0]["at_ns"])
             low = middle + 1
         else:

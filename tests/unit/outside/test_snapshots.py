@@ -26,7 +26,7 @@ from strand import Aging, Dispatcher, Fair, Fifo, Levels, RetryPolicy, Scheduler
 from strand.binding.engine import Engine
 from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, RunByPython
 from strand.binding.outside import OutsideView
-from strand.dispatch.samples import Sampling, now_dtype
+from strand.dispatch.samples import Sampling, now_dtype, tick_figures
 from strand.dispatch.statistics import Description, choices, described
 from strand.errors import AttachError, ConfigurationError
 from strand.outside.attached import Attached
@@ -454,6 +454,27 @@ def test_the_window_has_the_last_five_minutes_and_no_more() -> None:
         whole = after.since_start.levels["high"].wait.percentile(50)
         assert whole is not None
         assert whole >= 10**9
+
+
+@pytest.mark.parametrize(("times", "is_known"), [(1 << 20, True), (1 << 22, False)])
+def test_a_window_of_more_ticks_than_its_samples_can_count_is_not_taken_for_an_empty_one(
+    monkeypatch: pytest.MonkeyPatch, times: int, is_known: bool
+) -> None:
+    def many(*of: Any, **more: Any) -> Any:
+        found = tick_figures(*of, **more)
+        for name in found.dtype.names:
+            found[name] *= times
+        return found
+
+    with Dispatcher(["A"], "count", attachable=True, workers=1, cores=None) as dispatcher:
+        dispatcher.publish(strand.ticks.zeros(1000))
+        dispatcher.drain()
+        monkeypatch.setattr("strand.outside.snapshot.tick_figures", many)
+        found = strand.attach(fd=dispatcher.memory_fd).snapshot().ticks
+    assert found is not None
+    assert found.since_start.total.ended["handled"] == 1000 * times
+    window = None if found.window is None else found.window.total.ended["handled"]
+    assert window == (1000 * times if is_known else None)
 
 
 def test_an_idle_window_has_no_percentiles_and_no_rates() -> None:

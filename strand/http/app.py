@@ -531,7 +531,7 @@ class App(Starlette):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        n_bytes, request_id, trace, has_body = 0, b"", b"", False
+        n_bytes, request_id, trace, lengths = 0, b"", b"", 0
         for name, value in scope["headers"]:
             n_bytes += len(name) + len(value)
             if name == b"x-request-id":
@@ -539,8 +539,8 @@ class App(Starlette):
             elif name == b"traceparent":
                 trace = value
             elif name in (b"content-length", b"transfer-encoding"):
-                has_body = True
-        scope[HAS_BODY] = has_body
+                lengths += 1
+        scope[HAS_BODY] = lengths > 0
         scope[ROOT] = scope.get("root_path", "")
         if is_inner := IDS in scope:  # an App that is mounted in another one
             ids = scope[IDS]
@@ -567,8 +567,11 @@ class App(Starlette):
             if n_bytes > self.options.max_header_bytes:
                 text = f"the headers have {n_bytes:,} bytes, of {self.options.max_header_bytes:,} at most"
                 await PlainTextResponse(text, 431, {"Connection": "close"})(scope, receive, count_and_send)
+            elif lengths > 1:  # a proxy may take the other one, and another request for a part of this one
+                text = "the length of the body is given twice: by Content-Length or by Transfer-Encoding"
+                await PlainTextResponse(text, 400, {"Connection": "close"})(scope, receive, count_and_send)
             else:
-                answer = self._limited if has_body else self._unlimited
+                answer = self._limited if lengths else self._unlimited
                 await answer(scope, receive, count_and_send)
         finally:
             self._front.open -= 1

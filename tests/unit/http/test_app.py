@@ -673,6 +673,14 @@ def test_a_reply_to_a_failed_request_says_that_the_connection_ends_so_no_request
     assert replies.count(b"HTTP/1.1") == 1 + len(ran) == 1
 
 
+def test_a_body_whose_length_is_given_in_two_ways_is_refused() -> None:
+    with serving(app := App()) as served, served.connect() as client:
+        app.post("/")(lambda request: "taken")
+        head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+        client.sendall(head + b"4\r\nabcd\r\n0\r\n\r\n")
+        assert b" 400 " in client.makefile("rb").read().splitlines()[0]
+
+
 def test_an_option_of_a_route_that_cannot_work_is_refused_when_the_route_is_made() -> None:
     handler = lambda request: "never"  # noqa: E731
     with strand.Scheduler(1) as scheduler:

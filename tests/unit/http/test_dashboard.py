@@ -158,7 +158,6 @@ def scope_of(path: str, query: bytes = b"") -> dict[str, Any]:
 def test_a_slow_browser_gets_the_newest_holds_nobody_up_and_is_cut_off(
     run: strand.Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strand.http.dashboard._SLOW_S", 2.0)
     page = Dashboard(attached())
 
     async def receive() -> Any:
@@ -185,6 +184,7 @@ def test_a_slow_browser_gets_the_newest_holds_nobody_up_and_is_cut_off(
             await enough.wait()
             assert sum("_sample" in repr(task.get_coro()) for task in asyncio.all_tasks()) == 1
             assert len(parts["slow"]) == 2
+            monkeypatch.setattr("strand.http.dashboard._SLOW_S", 0.2)
             gate.set()
             await others[0]  # it was cut off
         newer = [json.loads(part[6:])["run"]["at"] for part in (*parts["slow"][1:], *parts["quick"][1:6])]

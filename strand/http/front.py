@@ -158,10 +158,12 @@ class Front:
             return PlainTextResponse("no such request, or its reply is kept no more", 404)
         if request.method == "DELETE":
             task.cancel(running=True)
+        said = {"id": request.path_params["id"], "state": task.state}
+        if task.cancelled():
+            return JSONResponse(said, 200 if request.method == "DELETE" else 410)
         if task.done():
             return response_of(task)
-        retry = {"Retry-After": str(self.options.retry_after_s)}
-        return JSONResponse({"id": request.path_params["id"], "state": task.state}, 202, retry)
+        return JSONResponse(said, 202, {"Retry-After": str(self.options.retry_after_s)})
 
     async def end(self) -> None:
         """The server ends: waits for the tasks of requests that were answered by 202."""

@@ -399,7 +399,9 @@ def test_a_request_may_be_answered_by_202_with_the_place_of_its_reply() -> None:
             assert app.statistics().accepted == 2
             place = served.url + first.headers["Location"]
             assert httpx.get(place).json()["state"] == "waiting"
-            assert httpx.delete(served.url + second.headers["Location"]).status_code == 503
+            cancelled = served.url + second.headers["Location"]
+            assert httpx.delete(cancelled).json()["state"] == "cancelled"
+            assert (httpx.delete(cancelled).status_code, httpx.get(cancelled).status_code) == (200, 410)
             assert httpx.get(f"{served.url}/accepted/none").status_code == 404
             gate.open()
             wait_for(lambda: httpx.get(place).status_code != 202)

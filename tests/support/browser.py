@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -112,7 +113,8 @@ def browser() -> Iterator[Page]:
             "--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-sync",
             "--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank",
         ]  # fmt: skip
-        with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        places = os.environ | {"TMPDIR": folder}  # it is killed, and leaves what it has put there
+        with subprocess.Popen(line, env=places, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             try:
                 port = _port(process, Path(folder) / "DevToolsActivePort")
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=MOST_S) as reply:

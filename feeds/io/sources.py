@@ -7,6 +7,7 @@ A pipe can be read once, and yet a format has to be recognised before its reader
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import stat
@@ -240,15 +241,19 @@ class RawStream(Source):
     """
 
     _fd = -1
+    #: What closes the descriptor where an interrupt keeps ``__del__`` from that.
+    _file: io.FileIO | None = None
 
     def __init__(self, path: str | Path, *, start: int = 0, length: int | None = None) -> None:
         super().__init__(path)
+        if os.path.isdir(path):  # noqa: PTH112 - a FileIO lets go of a descriptor of one
+            raise FeedError("is a directory: name the files in it", path=path)
         try:
-            for self._fd in map(os.open, (path,), (os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK,)):
+            for self._file in map(io.FileIO, map(os.open, (path,), (os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK,))):
                 break  # no interrupt comes between the call and the note of what it opened
+            assert self._file is not None
+            self._fd = self._file.fileno()
             status = os.fstat(self._fd)
-            if stat.S_ISDIR(status.st_mode):
-                raise FeedError("is a directory: name the files in it", path=path)
             if not stat.S_ISREG(status.st_mode):
                 raise FeedError("is neither a regular file nor a pipe", path=path)
             os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
@@ -308,9 +313,9 @@ class RawStream(Source):
 
     def close(self) -> None:
         """Closes the file."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        self._fd = -1
+        if self._file is not None:
+            self._file.close()
 
     def __del__(self) -> None:
         """Closes the file of a user whom interrupts kept from that."""

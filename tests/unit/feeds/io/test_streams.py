@@ -22,9 +22,11 @@ from typing import Any
 
 import pytest
 from bad_input import write_anew
+from bounded_child import in_bounded_child
 from engine_support import wait_until
 from hypothesis import given
 from hypothesis import strategies as st
+from interrupt_points import Interrupted, at_each_point, interrupter
 
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds.io import sources, streams
@@ -714,3 +716,14 @@ def test_what_is_read_ahead_is_bounded() -> None:
     ahead.close()
     assert readers() == []
     assert list(ahead) == []
+
+
+def test_two_interrupts_in_a_row_leave_no_file_open(tmp_path: Path) -> None:
+    interrupter()
+    (tmp_path / "plain.txt").write_bytes(TEXT)
+
+    def prepare() -> tuple[Callable[[], Any], Callable[[], Any]]:
+        case = Interrupted(lambda: open_stream(tmp_path / "plain.txt").close())
+        return case.run, case.check_nothing_is_open
+
+    in_bounded_child(lambda: at_each_point(prepare, "two in a row"))

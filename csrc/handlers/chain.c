@@ -101,7 +101,10 @@ int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context 
       asked = 0;
       tell(chain, key, ctx);
     }
-    if (SD_UNLIKELY(failed)) return i;
+    if (SD_UNLIKELY(failed)) {
+      ctx->yield = 0; /* else tick i - 1 would be the one that asked for a timer, and this one would come again */
+      return i;
+    }
     if (SD_UNLIKELY(ctx->yield)) return i + 1;
   }
   return n;

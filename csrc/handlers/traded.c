@@ -90,7 +90,10 @@ int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context
     }
     const int64_t done = p->fn(rows, (const sd_tick *)(const void *)&made, 1, ctx);
     ctx->params = p;
-    if (done != 1) break;
+    if (done != 1) {
+      ctx->yield = 0; /* else tick i - 1 would be the one that asked for a timer, and this one would come again */
+      break;
+    }
     if (ctx->yield) {
       i++;
       break;

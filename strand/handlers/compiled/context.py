@@ -35,6 +35,7 @@ __all__ = [
     "emit_at",
     "emit_type",
     "first_of",
+    "forget_yield",
     "infer_getattr",
     "intrinsic",
     "lower_cast",
@@ -133,6 +134,18 @@ def yields(typingctx: Any, context_at: Any) -> Any:
         return builder.icmp_unsigned("!=", told, ir.Constant(_KEY, 0))
 
     return types.boolean(types.voidptr), generate
+
+
+@intrinsic
+def forget_yield(typingctx: Any, context_at: Any) -> Any:
+    """Forgets that: a record fails, and the one before it would be taken for the one that asked."""
+
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        at = builder.bitcast(arguments[0], _BYTE.as_pointer())
+        builder.store(ir.Constant(_KEY, 0), _field(builder, at, CONTEXT_OFFSETS["yield"], _KEY))
+        return context.get_dummy_value()
+
+    return types.void(types.voidptr), generate
 
 
 @intrinsic

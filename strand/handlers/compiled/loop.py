@@ -30,6 +30,7 @@ from strand.handlers.compiled.context import (
     clock_at,
     emit_at,
     first_of,
+    forget_yield,
     infer_getattr,
     intrinsic,
     lower_getattr_generic,
@@ -294,6 +295,7 @@ def make_loop(
                     if yields(context):
                         break
             except Exception:
+                forget_yield(context)
                 return done
             return done
 

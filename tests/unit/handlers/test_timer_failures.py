@@ -14,6 +14,7 @@ from engine_support import PAIR_ROW, balanced
 from strand import Dispatcher, Handler, batch_handler, chain, handler, native, object_handler
 from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
+from strand.ticks import KIND_TRADE, zeros
 
 ROW = [("ticks", "u8"), ("wakes", "u8"), ("ends", "u8")]
 OUT = {"said": [("ticks", "u8")]}
@@ -266,3 +267,52 @@ def test_timers_are_refused_where_they_cannot_be(c_handlers: Path) -> None:
         d.publish(times([1]))
     with CallerRun(1, object_handler(partial(Wakes))) as d:
         d.publish(times([1]))
+
+
+def tick_that_asks_and_fails(kind: str) -> Handler:
+    """A handler, with a count first in its row, that asks for a timer at ticks of size 13 and then fails on them."""
+    pytest.importorskip("numba")
+
+    def on_wake(row, time):  # type: ignore[no-untyped-def]
+        row.wakes += 1
+
+    state = [("ticks", "u8"), ("wakes", "u8")]
+
+    @handler(on="trade" if kind == "trades" else "tick", state=state, on_wake=on_wake)
+    def asks_and_fails(row, tick, ctx):  # type: ignore[no-untyped-def]
+        row.ticks += 1
+        if tick.size == 13:
+            ctx.wake_at(ctx.time + 1)
+            raise ValueError("13")
+
+    @handler(state=state, on_wake=on_wake)
+    def asks_only(row, tick, ctx):  # type: ignore[no-untyped-def]
+        row.ticks += 1
+        if tick.size == 13:
+            ctx.wake_at(ctx.time + 1)
+
+    @handler(state=[("ticks", "u8")])
+    def fails(row, tick):  # type: ignore[no-untyped-def]
+        if tick.size == 13:
+            raise ValueError("13")
+        row.ticks += 1
+
+    return chain(asks_only, fails) if kind == "chain" else asks_and_fails
+
+
+@pytest.mark.parametrize("kind", ["ticks", "trades", "chain"])
+def test_a_tick_that_asks_for_a_timer_and_fails_is_handled_once(kind: str) -> None:
+    ticks = zeros(300)
+    ticks["ts_recv"] = np.arange(1, 301) * 10
+    ticks["kind"], ticks["action"], ticks["side"], ticks["price"], ticks["size"] = KIND_TRADE, b"T", b"N", 10**9, 5
+    ticks["size"][[20, 100]] = 13
+    with Dispatcher(["A"], tick_that_asks_and_fails(kind), workers=1, on_error="quarantine", cores=None) as dispatcher:
+        dispatcher.publish(ticks)
+        dispatcher.drain()
+        while dispatcher.inspect("A").quarantined:
+            dispatcher.release("A")
+            dispatcher.drain()
+        row = dispatcher.rows["A"]
+    assert len(dispatcher.failures) == 2
+    first = row["asks_only"] if kind == "chain" else row
+    assert tuple(first) == (300, 2)

@@ -162,7 +162,7 @@ def _address(builder: Any, record: Any, offset: int, i: Any, size: int) -> Any:
 
 
 #: Changes with the loops, and what is checked before: code of others is compiled again.
-LOOP = 10
+LOOP = 11
 
 
 @intrinsic

@@ -231,11 +231,12 @@ class Dashboard(Starlette):
             symbols = {watcher.symbol for watcher in self._watchers} - {""}
             try:
                 run, found = await run_in_threadpool(self._look, symbols)
+                text = json.dumps(run, allow_nan=False)
+                texts = {symbol: json.dumps(one, allow_nan=False) for symbol, one in found.items()}
             except Exception as error:  # the page says so, and the next look may do better
                 _FAILED(error=error, exc_info=True)
-                run, found = {"state": "unreadable", "error": str(error)}, {}
-            texts = {symbol: json.dumps(one, allow_nan=False) for symbol, one in found.items()}
-            self._newest = self._newest[0] + 1, json.dumps(run, allow_nan=False), texts
+                text, texts = json.dumps({"state": "unreadable", "error": str(error)}), {}
+            self._newest = self._newest[0] + 1, text, texts
             self._changed.set()
             self._changed = asyncio.Event()
             await asyncio.sleep(max(0.0, begun + _EVERY_S - time.monotonic()))
@@ -293,6 +294,8 @@ class Dashboard(Starlette):
     async def _events(self, request: Request) -> Response:
         if is_foreign(request.headers):
             return refusal(403, "a page of another site watches nothing here")
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         if len(self._watchers) >= _MOST_STREAMS:
             return refusal(429, f"{_MOST_STREAMS} pages watch already: close one", {"Retry-After": "5"})
         watcher = _Watcher(request.query_params.get("symbol", "")[:200])

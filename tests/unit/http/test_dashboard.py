@@ -198,6 +198,7 @@ def test_a_slow_browser_gets_the_newest_holds_nobody_up_and_is_cut_off(
 def test_so_many_pages_watch_and_no_more(run: strand.Dispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strand.http.dashboard._MOST_STREAMS", 2)
     with serving(Dashboard(attached())) as server:
+        assert [httpx.head(f"{server.url}/events").status_code for _ in range(3)] == [200, 200, 200]
         with watching(server.url), watching(server.url):
             refused = httpx.get(f"{server.url}/events")
             assert (refused.status_code, refused.headers["Retry-After"]) == (429, "5")

@@ -72,6 +72,7 @@ def options() -> Iterator[Any]:
     yield strand.Fair(slice_ms=5, weights={f"group {i}": i for i in range(1, 100)})
     yield strand.Guard(cpu=None, max_hold="1min")
     yield strand.RetryPolicy(on_alert=print, transient=ValueError)
+    yield strand.Metric("positions", "gauge")
     yield strand.Config(policy=strand.Fair(slice_ms=5), groups={f"S{i}": "g" for i in range(1000)})
     yield strand.Sessions.parse("09:30-16:00 America/New_York")
     yield Selection(tuple(f"S{i}" for i in range(1000)))

@@ -158,24 +158,27 @@ def names(rng: random.Random, folder: Path) -> str:
     """A symbol's name in a column of Parquet, Arrow or JSON, or given to a table of symbols.
 
     Right: it is taken if it has at most 255 bytes as UTF-8 and no character of Unicode's category Cc, and only then.
+    Blanks around it do not count in a column, where it is empty without another character.
     """
     letters = "AB1.-/ =+@é\u65e5\u202e\U0001f600\t\n\r\x1b\x00\x7f\x85\u200d"
     weights = [12] * 10 + [4] * 4 + [1] * 8
     name = "".join(rng.choices(letters[: len(weights)], weights[: len(letters)], k=rng.choice(_LENGTHS)))
-    sound = len(name.encode()) <= 255 and not any(unicodedata.category(letter) == "Cc" for letter in name)
+    how = rng.randrange(4)
+    kept = name.strip(" ") if how else name
+    sound = len(kept.encode()) <= 255 and not any(unicodedata.category(letter) == "Cc" for letter in kept)
+    sound = sound and (kept != "" or not how)
     try:
-        read = _read_names(rng, folder, ["A", name])
+        read = _read_names(how, folder, ["A", name])
     except StrandError as error:
         if sound:
             raise WrongError(f"{name!r} was refused: {error}") from None
         return ERROR
-    if not sound or read != ["A", name]:
+    if not sound or read != ["A", kept]:
         raise WrongError(f"{name!r} was taken as {read!r}")
     return RIGHT
 
 
-def _read_names(rng: random.Random, folder: Path, given: list[str]) -> list[str]:
-    how = rng.randrange(4)
+def _read_names(how: int, folder: Path, given: list[str]) -> list[str]:
     if how == 0:
         return list(SymbolTable(list(dict.fromkeys(given)))) if given[1] != "A" else given
     if how == 1:

@@ -120,8 +120,8 @@ static int64_t index_of(sd_names *names, const uint8_t *text, uint32_t length, u
   entry *e = &names->entries[names->count];
   e->word = word;
   e->hash = hash;
-  e->length = length;
-  e->at = names->text_bytes;
+  e->length = length & 0xff; /* SD_NAME_BYTES at most */
+  e->at = names->text_bytes & ((UINT64_C(1) << 56) - 1);
   memcpy(names->texts + e->at, text, length);
   names->text_bytes += length;
   names->slots[slot] = ++names->count;

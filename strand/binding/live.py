@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from strand.binding import ffi, lib
 from strand.binding.gate import Code, check_system, fault_error, made
-from strand.binding.memory import filled, owned
+from strand.binding.memory import filled, owned_from
 from strand.errors import FeedError
 
 __all__ = [
@@ -66,8 +66,8 @@ class Receiver:
         options.any_session = session is None
         if session is not None:
             ffi.memmove(options.session, session.ljust(10), 10)
-        state = made(lib.sd_mold_new(options), "there is no memory, or no file descriptor, for a receiver", FeedError)
-        self._state: Any = owned(state, lib.sd_mold_free)
+        state = owned_from(lib.sd_mold_new, options, lib.sd_mold_free)
+        self._state: Any = made(state, "there is no memory, or no file descriptor, for a receiver", FeedError)
         self._out = np.empty(OUT_BYTES, np.uint8)
         self._runs = np.empty(_OUT_RUNS, RUN)
         self._c_out = ffi.from_buffer("uint8_t[]", self._out, require_writable=True)
@@ -223,8 +223,8 @@ class Sender:
                 line.loss = lines[at].loss
                 line.reorder = lines[at].reorder
                 line.duplicate = lines[at].duplicate
-        state = made(lib.sd_serve_new(options), "there is no memory for the history of what was sent", FeedError)
-        self._state: Any = owned(state, lib.sd_serve_free)
+        state = owned_from(lib.sd_serve_new, options, lib.sd_serve_free)
+        self._state: Any = made(state, "there is no memory for the history of what was sent", FeedError)
 
     def send(self, data: memoryview, limit_ns: int) -> tuple[int, bool]:
         """Sends frames when they are due, for at most so long; returns the bytes taken, and whether that was all whole

@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from strand.binding import CORE, Core, ffi, lib
 from strand.binding.gate import checked, made
 
-__all__ = ["ABI_VERSION", "Memory", "Space", "bytes_of", "filled", "held", "memory_there", "owned"]
+__all__ = ["ABI_VERSION", "Memory", "Space", "bytes_of", "filled", "held", "memory_there", "owned", "owned_from"]
 
 #: Finalizer of each pointer, by a reference to the pointer.
 _freed_by: dict[weakref.ref[Any], Any] = {}
@@ -31,9 +32,24 @@ def owned(pointer: Any, free: Callable[[Any], object]) -> Any:
     The callback is C alone: an interrupt in Python code there would be lost. Pointers still owned at exit stay:
     the system takes their memory back, and code that runs late finds it whole.
     """
-    if not _exiting:
-        _freed_by[weakref.ref(pointer, _freed_by.pop)] = ffi.gc(ffi.cast(ffi.typeof(pointer), pointer), free)
+    return _owned(pointer, ffi.gc(ffi.cast(ffi.typeof(pointer), pointer), free))
+
+
+def _owned(pointer: Any, freed: Any) -> Any:
+    if _exiting:
+        ffi.gc(freed, None)
+    else:
+        _freed_by[weakref.ref(pointer, _freed_by.pop)] = freed
     return pointer
+
+
+def owned_from(make: Callable[[Any], Any], options: Any, free: Callable[[Any], object]) -> Any:
+    """What ``make`` makes of options, as ``owned``; NULL where it makes nothing, which ``free`` has to take.
+
+    Both functions are C, and no interrupt comes between the two: what is made is never without an owner.
+    """
+    (freed,) = map(partial(ffi.gc, destructor=free), map(make, (options,)))
+    return _owned(ffi.cast(ffi.typeof(freed), freed), freed)
 
 
 _exiting: list[bool] = []

@@ -44,7 +44,7 @@ def _owned(pointer: Any, freed: Any) -> Any:
 
 
 def owned_from(make: Callable[[Any], Any], options: Any, free: Callable[[Any], object]) -> Any:
-    """What ``make`` makes of options, as ``owned``; NULL where it makes nothing, which ``free`` has to take.
+    """The pointer that ``make`` makes of options, as ``owned`` returns one. NULL, which ``free`` takes: there is none.
 
     Both functions are C, and no interrupt comes between the two: what is made is never without an owner.
     """

@@ -123,7 +123,7 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   sd_stages s = {.books = books, .rows = rows, .ticks = ticks, .stride = stride, .end = (uint64_t)n};
   sd_stages_begin(&s);
   for (uint64_t i = 0; i < s.end; i++) {
-    const sd_guess guess = sd_stages_next(&s, i);
+    const sd_guess guess = sd_stages_move(&s, books, all, rows, ticks, stride, i);
     sd_book *b = book_of(all, &ticks[i]);
     sd_book_row *row = row_of(rows, &ticks[i], stride);
     const int fault = handle(params, &pool, b, row, &ticks[i], guess);

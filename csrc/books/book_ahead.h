@@ -129,18 +129,22 @@ void sd_stages_begin(sd_stages *s);
 int sd_book_step(const sd_book_params *params, sd_pool *pool, sd_book_row *row, const sd_tick *t, sd_guess guess,
                  sd_context *ctx);
 
-/* Moves the stages on by one tick, and returns what they found about tick i, whose turn it is. Ticks come in order. */
-SD_INLINE sd_guess sd_stages_next(sd_stages *s, uint64_t i) {
+/* Moves the stages on by one tick, and returns what they found about tick i, whose turn it is. Ticks come in order. `s` has the other
+ * arguments too: a loop that keeps them in registers gives them. */
+SD_INLINE sd_guess sd_stages_move(sd_stages *s, const sd_books *books, sd_book *all, unsigned char *rows,
+                                  const sd_tick *ticks, uint64_t stride, uint64_t i) {
   const uint64_t first = i + AHEAD, second = first - STAGE, third = second - STAGE;
-  sd_book *all = sd_books_all(s->books);
   if (SD_LIKELY(first < s->end)) {
-    if (SD_LIKELY(sd_has_book(s->books, &s->ticks[first]))) ask_for_book(all, s->rows, &s->ticks[first], s->stride);
+    if (SD_LIKELY(sd_has_book(books, &ticks[first]))) ask_for_book(all, rows, &ticks[first], stride);
     else s->end = first;
   }
-  if (SD_LIKELY(second < s->end)) ask_for_order(all, &s->ticks[second]);
-  const sd_guess guess = s->guesses[i % GUESSES];
-  if (SD_LIKELY(third < s->end)) s->guesses[third % GUESSES] = ask_for_its_level(all, &s->ticks[third]);
-  return guess;
+  if (SD_LIKELY(second < s->end)) ask_for_order(all, &ticks[second]);
+  if (SD_LIKELY(third < s->end)) s->guesses[third % GUESSES] = ask_for_its_level(all, &ticks[third]);
+  return s->guesses[i % GUESSES];
+}
+
+SD_INLINE sd_guess sd_stages_next(sd_stages *s, uint64_t i) {
+  return sd_stages_move(s, s->books, sd_books_all(s->books), s->rows, s->ticks, s->stride, i);
 }
 
 #endif

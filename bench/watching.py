@@ -1,4 +1,4 @@
-"""What watching costs, and how soon it tells: python bench/watching.py [PART ...] [--turns 9]
+"""The cost of watching, and the time until an alert: python bench/watching.py [PART ...] [--turns 9]
 
     cost    ticks per CPU-second of a run while top, the page and a scraper each second watch it, beside nobody; and of
             an attachable run that nobody watches, beside a private one: medians of ratios of turns that alternate

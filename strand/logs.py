@@ -1,6 +1,6 @@
 """Log lines of Strand, through the standard ``logging``: events with fields and bounds, and formatters without secrets.
 
-An ``Event`` is one kind of line. docs/logs.md lists them all. Where nobody listens, a line costs one question.
+An ``Event`` is one kind of line. docs/logs.md lists them all. Where nobody listens, a call does no more than see that.
 """
 
 from __future__ import annotations

@@ -709,7 +709,7 @@ def both_times(event: Array | None, recv: Array | None) -> tuple[Array, Array]:
 
 
 def sides_of(sizes: Array) -> Array:
-    """The sides of sizes of which one below 0 is a sell."""
+    """Sides that the signs of sizes give: below 0 is a sell."""
     return np.where(sizes < 0, b"A", np.where(sizes > 0, b"B", b"N"))
 
 

@@ -354,7 +354,7 @@ class Engine(Counters):
         checked(self._lib.sd_dispatcher_weigh(self._d, group, weight), f"group {group} cannot weigh {weight}")
 
     def retime(self, timeouts_ns: Sequence[int]) -> None:
-        """Gives the levels of Levels other timeouts, of which the first one is 0."""
+        """Gives each level another timeout. ``immediate``, the first level, has none: give 0."""
         code = self._lib.sd_dispatcher_retime(self._d, self._ffi.new("uint64_t[]", list(timeouts_ns)))
         checked(code, "the policy has no timeouts")
 

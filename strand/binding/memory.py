@@ -46,7 +46,7 @@ def _owned(pointer: Any, freed: Any) -> Any:
 def owned_from(make: Callable[[Any], Any], options: Any, free: Callable[[Any], object]) -> Any:
     """The pointer that ``make`` makes of options, as ``owned`` returns one. NULL, which ``free`` takes: there is none.
 
-    Both functions are C, and no interrupt comes between the two: what is made is never without an owner.
+    Both functions are C, and no interrupt comes between the two. So whatever is made has an owner at once.
     """
     (freed,) = map(partial(ffi.gc, destructor=free), map(make, (options,)))
     return _owned(ffi.cast(ffi.typeof(freed), freed), freed)

@@ -485,7 +485,7 @@ def dashboard(
             if asked and param.name not in _OF_ANY:
                 raise click.UsageError(f"{param.opts[0]}: is for --replay, and PID runs already")
     options = ServerOptions(**given)
-    # A page of another name than this server's has not got the token.
+    # The browser gives the token to pages of this name alone.
     hosts = (*LOCAL_HOSTS, options.host) if options.token_file is None else ("*",)
     rules = (Config() if config is None else Config.load(config)).alerts
     if pid is None:

@@ -195,7 +195,7 @@ def served(app: ASGIApp, options: ServerOptions) -> Iterator[str]:
 
 @contextmanager
 def _listening(app: ASGIApp, options: ServerOptions) -> Iterator[tuple[_Server, Door, socket.socket, str]]:
-    """A server that has not begun, what it calls, its socket, and its address. Raises ConfigurationError."""
+    """A server before its start, its application, its socket and its address. Raises ConfigurationError."""
     token = None if options.token_file is None else Token(options.token_file)
     door = Door(app, token)
     try:
@@ -242,7 +242,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._stop_timeout_s = stop_timeout_s
         self.tell: Callable[[], object] = lambda: None
-        #: Whole replies of which the end has cut off a part, since their clients did not take it.
+        #: Replies that the handlers finished, and whose clients did not take all of them before the end.
         self.n_unsent = 0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

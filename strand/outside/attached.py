@@ -103,7 +103,7 @@ def _views(pid: int) -> list[tuple[OutsideView, Description]]:
 
 
 def _is_alive(pid: int) -> bool:
-    """Tells whether a process has not ended: a zombie has, though it keeps its number."""
+    """Tells whether a process still runs. A zombie does not, though it keeps its number."""
     try:
         state = (Path("/proc") / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
     except OSError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,6 @@ from strand.output.outputs import Outputs
 from strand.output.rows import BasketRows, RowMemory, Rows
 from strand.symbols import SymbolTable
 from strand.threads import Inside
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["HistoryOf", "Interior", "RunBase", "interior"]
 

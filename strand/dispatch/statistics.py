@@ -372,7 +372,7 @@ def choices(
     of_ticks: dict[str, Any] = {}
     if kind == "dispatcher":
         of_ticks = {
-            "symbols": config.n_symbols,
+            "max_symbols": config.n_symbols,
             "strands": config.n_strands,
             "handlers": [handler.name for handler in handlers],
             "outputs": list(outputs),

@@ -268,7 +268,7 @@ def test_a_line_at_the_start_says_everything_that_was_chosen_and_one_at_the_end_
     jobs.shutdown()
     books, of_jobs = [line for line in lines() if line["event"] == "run.started"]
     chosen = books["chosen"]
-    assert (books["run"], chosen["workers"], chosen["strands"], chosen["symbols"]) == ("books", 1, run.n_strands, 2)
+    assert (books["run"], chosen["workers"], chosen["strands"], chosen["max_symbols"]) == ("books", 1, run.n_strands, 2)
     assert chosen["cores"] is None
     assert chosen["policy"] == "Levels()"
     assert chosen["limits"]["capacity_ticks"] == 500

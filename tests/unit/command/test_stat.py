@@ -229,7 +229,7 @@ def test_a_dispatcher_is_described_by_what_was_chosen_for_it() -> None:
         assert dispatcher.statistics().handled == 0
     assert (found["kind"], found["name"], found["pid"]) == ("dispatcher", "day", os.getpid())
     assert (found["workers"], found["cores"], found["policy"]) == (1, [0], "Levels()")
-    assert (found["symbols"], found["strands"], found["handlers"]) == (len(SYMBOLS), len(SYMBOLS), ["book"])
+    assert (found["max_symbols"], found["strands"], found["handlers"]) == (len(SYMBOLS), len(SYMBOLS), ["book"])
     assert (found["limits"]["capacity_ticks"], found["limits"]["level_capacity_ticks"]) == (500, {"low": 100})
     assert found["levels"] == ["immediate", "high", "retry", "normal", "low"]
     assert found["memory"]["queues_bytes"] > 0

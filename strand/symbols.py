@@ -103,12 +103,15 @@ class SymbolTable(Sequence[str]):
         """Table of ``size`` indexes, the first of which have ``names``: a feed learns its symbols as it goes, and has
         room for many more than a file has."""
         table = cls(size)
-        table._take(names[:size])
+        if names.count("") < len(names):  # else there may be millions of empty ones
+            table._take(names[:size])
         return table
 
     def first(self, size: int) -> SymbolTable:
         """The table of the first ``size`` indexes, at least one, and of all that have a name."""
-        return SymbolTable.with_capacity(self._names, max(size, len(self._names), 1))
+        table = SymbolTable(self)
+        table._size = max(size, len(self._names), 1)
+        return table
 
     def _take(self, names: Iterable[object]) -> None:
         # A market's names are nearly always plain text, and each there once: no loop of Python's over them then.
@@ -200,7 +203,8 @@ class SymbolTable(Sequence[str]):
                 if name and not self._names[i]:
                     self._names[i] = _name(i, name)
                     self._index.setdefault(name, i)
-        for i, name in enumerate(names[known : self._size], known):
+        more = names[known : self._size]
+        for i, name in enumerate(more if more.count("") < len(more) else (), known):
             self._names.append(_name(i, name))
             if name:
                 self._index.setdefault(name, i)

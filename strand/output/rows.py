@@ -533,7 +533,10 @@ def _are_filled(rows: npt.NDArray[Any], places: npt.NDArray[np.intp]) -> npt.NDA
 
 def _kept(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A copy. Its pages of zeros take no memory."""
-    copied, places = np.zeros(len(view), view.dtype), near_filled(view)
+    places = near_filled(view)
+    if 2 * len(places) > len(view):
+        return _as_one_field(view).copy().view(view.dtype)
+    copied = np.zeros(len(view), view.dtype)
     if not len(places):
         return copied
     _as_one_field(copied)[places] = _as_one_field(view)[places]

@@ -76,6 +76,14 @@ def test_a_table_learns_names_where_there_are_none() -> None:
         assert list(table) == ["A", "B", "C"]
 
 
+def test_a_table_of_a_feed_without_names_learns_those_that_it_meets() -> None:
+    table = SymbolTable.with_capacity(("",) * 4, 4)
+    table.learn(["", "", "", ""])
+    assert (table.named, table.n_shown, table[:]) == ([], 4, ["#0", "#1", "#2", "#3"])
+    table.learn(["", "", "C", ""])
+    assert (table.named, table.n_shown, table[:], table.find("C")) == ([2], 1, ["#0", "#1", "C", "#3"], 2)
+
+
 def test_of_a_name_told_twice_the_first_index_stands() -> None:
     table = SymbolTable(5)
     table.learn(["", "A", "", "B"])

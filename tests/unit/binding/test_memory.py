@@ -318,6 +318,14 @@ def test_a_symbol_beyond_the_counts_is_left_out() -> None:
     assert counts.tolist() == [1, 1]
 
 
+def test_ticks_of_more_symbols_than_a_cache_holds_are_counted_each() -> None:
+    n = 1 << 16
+    keys = [0, n - 1, n, 0xFFFFFFFF, *(7919 * i % n for i in range(500)), n - 1]
+    counts = np.zeros(n, np.int64)
+    count_by_symbol(_ticks(keys), counts)
+    assert np.array_equal(counts, np.bincount([key for key in keys if key < n], minlength=n))
+
+
 def test_no_ticks_change_nothing() -> None:
     counts = np.ones(1, np.int64)
     count_by_symbol(_ticks([]), counts)

@@ -2,7 +2,7 @@
 by name, type and their texts on a command line.
 """
 
-from __future__ import annotations
+# Not with annotations as text: the declarations of options stand in types.
 
 import dataclasses
 import datetime as dt
@@ -10,10 +10,11 @@ import importlib
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
+from typing import Annotated, Any, Final, TypedDict, Unpack
+from zoneinfo import ZoneInfo
 
 from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
@@ -22,58 +23,101 @@ from strand.feeds.formats.registry import Format, format_named, formats, recogni
 from strand.feeds.io.files import Paths, files_in, named_paths, small_text
 from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe
 from strand.feeds.io.streams import open_stream
-from strand.feeds.mapping.column_options import ColumnOptions
+from strand.feeds.mapping.column_options import ReaderOptions
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.times import NEW_YORK, Moment, as_date, date_in_name, day_of_ns
 from strand.options import Choice, Flag, Kind, Text, Whole, check_apart, named_options, options_of, refuse_unknown
 from strand.zones import checked_zone
 
-if TYPE_CHECKING:
-    from strand.feeds.base import TicksAre
-    from strand.feeds.formats.json.profile import JsonProfile
-
 __all__ = [
-    "FeedOptions", "ReaderOptions", "expand", "open", "option_values", "options_with_date", "read_symbols",
+    "FeedOptions", "OpenOptions", "expand", "open", "option_values", "options_with_date", "read_symbols",
     "takes_option",
 ]  # fmt: skip
 
 
-class ReaderOptions(ColumnOptions, total=False):
-    """Options of files' readers. The class of each reader lists its own options and their meaning."""
-
-    on_bad_record: Literal["raise", "skip"]
-    batch_ticks: int
-    limits: InflateLimits | None
-    profile: JsonProfile | Mapping[str, Any] | str | os.PathLike[str] | None
-    symbol: str | None
-    columns: Mapping[str, str | Mapping[str, Any] | None] | None
-    ticks: TicksAre | None
-    flags: Mapping[str, int] | None
-    event: str | Sequence[str] | None
-    array: str | None
-    bars: str | None
-    levels: int | None
-    max_symbols: int | None
-    threads: int | None
-    port: int | Collection[int] | None
-    session: str | None
-    blank_headers: bool
-    hold: int
-    hold_ns: int
+_TIME: Final = Text("TIME")
 
 
-class FeedOptions(ReaderOptions, total=False):
+class _Wanted(TypedDict, total=False):
+    """Which ticks of the files are wanted."""
+
+    symbols: Annotated[
+        Sequence[str],
+        (),
+        Kind(),
+        "Names or globs of the symbols wanted, and ``@FILE`` for a file with one per line.\nEmpty: all.",
+    ]
+    start: Annotated[
+        str | int | None,
+        None,
+        _TIME,
+        'The first receive time wanted: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``) on '
+        "each file's own date, or that of its first tick. None: no bound.\nTimes of day are in ``zone``, else in the "
+        "zone of the files, or in New York if they have none; ``info.zone`` says which.",
+    ]
+    end: Annotated[
+        str | int | None,
+        None,
+        _TIME,
+        "The first receive time no longer wanted, in the same forms as ``start``. None: no bound.",
+    ]
+
+
+class _Opening(TypedDict, total=False):
+    """What ``open`` takes beside the ticks that are wanted, and the options of readers."""
+
+    format: Annotated[
+        str | None, None, Kind(), 'The format to read them as (``"itch"``, ``"csv"``). None: it is recognised.'
+    ]
+    date: Annotated[
+        dt.date | str | None,
+        None,
+        Text("YYYY-MM-DD"),
+        'The trading day of files that do not say it, a date or ``"2026-01-05"``: one day, for all of the files.',
+    ]
+    zone: Annotated[
+        str | None,
+        None,
+        Text("ZONE"),
+        'The time zone of the files\' times that do not say theirs, and of times of day (``"Europe/Berlin"``). None: '
+        "that of the files.",
+    ]
+    reorder_ns: Annotated[
+        int,
+        0,
+        Whole(metavar="NS"),
+        "How far a tick may be behind the latest of its file to be put in order, in ns.\nSee ``merge_feeds``.",
+    ]
+    on_disorder: Annotated[
+        str | None,
+        None,
+        Choice(("raise", "keep", "skip")),
+        'At a tick further behind, ``"raise"`` DisorderError, ``"keep"`` the tick, or ``"skip"`` it. None: '
+        '``"raise"`` among several files, while one file is read as it is.',
+    ]
+    venue_in_name: Annotated[bool, False, Flag(), "Name the symbols ``NAME.VENUE``.\nSee ``merge_feeds``."]
+    new_day: Annotated[
+        str | None,
+        None,
+        Text("file|date|date ZONE"),
+        'Begin a new day with each file (``"file"``), or where the date of the receive time changes in UTC '
+        '(``"date"``) or in a zone (``"date America/New_York"``). None: with each file of a venue that closes.',
+    ]
+    carry_over: Annotated[
+        bool,
+        False,
+        Flag(),
+        "Begin no new day: the next file continues with the state of the one before (docs/feeds/days.md).",
+    ]
+
+
+class FeedOptions(_Opening, ReaderOptions, total=False):
     """``feed_options``: what ``strand.feeds.open`` takes beside the files and which of their ticks are wanted."""
 
-    format: str | None
-    date: dt.date | str | None
-    zone: str | None
-    reorder_ns: int
-    on_disorder: str | None
-    venue_in_name: bool
-    new_day: str | None
-    carry_over: bool
+
+class OpenOptions(_Wanted, FeedOptions, total=False):
+    """All that ``strand.feeds.open`` takes beside the files."""
 
 
 #: Reader options for which a command has an option of its own.
@@ -195,37 +239,8 @@ _OUR_DAYS: Final = 1990
 _HEAD_BYTES: Final = 1 << 15
 
 
-_TIME: Final = Text("TIME")
-_KINDS: Final[Mapping[str, Kind]] = {
-    "start": _TIME,
-    "end": _TIME,
-    "date": Text("YYYY-MM-DD"),
-    "zone": Text("ZONE"),
-    "reorder_ns": Whole(metavar="NS"),
-    "on_disorder": Choice(("raise", "keep", "skip")),
-    "venue_in_name": Flag(),
-    "new_day": Text("file|date|date ZONE"),
-    "carry_over": Flag(),
-}
-
-
-@named_options(None, more=ReaderOptions, kinds=_KINDS)
-def open(  # noqa: A001
-    path_or_paths: Paths,
-    *,
-    format: str | None = None,  # noqa: A002
-    symbols: Sequence[str] = (),
-    start: str | int | None = None,
-    end: str | int | None = None,
-    date: dt.date | str | None = None,
-    zone: str | None = None,
-    reorder_ns: int = 0,
-    on_disorder: str | None = None,
-    venue_in_name: bool = False,
-    new_day: str | None = None,
-    carry_over: bool = False,
-    **options: Unpack[ReaderOptions],
-) -> BaseFeed:
+@named_options(None, declares=OpenOptions)
+def open(path_or_paths: Paths, **options: Unpack[OpenOptions]) -> BaseFeed:  # noqa: A001
     """Opens a file, or several merged in time, each as the format that its content shows.
 
     Readers that can do so skip unread what ``symbols``, ``start`` and ``end`` leave out.
@@ -234,22 +249,6 @@ def open(  # noqa: A001
         path_or_paths: A path, or a sequence of paths. A path is a file, a folder (all files in it that can be read, by
             name), a glob (``"2026-01-*.gz"``), ``-`` for standard input, a named pipe, or a file in an archive
             (``day.zip/trades.csv``).
-        format: The format to read them as (``"itch"``, ``"csv"``); None: it is recognised.
-        symbols: Names or globs of the symbols wanted, and ``@FILE`` for a file with one per line. Empty: all.
-        start: The first receive time wanted: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``)
-            on each file's own date, or that of its first tick. Times of day are in ``zone``, else in the zone of the
-            files, or in New York if they have none; ``info.zone`` says which. None: no bound.
-        end: The first receive time no longer wanted, in the same forms as ``start``. None: no bound.
-        date: The trading day of files that do not say it, a date or ``"2026-01-05"``: one day, for all of the files.
-        zone: The time zone of the files' times that do not say theirs, and of times of day (``"Europe/Berlin"``). None:
-            that of the files.
-        reorder_ns: How far a tick may be behind the latest of its file to be put in order, in ns. See ``merge_feeds``.
-        on_disorder: At a tick further behind, ``"raise"`` DisorderError, ``"keep"`` the tick, or ``"skip"`` it. None:
-            ``"raise"`` among several files, while one file is read as it is.
-        venue_in_name: Name the symbols ``NAME.VENUE``. See ``merge_feeds``.
-        new_day: Begin a new day with each file (``"file"``), or where the date of the receive time changes in UTC
-            (``"date"``) or in a zone (``"date America/New_York"``). None: with each file of a venue that closes.
-        carry_over: Begin no new day: the next file continues with the state of the one before (docs/feeds/days.md).
         **options: Options of the readers: ``on_bad_record``, ``batch_ticks``, ``limits``, and each reader's own.
 
     Raises:
@@ -258,13 +257,20 @@ def open(  # noqa: A001
         UnknownOptionError: If the files' reader does not have an option.
         ConfigurationError: If a value cannot work.
     """
+    format, date, zone, on_disorder, new_day, carry_over = (  # noqa: A001
+        options["format"], options["date"], options["zone"], options["on_disorder"], options["new_day"],
+        options["carry_over"],
+    )  # fmt: skip
     if format is None and options.get("profile") is not None:
         # A profile says what the content does not show.
         from strand.feeds.formats.json.profile import is_message_profile
 
         format = "jsonl" if is_message_profile(options["profile"]) else "csv"  # noqa: A001
-    moments = [None if given is None else Moment.parse(name, given) for name, given in (("start", start), ("end", end))]
-    wanted = tuple(read_symbols(symbols))
+    moments = [
+        None if given is None else Moment.parse(name, given)
+        for name, given in (("start", options["start"]), ("end", options["end"]))
+    ]
+    wanted = tuple(read_symbols(options["symbols"]))
     day_zone = zone_of(new_day)
     if day_zone is None:
         check_new_day(new_day)
@@ -280,7 +286,9 @@ def open(  # noqa: A001
     of_day = [
         name for name, moment in zip(("start", "end"), moments, strict=True) if moment is not None and moment.needs_date
     ]
-    own: dict[str, Any] = {**options} if date is None else {**options, "date": date}
+    own: dict[str, Any] = {
+        name: value for name, value in options.items() if name not in _OWN and (name != "date" or value is not None)
+    }
     if date is not None:
         _check_one_day(paths)
     # A time of day needs a date, also of files whose readers do not.
@@ -309,18 +317,15 @@ def open(  # noqa: A001
         # These readers make clear records of their own, or files of ticks hold them.
         return CarriedFeed(feed) if carry_over and known.name in _WITH_DAYS else feed
 
-    def dated(feed: BaseFeed) -> BaseFeed:
-        return feed if day_zone is None else DatedFeed(feed, day_zone)
-
     parts: list[tuple[Any, Format, str | Path]] = [(path, known, path) for path, known in chosen]
     known = chosen[0][1]
     shown_zone = _zone_of_day(of_day[0], chosen, own, zone) if of_day else zone or NEW_YORK
     if known.takes_list and all(other is known for _, other in chosen):
         parts = [(paths if len(paths) > 1 else paths[0], known, paths[0])]
-    if len(parts) == 1 and not (reorder_ns or on_disorder is not None or venue_in_name):
+    if len(parts) == 1 and not (options["reorder_ns"] or on_disorder is not None or options["venue_in_name"]):
         feed = opened(*parts[0])
         _check_zone([feed], zone)
-        return dated(feed)
+        return _dated(feed, day_zone)
     merge = importlib.import_module("strand.feeds.merge.feeds")  # only where it is needed: it builds on this package
     feeds: list[BaseFeed] = []
     try:
@@ -329,9 +334,9 @@ def open(  # noqa: A001
         day_zone = day_zone if new_day or carry_over else zone_of_days([feed.info for feed in feeds])
         merged: BaseFeed = merge.merge_feeds(
             feeds,
-            reorder_ns=reorder_ns,
+            reorder_ns=options["reorder_ns"],
             on_disorder="raise" if on_disorder is None else on_disorder,
-            venue_in_name=venue_in_name,
+            venue_in_name=options["venue_in_name"],
             new_day=None if day_zone is not None else new_day,
             carry_over=carry_over,
             _dated=day_zone is not None,
@@ -340,7 +345,12 @@ def open(  # noqa: A001
         for feed in feeds:
             feed.close()
         raise
-    return dated(merged)
+    return _dated(merged, day_zone)
+
+
+def _dated(feed: BaseFeed, day_zone: ZoneInfo | None) -> BaseFeed:
+    """The feed, with new days where the date changes in a zone, if one is given."""
+    return feed if day_zone is None else DatedFeed(feed, day_zone)
 
 
 def read_symbols(symbols: Sequence[str]) -> list[str]:

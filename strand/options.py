@@ -29,6 +29,7 @@ __all__ = [
     "File",
     "Flag",
     "Kind",
+    "Made",
     "Number",
     "Object",
     "Option",
@@ -203,6 +204,16 @@ class Object(Kind):
 
 
 @dataclass(frozen=True, slots=True)
+class Made(Kind):
+    """What a function makes of the option's name and of what was given; it raises ConfigurationError, of the name."""
+
+    by: Callable[[str, Any], Any]
+
+    def read(self, field: str, value: Any) -> Any:
+        return self.by(field, value)
+
+
+@dataclass(frozen=True, slots=True)
 class Flag(Kind):
     """Yes or no. ``takes_none``: None is no."""
 
@@ -346,8 +357,8 @@ def _options_in(of: Any) -> Mapping[str, Option]:
         return {name: _option(name, *hint.__metadata__) for name, hint in types if hasattr(hint, "__metadata__")}
     if not is_dataclass(of):
         function: Any = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
-        found_in = vars(function)[_KEY]
-        return options_in(found_in) if isinstance(found_in, type) else dict(_in_docstring(of, found_in))
+        declares = vars(function)[_KEY]
+        return {} if declares is None else options_in(declares)
     return {one.name: Option(one.name, one.default, *one.metadata[_KEY]) for one in fields(of) if _KEY in one.metadata}
 
 
@@ -358,16 +369,6 @@ def _option(name: str, default: Any, kind: Kind | None = None, text: str = "") -
     text, _, more = text.partition("\n")
     text, _, unset = text.partition(" None: ")
     return Option(name, default, kind, text, unset.removesuffix("."), more, "--")
-
-
-def _in_docstring(taker: Any, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, Option]]:
-    """The options that ``named_options`` has the kinds of. An entry is ``text; None: unset. More``."""
-    documented = inspect.getdoc(taker) or ""
-    for name, kind in kinds.items():
-        entry = re.search(rf"^ {{4}}{name}: (.*(?:\n {{8}}.*)*)", documented, re.MULTILINE)
-        text, _, unset = " ".join(entry[1].split() if entry else ()).partition("None: ")
-        first, unset = re.split(r"\. |[;.]? ?$", text)[0], re.split(r"\.(?: |$)", unset)[0]
-        yield name, Option(name, _parameters(taker)[name].default, kind, f"{first}.", unset, flag="--")
 
 
 def read_options(given: Any) -> Faults:
@@ -382,12 +383,31 @@ def read_options(given: Any) -> Faults:
 def read_given(of: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The options that a TypedDict declares, with what is kept of those that are given, and the others' defaults.
     Raises ConfigurationError, with all faults."""
-    faults, found = Faults(), dict(given)
-    for name, declared in options_in(of).items():
-        with faults.kept():
-            found[name] = declared.read(given.get(name, declared.default))
-    faults.end()
+    options, found = options_in(of), {**_defaults(of), **given}  # type: ignore[arg-type]
+    for name, value in given.items():
+        declared = options.get(name)
+        if declared is not None:
+            try:
+                found[name] = declared.read(value)
+            except ConfigurationError:
+                _refuse(options, given)
     return found
+
+
+@functools.cache
+def _defaults(of: Any) -> Mapping[str, Any]:
+    """What is kept of options that a TypedDict declares where they are not given."""
+    return {name: one.read(one.default) for name, one in options_in(of).items()}
+
+
+def _refuse(options: Mapping[str, Option], given: Mapping[str, Any]) -> None:
+    """Raises ConfigurationError, with the faults of all options that are given, in the order of their declaration."""
+    faults = Faults()
+    for name, declared in options.items():
+        with faults.kept():
+            if name in given:
+                declared.read(given[name])
+    faults.end()
 
 
 def _with_options(text: str, first: Iterable[Option], last: Iterable[Option] = ()) -> str:
@@ -427,23 +447,19 @@ def named_options(
     called: str | None,
     *,
     more: type[Any] | None = None,
-    like: Callable[..., Any] | None = None,
     groups: Mapping[str, type[Any]] | None = None,
-    kinds: Mapping[str, Kind] | None = None,
     declares: type[Any] | None = None,
 ) -> Callable[[F], F]:
     """Decorates a function or class that users call as ``called``, ``"replay()"``: an option that it does not have is
     an UnknownOptionError with the nearest name. None: it refuses such options itself.
 
-    ``more``: the TypedDict of its ``**options``. Its signature shows them one by one, with the defaults that they
-    declare or ``like`` has, which is what completion at a prompt goes by. ``groups``: options that are dataclasses,
-    whose fields may be options of their own, too. A field that is none says where it is given, and one that is given
-    twice is a ConfigurationError. ``kinds``: what options take. They are checked by it, and ``options_in`` has them,
-    with texts of the docstring. ``declares``: a TypedDict that declares options, which are shown so, added to the
-    docstring, and read: the function is called with all of them.
+    ``more``: the TypedDict or dataclass of its ``**options``. Its signature shows them one by one, with the defaults
+    that they declare, which is what completion at a prompt goes by. ``groups``: options that are dataclasses, whose
+    fields may be options of their own, too. A field that is none says where it is given, and one that is given twice is
+    a ConfigurationError. ``declares``: a TypedDict that declares options, which are shown so, added to the docstring,
+    and read: the function is called with all of them.
     """
     fields_of = {group: {one.name for one in fields(kind)} for group, kind in (groups or {}).items()}
-    of_kind = kinds or {}
 
     def decorate(taker: F) -> F:
         of: Any = taker
@@ -455,12 +471,19 @@ def named_options(
             for one in signature.parameters.values()
             if one.kind is not one.VAR_KEYWORD or (more is None and declares is None)
         }
-        if declares is not None:
-            options = options_in(declares).values()
-            last = [one for one in options if one.name not in shown]
-            taker.__doc__ = _with_options(taker.__doc__ or "", [one for one in options if one not in last], last)
+        declared = {} if declares is None else options_in(declares)
+        if declared:
+            last = [one for name, one in declared.items() if name not in shown]
+            taker.__doc__ = _with_options(
+                taker.__doc__ or "", [declared[name] for name in shown if name in declared], last
+            )
+        by_place = {
+            place: one.name
+            for place, one in enumerate(shown.values())
+            if one.name in declared and one.kind is one.POSITIONAL_OR_KEYWORD
+        }
         for kind in (declares, more):
-            shown |= {one.name: one for one in _keywords(kind, like) if one.name not in shown}
+            shown |= {one.name: one for one in _keywords(kind) if one.name not in shown}
         known = {one.name for one in shown.values() if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
         known.discard("self")
 
@@ -472,15 +495,17 @@ def named_options(
             for group, names in fields_of.items():
                 if kwargs.get(group) is not None and (both := sorted(names.intersection(kwargs))):
                     raise ConfigurationError(both[0], f"give it in {group}, or leave {group} out")
-            for name, kind in of_kind.items():
-                if name in kwargs and (kwargs[name] is not None or signature.parameters[name].default is not None):
-                    kwargs[name] = kind.read(name, kwargs[name])
-            if declares is not None:
-                given = signature.bind(*args, **kwargs).arguments
-                return function(**read_given(declares, given | given.pop("options", {})))
-            return function(*args, **kwargs)
+            if declares is None:
+                return function(*args, **kwargs)
+            placed = {name: args[place] for place, name in by_place.items() if place < len(args)}
+            if not placed.keys().isdisjoint(kwargs):
+                return function(*args, **kwargs)  # which Python refuses
+            read = read_given(declares, kwargs | placed)
+            if placed:
+                args = tuple(read.pop(by_place[place]) if place in by_place else one for place, one in enumerate(args))
+            return function(*args, **read)
 
-        vars(checked)[_KEY] = of_kind if declares is None else declares
+        vars(checked)[_KEY] = declares
         public = [one for one in shown.values() if not one.name.startswith("_")]
         vars(checked)["__signature__"] = signature.replace(parameters=public)
         if not is_class:
@@ -491,16 +516,17 @@ def named_options(
     return decorate
 
 
-def _keywords(kind: type[Any] | None, like: Callable[..., Any] | None) -> Iterator[inspect.Parameter]:
-    """The keywords that a signature shows for the options of a TypedDict."""
-    theirs = {} if like is None else _parameters(like)
-    for name, hint in ({} if kind is None else kind.__annotations__).items():
+def _keywords(of: type[Any] | None) -> Iterator[inspect.Parameter]:
+    """The keywords that a signature shows for the options of a TypedDict, or for the fields of a dataclass."""
+    if is_dataclass(of):
+        yield from (one.replace(kind=one.KEYWORD_ONLY) for one in inspect.signature(of).parameters.values())
+        return
+    for name, hint in ({} if of is None else of.__annotations__).items():
         default = inspect.Parameter.empty
         if hasattr(hint, "__metadata__"):
-            default, hint = options_in(kind)[name].default, hint.__origin__  # type: ignore[arg-type]
+            default, hint = options_in(of)[name].default, hint.__origin__  # type: ignore[arg-type]
         written = getattr(hint, "__forward_arg__", hint)
-        one = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=written)
-        yield theirs.get(name, one).replace(kind=one.KEYWORD_ONLY)
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=written)
 
 
 def named_methods(kind: K) -> K:

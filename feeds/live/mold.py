@@ -15,7 +15,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Unpack
 
 import numpy as np
 
@@ -27,27 +27,16 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.itch import ItchSymbols, recognise
 from strand.feeds.formats.recording import Recorder, times_path
 from strand.feeds.io.streams import open_stream
+from strand.feeds.live.options import MoldOptions
 from strand.feeds.times import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
 from strand.logs import Event
-from strand.options import (
-    Choice,
-    File,
-    Flag,
-    Kind,
-    Number,
-    Text,
-    Whole,
-    named_fields,
-    named_options,
-    option,
-    read_options,
-)
-from strand.ticks import MAX_SEQUENCE, empty
+from strand.options import Flag, Number, Text, Whole, named_fields, named_options, option, read_options
+from strand.ticks import empty
 from strand.zones import zone_named
 
 __all__ = [
-    "GAP", "OF_ALL", "Address", "Faults", "MoldFeed", "ServeOptions", "ipv4", "parse_address", "receiving_socket",
+    "GAP", "Address", "Faults", "MoldFeed", "ServeOptions", "ipv4", "parse_address", "receiving_socket",
     "replies_socket", "serve",
 ]  # fmt: skip
 
@@ -104,31 +93,7 @@ _COUNT_S: Final = 1.0
 _BATCH_TICKS: Final = OUT_BYTES // (2 + 12) + 1
 
 
-_SECONDS: Final = Number(0, 1e9, "s", above=True, metavar="SECONDS")
-#: Options that all live feeds have.
-OF_ALL: Final[Mapping[str, Kind]] = {
-    "on_bad_record": Choice(("raise", "skip")),
-    "record": File(),
-    "max_messages": Whole(1),
-    "max_seconds": _SECONDS,
-    "idle_timeout_s": _SECONDS,
-}
-_KINDS: Final[Mapping[str, Kind]] = {
-    "group": Text("ADDRESS"),
-    "interface": Text("ADDRESS"),
-    "rerequest": Text("HOST:PORT"),
-    "session": Text("NAME"),
-    "first_sequence": Whole(1, MAX_SEQUENCE),
-    "gap_timeout_s": Number(0, 1e9, "s", metavar="SECONDS"),
-    "request_after_s": _SECONDS,
-    "jump_window": Whole(1, MAX_SEQUENCE, metavar="MESSAGES"),
-    "on_gap": Choice(("continue", "raise")),
-    "receive_bytes": Whole(1, metavar="BYTES"),
-    "date": Text("YYYY-MM-DD"),
-    **OF_ALL,
-}
-
-
+@named_options("MoldFeed()", declares=MoldOptions)
 class MoldFeed(BaseFeed):
     """Receives ITCH 5.0 messages by MoldUDP64; each batch holds what has arrived.
 
@@ -139,29 +104,6 @@ class MoldFeed(BaseFeed):
     Args:
         *line: HOST:PORT to receive a line at: one, or two, A and B. With port 0 the system chooses (``addresses`` has
             the port).
-        group: Multicast groups of the lines, in their order, if ``line`` names the address to bind to.
-        interface: The IPv4 address of this machine on which multicast groups are joined; None: the system chooses.
-        rerequest: HOST:PORT of the server that sends missing messages again.
-        session: The session to follow; None: the first one heard.
-        first_sequence: The first message wanted: all messages between it and the first one heard count as missing.
-            None: the feed begins with the first message it hears (``joined_at``).
-        gap_timeout_s: How long to wait for messages that are missing on all lines, seconds.
-        request_after_s: How old a gap is before it is asked for, and the time between two requests, seconds. None: an
-            eighth of ``gap_timeout_s``.
-        jump_window: A packet that is more than so many messages beyond everything heard is taken only when a second one
-            agrees with it. Without ``first_sequence`` the very first packet waits so too, at most for
-            ``gap_timeout_s``.
-        on_gap: What to do at a gap that stays: ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before
-            it.
-        receive_bytes: Bytes of receive buffer to ask the kernel for, for each socket. ``warnings`` says if it gave
-            less.
-        date: The trading day; None: today's in New York.
-        on_bad_record: What to do with a message that is no ITCH 5.0: ``"raise"`` FormatError, or ``"skip"`` it and
-            count it.
-        record: A file to write everything received to, in order, for ``strand.replay``.
-        max_messages: The feed ends after so many messages; None: no bound.
-        max_seconds: The feed ends after so many seconds; None: no bound.
-        idle_timeout_s: The feed ends after so many seconds without a message; None: no bound.
         on_late: Called once, with ``joined_at``, if the feed begins in mid-session.
 
     Raises:
@@ -169,29 +111,14 @@ class MoldFeed(BaseFeed):
         FeedError: If a socket cannot be set up, or the re-request server cannot be reached.
     """
 
-    @named_options("MoldFeed()", kinds=_KINDS)
     def __init__(
         self,
         *line: str | Address,
-        group: Sequence[str] = (),
-        interface: str | None = None,
-        rerequest: str | Address | None = None,
-        session: str | None = None,
-        first_sequence: int | None = None,
-        gap_timeout_s: float = 0.05,
-        request_after_s: float | None = None,
-        jump_window: int = 1_000_000,
-        on_gap: Literal["continue", "raise"] = "continue",
-        receive_bytes: int = 64 << 20,
-        date: dt.date | str | None = None,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        record: str | os.PathLike[str] | None = None,
-        max_messages: int | None = None,
-        max_seconds: float | None = None,
-        idle_timeout_s: float | None = None,
         on_late: Callable[[int], None] | None = None,
+        **options: Unpack[MoldOptions],
     ) -> None:
         super().__init__()
+        group, session, record, date = options["group"], options["session"], options["record"], options["date"]
         if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
             raise ConfigurationError("session", f"{session!r} is not of 1 to 10 characters")
         if not 1 <= len(line) <= 2:
@@ -202,10 +129,7 @@ class MoldFeed(BaseFeed):
 
         if record is not None:
             check_outputs([("record", record), ("record", times_path(record))])
-        self._on_bad_record, self._on_gap = on_bad_record, on_gap
-        self._first_wanted, self._on_late = first_sequence, on_late
-        self._record = record
-        self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
+        self._options, self._on_late, self._record = options, on_late, record
         self._closed = self._started = self._running = self._stopped = False
         self._counted: Mapping[str, Any] = {}
         self._day = as_date(date) if date is not None else dt.datetime.now(zone_named(NEW_YORK)).date()
@@ -214,16 +138,18 @@ class MoldFeed(BaseFeed):
         self._decoder = ItchDecoder(midnight_ns=midnight_ns(self._day), skip=False)
         self._symbols = ItchSymbols(self._decoder)
         self._left_out = 0
-        request_after = request_after_s if request_after_s is not None else gap_timeout_s / 8
+        timeout, request_after = options["gap_timeout_s"], options["request_after_s"]
+        request_after = timeout / 8 if request_after is None else request_after
         self._receiver = Receiver(
-            first_sequence=first_sequence or 0,
-            message_limit=max_messages or 0,
-            gap_timeout_ns=round(gap_timeout_s * 1e9),
+            first_sequence=options["first_sequence"] or 0,
+            message_limit=options["max_messages"] or 0,
+            gap_timeout_ns=round(timeout * 1e9),
             request_after_ns=max(round(request_after * 1e9), 100_000),
-            jump_window=jump_window,
-            stop_at_gap=on_gap == "raise",
+            jump_window=options["jump_window"],
+            stop_at_gap=options["on_gap"] == "raise",
             session=session.encode("latin-1") if session is not None else None,
         )
+        interface, receive_bytes, rerequest = options["interface"], options["receive_bytes"], options["rerequest"]
         with contextlib.ExitStack() as opened:
             self.addresses: tuple[Address, ...] = ()
             self.warnings: tuple[str, ...] = ()
@@ -318,6 +244,7 @@ class MoldFeed(BaseFeed):
 
     def _received(self, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
         receiver = self._receiver
+        max_seconds, idle_timeout_s = self._options["max_seconds"], self._options["idle_timeout_s"]
         begun = heard = counted = time.monotonic()
         while True:
             try:
@@ -335,15 +262,15 @@ class MoldFeed(BaseFeed):
                 counted = now
             if receiver.ended or receiver.new_session is not None or self._stopped:
                 break
-            if self._max_seconds is not None and now - begun >= self._max_seconds:
+            if max_seconds is not None and now - begun >= max_seconds:
                 break
-            if self._idle_timeout_s is not None and now - heard >= self._idle_timeout_s:
+            if idle_timeout_s is not None and now - heard >= idle_timeout_s:
                 break
         complete = False
         while not complete:
             frames, runs, complete = receiver.finish()
             yield from self._decoded(frames, runs, out, recorder)
-        if self._on_gap == "raise" and (gaps := receiver.gaps()):
+        if self._options["on_gap"] == "raise" and (gaps := receiver.gaps()):
             raise GapError(
                 f"messages {gaps[0][0]:,} to {gaps[0][1] - 1:,} came on no line; on_gap='continue' continues after "
                 "them",
@@ -368,7 +295,7 @@ class MoldFeed(BaseFeed):
         while at < len(frames) or made == len(out):
             first = self._passed() + 1
             made, used, sound = self._decoder.decode(frames[at:], last=False, out=out)
-            raises = not sound and self._on_bad_record == "raise"
+            raises = not sound and self._options["on_bad_record"] == "raise"
             end = len(frames) if raises else at + used
             ticks = out[:made]
             stamp(ticks, runs, self._left_out)
@@ -400,7 +327,7 @@ class MoldFeed(BaseFeed):
         or if ``first_sequence`` was given.
         """
         first = self._receiver.first_sequence
-        return first if self._first_wanted is None and first is not None and first > 1 else None
+        return first if self._options["first_sequence"] is None and first is not None and first > 1 else None
 
     def statistics(self) -> dict[str, int]:
         """The decoder's counts, ``gap_messages`` that stayed missing, ``sequence_jumps`` (packets too far beyond what

@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Unpack
 from urllib.parse import urlsplit
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
@@ -24,10 +23,11 @@ from strand.feeds.base import FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.reader import EVENTS, FeedEvent, JsonTicks, MessageFeed
 from strand.feeds.formats.websocket import Header, MessageRecorder
-from strand.feeds.live.mold import GAP, OF_ALL
+from strand.feeds.live.mold import GAP
+from strand.feeds.live.options import WebSocketOptions
 from strand.feeds.write.destinations import check_outputs
 from strand.logs import Event
-from strand.options import Kind, Number, Text, Whole, named_options
+from strand.options import named_options
 from strand.threads import Bell
 from strand.ticks import empty
 
@@ -69,16 +69,7 @@ def backoff_s(attempt: int, min_s: float, max_s: float, draw: Callable[[], float
     return whole * (1 - draw() / 2)
 
 
-_SECONDS: Final = Number(0, 1e9, "s", above=True)
-_KINDS: Final[Mapping[str, Kind]] = {
-    "subscribe": Text(),
-    "reconnect": Whole(),
-    **dict.fromkeys(("reconnect_min_s", "reconnect_max_s", "silence_s", "open_timeout_s"), _SECONDS),
-    **dict.fromkeys(("max_message_bytes", "max_symbols", "batch_ticks"), Whole(1)),
-    **OF_ALL,
-}
-
-
+@named_options("WebSocketFeed()", declares=WebSocketOptions)
 class WebSocketFeed(MessageFeed):
     """Receives ticks as the JSON messages of a WebSocket; each batch holds what has arrived.
 
@@ -88,57 +79,21 @@ class WebSocketFeed(MessageFeed):
     Args:
         url: The server's ``ws://`` or ``wss://`` URL.
         profile: A ``JsonProfile``, a dict, or the path of a TOML file.
-        subscribe: Messages to send after each connect: texts, or values that become JSON.
-        headers: Headers of the request, by name.
-        reconnect: Attempts in a row before the feed gives up with FeedError; None: no bound.
-        reconnect_min_s: The wait before the first attempt, seconds. It doubles with each attempt in a row, and each
-            wait is shortened by up to half of it by chance. A message that arrives starts anew.
-        reconnect_max_s: The wait doubles up to so many seconds.
-        silence_s: A server that sends nothing for so many seconds counts as gone, and so does one that answers no ping.
-        open_timeout_s: How long a connect may take, seconds; None: no bound.
-        max_message_bytes: A longer message is refused.
-        on_event: Called with each ``FeedEvent`` by the iterating thread; ``events`` has the newest ones.
-        on_bad_record: What to do with a message that is no JSON, or that the profile cannot read: ``"raise"``
-            FormatError, or ``"skip"`` it. Messages that no rule of the profile is for are skipped and counted either
-            way.
-        symbols: Names that have their index from the start; others follow as they come.
-        max_symbols: The greatest number of symbols in all.
-        record: A file to write every message to, as it came (strand.feeds.formats.websocket).
-        max_messages: The feed ends after so many messages; None: no bound.
-        max_seconds: The feed ends after so many seconds; None: no bound.
-        idle_timeout_s: The feed ends after so many seconds without a message; None: no bound.
-        batch_ticks: The greatest number of ticks in a batch.
 
     Raises:
         ConfigurationError: If an option or the profile cannot work.
         MissingExtraError: If the package ``websockets`` is not installed.
     """
 
-    @named_options("WebSocketFeed()", kinds=_KINDS)
     def __init__(
         self,
         url: str,
         profile: JsonProfile | Mapping[str, Any] | str | Path,
-        *,
-        subscribe: Sequence[Any] = (),
-        headers: Mapping[str, str] | None = None,
-        reconnect: int | None = None,
-        reconnect_min_s: float = 0.25,
-        reconnect_max_s: float = 30.0,
-        silence_s: float = 60.0,
-        open_timeout_s: float | None = 10.0,
-        max_message_bytes: int = 1 << 20,
-        on_event: Callable[[FeedEvent], None] | None = None,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        symbols: Sequence[str] = (),
-        max_symbols: int = 65_536,
-        record: str | os.PathLike[str] | None = None,
-        max_messages: int | None = None,
-        max_seconds: float | None = None,
-        idle_timeout_s: float | None = None,
-        batch_ticks: int = 4_096,
+        **options: Unpack[WebSocketOptions],
     ) -> None:
         super().__init__()
+        subscribe, symbols = options["subscribe"], options["symbols"]
+        self._max_symbols = max_symbols = options["max_symbols"]
         if not url.startswith(("ws://", "wss://")):
             raise ConfigurationError("url", f"{_without_secrets(url)!r} does not begin with ws:// or wss://")
         try:
@@ -159,29 +114,24 @@ class WebSocketFeed(MessageFeed):
         self._connect = websockets.sync.client.connect
         self._closed_by_peer = websockets.exceptions.ConnectionClosed
         self._failed = (OSError, websockets.exceptions.WebSocketException)
-        self._url, self._shown_url = url, _without_secrets(url)
+        self._url, self._shown_url, self._options = url, _without_secrets(url), options
+        record, on_bad_record = options["record"], options["on_bad_record"]
         check_outputs([("record", record)], options={"profile": profile})
         self._profile = profile if isinstance(profile, JsonProfile) else read_profile(profile)
         self._subscribe = [message if isinstance(message, str) else json.dumps(message) for message in subscribe]
-        self._headers = dict(headers or {})
-        self._reconnect = reconnect
-        self._min_s, self._max_s = reconnect_min_s, max(reconnect_min_s, reconnect_max_s)
-        self._silence_s, self._open_timeout_s = silence_s, open_timeout_s
-        self._max_message_bytes = max_message_bytes
-        self._max_symbols = max_symbols
-        self._max_messages, self._batch_ticks = max_messages, batch_ticks
-        self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
+        self._headers = dict(options["headers"] or {})
         # No event: its lock may be held where a signal handler calls stop.
         self._bell, self._stopped = Bell(), False
         self._started = False
         self._begun = self._heard = 0.0
         self._ticks = JsonTicks(
             self._profile, self._shown_url, on_bad_record=on_bad_record, skipped=self.skipped, symbols=symbols,
-            max_symbols=max_symbols, on_event=partial(_tell, on_event),
+            max_symbols=max_symbols, on_event=partial(_tell, options["on_event"]),
         )  # fmt: skip
         self._recorder: MessageRecorder | None = None
         if record is not None:
-            header = Header(self._profile, self._shown_url, on_bad_record, symbols, max_symbols, max_message_bytes)
+            most = options["max_message_bytes"]
+            header = Header(self._profile, self._shown_url, on_bad_record, symbols, max_symbols, most)
             self._recorder = MessageRecorder(record, header)
 
     @property
@@ -218,17 +168,18 @@ class WebSocketFeed(MessageFeed):
 
     def _connections(self) -> Iterator[TickBatch]:
         """The batches of one connection after the other."""
-        attempt = 0
+        attempt, options = 0, self._options
+        min_s, most_s = options["reconnect_min_s"], max(options["reconnect_min_s"], options["reconnect_max_s"])
         while not self._over():
             before = self._ticks.counts["messages"]
             connected = False
-            limit = self._left_s() if self._open_timeout_s is None else min(self._open_timeout_s, self._left_s())
+            limit = min(math.inf if options["open_timeout_s"] is None else options["open_timeout_s"], self._left_s())
             try:
                 with self._connect(
                     self._url,
                     open_timeout=limit if limit < math.inf else None,
                     close_timeout=1,
-                    max_size=self._max_message_bytes,
+                    max_size=options["max_message_bytes"],
                     additional_headers=self._headers,
                 ) as connection:
                     connected = True
@@ -247,20 +198,20 @@ class WebSocketFeed(MessageFeed):
             if over:
                 return
             attempt = 0 if self._ticks.counts["messages"] > before else attempt
-            if self._reconnect is not None and attempt >= self._reconnect:
+            if options["reconnect"] is not None and attempt >= options["reconnect"]:
                 raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._shown_url)
-            pause_s = min(backoff_s(attempt, self._min_s, self._max_s), self._left_s())
+            pause_s = min(backoff_s(attempt, min_s, most_s), self._left_s())
             self._bell.wait_for(lambda: self._stopped, pause_s)
             attempt += 1
 
     def _received(self, connection: Any) -> Iterator[TickBatch]:
         """The batches of one connection. Raises what the connection raises, after the ticks before it."""
-        quiet_since = time.monotonic()
+        quiet_since, silence_s, most = time.monotonic(), self._options["silence_s"], self._options["batch_ticks"]
         while not self._over():
             fault: Exception | None = None
             try:
                 self._take(connection.recv(timeout=min(_SLICE_S, max(self._left_s(), 0.0))))
-                while self._ticks.pending < self._batch_ticks and not self._limit_reached():
+                while self._ticks.pending < most and not self._limit_reached():
                     self._take(connection.recv(timeout=0))
             except TimeoutError:
                 pass
@@ -271,8 +222,8 @@ class WebSocketFeed(MessageFeed):
                 yield self._ticks.batch()
             if fault is not None:
                 raise fault
-            if time.monotonic() - max(quiet_since, self._heard) >= self._silence_s:
-                raise ConnectionError(f"nothing came for {self._silence_s:g} s")
+            if time.monotonic() - max(quiet_since, self._heard) >= silence_s:
+                raise ConnectionError(f"nothing came for {silence_s:g} s")
 
     def _take(self, data: str | bytes) -> None:
         """Takes a message at the current time. It is recorded first, so that the recording also has messages that are
@@ -290,14 +241,14 @@ class WebSocketFeed(MessageFeed):
         self._ticks.note(kind, now_ns, text)
 
     def _limit_reached(self) -> bool:
-        return self._max_messages is not None and self._ticks.counts["messages"] >= self._max_messages
+        most = self._options["max_messages"]
+        return most is not None and self._ticks.counts["messages"] >= most
 
     def _left_s(self) -> float:
-        now, left = time.monotonic(), float("inf")
-        if self._max_seconds is not None:
-            left = self._begun + self._max_seconds - now
-        if self._idle_timeout_s is not None:
-            left = min(left, self._heard + self._idle_timeout_s - now)
+        now, seconds, idle_s = time.monotonic(), self._options["max_seconds"], self._options["idle_timeout_s"]
+        left = math.inf if seconds is None else self._begun + seconds - now
+        if idle_s is not None:
+            left = min(left, self._heard + idle_s - now)
         return max(left, 0.0)
 
     def _over(self) -> bool:

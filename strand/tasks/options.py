@@ -1,23 +1,26 @@
 """Options of a task, beside its function and arguments, and its rank by a policy's priorities."""
 
-from __future__ import annotations
+# Not with annotations as text: the declarations of options stand in types.
 
 import datetime as dt
-from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import InitVar, dataclass, field
+from functools import partial
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
-from strand.policies.policy import CLASS_SHIFT, LEVELS, Aging, Levels, Policy
+from strand.options import Kind, Made, Object
+from strand.policies.policy import CLASS_SHIFT, LEVELS, Aging, Levels, Policy, mark_bits
 from strand.spans import SpanLike, span_ns, span_text
 from strand.tasks.groups import GroupAccounts, TaskGroup
 from strand.tasks.retry import RetryPolicy
 
 __all__ = [
     "Ranks",
+    "TaskKeywords",
     "TaskOptions",
     "call_options",
     "check_retry",
@@ -99,9 +102,10 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TaskOptions:
-    """Options that were checked. Spans are in ns, ``None`` or 0 where there are none. ``completed`` makes the last
-    ones, which follow from the others."""
+    """Options that were checked. Spans are in ns, ``None`` or 0 where there are none. The last ones follow from the
+    others and from ``ranks``."""
 
+    ranks: InitVar[Ranks]
     number: int  # the priority, as the pool has it
     priority: Any = None
     key: Hashable | None = None
@@ -117,29 +121,26 @@ class TaskOptions:
     #: True for a call of a dispatcher, which belongs to no group, and which a stop does not cancel.
     is_call: bool = False
     #: The hold of its level, the longer one of this and its delay, and the place where it is meanwhile.
-    hold_ns: int = 0
-    waits_ns: int = 0
-    place: str = "waiting"
+    hold_ns: int = field(init=False)
+    waits_ns: int = field(init=False)
+    place: str = field(init=False)
     #: The place of ``Table.queued`` where such a task is counted.
-    counted_at: int = 0
+    counted_at: int = field(init=False)
     #: True if such a task goes to the pool, its strand or its key's order at once, with nothing else to see to.
-    goes_at_once: bool = True
+    goes_at_once: bool = field(init=False)
     #: True if a check is needed before the function is called.
-    is_checked: bool = False
+    is_checked: bool = field(init=False)
 
-    def completed(self, ranks: Ranks) -> TaskOptions:
-        """These options, with what follows from them."""
+    def __post_init__(self, ranks: Ranks) -> None:
+        put, delay_ns = partial(object.__setattr__, self), self.delay_ns
         hold_ns = 0 if self.strand is not None else ranks.hold_ns(self.number)
-        waits_ns = max(self.delay_ns, hold_ns)
-        return replace(
-            self,
-            hold_ns=hold_ns,
-            waits_ns=waits_ns,
-            place="waiting" if not waits_ns else "delayed" if self.delay_ns >= hold_ns else "held",
-            counted_at=ranks.place_of(self.number) + (ranks.n_places if waits_ns else 0),
-            goes_at_once=not waits_ns and self.group is None and not self.marks and self.deadline_at is None,
-            is_checked=self.deadline_ns is not None or self.expire_if is not None,
-        )
+        waits_ns = max(delay_ns, hold_ns)
+        put("hold_ns", hold_ns)
+        put("waits_ns", waits_ns)
+        put("place", "waiting" if not waits_ns else "delayed" if delay_ns >= hold_ns else "held")
+        put("counted_at", ranks.place_of(self.number) + (ranks.n_places if waits_ns else 0))
+        put("goes_at_once", not waits_ns and self.group is None and not self.marks and self.deadline_at is None)
+        put("is_checked", self.deadline_ns is not None or self.expire_if is not None)
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -161,22 +162,89 @@ class TaskOptions:
 
 def call_options(ranks: Ranks, strand: int) -> TaskOptions:
     """The options of a call on a strand."""
-    found = TaskOptions(ranks.usual, ranks.name_of(ranks.usual, None), strand=strand, is_call=True)
-    return found.completed(ranks)
+    return TaskOptions(ranks, ranks.usual, ranks.name_of(ranks.usual, None), strand=strand, is_call=True)
 
 
-def deadline_of(deadline: SpanLike | dt.datetime | None) -> tuple[int | None, int | None]:
+def deadline_of(name: str, deadline: SpanLike | dt.datetime) -> tuple[int | None, int | None]:
     """A deadline as a span in ns, or as a moment in ns since 1970. Raises ConfigurationError."""
-    if deadline is None:
-        return None, None
     if not isinstance(deadline, dt.datetime):
-        return span_ns("deadline", deadline, least=None), None
+        return span_ns(name, deadline, least=None), None
     if deadline.tzinfo is None:
         raise ConfigurationError(
-            "deadline", f"{deadline} has no time zone: give one, as in datetime.now(UTC) + timedelta(seconds=30)"
+            name, f"{deadline} has no time zone: give one, as in datetime.now(UTC) + timedelta(seconds=30)"
         )
     since = deadline - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     return None, (since // dt.timedelta(microseconds=1)) * 1000
+
+
+def _delay_ns(name: str, delay: SpanLike) -> int:
+    return max(0, span_ns(name, delay, least=None))
+
+
+def _key(name: str, key: Any) -> Hashable:
+    try:
+        hash(key)
+    except TypeError:
+        raise ConfigurationError(name, f"{key!r} cannot be hashed; give text, a number, or a tuple of them") from None
+    found: Hashable = key
+    return found
+
+
+def _called(name: str, function: Any) -> Any:
+    if not callable(function):
+        raise ConfigurationError(name, f"{function!r} cannot be called")
+    return function
+
+
+class TaskKeywords(TypedDict, total=False):
+    """Options of tasks, as ``options`` takes them. What depends on the scheduler is checked there."""
+
+    priority: Annotated[Any, None, Kind(), "A priority of the policy. None: the usual one."]
+    key: Annotated[
+        Hashable | None,
+        None,
+        Made(_key),
+        "Tasks of one key run in the order in which they join it, one at a time.\nA task joins when its delay or hold "
+        "is over, and keeps its place while it waits for a retry. The next task has the highest priority of all that "
+        "wait behind it.",
+    ]
+    symbol: Annotated[
+        str | int | None,
+        None,
+        Kind(),
+        "The task runs in order with that symbol's ticks.\nA retry comes behind the ticks that wait then.",
+    ]
+    deadline: Annotated[
+        SpanLike | dt.datetime | None,
+        None,
+        Made(deadline_of),
+        "A task that has not begun so long after its submit expires then, and is neither started nor tried again. "
+        "None: no deadline.\nA datetime with a time zone is a moment instead. A deadline of 0 or less, or in the past, "
+        "is over: the task expires at once.",
+    ]
+    delay: Annotated[SpanLike | None, None, Made(_delay_ns), "The task waits at least so long.\n0 or less: not at all."]
+    retry: Annotated[
+        RetryPolicy | None, None, Object(RetryPolicy), "When the task is tried again. None: as the scheduler says."
+    ]
+    group: Annotated[
+        TaskGroup | None,
+        None,
+        Object(TaskGroup),
+        "The group that the task belongs to. None: that of the block or task that submits it.",
+    ]
+    expire_if: Annotated[
+        Callable[[], Any] | None,
+        None,
+        Made(_called),
+        "Called without arguments in the worker before each start.\nTrue: the task expires. A priority: it waits anew "
+        "with that one, if it is another one. False or None: it starts. If it raises, the task fails.",
+    ]
+    marks: Annotated[
+        str | Iterable[str] | None,
+        None,
+        Made(mark_bits),
+        '``"io"``, ``"frees_memory"`` or both, for the guard.',
+    ]
 
 
 def check_wait(delay_ns: int, hold_ns: int, deadline_ns: int | None) -> None:

@@ -491,7 +491,7 @@ class States:
         self._set_timer(task, "delayed" if delay_ns >= hold_ns else "held", due_ns)
 
     def set_deadline(self, task: TaskFuture, deadline: SpanLike | datetime | None) -> bool:
-        span, moment = deadline_of(deadline)
+        span, moment = (None, None) if deadline is None else deadline_of("deadline", deadline)
         if moment is not None:
             span = moment - time.time_ns()
         until = None if span is None else self.now() + span
@@ -747,7 +747,7 @@ class Attempts:
             self._end(task, end, None, over)
             return
         if end == "dead" and task._call is not None:
-            options = replace(task._options, group=None)
+            options = replace(task._options, group=None, ranks=self._states.ranks)
             self._dead_letters.add(DeadLetter(task.id, *task._call, error, task.attempts, self._now(), options))
         self._end(task, end, None, error)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,14 @@ import numpy.typing as npt
 from strand.binding.tasks import NO_KEY, TASK_BYTES
 from strand.brief import brief
 from strand.errors import ConfigurationError, MissingExtraError, StoppedError, WouldDeadlockError
-from strand.options import named_methods
-from strand.policies.policy import Policy, mark_bits
+from strand.options import named_methods, named_options
+from strand.policies.policy import Policy
 from strand.spans import SpanLike, span_ns
 from strand.stats import TaskStatistics
 from strand.tasks.core import Core
 from strand.tasks.ends import DeadLetters
 from strand.tasks.future import TaskFuture
-from strand.tasks.groups import TaskGroup
-from strand.tasks.options import TaskOptions, check_retry, check_wait, deadline_of
+from strand.tasks.options import TaskKeywords, TaskOptions, check_wait
 from strand.tasks.pool import NativeTask
 from strand.tasks.retry import ONCE, RetryPolicy
 from strand.tasks.timers import Periodic
@@ -137,7 +136,7 @@ class TaskExecutor(Executor):
         if core.table.refusal is not None:
             raise StoppedError(core.table.refusal)
         fn = core.function_of(fn)
-        each = replace(options, delay_ns=0).completed(core.ranks)
+        each = replace(options, delay_ns=0, ranks=core.ranks)
         first_ns = core.now() + (options.delay_ns or period_ns)
         found = Periodic(core.timers, lambda: core.submit(each, fn, args, kwargs), first_ns, period_ns)
         self._periodics.add(found)
@@ -205,62 +204,26 @@ class Tasks(TaskExecutor):
         self._retry = retry
         self._strand_of = strand_of
         self._key_of = key_of
-        super().__init__(core, TaskOptions(core.ranks.usual), weakref.WeakSet())
-        self._options = self.options()._options
+        usual = core.ranks.usual
+        options = TaskOptions(core.ranks, usual, core.ranks.name_of(usual, None), retry=retry)
+        super().__init__(core, options, weakref.WeakSet())
 
-    def options(
-        self,
-        *,
-        priority: Any = None,
-        key: Hashable | None = None,
-        symbol: str | int | None = None,
-        deadline: SpanLike | datetime | None = None,
-        delay: SpanLike | None = None,
-        retry: RetryPolicy | None = None,
-        group: TaskGroup | None = None,
-        expire_if: Callable[[], Any] | None = None,
-        marks: str | Iterable[str] | None = None,
-    ) -> TaskExecutor:
+    @named_options("options()", declares=TaskKeywords)
+    def options(self, **options: Unpack[TaskKeywords]) -> TaskExecutor:
         """An executor of this scheduler whose tasks have these options; it does not change.
 
         Spans are texts with a unit like ``"30s"``, timedeltas, or float seconds.
-
-        Args:
-            priority: A priority of the policy; None: the usual one.
-            key: Tasks of one key run in the order in which they join it, one at a time. A task joins when its delay or
-                hold is over, and keeps its place while it waits for a retry. The next task has the highest priority of
-                all that wait behind it.
-            symbol: The task runs in order with that symbol's ticks; a retry comes behind the ticks that wait then.
-            deadline: A task that has not begun so long after its submit expires then, and is neither started nor tried
-                again. A datetime with a time zone is a moment instead. A deadline of 0 or less, or in the past, is
-                over: the task expires at once. None: no deadline.
-            delay: The task waits at least so long; 0 or less: not at all.
-            retry: When the task is tried again; None: as the scheduler says.
-            group: The group that the task belongs to; None: that of the block or task that submits it.
-            expire_if: Called without arguments in the worker before each start. True: the task expires. A priority: it
-                waits anew with that one, if it is another one. False or None: it starts. If it raises, the task fails.
-            marks: ``"io"``, ``"frees_memory"`` or both, for the guard.
 
         Raises:
             ConfigurationError: If a value cannot work: a priority that the policy does not have, a delay or hold that
                 ends after the deadline, a symbol beside a key or priority.
             UnknownSymbolError: If there is no such symbol.
         """
-        ranks = self._core.ranks
-        retry = self._retry if retry is None else None if retry is ONCE else retry
+        read: Any = options
+        ranks, retry = self._core.ranks, read["retry"]
+        priority, key, symbol = read["priority"], read["key"], read["symbol"]
         number = ranks.usual if priority is None else ranks.number_of("priority", priority)
-        deadline_ns, deadline_at = deadline_of(deadline)
-        delay_ns = 0 if delay is None else max(0, span_ns("delay", delay, least=None))
-        check_retry(retry)
-        if group is not None and not isinstance(group, TaskGroup):
-            raise ConfigurationError("group", f"{group!r} is not a strand.TaskGroup")
-        if expire_if is not None and not callable(expire_if):
-            raise ConfigurationError("expire_if", f"{expire_if!r} cannot be called")
-        try:
-            hash(key)
-        except TypeError:
-            reason = f"{key!r} cannot be hashed; give text, a number, or a tuple of them"
-            raise ConfigurationError("key", reason) from None
+        deadline_ns, deadline_at = read["deadline"] or (None, None)
         strand = None
         if symbol is not None:
             if key is not None:
@@ -272,18 +235,19 @@ class Tasks(TaskExecutor):
                 raise ConfigurationError("symbol", "this scheduler has no ticks; give key= for an order among tasks")
             strand = self._strand_of(symbol)
         found = TaskOptions(
-            number=number,
-            priority=ranks.name_of(number, priority),
+            ranks,
+            number,
+            ranks.name_of(number, priority),
             key=key,
             strand=strand,
             deadline_ns=deadline_ns,
             deadline_at=deadline_at,
-            delay_ns=delay_ns,
-            retry=retry,
-            group=group,
-            expire_if=expire_if,
-            marks=0 if marks is None else mark_bits("marks", marks),
-        ).completed(ranks)
+            delay_ns=read["delay"] or 0,
+            retry=self._retry if retry is None else None if retry is ONCE else retry,
+            group=read["group"],
+            expire_if=read["expire_if"],
+            marks=read["marks"] or 0,
+        )
         check_wait(found.delay_ns, found.hold_ns, deadline_ns)
         return TaskExecutor(self._core, found, self._periodics)
 

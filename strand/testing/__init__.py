@@ -166,7 +166,7 @@ class ListFeed(BaseFeed):
         self.closed += 1
 
 
-@named_options("feed()", more=InfoOptions, like=FeedInfo)
+@named_options("feed()", more=FeedInfo)
 def feed(
     records: Sequence[TickLike] | npt.NDArray[Any],
     /,

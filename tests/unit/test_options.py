@@ -211,6 +211,27 @@ def test_keywords_that_a_typed_dict_declares_are_read_and_shown_and_documented()
         taker(most=1)  # type: ignore[call-arg]
 
 
+def test_all_wrong_options_of_a_call_are_told_at_once_in_the_order_of_their_declaration() -> None:
+    with strand.Scheduler(1) as scheduler:
+        calls: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+            (scheduler.options, {"key": [], "deadline": "soon", "delay": 3, "retry": 1, "group": "g", "expire_if": 1}),
+            (strand.feeds.open, {"reorder_ns": 0.5, "on_disorder": "no", "venue_in_name": 1, "carry_over": "yes"}),
+            (MoldFeed, {"max_messages": 0, "jump_window": 0, "on_gap": "no"}),
+        ]
+        for call, wrong in calls:
+            with pytest.raises(ConfigurationError) as caught:
+                call(*(["x"] if call is not scheduler.options else []), **dict(reversed(wrong.items())))
+            assert [error.field for error in caught.value.each()] == list(wrong)
+
+
+def test_an_option_that_is_given_by_place_and_by_name_is_refused() -> None:
+    assert strand.Scheduler(2).workers == 2
+    with pytest.raises(TypeError, match="multiple values for argument 'workers'"):
+        strand.Scheduler(2, workers=2)  # type: ignore[misc]
+    with pytest.raises(ConfigurationError, match="^workers: "):
+        strand.Scheduler(-1)
+
+
 def test_an_unknown_option_of_any_entry_point_has_the_nearest_name() -> None:
     with strand.Scheduler(1) as scheduler:
         calls: list[tuple[Callable[..., Any], str, str]] = [

@@ -41,8 +41,9 @@ from strand.errors import (
 from strand.feeds.base import Selection
 from strand.feeds.formats.registry import formats
 from strand.feeds.io.sources import InflateLimits
+from strand.feeds.mapping.column_options import ReaderOptions
 from strand.feeds.merge.selected import batches_from
-from strand.feeds.opening import FeedOptions, ReaderOptions, option_values
+from strand.feeds.opening import FeedOptions, option_values
 from strand.feeds.times import Moment, as_date, date_in_name, midnight_ns
 from strand.feeds.write.npy import write_npy
 from strand.options import options_of

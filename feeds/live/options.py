@@ -1,0 +1,151 @@
+"""The options of live feeds: their types, defaults, what each takes and its text."""
+
+# Not with annotations as text: the declarations of options stand in types.
+
+import datetime as dt
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+
+from strand.feeds.formats.json.reader import FeedEvent
+from strand.options import Choice, File, Kind, Number, Text, Whole
+from strand.ticks import MAX_SEQUENCE
+
+if TYPE_CHECKING:
+    from strand.feeds.live.mold import Address
+
+__all__ = ["MoldOptions", "WebSocketOptions"]
+
+_ANY, _SECONDS = Kind(), Number(0, 1e9, "s", above=True, metavar="SECONDS")
+
+
+class _Ends(TypedDict, total=False):
+    """Options of all live feeds but ``on_bad_record``: where a feed is written to, and where it ends."""
+
+    record: Annotated[
+        str | os.PathLike[str] | None,
+        None,
+        File(),
+        "A file to write everything received to, in order, for ``strand.replay``.",
+    ]
+    max_messages: Annotated[int | None, None, Whole(1), "The feed ends after so many messages. None: no bound."]
+    max_seconds: Annotated[float | None, None, _SECONDS, "The feed ends after so many seconds. None: no bound."]
+    idle_timeout_s: Annotated[
+        float | None, None, _SECONDS, "The feed ends after so many seconds without a message. None: no bound."
+    ]
+
+
+class MoldOptions(_Ends, total=False):
+    """Options of ``MoldFeed``."""
+
+    group: Annotated[
+        Sequence[str],
+        (),
+        Text("ADDRESS"),
+        "Multicast groups of the lines, in their order, if ``line`` names the address to bind to.",
+    ]
+    interface: Annotated[
+        str | None,
+        None,
+        Text("ADDRESS"),
+        "The IPv4 address of this machine on which multicast groups are joined. None: the system chooses.",
+    ]
+    rerequest: Annotated[
+        "str | Address | None", None, Text("HOST:PORT"), "HOST:PORT of the server that sends missing messages again."
+    ]
+    session: Annotated[str | None, None, Text("NAME"), "The session to follow. None: the first one heard."]
+    first_sequence: Annotated[
+        int | None,
+        None,
+        Whole(1, MAX_SEQUENCE),
+        "The first message wanted: all messages between it and the first one heard count as missing. None: the feed "
+        "begins with the first message it hears (``joined_at``).",
+    ]
+    gap_timeout_s: Annotated[
+        float,
+        0.05,
+        Number(0, 1e9, "s", metavar="SECONDS"),
+        "How long to wait for messages that are missing on all lines, seconds.",
+    ]
+    request_after_s: Annotated[
+        float | None,
+        None,
+        _SECONDS,
+        "How old a gap is before it is asked for, and the time between two requests, seconds. None: an eighth of "
+        "``gap_timeout_s``.",
+    ]
+    jump_window: Annotated[
+        int,
+        1_000_000,
+        Whole(1, MAX_SEQUENCE, metavar="MESSAGES"),
+        "A packet that is more than so many messages beyond everything heard is taken only when a second one agrees "
+        "with it.\nWithout ``first_sequence`` the very first packet waits so too, at most for ``gap_timeout_s``.",
+    ]
+    on_gap: Annotated[
+        Literal["continue", "raise"],
+        "continue",
+        Choice(("continue", "raise")),
+        'What to do at a gap that stays: ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.',
+    ]
+    receive_bytes: Annotated[
+        int,
+        64 << 20,
+        Whole(1, metavar="BYTES"),
+        "Bytes of receive buffer to ask the kernel for, for each socket.\n``warnings`` says if it gave less.",
+    ]
+    date: Annotated[dt.date | str | None, None, Text("YYYY-MM-DD"), "The trading day. None: today's in New York."]
+    on_bad_record: Annotated[
+        Literal["raise", "skip"],
+        "raise",
+        Choice(("raise", "skip")),
+        'What to do with a message that is no ITCH 5.0: ``"raise"`` FormatError, or ``"skip"`` it and count it.',
+    ]
+
+
+class WebSocketOptions(_Ends, total=False):
+    """Options of ``WebSocketFeed``."""
+
+    subscribe: Annotated[
+        Sequence[Any],
+        (),
+        Text(),
+        "Messages to send after each connect: texts, or values that become JSON.",
+    ]
+    headers: Annotated[Mapping[str, str] | None, None, _ANY, "Headers of the request, by name."]
+    reconnect: Annotated[
+        int | None, None, Whole(), "Attempts in a row before the feed gives up with FeedError. None: no bound."
+    ]
+    reconnect_min_s: Annotated[
+        float,
+        0.25,
+        _SECONDS,
+        "The wait before the first attempt, seconds.\nIt doubles with each attempt in a row, and each wait is "
+        "shortened by up to half of it by chance. A message that arrives starts anew.",
+    ]
+    reconnect_max_s: Annotated[float, 30.0, _SECONDS, "The wait doubles up to so many seconds."]
+    silence_s: Annotated[
+        float,
+        60.0,
+        _SECONDS,
+        "A server that sends nothing for so many seconds counts as gone, and so does one that answers no ping.",
+    ]
+    open_timeout_s: Annotated[float | None, 10.0, _SECONDS, "How long a connect may take, seconds. None: no bound."]
+    max_message_bytes: Annotated[int, 1 << 20, Whole(1), "A longer message is refused."]
+    on_event: Annotated[
+        Callable[[FeedEvent], None] | None,
+        None,
+        _ANY,
+        "Called with each ``FeedEvent`` by the iterating thread.\n``events`` has the newest ones.",
+    ]
+    on_bad_record: Annotated[
+        Literal["raise", "skip"],
+        "raise",
+        Choice(("raise", "skip")),
+        'What to do with a message that is no JSON, or that the profile cannot read: ``"raise"`` FormatError, or '
+        '``"skip"`` it.\nMessages that no rule of the profile is for are skipped and counted either way.',
+    ]
+    symbols: Annotated[
+        Sequence[str], (), _ANY, "Names that have their index from the start.\nOthers follow as they come."
+    ]
+    max_symbols: Annotated[int, 65_536, Whole(1), "The greatest number of symbols in all."]
+    batch_ticks: Annotated[int, 4_096, Whole(1), "The greatest number of ticks in a batch."]

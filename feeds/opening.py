@@ -19,11 +19,10 @@ from zoneinfo import ZoneInfo
 from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed, Selection
-from strand.feeds.formats.registry import Format, format_named, formats, recognised
+from strand.feeds.formats.registry import Format, ReaderOptions, format_named, formats, recognised
 from strand.feeds.io.files import Paths, files_in, named_paths, small_text
 from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe
 from strand.feeds.io.streams import open_stream
-from strand.feeds.mapping.column_options import ReaderOptions
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.times import NEW_YORK, Moment, as_date, date_in_name, day_of_ns

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import ipaddress
 import os
 import socket
 import time
@@ -27,7 +26,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.itch import ItchSymbols, recognise
 from strand.feeds.formats.recording import Recorder, times_path
 from strand.feeds.io.streams import open_stream
-from strand.feeds.live.options import MoldOptions
+from strand.feeds.live.options import Address, MoldOptions, ipv4, parse_address
 from strand.feeds.times import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
 from strand.logs import Event
@@ -35,10 +34,7 @@ from strand.options import Flag, Number, Text, Whole, named_fields, named_option
 from strand.ticks import empty
 from strand.zones import zone_named
 
-__all__ = [
-    "GAP", "Address", "Faults", "MoldFeed", "ServeOptions", "ipv4", "parse_address", "receiving_socket",
-    "replies_socket", "serve",
-]  # fmt: skip
+__all__ = ["GAP", "Faults", "MoldFeed", "ServeOptions", "receiving_socket", "replies_socket", "serve"]
 
 
 @contextlib.contextmanager
@@ -405,47 +401,6 @@ def _between(runs: Any, first: int, last: int | None) -> Any:
         cut["sequence"][0] += np.uint64(first - int(cut["position"][0]))
         cut["position"][0] = first
     return cut
-
-
-def ipv4(text: str, field: str) -> str:
-    """A dotted IPv4 address, or ``localhost``. Raises ConfigurationError."""
-    try:
-        return str(ipaddress.IPv4Address("127.0.0.1" if text == "localhost" else text))
-    except ValueError:
-        raise ConfigurationError(field, f"{text!r} is not an IPv4 address such as 127.0.0.1") from None
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """An IPv4 address and a UDP port; port 0 lets the system choose where a socket is bound."""
-
-    host: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        return ipaddress.IPv4Address(self.host).is_loopback
-
-    @property
-    def is_multicast(self) -> bool:
-        return ipaddress.IPv4Address(self.host).is_multicast
-
-    @property
-    def packed(self) -> bytes:
-        return socket.inet_aton(self.host)
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-
-def parse_address(text: str | Address, field: str) -> Address:
-    """``HOST:PORT``; ``:PORT`` and ``PORT`` are on 127.0.0.1. Raises ConfigurationError naming the field."""
-    if isinstance(text, Address):
-        return text
-    host, _, port = str(text).rpartition(":")
-    if not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
-        raise ConfigurationError(field, f"{text!r} is not HOST:PORT with a port from 0 to 65535")
-    return Address(ipv4(host or "127.0.0.1", field), int(port))
 
 
 _CHUNK: Final = 1 << 20

@@ -1,20 +1,63 @@
-"""The options of live feeds: their types, defaults, what each takes and its text."""
+"""The options of live feeds: their types, defaults, what each takes and its text; and addresses of lines."""
 
 # Not with annotations as text: the declarations of options stand in types.
 
 import datetime as dt
+import ipaddress
 import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypedDict
 
+from strand.errors import ConfigurationError
 from strand.feeds.formats.json.reader import FeedEvent
 from strand.options import Choice, File, Kind, Number, Text, Whole
 from strand.ticks import MAX_SEQUENCE
 
-if TYPE_CHECKING:
-    from strand.feeds.live.mold import Address
+__all__ = ["Address", "MoldOptions", "WebSocketOptions", "ipv4", "parse_address"]
 
-__all__ = ["MoldOptions", "WebSocketOptions"]
+
+def ipv4(text: str, field: str) -> str:
+    """A dotted IPv4 address, or ``localhost``. Raises ConfigurationError."""
+    try:
+        return str(ipaddress.IPv4Address("127.0.0.1" if text == "localhost" else text))
+    except ValueError:
+        raise ConfigurationError(field, f"{text!r} is not an IPv4 address such as 127.0.0.1") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An IPv4 address and a UDP port; port 0 lets the system choose where a socket is bound."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        return ipaddress.IPv4Address(self.host).is_loopback
+
+    @property
+    def is_multicast(self) -> bool:
+        return ipaddress.IPv4Address(self.host).is_multicast
+
+    @property
+    def packed(self) -> bytes:
+        return socket.inet_aton(self.host)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def parse_address(text: str | Address, field: str) -> Address:
+    """``HOST:PORT``; ``:PORT`` and ``PORT`` are on 127.0.0.1. Raises ConfigurationError naming the field."""
+    if isinstance(text, Address):
+        return text
+    host, _, port = str(text).rpartition(":")
+    if not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
+        raise ConfigurationError(field, f"{text!r} is not HOST:PORT with a port from 0 to 65535")
+    return Address(ipv4(host or "127.0.0.1", field), int(port))
+
 
 _ANY, _SECONDS = Kind(), Number(0, 1e9, "s", above=True, metavar="SECONDS")
 
@@ -51,7 +94,7 @@ class MoldOptions(_Ends, total=False):
         "The IPv4 address of this machine on which multicast groups are joined. None: the system chooses.",
     ]
     rerequest: Annotated[
-        "str | Address | None", None, Text("HOST:PORT"), "HOST:PORT of the server that sends missing messages again."
+        str | Address | None, None, Text("HOST:PORT"), "HOST:PORT of the server that sends missing messages again."
     ]
     session: Annotated[str | None, None, Text("NAME"), "The session to follow. None: the first one heard."]
     first_sequence: Annotated[

@@ -1,18 +1,13 @@
-"""Options of readers, by name and type. Those of columns stand apart from their check, which imports msgspec."""
+"""Options that hold for all columns alike, by name and type. They stand apart from their check, which imports
+msgspec."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
-if TYPE_CHECKING:
-    from strand.feeds.base import TicksAre
-    from strand.feeds.formats.json.profile import JsonProfile
-    from strand.feeds.io.sources import InflateLimits
-
-__all__ = ["ColumnOptions", "ReaderOptions"]
+__all__ = ["ColumnOptions"]
 
 
 class ColumnOptions(TypedDict, total=False):
@@ -24,27 +19,3 @@ class ColumnOptions(TypedDict, total=False):
     time_unit: Literal["s", "ms", "us", "ns"] | None
     inexact: Literal["raise", "round"] | None
     nulls: Literal["raise", "undefined"]
-
-
-class ReaderOptions(ColumnOptions, total=False):
-    """Options of files' readers. The class of each reader lists its own options and their meaning."""
-
-    on_bad_record: Literal["raise", "skip"]
-    batch_ticks: int
-    limits: InflateLimits | None
-    profile: JsonProfile | Mapping[str, Any] | str | os.PathLike[str] | None
-    symbol: str | None
-    columns: Mapping[str, str | Mapping[str, Any] | None] | None
-    ticks: TicksAre | None
-    flags: Mapping[str, int] | None
-    event: str | Sequence[str] | None
-    array: str | None
-    bars: str | None
-    levels: int | None
-    max_symbols: int | None
-    threads: int | None
-    port: int | Collection[int] | None
-    session: str | None
-    blank_headers: bool
-    hold: int
-    hold_ns: int

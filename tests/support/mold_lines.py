@@ -9,7 +9,8 @@ from typing import Any
 
 import itch_reference as ref
 
-from strand.feeds.live.mold import Address, MoldFeed
+from strand.feeds.live.mold import MoldFeed
+from strand.feeds.live.options import Address
 
 DATE = "2026-01-05"
 HERE = "127.0.0.1:0"

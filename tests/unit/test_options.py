@@ -228,7 +228,7 @@ def test_an_option_that_is_given_by_place_and_by_name_is_refused() -> None:
     assert strand.Scheduler(2).workers == 2
     with pytest.raises(TypeError, match="multiple values for argument 'workers'"):
         strand.Scheduler(2, workers=2)  # type: ignore[misc]
-    with pytest.raises(ConfigurationError, match="^workers: "):
+    with pytest.raises(ConfigurationError, match=r"^workers: "):
         strand.Scheduler(-1)
 
 

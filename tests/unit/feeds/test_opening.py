@@ -39,9 +39,8 @@ from strand.errors import (
     UnknownSymbolError,
 )
 from strand.feeds.base import Selection
-from strand.feeds.formats.registry import formats
+from strand.feeds.formats.registry import ReaderOptions, formats
 from strand.feeds.io.sources import InflateLimits
-from strand.feeds.mapping.column_options import ReaderOptions
 from strand.feeds.merge.selected import batches_from
 from strand.feeds.opening import FeedOptions, option_values
 from strand.feeds.times import Moment, as_date, date_in_name, midnight_ns

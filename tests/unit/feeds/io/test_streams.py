@@ -35,7 +35,7 @@ from strand.feeds.io.files import check_folder, files_in, named_paths, read_head
 from strand.feeds.io.prefetch import PrefetchedBatches, read_chunks
 from strand.feeds.io.sources import InputStream
 from strand.feeds.io.streams import InflateLimits, ZipMemberStream, inflater_name, open_stream
-from strand.feeds.live.mold import Address, parse_address
+from strand.feeds.live.options import Address, parse_address
 
 pytestmark = pytest.mark.python
 

@@ -28,7 +28,8 @@ from strand.errors import (
 from strand.feeds.formats.itch import ItchFeed
 from strand.feeds.formats.recording import RecordedFeed
 from strand.feeds.live import mold
-from strand.feeds.live.mold import Address, Faults, MoldFeed, ServeOptions, serve
+from strand.feeds.live.mold import Faults, MoldFeed, ServeOptions, serve
+from strand.feeds.live.options import Address
 from strand.feeds.synthetic import SyntheticFeed
 
 pytestmark = pytest.mark.python

@@ -39,7 +39,7 @@ _TIME: Final = Text("TIME")
 
 
 class _Wanted(TypedDict, total=False):
-    """Which ticks of the files are wanted."""
+    """Choice of the ticks that are wanted of the files."""
 
     symbols: Annotated[
         Sequence[str],
@@ -64,7 +64,7 @@ class _Wanted(TypedDict, total=False):
 
 
 class _Opening(TypedDict, total=False):
-    """What ``open`` takes beside the ticks that are wanted, and the options of readers."""
+    """All that ``open`` takes beside the ticks that are wanted, and the options of readers."""
 
     format: Annotated[
         str | None, None, Kind(), 'The format to read them as (``"itch"``, ``"csv"``). None: it is recognised.'

@@ -205,7 +205,7 @@ class Object(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Made(Kind):
-    """What a function makes of the option's name and of what was given; it raises ConfigurationError, of the name."""
+    """The value that a function makes of the option's name and what was given. It raises ConfigurationError."""
 
     by: Callable[[str, Any], Any]
 
@@ -396,7 +396,7 @@ def read_given(of: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _defaults(of: Any) -> Mapping[str, Any]:
-    """What is kept of options that a TypedDict declares where they are not given."""
+    """Values that are kept of the options that a TypedDict declares where they are not given."""
     return {name: one.read(one.default) for name, one in options_in(of).items()}
 
 

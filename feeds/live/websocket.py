@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.base import FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
-from strand.feeds.formats.json.reader import EVENTS, FeedEvent, JsonTicks, MessageFeed
+from strand.feeds.formats.json.reader import MessageFeed
+from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
 from strand.feeds.formats.websocket import Header, MessageRecorder
 from strand.feeds.live.mold import GAP
 from strand.feeds.live.options import WebSocketOptions

@@ -106,10 +106,30 @@ class Rounding:
     rounded: bool = False
 
 
-def _number_of(target: Target, rounding: Rounding) -> Callable[[Any], int]:
+#: Texts of numbers that a converter keeps, before it forgets them. Prices and sizes come again and again.
+_KNOWN: Final = 1 << 16
+#: A text of more digits is read with care.
+_SHORT: Final = 36
+
+
+def _number_of(target: Target, rounding: Rounding, known: dict[str, int] | None) -> Callable[[Any], int]:
     power, lowest, highest = target.power, target.lowest, target.most(target.power)
+    factors: list[int] = [10**at for at in range(max(power, 0) + 1)]
 
     def number_of(value: Any) -> int:
+        if type(value) is str and len(value) <= _SHORT:  # the digits, and how many are behind the point
+            before, _, behind = value.partition(".")
+            digits, more = before + behind, power - len(behind)
+            if digits.isdigit() and digits.isascii():
+                units, rest = (int(digits) * factors[more], 0) if more >= 0 else divmod(int(digits), int(10**-more))
+                if not rest and units <= highest:
+                    if known is not None:
+                        if len(known) >= _KNOWN:
+                            known.clear()
+                        known[value] = units
+                    return units
+        elif type(value) is int and power >= 0 and lowest <= (units := value * factors[power]) <= highest:
+            return units
         number = _decimal(value)
         units, inexact = nearest(number, power)
         if number < 0 <= lowest or not lowest <= units <= highest:
@@ -123,17 +143,20 @@ def _number_of(target: Target, rounding: Rounding) -> Callable[[Any], int]:
     return number_of
 
 
-def converter(target: Target, rounding: Rounding, *, texts: TextTimes | None = None) -> Callable[[Any], Any]:
+def converter(
+    target: Target, rounding: Rounding, *, texts: TextTimes | None = None, known: dict[str, int] | None = None
+) -> Callable[[Any], Any]:
     """A function that turns a value into a field of a tick (bytes for letters, else int). It raises BadRecord for a
     value that the field cannot hold.
 
-    ``texts``: for times that are texts.
+    ``texts``: for times that are texts. ``known``: keeps what texts of prices and sizes were read as; whoever calls the
+    function may look there first.
     """
     field = target.field
     if texts is not None:
         return lambda value: _text_time(value, texts)
     if field in TIMES or field in PRICES or field in SIZES:
-        return _number_of(target, rounding)
+        return _number_of(target, rounding, known)
     if field in LETTERS:
         return lambda value: _letter(value, field)
     if field == "kind":
@@ -183,6 +206,8 @@ def _decimal(value: Any) -> Decimal:
 
 
 def _whole(value: Any, target: Target) -> int:
+    if type(value) is int and target.lowest <= value <= target.highest:
+        return value
     number = _decimal(value)
     if target.field in IDS:
         number = max(number, Decimal(0))  # below 0 it means none, as in all readers

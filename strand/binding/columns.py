@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -150,7 +151,7 @@ def _check(out: npt.NDArray[Any], cells: Any, faults: Faults) -> None:
         raise ValueError(f"{cells.count} rows, {len(out)} places and {len(faults)} faults")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Numbers:
     """Rule for reading a column's text as a number. ``form``, ``scale``, ``pattern``, ``point`` and ``group`` are as in
     csrc/codec/text/decimal.h."""
@@ -167,6 +168,7 @@ class Numbers:
     point: bytes = b""
     group: bytes = b""
 
+    @cached_property
     def _rule(self) -> Any:
         rule = ffi.new("sd_number_rule *")
         rule.form, rule.scale, rule.lowest, rule.highest = self.form, self.scale, self.lowest, self.highest
@@ -189,12 +191,12 @@ class Numbers:
         cells = column.cells(chosen)
         _check(out, cells, faults)
         target = _target(out)
-        return int(lib.sd_numbers(cells, self._rule(), number, target, ffi.from_buffer("uint16_t[]", faults)))
+        return int(lib.sd_numbers(cells, self._rule, number, target, ffi.from_buffer("uint16_t[]", faults)))
 
     def one(self, text: bytes) -> int:
         """The number a single field stands for. Raises ValueError with one of FAULT_WORDS."""
         value = ffi.new("int64_t *")
-        fault = lib.sd_number(text, len(text), self._rule(), value)
+        fault = lib.sd_number(text, len(text), self._rule, value)
         if fault:
             raise ValueError(FAULT_WORDS[fault])
         return int(value[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -12,9 +13,8 @@ import numpy.typing as npt
 import pytest
 from engine_support import balanced, ticks_for
 
-from strand import UNDEF_PRICE, Dispatcher, bbo, chain, depth, replay
+from strand import UNDEF_PRICE, Dispatcher, bbo, chain, depth, feeds, replay
 from strand.errors import ConfigurationError
-from strand.feeds.formats.json.profile import Record, read_profile
 from strand.ticks import KIND_STATUS
 
 QUOTE = 3
@@ -107,25 +107,18 @@ def docs() -> str:
     return (Path(__file__).parents[4] / "docs" / "handlers" / "depth.md").read_text()
 
 
-def test_the_profile_of_the_docs_reads_binances_depth_messages() -> None:
+def test_the_profile_of_the_docs_reads_binances_depth_messages(tmp_path: Path) -> None:
     (text,) = re.findall(r"```toml\n(.*?)```", docs(), flags=re.S)
-    profile = read_profile(tomllib.loads(text))
     messages = [
         {"stream": "bnbbtc@depth5", "data": {"bids": [["0.0025", "1"]], "asks": []}},
         {"stream": "bnbbtc@depth5", "data": {"bids": [["0.0024", "10"], ["0.0022", "5"]], "asks": [["0.0026", "100"]]}},
         {"e": "depthUpdate", "E": 1_672_515_782_136, "s": "BNBBTC", "U": 157, "u": 160,
          "b": [["0.0024", "0"], ["0.0023", "3"]], "a": [["0.0026", "100.001"], ["0.0027", "1"]]},
     ]  # fmt: skip
-    parts = []
-    for message in messages:
-        for record in profile.records(message) or ():
-            assert isinstance(record, Record), record
-            tick = ticks_for([0], kind=0)
-            tick["price"] = UNDEF_PRICE
-            for name, value in record.values.items():
-                tick[name] = value
-            parts.append(tick)
-    book = run(np.concatenate(parts)).books[0]
+    path = tmp_path / "binance.jsonl"
+    path.write_text("".join(f"1672515782136000000 {json.dumps(message)}\n" for message in messages))
+    ticks = feeds.open(path, profile=tomllib.loads(text)).to_numpy()
+    book = run(ticks).books[0]
     assert book.bids().tolist() == [(2_300_000, 3_000), (2_200_000, 5_000)]
     assert book.asks().tolist() == [(2_600_000, 100_001), (2_700_000, 1_000)]
 

@@ -1,0 +1,466 @@
+"""JSON messages as ticks, as a profile says: the same for files of lines, a live WebSocket, and a recording of one."""
+
+from __future__ import annotations
+
+import collections
+import json
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, Literal
+
+import msgspec
+import numpy as np
+
+from strand.errors import FeedError, FormatError
+from strand.feeds.base import Skipped, TickBatch
+from strand.feeds.formats.json.numbering import NEXT, Chain, Numbers, Step
+from strand.feeds.formats.json.profile import JsonProfile
+from strand.feeds.formats.json.rule import MessageRule, Record, Values
+from strand.feeds.mapping.options import MEND
+from strand.feeds.mapping.rules import BadRecord
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, TICK, UNDEF_PRICE, empty
+
+__all__ = ["EVENTS", "FeedEvent", "JsonTicks", "parsed"]
+
+#: The newest events that a feed keeps.
+EVENTS: Final = 1_000
+_COUNTS: Final = (
+    "messages", "ticks", "other_messages", "rows_rounded", "connected", "disconnected", "gap", "gap_messages",
+    "not_rising", "older_messages", "repeated_after_snapshot", "sequences_left_out",
+)  # fmt: skip
+#: Kinds of ticks that change books.
+_BOOKS: Final = (KIND_ORDER, KIND_QUOTE)
+#: The sign of a step in price to a worse level.
+_WORSE: Final = {b"B": -1, b"A": 1}
+#: Actions that change one price of a side.
+_UPDATES: Final = (b"M", b"A", b"C")
+#: The most symbols that a warning names.
+_NAMED: Final = 5
+
+
+_DECODE: Final = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+def parsed(data: str | bytes) -> Any:
+    """JSON, its decimals exact. Raises ValueError, RecursionError and InvalidOperation."""
+    try:
+        return _DECODE(data)
+    except (ValueError, RecursionError, InvalidOperation):
+        pass  # Python's reader takes more, such as NaN and halves of surrogates, and says better what is wrong
+    try:
+        return json.loads(data, parse_float=Decimal)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:  # Python makes no integer of more than 4,300 digits of text
+        return json.loads(data, parse_float=Decimal, parse_int=Decimal)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEvent:
+    """Something that happened to a feed. ``time_ns``: since the UNIX epoch; of a gap, when what is behind it came.
+
+    ``kind``: ``"connected"``; ``"disconnected"``, after which messages are missing until the next ``"connected"``; or
+    ``"gap"``: sequence numbers of a symbol that never came, ``missing`` of them.
+    """
+
+    kind: Literal["connected", "disconnected", "gap"]
+    time_ns: int
+    text: str
+    symbol: str | None = None
+    missing: int = 0
+
+
+#: A tick of ``TICK``: the values of its fields in their order, the sequence in two parts.
+_PACK: Final = struct.Struct("<qqQqqIIQHccBBBB").pack
+_TWO_TIMES: Final = struct.Struct("<qq")
+_BYTES: Final = TICK.itemsize
+_FLAGS: Final = TICK.fields["flags"][1]  # type: ignore[index]
+_WORD: Final = (1 << 64) - 1
+
+
+class JsonTicks:
+    """Makes ticks of messages. Keeps the symbols, counts and events so far, and the ticks that nobody has taken yet.
+
+    ``where``: the path that errors name. ``on_bad_record``: whether a message that the profile cannot read is
+    FormatError or one of ``skipped``. ``symbols``: names that have their index from the start,
+    ``max_symbols`` with those to come.
+    """
+
+    def __init__(
+        self,
+        profile: JsonProfile,
+        where: str,
+        *,
+        on_bad_record: Literal["raise", "skip"],
+        skipped: Skipped,
+        symbols: Sequence[str],
+        max_symbols: int,
+        on_event: Callable[[FeedEvent], None] | None = None,
+    ) -> None:
+        self.names: list[str] = list(symbols)
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.events: collections.deque[FeedEvent] = collections.deque(maxlen=EVENTS)
+        self._profile, self._where = profile, where
+        self._on_bad_record, self._skipped, self._on_event = on_bad_record, skipped, on_event
+        self._max_symbols = max_symbols
+        self._index = {name: at for at, name in enumerate(self.names)}
+        #: By the name of a sequence and the symbol.
+        self._chains: dict[tuple[str, str], Chain] = {}
+        self._connection: Chain | None = None
+        #: The ticks that nobody has taken yet, and the number of the next one.
+        self._made, self._next = bytearray(), 1
+        #: The latest time of receipt; None: there was none.
+        self._latest_ns: int | None = None
+        #: Symbols with books; those whose book may lack changes; and those whose book has changed, or ended, so.
+        self._with_books: dict[str, None] = {}
+        self._doubtful: dict[str, str] = {}
+        self._stale: dict[str, str] = {}
+        #: By symbol, where the venue bounds its books: the prices of bids and asks.
+        self._levels: dict[str, dict[bytes, set[int]]] = {}
+        self._message = _Message(self, profile)
+        #: End of an error about the next messages.
+        self.hint = ""
+
+    @property
+    def pending(self) -> int:
+        """Ticks that ``batch`` would give: none as long as the first ones wait for a time."""
+        return len(self._made) // _BYTES if self._latest_ns is not None else 0
+
+    @property
+    def waits(self) -> bool:
+        """True if ticks wait for the first message that has a time."""
+        return bool(self._made) and self._latest_ns is None
+
+    @property
+    def examples(self) -> dict[str, dict[str, str]]:
+        """Details of a feed: what its warnings name."""
+        stale = self._stale | self._doubtful
+        if not stale:
+            return {}
+        more = f" and {len(stale) - _NAMED:,} more" if len(stale) > _NAMED else ""
+        text = f"{', '.join(list(stale)[:_NAMED])}{more}, {next(iter(stale.values()))}"
+        return {"examples": {"stale_books": text}}
+
+    def statistics(self) -> dict[str, int]:
+        """The counts that feeds report; see ``WebSocketFeed.statistics``."""
+        return {name: self.counts[name] for name in _COUNTS} | {"stale_books": len(self._stale | self._doubtful)}
+
+    def take(
+        self, data: str | bytes, now_ns: int | None, *, offset: int | None = None, line: int | None = None
+    ) -> None:
+        """A message's records. ``now_ns``: when it was received, None: at its event's time. ``offset`` and ``line``:
+        where it lies in a file.
+
+        Raises FormatError for what the profile cannot read, and FeedError for a symbol too many; the records before
+        are kept.
+        """
+        try:
+            message = parsed(data)
+        except InvalidOperation:
+            self.counts["messages"] += 1
+            self._refuse("holds a number with an exponent of 10^18 or more", offset, line)
+            return
+        except (ValueError, RecursionError) as error:
+            self.counts["messages"] += 1
+            self._refuse(f"is not JSON: {error}", offset, line)
+            return
+        self.take_message(message, now_ns, offset=offset, line=line, size=len(data))
+
+    def take_message(
+        self,
+        message: Any,
+        now_ns: int | None,
+        *,
+        offset: int | None = None,
+        line: int | None = None,
+        size: int = 1_024,
+    ) -> None:
+        """Takes a message that has been parsed, or a list of messages. ``size``: bytes of its text, as far as they are
+        known."""
+        if isinstance(message, list) and message and all(isinstance(item, Mapping) for item in message):
+            for item in message:
+                self.take_message(item, now_ns, offset=offset, line=line, size=size // len(message))
+            return
+        self.counts["messages"] += 1
+        if self._profile.connection is not None:
+            try:
+                self._follow_connection(message, now_ns)
+            except BadRecord as error:
+                self._refuse(f"gapless.last: {error}", offset, line)
+        rules = self._profile.rules_of(message)
+        if rules:
+            self._message.take(rules, message, size, now_ns, (offset, line))
+        else:
+            self.counts["other_messages"] += 1
+
+    def _follow_connection(self, message: Any, now_ns: int | None) -> None:
+        number = self._profile.connection_number(message)
+        if number is None:
+            return
+        if self._connection is None:
+            self._connection = Chain(drops=False)
+        step = self._connection.change(Numbers(number), None, 0)
+        self.counts["not_rising"] += step.back
+        if step.missing:
+            self._missing(None, step, now_ns or self._latest_ns or 0)
+
+    def _missing(self, symbol: str | None, step: Step, now_ns: int) -> None:
+        """Notes messages that never came. ``symbol``: None for those of a connection, which may be of any symbol."""
+        after, before = step.between
+        text = f"{after + 1} to {before - 1}" if step.missing == before - after - 1 else f"between {after} and {before}"
+        self.counts["gap_messages"] += step.missing
+        self.note("gap", now_ns, text if symbol is None else f"{symbol}: {text}", symbol, step.missing)
+        for name in self._with_books if symbol is None else (symbol,):
+            if name in self._with_books:
+                self._doubtful[name] = "after missing messages"
+
+    def note(
+        self,
+        kind: Literal["connected", "disconnected", "gap"],
+        time_ns: int,
+        text: str,
+        symbol: str | None = None,
+        missing: int = 0,
+    ) -> None:
+        """Keeps an event, and tells of it."""
+        self.counts[kind] += 1
+        if kind == "disconnected":
+            self._doubtful |= dict.fromkeys(self._with_books, "after the connection broke")
+            self._connection = None
+        event = FeedEvent(kind, time_ns, text, symbol, missing)
+        self.events.append(event)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def batch(self) -> TickBatch:
+        """The ticks of what was taken since the last one."""
+        ticks = empty(len(self._made) // _BYTES)
+        ticks.view(np.uint8)[:] = np.frombuffer(self._made, np.uint8)
+        self.counts["ticks"] += len(ticks)
+        self._made = bytearray()
+        return ticks
+
+    def _refuse(self, why: str, offset: int | None, line: int | None) -> None:
+        number = self.counts["messages"]
+        if self._on_bad_record == "raise":
+            raise FormatError(f"message {number}: {why}: {MEND}{self.hint}", path=self._where, offset=offset, line=line)
+        self._skipped.add("not as the profile has it", offset=offset, line=number if line is None else line, text=why)
+
+    def _came(self, received: int) -> None:
+        """Gives the ticks that wait for a time the first one."""
+        for at in range(0, len(self._made), _BYTES):
+            _TWO_TIMES.pack_into(self._made, at, received, received)
+
+    def _symbol(self, name: str) -> int:
+        index = self._index.get(name)
+        if index is None:
+            if len(self.names) == self._max_symbols:
+                raise FeedError(f"more than {self._max_symbols:,} symbols; max_symbols allows more", path=self._where)
+            index = self._index[name] = len(self.names)
+            self.names.append(name)
+        return index
+
+
+class _Message:
+    """Takes the records of one message after the other. The records of a message are one event of each symbol in it."""
+
+    def __init__(self, ticks: JsonTicks, profile: JsonProfile) -> None:
+        self._ticks, self._profile = ticks, profile
+        self._message: tuple[Any, int] = (None, 0)
+        self._now_ns: int | None = None
+        self._place: tuple[int | None, int | None] = (None, None)
+        #: By sequence and symbol: the numbers that were followed, and whether their records count.
+        self._followed: dict[tuple[str, str], tuple[Numbers, bool]] = {}
+        #: Symbols of snapshots, with the rule and the time of their first record; and those that have a tick.
+        self._snapshots: dict[str, tuple[MessageRule, int | None]] = {}
+        self._begun: set[str] = set()
+        #: Symbols with levels, and the rule and the time of their last record.
+        self._with_levels: dict[str, tuple[MessageRule, int | None]] = {}
+        #: Earlier messages that a snapshot lacks, with their sequence and symbol.
+        self._again: list[tuple[tuple[str, str], Any]] = []
+        #: By symbol: where its last tick lies.
+        self._ends: dict[int, int] = {}
+
+    def take(
+        self,
+        rules: Iterable[MessageRule],
+        message: Any,
+        size: int,
+        now_ns: int | None,
+        place: tuple[int | None, int | None],
+    ) -> None:
+        """Raises FormatError and FeedError; the records before are kept."""
+        self._message, self._now_ns, self._place = (message, size), now_ns, place
+        try:
+            for rule in rules:
+                self._take(rule, rule.records(message))
+            if self._snapshots or self._again or self._with_levels:
+                self._complete()
+        finally:
+            self._end()
+
+    def _take(self, rule: MessageRule, found: Iterable[Record | BadRecord]) -> None:
+        ticks, is_snapshot = self._ticks, rule.snapshot is not None
+        for record in found:
+            if isinstance(record, BadRecord):
+                ticks._refuse(str(record), *self._place)
+                continue
+            symbol, numbers, rounded, values = record
+            if rounded:
+                ticks.counts["rows_rounded"] += 1
+            if numbers is not None and not self._follow(rule, symbol, numbers, values):
+                continue
+            if is_snapshot and symbol not in self._snapshots:
+                self._snapshots[symbol] = rule, None if values is None else values[0]
+            if values is not None:
+                self._add(rule, symbol, values)
+
+    def _complete(self) -> None:
+        """Adds the ticks that the message does not have itself."""
+        for symbol, (rule, time) in self._snapshots.items():
+            if symbol not in self._begun:  # an empty book
+                self._add(rule, symbol, _clear(rule, time))
+        for key, message in self._again:
+            for rule in self._profile.rules_of(message):
+                for record in rule.records(message):
+                    if not isinstance(record, BadRecord) and record[3] is not None and _key(rule, record[0]) == key:
+                        self._ticks.counts["repeated_after_snapshot"] += 1
+                        # It comes when the snapshot does.
+                        self._add(rule, record[0], record[3], self._now_ns or self._ticks._latest_ns)
+        for symbol, (rule, time) in list(self._with_levels.items()):
+            self._remove_pushed_out(symbol, rule, time)
+
+    def _follow(self, rule: MessageRule, symbol: str, numbers: Numbers, values: Values | None) -> bool:
+        """Tells whether a record counts, by its message's numbers."""
+        ticks, key = self._ticks, _key(rule, symbol)
+        by_message = rule.numbering is not None and rule.numbering.last is not None
+        if by_message and (known := self._followed.get(key)) is not None and known[0] == numbers:
+            return known[1]
+        chain = ticks._chains.get(key)
+        if chain is None:
+            chain = ticks._chains[key] = Chain(drops=by_message, keeps=self._profile.asks_for(key[0]))
+        source = rule.snapshot
+        step = chain.change(numbers, *self._message) if source is None else chain.snapshot(numbers.last, source)
+        if step is not NEXT:
+            ticks.counts["not_rising"] += step.back
+            ticks.counts["older_messages"] += step.older
+            if step.missing:
+                received = self._now_ns if self._now_ns is not None or values is None else values[0]
+                ticks._missing(symbol, step, received or ticks._latest_ns or 0)
+            self._again += [(key, message) for message in step.again]
+        if by_message:
+            self._followed[key] = (numbers, step.taken)
+        return step.taken
+
+    def _add(self, rule: MessageRule, symbol: str, values: Values, received: int | None = None) -> None:
+        ticks, flagged = self._ticks, self._profile.flags
+        event, order_id, price, size, ref_id, sequence, publisher_id, action, side, flags, depth, kind = values
+        if rule.snapshot is not None:
+            if kind == KIND_ORDER and symbol not in self._begun and action != b"R":
+                self._begun.add(symbol)
+                self._add(rule, symbol, _clear(rule, event))
+            flags |= flagged.snapshot
+        if self._profile.book_levels is not None and kind == KIND_QUOTE:
+            self._keep_level(rule, symbol, values, flags)
+        self._begun.add(symbol)
+        if received is None:
+            received = event if self._now_ns is None else self._now_ns
+        if received is None and not _is_snapshot(values, flags & flagged.snapshot):
+            ticks._refuse("has no time of receipt and no ts_event: map one in the profile", *self._place)
+            return
+        if received is None:
+            received = ticks._latest_ns  # a snapshot was requested: it is as late as what came before it
+        else:
+            if ticks._latest_ns is None:
+                ticks._came(received)
+            ticks._latest_ns = received
+        number = ticks._next
+        if sequence is None:
+            sequence = number
+        elif sequence > MAX_SEQUENCE:
+            ticks.counts["sequences_left_out"] += 1
+            sequence = number
+        key, made = ticks._index.get(symbol), ticks._made
+        if key is None:
+            key = ticks._symbol(symbol)
+        ticks._next = number + 1
+        if kind != KIND_STATUS:
+            self._ends[key] = len(made)
+        received = received or 0
+        made += _PACK(
+            received if event is None else event, received, (order_id or 0) & _WORD, price, size, key,
+            sequence & 0xFFFF_FFFF, ref_id, publisher_id, action, side, flags, depth, kind, sequence >> 32,
+        )  # fmt: skip
+        if kind in _BOOKS:
+            ticks._with_books[symbol] = None
+            if symbol in ticks._doubtful:
+                if _begins_book(values, flags & flagged.snapshot):
+                    del ticks._doubtful[symbol]
+                else:
+                    ticks._stale[symbol] = ticks._doubtful[symbol]
+
+    def _keep_level(self, rule: MessageRule, symbol: str, values: Values, given: int) -> None:
+        """Follows the prices of a book that the venue bounds, as the handler ``depth`` does. ``given``: the flags."""
+        sides = self._ticks._levels.setdefault(symbol, {b"B": set(), b"A": set()})
+        event, order_id, price, size, _, _, _, action, side, _, depth, _ = values
+        flags = self._profile.flags
+        if given & flags.snapshot and symbol not in self._with_levels:
+            sides[b"B"], sides[b"A"] = set(), set()
+        self._with_levels[symbol] = rule, event
+        if side == b"N":
+            for each, one in ((b"B", price), (b"A", UNDEF_PRICE if order_id is None else order_id)):
+                kept = sides[each] if depth else set()
+                sides[each] = kept | ({one} if action != b"R" and one != UNDEF_PRICE else set())
+        elif action == b"R":
+            sides[side] = set() if price == UNDEF_PRICE else {p for p in sides[side] if (p - price) * _WORSE[side] > 0}
+        elif price == UNDEF_PRICE:
+            return
+        elif action == b"C" or not size:
+            sides[side].discard(price)
+        elif action not in _UPDATES:
+            sides[side] = {price}  # a view of its side
+        else:
+            if action == b"M" and given & flags.best:
+                sides[side] = {p for p in sides[side] if (p - price) * _WORSE[side] > 0}
+            sides[side].add(price)
+
+    def _remove_pushed_out(self, symbol: str, rule: MessageRule, time: int | None) -> None:
+        """Removes the levels that the message has pushed beyond the venue's bound: the venue does not say so."""
+        for side, prices in self._ticks._levels[symbol].items():
+            if len(prices) <= (self._profile.book_levels or 0):
+                continue
+            for price in sorted(prices, key=lambda each: each * _WORSE[side])[self._profile.book_levels :]:
+                gone = (time, None, price, 0, 0, None, 0, b"C", side, 0, 0, KIND_QUOTE)
+                self._add(rule, symbol, gone)
+
+    def _end(self) -> None:
+        """Marks the last tick of each symbol, which ends the event, and forgets the message."""
+        if last := self._profile.sets_last:
+            for at in self._ends.values():
+                self._ticks._made[at + _FLAGS] |= last
+        for kept in (self._ends, self._followed, self._snapshots, self._begun, self._with_levels, self._again):
+            if kept:
+                kept.clear()
+
+
+def _key(rule: MessageRule, symbol: str) -> tuple[str, str]:
+    return ("" if rule.numbering is None else rule.numbering.name, symbol)
+
+
+def _is_snapshot(values: Values, marked: int) -> bool:
+    """True if a tick is part of a snapshot, or empties the book of its symbol."""
+    _, _, price, _, _, _, _, action, _, _, _, kind = values
+    return kind in _BOOKS and (bool(marked) or (action == b"R" and price == UNDEF_PRICE))
+
+
+def _begins_book(values: Values, marked: int) -> bool:
+    """Tells whether a tick empties the book of all earlier levels."""
+    _, _, _, _, _, _, _, _, side, _, depth, kind = values
+    return (kind == KIND_QUOTE and side == b"N" and not depth) or _is_snapshot(values, marked)
+
+
+def _clear(rule: MessageRule, time: int | None) -> Values:
+    """The values of a tick that empties a book."""
+    return (time, None, UNDEF_PRICE, 0, 0, None, 0, b"R", b"N", 0, 0, rule.kind)

@@ -75,13 +75,13 @@ int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context
   const sd_position *positions = ctx->positions;
   const unsigned char *keys = ctx->keys;
   sd_reader reader;
-  sd_event e;
+  const sd_event *e;
   sd_traded made;
   int64_t i;
   sd_open_events(&reader, &p->source, ticks, n, ctx);
   for (i = 0; i < n; i++) {
-    if (sd_read_event(&reader, i, &e)) break;
-    if (!traded_of(p, &ticks[i], &e.trade, &made)) continue;
+    if (!(e = sd_read_event(&reader, i))) break;
+    if (!traded_of(p, &ticks[i], &e->trade, &made)) continue;
     /* The handler emits, and asks for timers, on behalf of this tick. */
     ctx->params = p->params;
     if (positions) {
@@ -122,11 +122,11 @@ int sd_finish_traded(void *rows, uint32_t key, sd_context *ctx) {
 
 int64_t sd_trades_of(const sd_traded_params *p, const sd_tick *ticks, int64_t n, sd_traded *made, sd_context *ctx) {
   sd_reader reader;
-  sd_event e;
   sd_open_events(&reader, &p->source, ticks, n, ctx);
   for (int64_t i = 0; i < n; i++) {
-    if (sd_read_event(&reader, i, &e)) return i;
-    if (!traded_of(p, &ticks[i], &e.trade, &made[i])) made[i] = (sd_traded){.size = -1};
+    const sd_event *e = sd_read_event(&reader, i);
+    if (!e) return i;
+    if (!traded_of(p, &ticks[i], &e->trade, &made[i])) made[i] = (sd_traded){.size = -1};
   }
   return n;
 }

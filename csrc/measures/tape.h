@@ -167,6 +167,8 @@ typedef struct sd_reader {
   const sd_tick *ticks;
   sd_context *ctx;
   sd_tape_reader tape; /* open if the source has a tape that is not shared */
+  sd_event event;      /* the latest, unless its tape is shared */
+  sd_met met;
 } sd_reader;
 
 static inline void sd_open_events(sd_reader *r, const sd_source *source, const sd_tick *ticks, int64_t n,
@@ -177,35 +179,36 @@ static inline void sd_open_events(sd_reader *r, const sd_source *source, const s
   if (source->tape && !ctx->shared) sd_tape_open(&r->tape, source, ticks, n, ctx);
 }
 
-static inline int sd_read_tape(sd_reader *r, int64_t i, sd_event *e) {
+/* Nobody copies what the tape has just written: such a read would wait until it is in the cache. */
+static inline const sd_event *sd_read_tape(sd_reader *r, int64_t i) {
   sd_shared_tape *shared = r->ctx->shared;
-  sd_met met;
+  sd_event *e = shared ? &shared->event : &r->event;
+  sd_met *met = shared ? &shared->met : &r->met;
   if (!shared) {
-    if (sd_tape_read(&r->tape, i, r->ctx, e, &met)) return -1;
-  } else {
-    if (!shared->is_read && sd_tape_read(&shared->reader, shared->i, r->ctx, &shared->event, &shared->met)) return -1;
+    if (sd_tape_read(&r->tape, i, r->ctx, e, met)) return NULL;
+  } else if (!shared->is_read) {
+    if (sd_tape_read(&shared->reader, shared->i, r->ctx, e, met)) return NULL;
     shared->is_read = 1;
-    *e = shared->event;
-    met = shared->met;
   }
-  e->trade = sd_trade_of(&r->ticks[i], &r->source->rules, met.order, &met.top);
-  return 0;
+  e->trade = sd_trade_of(&r->ticks[i], &r->source->rules, met->order, &met->top);
+  return e;
 }
 
-/* The event of tick i. Ticks come in order. Nonzero: a book failed, and the context says why. */
-static inline int sd_read_event(sd_reader *r, int64_t i, sd_event *e) {
+/* The event of tick i, valid until the next. Ticks come in order. NULL: a book failed, and the context says why. */
+static inline const sd_event *sd_read_event(sd_reader *r, int64_t i) {
   const sd_top no_quote = SD_NO_TOP;
   const sd_source *source = r->source;
   const sd_tick *t = &r->ticks[i];
-  if (source->tape) return sd_read_tape(r, i, e);
+  if (source->tape) return sd_read_tape(r, i);
+  sd_event *e = &r->event;
   e->bid = e->ask = 0;
   e->clear = sd_clear_of(t);
   e->time = sd_moment_of(t, &source->rules);
   e->trade = sd_trade_of(t, &source->rules, (sd_resting){SD_UNDEF_PRICE, 'N'}, &no_quote);
-  if (!source->levels) return 0;
+  if (!source->levels) return e;
   if (t->kind == SD_KIND_QUOTE || t->flags & source->rules.flags.last || e->clear)
-    return sd_levels_event(source, t, r->ctx, e);
-  return 0;
+    return sd_levels_event(source, t, r->ctx, e) ? NULL : e;
+  return e;
 }
 
 static inline void *sd_row_of(void *rows, uint32_t key, const sd_context *ctx) {
@@ -218,13 +221,13 @@ typedef int (*sd_take_fn)(void *row, sd_context *ctx, int64_t i, const sd_tick *
 /* The events of a call, which a handler takes one by one. */
 SD_INLINE int64_t sd_take_events(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, sd_take_fn take) {
   sd_reader reader;
-  sd_event e;
   sd_open_events(&reader, ctx->params, ticks, n, ctx);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
-    if (sd_read_event(&reader, i, &e)) return i;
-    if (e.trade.size < 0 && !e.clear && !e.bid && !e.ask) continue;
-    if (take(sd_row_of(rows, t->instrument_id, ctx), ctx, i, t, &e)) return i;
+    const sd_event *e = sd_read_event(&reader, i);
+    if (!e) return i;
+    if (e->trade.size < 0 && !e->clear && !e->bid && !e->ask) continue;
+    if (take(sd_row_of(rows, t->instrument_id, ctx), ctx, i, t, e)) return i;
     if (ctx->yield) return i + 1;
   }
   return n;

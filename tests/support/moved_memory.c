@@ -97,12 +97,12 @@ static int tell_events(const sd_source *source, const sd_tick *ticks, int64_t n)
   sd_reader reader;
   sd_open_events(&reader, source, ticks, n, &ctx);
   for (int64_t i = 0; i < n; i++) {
-    sd_event e;
-    if (sd_read_event(&reader, i, &e)) return 0;
-    say_number(e.trade.price);
-    say_number(e.trade.size);
-    say_number(e.trade.aggressor);
-    if (e.bid || e.ask) say(&e.top, sizeof e.top);
+    const sd_event *e = sd_read_event(&reader, i);
+    if (!e) return 0;
+    say_number(e->trade.price);
+    say_number(e->trade.size);
+    say_number(e->trade.aggressor);
+    if (e->bid || e->ask) say(&e->top, sizeof e->top);
   }
   return 1;
 }

@@ -30,7 +30,7 @@ from strand.options import Choice, Flag, Kind, Text, Whole, check_apart, named_o
 from strand.zones import checked_zone
 
 __all__ = [
-    "FeedOptions", "OpenOptions", "expand", "open", "option_values", "options_with_date", "read_symbols",
+    "FeedOptions", "OpenOptions", "ReadOptions", "expand", "open", "option_values", "options_with_date", "read_symbols",
     "takes_option",
 ]  # fmt: skip
 
@@ -38,15 +38,9 @@ __all__ = [
 _TIME: Final = Text("TIME")
 
 
-class _Wanted(TypedDict, total=False):
-    """Choice of the ticks that are wanted of the files."""
+class _Bounds(TypedDict, total=False):
+    """Bounds of the ticks that are wanted of files."""
 
-    symbols: Annotated[
-        Sequence[str],
-        (),
-        Kind(),
-        "Names or globs of the symbols wanted, and ``@FILE`` for a file with one per line.\nEmpty: all.",
-    ]
     start: Annotated[
         str | int | None,
         None,
@@ -63,17 +57,22 @@ class _Wanted(TypedDict, total=False):
     ]
 
 
-class _Opening(TypedDict, total=False):
-    """All that ``open`` takes beside the ticks that are wanted, and the options of readers."""
+class _Day(TypedDict, total=False):
+    """Day of files."""
 
-    format: Annotated[
-        str | None, None, Kind(), 'The format to read them as (``"itch"``, ``"csv"``). None: it is recognised.'
-    ]
     date: Annotated[
         dt.date | str | None,
         None,
         Text("YYYY-MM-DD"),
         'The trading day of files that do not say it, a date or ``"2026-01-05"``: one day, for all of the files.',
+    ]
+
+
+class _Opening(TypedDict, total=False):
+    """All that ``open`` takes beside the ticks that are wanted, and the options of readers."""
+
+    format: Annotated[
+        str | None, None, Kind(), 'The format to read them as (``"itch"``, ``"csv"``). None: it is recognised.'
     ]
     zone: Annotated[
         str | None,
@@ -111,12 +110,38 @@ class _Opening(TypedDict, total=False):
     ]
 
 
-class FeedOptions(_Opening, ReaderOptions, total=False):
+class FeedOptions(_Day, _Opening, ReaderOptions, total=False):
     """``feed_options``: what ``strand.feeds.open`` takes beside the files and which of their ticks are wanted."""
 
 
-class OpenOptions(_Wanted, FeedOptions, total=False):
+class OpenOptions(_Bounds, FeedOptions, total=False):
     """All that ``strand.feeds.open`` takes beside the files."""
+
+    symbols: Annotated[
+        Sequence[str],
+        (),
+        Kind(),
+        "Names or globs of the symbols wanted, and ``@FILE`` for a file with one per line.\nEmpty: all.",
+    ]
+
+
+class ReadOptions(_Bounds, _Day, total=False):
+    """Options of calls that open a source themselves, and read it to its end."""
+
+    symbols: Annotated[
+        Sequence[str] | None,
+        None,
+        Kind(),
+        'Names or globs (``"AA*"``) of the symbols wanted, and ``@FILE`` for a file with one per line. None: all.',
+    ]
+    limit: Annotated[int | None, None, Whole(1), "How many ticks to take at most. None: all of them."]
+    allow_empty: Annotated[
+        bool,
+        False,
+        Flag(takes_none=True),
+        "Accept a source without any tick, which is an error otherwise.\nThe error is EmptyFeedError.",
+    ]
+    feed_options: Annotated[FeedOptions | None, None, Kind(), "The other options of ``strand.feeds.open``, by name."]
 
 
 #: Reader options for which a command has an option of its own.

@@ -21,6 +21,7 @@ __all__ = [
     "MAXIMUM",
     "MIN_UNIT",
     "Faults",
+    "callable_of",
     "did_you_mean",
     "file_path",
     "is_between",
@@ -193,6 +194,13 @@ def text(name: str, value: object) -> str:
     """Text. Raises ConfigurationError, naming the argument."""
     if not isinstance(value, str):
         raise ConfigurationError(name, f"{shown(value)} is not text")
+    return value
+
+
+def callable_of(name: str, value: Any) -> Any:
+    """The function that the option ``name`` was given. Raises ConfigurationError for what cannot be called."""
+    if not callable(value):
+        raise ConfigurationError(name, f"{value!r} cannot be called")
     return value
 
 

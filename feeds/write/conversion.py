@@ -1,14 +1,13 @@
 """Conversion of any feed to a file: Parquet, Arrow, numpy, ITCH 5.0 or DBN, whole or not at all."""
 
-from __future__ import annotations
+# Not with annotations as text: the declarations of options stand in types.
 
 import contextlib
-import datetime as dt
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +16,13 @@ from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Feed, Skipped
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
-from strand.feeds.opening import FeedOptions, options_with_date, read_symbols
+from strand.feeds.opening import ReadOptions, options_with_date, read_symbols
 from strand.feeds.opening import open as open_feed
 from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.targets import ENDINGS, NAMES, TARGETS, Misfits, target_for
-from strand.options import named_options
+from strand.options import Choice, Kind, named_options
 from strand.tables.columns import Prices
 from strand.tables.tabular import Tabular
-from strand.validate import whole
 
 __all__ = ["Converted", "convert", "target_of"]
 
@@ -91,21 +89,30 @@ def target_of(path: str | os.PathLike[str], to: str | None = None) -> str:
     return known
 
 
-@named_options("convert()")
+class ConvertOptions(ReadOptions, total=False):
+    """Options of ``convert``."""
+
+    to: Annotated[str | None, None, Choice(TARGETS), "The format to write. None: by the ending of the file's name."]
+    on_unwritable: Annotated[
+        Literal["raise", "skip"],
+        "raise",
+        Choice(("raise", "skip")),
+        "At a tick that the format cannot hold: end with an error, or leave the tick out and count it.\n"
+        "``left_out`` has the counts. State that such ticks would have changed, as a book, differs in the new file.",
+    ]
+    progress: Annotated[
+        Callable[[int], None] | None,
+        None,
+        Kind(),
+        "Called with the ticks read so far.\nIts method ``opened``, if it has one, is called with the feed before.",
+    ]
+
+
+@named_options("convert()", declares=ConvertOptions)
 def convert(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     path: str | os.PathLike[str],
-    *,
-    to: str | None = None,
-    symbols: Sequence[str] = (),
-    start: str | int | None = None,
-    end: str | int | None = None,
-    limit: int | None = None,
-    allow_empty: bool = False,
-    date: dt.date | str | None = None,
-    feed_options: FeedOptions | None = None,
-    on_unwritable: Literal["raise", "skip"] = "raise",
-    progress: Callable[[int], None] | None = None,
+    **options: Unpack[ConvertOptions],
 ) -> Converted:
     """Writes the ticks of a file, of several merged in time, or of a feed, as another format.
 
@@ -115,18 +122,6 @@ def convert(
         source: A path or several, as ``strand.feeds.open`` takes them, or a feed.
         path: The file to write. Its name ends in .parquet, .arrow, .feather, .npy, .npz, .itch, .itch50 or .dbn, the
             last three also with .gz or .zst behind it.
-        to: The format, if the name does not say it.
-        symbols: Names or globs of the symbols wanted, as ``strand.feeds.open`` takes them.
-        start: The first receive time wanted, as ``strand.feeds.open`` takes it.
-        end: The first receive time no longer wanted, as ``strand.feeds.open`` takes it.
-        limit: The greatest number of ticks to write; None: all.
-        allow_empty: Whether a source without one tick makes a file without one.
-        date: The trading day of files that do not say it, as ``strand.feeds.open`` takes it.
-        feed_options: Other options of ``strand.feeds.open``, by name.
-        on_unwritable: What happens to a tick that the format cannot hold: ``"raise"``, or ``"skip"`` to leave it out
-            and count it in ``left_out``. State that such ticks would have changed, as a book, differs in the new file.
-        progress: Called with the ticks read so far; its method ``opened``, if it has one, is called with the feed
-            before.
 
     Returns:
         What was written, with the numbers of ticks and symbols, and the file's size in bytes.
@@ -138,15 +133,14 @@ def convert(
         EmptyFeedError: If the source has no tick, unless ``allow_empty`` is true.
         FeedError: If the source cannot be read on, or the file cannot be written.
     """
-    kind = target_of(path, to)
-    if limit is not None:
-        whole("limit", limit, 1)
-    misfits = Misfits(NAMES.get(kind, kind), on_unwritable)
-    options = options_with_date(feed_options, date)
-    check_outputs([("out", path)], source, symbols=symbols, options=options)
+    kind, symbols, progress = target_of(path, options["to"]), options["symbols"] or (), options["progress"]
+    bounds = options["start"], options["end"]
+    misfits = Misfits(NAMES.get(kind, kind), options["on_unwritable"])
+    reading = options_with_date(options["feed_options"], options["date"])
+    check_outputs([("out", path)], source, symbols=symbols, options=reading)
     if isinstance(source, str | os.PathLike | Sequence):
-        feed: Feed = open_feed(source, symbols=symbols, start=start, end=end, **options)
-    elif symbols or start is not None or end is not None or options:
+        feed: Feed = open_feed(source, symbols=symbols, start=bounds[0], end=bounds[1], **reading)
+    elif symbols or bounds != (None, None) or reading:
         raise ConfigurationError(
             "symbols, start, end, date, feed_options: a feed is converted as it is; open it with them"
         )
@@ -159,10 +153,10 @@ def convert(
         def check_end(read: int) -> None:
             if (unknown := unknown_symbol(feed, read_symbols(symbols))) is not None:
                 raise unknown
-            if read == 0 and not allow_empty:
-                raise empty_feed(feed, selected=bool(symbols) or start is not None or end is not None)
+            if read == 0 and not options["allow_empty"]:
+                raise empty_feed(feed, selected=bool(symbols) or bounds != (None, None))
 
-        return _write(feed, Path(path), kind, misfits, limit=limit, progress=progress, check_end=check_end)
+        return _write(feed, Path(path), kind, misfits, limit=options["limit"], progress=progress, check_end=check_end)
     finally:
         feed.close()
 

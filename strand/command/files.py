@@ -25,6 +25,7 @@ from strand.command.parameters import (
     SectionedCommand,
     complete_files,
     complete_handlers,
+    declared,
     given_options,
     progress,
     reading,
@@ -35,11 +36,12 @@ from strand.command.run_options import NAME
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import FeedInfo, synthetic
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
+from strand.feeds.write.conversion import ConvertOptions
 from strand.feeds.write.conversion import convert as run_convert
-from strand.feeds.write.targets import TARGETS
 from strand.handlers import BUILTIN, CompiledHandler
 from strand.handlers.builtin.definition import Builtin
 from strand.handlers.loading import Makes, configured, find, needs, options_of
+from strand.options import options_in
 from strand.output.records import AT_END, AT_TIMER
 from strand.replaying.fingerprint_file import is_fingerprint_file
 from strand.report.summary import UNDATED, skipped_as_dict
@@ -214,16 +216,14 @@ def _print_one(console: Console, found: dict[str, Any]) -> None:
             console.print(f"{escape(what)}: {escape(', '.join(fields))}", highlight=False)
 
 
+_CONVERT: Final = options_in(ConvertOptions)
+
+
 @click.command("convert", cls=SectionedCommand, sections={"Output": ("--to", "--on-unwritable", "--json")})
 @click.argument("files", nargs=-1, shell_complete=complete_files)
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--to", type=click.Choice(TARGETS), help="Format to write. [default: by the ending of OUT]")
-@click.option(
-    "--on-unwritable",
-    type=click.Choice(["raise", "skip"]),
-    default="raise",
-    help="At a tick that the format cannot hold: end with an error, or leave the tick out and count it.",
-)
+@declared(_CONVERT["to"])
+@declared(_CONVERT["on_unwritable"], default="raise")
 @reading
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def convert(files: tuple[str, ...], out: Path, to: str | None, on_unwritable: Any, reads: Reads, as_json: bool) -> None:

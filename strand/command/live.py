@@ -26,6 +26,7 @@ from strand.brief import several
 from strand.command.ending import ended_by
 from strand.command.parameters import (
     SECTIONS,
+    SYMBOLS,
     Reads,
     SectionedCommand,
     declared,
@@ -37,7 +38,8 @@ from strand.command.parameters import (
     show,
     source_of,
 )
-from strand.command.run_options import handling, running, values_of
+from strand.command.run_options import handling, paced, running, values_of
+from strand.command.run_options import workers as add_workers
 from strand.command.showing import Results, resulting
 from strand.config.configuration import Config
 from strand.errors import ConfigurationError
@@ -147,18 +149,8 @@ def _feed(
 
 @click.command("listen", cls=SectionedCommand, sections=_LISTEN_SECTIONS)
 @handling
-@click.option(
-    "--symbols",
-    metavar="NAMES",
-    help="Handle only these symbols: names or globs, separated by commas. @FILE reads the names from a file, "
-    "one per line.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Number of worker threads. [default: the number of cores minus 1]",
-)
+@declared(SYMBOLS, metavar="NAMES")
+@add_workers(1)
 @running
 @resulting
 @logging_to_standard_error
@@ -441,9 +433,9 @@ _USUAL: Final = "the books and trades of the feed"
     metavar="FILE",
     help="In place of PID: replay this file at a pace that the page controls. Repeatable.",
 )
-@click.option("--speed", type=click.FloatRange(0), default=1.0, metavar="FACTOR", help="Speed at first; 0: full speed.")
+@paced(1.0)
 @click.option("--paused", is_flag=True, help="Begin paused, before the first tick.")
-@click.option("--workers", type=click.IntRange(1, 1024), metavar="N", help="Number of worker threads.")
+@add_workers(1)
 @partial(handling, usual=_USUAL)
 @reading
 @click.option(

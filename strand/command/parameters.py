@@ -6,14 +6,16 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
 from strand import feeds
 from strand.errors import ConfigurationError
+from strand.feeds.opening import ReadOptions
 from strand.logs import Event, to_standard_error
-from strand.options import ByName, Choice, File, Flag, Option, Whole, options_in
+from strand.options import ByName, Choice, File, Flag, Option, Text, Whole, options_in
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
     from strand.feeds.progress_bar import ProgressBar
 
 __all__ = [
-    "SECTIONS", "CoreList", "Reads", "SectionedCommand", "StrandCount", "complete_files", "complete_handlers",
-    "complete_settings", "declared", "given_options", "logging_to_standard_error", "names", "progress",
-    "reading", "say", "show", "source_of",
+    "SECTIONS", "SYMBOLS", "CoreList", "Reads", "SectionedCommand", "StrandCount", "complete_files",
+    "complete_handlers", "complete_settings", "declared", "given_options", "logging_to_standard_error", "names",
+    "progress", "ranged", "reading", "say", "show", "source_of",
 ]  # fmt: skip
 
 
@@ -70,9 +72,10 @@ class StrandCount(click.ParamType[str | int]):
 def declared(option: Option, **more: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The command's option of a declaration: its value, or None; of one by name, texts like ``low=5ms``.
 
-    ``more``: other arguments for ``click.option``.
+    ``more``: other arguments for ``click.option``. The help shows the default of the declaration.
     """
     kind = option.kind
+    usual: dict[str, Any] = {"help": option.help, "show_default": False}
     made: dict[str, Any] = {"metavar": kind.metavar, "multiple": isinstance(kind, ByName)}
     if isinstance(kind, Choice):
         made = {"type": click.Choice(kind.words)}
@@ -82,7 +85,12 @@ def declared(option: Option, **more: Any) -> Callable[[Callable[..., None]], Cal
         made = {"is_flag": True, "default": None}
     elif kind.bounds:
         made = {"type": int if isinstance(kind, Whole) else float, "metavar": kind.metavar}
-    return click.option(option.flag, option.name, **{"help": option.help} | made | more)
+    return click.option(option.flag, option.name, **usual | made | more)
+
+
+def ranged(option: Option, least: int, most: int | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The command's option of a declaration of a whole number, which click refuses outside the bounds."""
+    return declared(replace(option, kind=Text(option.kind.metavar)), type=click.IntRange(least, most))
 
 
 def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:
@@ -289,6 +297,8 @@ def names(text: str | None) -> list[str] | None:
 
 
 _OPENING: Final = options_in(feeds.open)
+_READING: Final = options_in(ReadOptions)
+SYMBOLS: Final = replace(_READING["symbols"], text=f"{_READING['symbols'].text} Commas separate them.", unset="")
 #: Options that are given to ``strand.feeds.open`` with their defaults, too.
 _ALWAYS: Final = ("reorder_ns", "on_disorder", "venue_in_name")
 
@@ -307,15 +317,10 @@ def _opening(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]
 def reading(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options, as one argument ``reads``."""
 
-    @click.option(
-        "--symbols",
-        metavar="NAMES",
-        help="Read only these symbols: names or globs, separated by commas. @FILE reads the names from a file, "
-        "one per line.",
-    )
+    @declared(SYMBOLS, metavar="NAMES")
     @_opening("start", "end")
-    @click.option("--limit", type=click.IntRange(1), metavar="N", help="Read at most N of these ticks.")
-    @click.option("--allow-empty", is_flag=True, help="Accept input without any tick. The default is an error.")
+    @ranged(replace(_READING["limit"], unset=""), 1)
+    @declared(_READING["allow_empty"], default=False)
     @_opening("date", "zone")
     @click.option(
         "--profile", metavar="NAME|PATH", help="For CSV files: the name of a built-in profile, or a .toml file."

@@ -19,7 +19,7 @@ from strand.command.parameters import (
     reading,
     source_of,
 )
-from strand.command.run_options import handling, running
+from strand.command.run_options import handling, paced, running, workers
 from strand.command.showing import Results, resulting
 from strand.errors import HandlerError
 from strand.feeds.write.destinations import check_outputs
@@ -54,9 +54,7 @@ def _stopping(command: Callable[..., None]) -> Callable[..., None]:
         metavar="NUMBER|TIME",
         help="Stop after this tick of the symbol of --only (the first is 1), or at a time as for --start.",
     )
-    @click.option(
-        "--pdb", is_flag=True, help="Start Python's debugger when the handler is called with the tick of --until."
-    )
+    @_declared("pdb", pdb={"default": False})
     @functools.wraps(command)
     def with_stop(
         *, only: str | None, until: str | None, pdb: bool, reads: Reads, run: dict[str, Any], **others: Any
@@ -86,23 +84,12 @@ _QUIT: Final = click.exceptions.Exit(0)
 @click.command("replay", cls=SectionedCommand)
 @click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @handling
-@click.option(
-    "--workers",
-    type=click.IntRange(0, 1024),
-    metavar="N",
-    help="Number of worker threads. 0 runs a plain loop without queues. [default: the number of cores minus 1]",
-)
+@workers()
 @running
 @reading
 @_stopping
 @_declared("fingerprint_every", "fingerprints")
-@click.option(
-    "--speed",
-    type=click.FloatRange(0),
-    default=0.0,
-    metavar="FACTOR",
-    help="1 replays as recorded, 10 is ten times as fast, 0 is as fast as possible.",
-)
+@paced(0.0)
 @_declared("save", "load", "per_day", load={"type": click.Path(exists=True, dir_okay=False)})
 @resulting
 def replay(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -15,19 +16,21 @@ from strand.command.parameters import (
     complete_settings,
     declared,
     given_options,
+    ranged,
 )
 from strand.config.file import TABLES
 from strand.dispatch.configuration import Limits, Pool, RunOptions, grouped
 from strand.handlers import BUILTIN
 from strand.handlers.loading import load_handler
-from strand.options import ByName, Option, Whole, options_in
+from strand.options import ByName, Flag, Option, Whole, options_in
 from strand.policies.policy import POLICIES, Policy
+from strand.replaying.options import Asked
 from strand.report.quantities import printable
 
 __all__ = [
     "NAME", "OPTIONS", "check_pair", "given_by_symbol", "handling", "keys_of_options", "of_other_policies",
-    "order_of", "ordering", "policy_arguments", "policy_keywords", "policy_named", "policy_options", "running",
-    "values_of",
+    "order_of", "ordering", "paced", "policy_arguments", "policy_keywords", "policy_named", "policy_options", "running",
+    "values_of", "workers",
 ]  # fmt: skip
 
 #: Forms of a handler's name.
@@ -73,54 +76,31 @@ def handling(command: Callable[..., None], usual: str = "count") -> Callable[...
     return with_handler
 
 
-#: Options that are the dispatcher's beside a policy, and no arguments of it: the policies that have them, the name, and
-#: what click takes.
-_BESIDE: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
+_RUN: Final = options_in(RunOptions)
+#: Options that are the dispatcher's beside a policy, and no arguments of it: the policies that have them, and the
+#: option.
+_BESIDE: Final[Mapping[str, tuple[tuple[str, ...], Option]]] = {
     "priorities": (
         tuple(name for name, kind in POLICIES.items() if kind.usual_priority is not None),
-        "--priority",
-        {
-            "metavar": "SYMBOL=VALUE",
-            "multiple": True,
-            "help": "Priority of a symbol; * stands for all others. Repeatable. For levels: a level. [default: normal] "
-            "For aging: a whole number, a class, or both, such as urgent:10. [default: 0]",
-        },
+        replace(_RUN["priorities"], text=f"{_RUN['priorities'].text} Both are like urgent:10.", flag="--priority"),
     ),
-    "guards": (
-        ("levels",),
-        "--guard",
-        {"is_flag": True, "default": None, "help": "Hold low levels back while CPU, memory or I/O is short."},
-    ),
-    "marks": (
-        ("levels",),
-        "--mark",
-        {
-            "metavar": "SYMBOL=MARK",
-            "multiple": True,
-            "help": "With --guard: mark a symbol as io or frees_memory; * stands for all others. Repeatable.",
-        },
-    ),
-    "groups": (
-        ("fair",),
-        "--fair-group",
-        {
-            "metavar": "SYMBOL=GROUP",
-            "multiple": True,
-            "help": "Group of a symbol; * stands for all others. Repeatable. [default: one group per symbol]",
-        },
-    ),
+    "guards": (("levels",), replace(_RUN["guard"], name="guards", kind=Flag(), flag="--guard")),
+    "marks": (("levels",), replace(_RUN["marks"], flag="--mark")),
+    "groups": (("fair",), replace(_RUN["groups"], flag="--fair-group")),
 }
-_DECLARED: Final = {
-    option.name: (name, option)
-    for name, kind in POLICIES.items()
-    for option in options_in(kind).values()
-    if option.flag
+_OF_ORDER: Final[Mapping[str, tuple[tuple[str, ...], Option]]] = {
+    **_BESIDE,
+    **{
+        option.name: ((name,), option)
+        for name, kind in POLICIES.items()
+        for option in options_in(kind).values()
+        if option.flag
+    },
 }
 #: The options of policies by keyword: the policies that have it, and its name.
-OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    **{keyword: (owners, flag) for keyword, (owners, flag, _) in _BESIDE.items()},
-    **{keyword: ((name,), option.flag) for keyword, (name, option) in _DECLARED.items()},
-}
+OPTIONS: Final = {keyword: (owners, option.flag) for keyword, (owners, option) in _OF_ORDER.items()}
+#: The tables of a file by symbol, by the keyword of the option that gives their values.
+_TABLES: Final = {"priorities": ("priorities", "symbols"), "groups": ("groups",), "marks": ("marks",)}
 
 
 def policy_keywords(*left_out: str) -> tuple[str, ...]:
@@ -130,12 +110,12 @@ def policy_keywords(*left_out: str) -> tuple[str, ...]:
 
 def policy_options(command: Callable[..., None], *left_out: str) -> Callable[..., None]:
     """Adds the options of all policies, but for those ``left_out``, as arguments by keyword."""
-    for keyword in reversed([keyword for keyword in OPTIONS if keyword not in left_out]):
-        if keyword in _BESIDE:
-            _, flag, more = _BESIDE[keyword]
-            command = click.option(flag, keyword, **more)(command)
+    for keyword in reversed(policy_keywords(*left_out)):
+        option = _OF_ORDER[keyword][1]
+        if keyword in _TABLES:
+            command = declared(replace(option, text=f"{option.text} Repeatable."), multiple=True)(command)
         else:
-            command = declared(_DECLARED[keyword][1])(command)
+            command = declared(option)(command)
     return command
 
 
@@ -172,7 +152,7 @@ def values_of(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, 
 
 def policy_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options given for a policy, as its class takes them; those of other policies are left out. Raises UsageError."""
-    return values_of([option for owner, option in _DECLARED.values() if owner == name], given)
+    return values_of([option for option in options_in(POLICIES[name]).values() if option.flag], given)
 
 
 def check_pair(given: Mapping[str, Any], keyword: str, other: str, *, is_there: bool) -> None:
@@ -210,12 +190,10 @@ def _aged(text: str) -> Any:
     return (name, Whole().parse(base)) if colon else Whole().parse(text)
 
 
-#: The tables by symbol, by the keyword of the option that gives their values.
-_TABLES: Final = {"priorities": ("priorities", "symbols"), "groups": ("groups",), "marks": ("marks",)}
 #: The keys of ``worker_pool``, by the keyword of the option that gives their values.
 _POOL: Final = {key.name: name for name, key in TABLES["worker_pool"][1].items()}
 _BOUNDS: Final = [option for kind in (Pool, Limits) for name, option in options_in(kind).items()
-                  if name in _POOL and option.flag]  # fmt: skip
+                  if name in _POOL and option.flag and name != "workers"]  # fmt: skip
 
 
 def keys_of_options() -> Iterator[tuple[str, str]]:
@@ -225,9 +203,14 @@ def keys_of_options() -> Iterator[tuple[str, str]]:
         yield f"{option.flag} {option.kind.metavar}", f"worker_pool.{_POOL[option.name]}"
     others = {"guards": "resource_limits", "timeouts": "priorities.LEVEL_timeout"}
     others |= {keyword: f"{'.'.join(table)}.SYMBOL" for keyword, table in _TABLES.items()}
-    for keyword, (_, flag) in OPTIONS.items():
-        metavar = _BESIDE[keyword][2].get("metavar", "") if keyword in _BESIDE else _DECLARED[keyword][1].kind.metavar
-        yield f"{flag} {metavar}".strip(), others.get(keyword, f"policy.{keyword}")
+    for keyword, (_, option) in _OF_ORDER.items():
+        metavar = "" if isinstance(option.kind, Flag) else option.kind.metavar
+        yield f"{option.flag} {metavar}".strip(), others.get(keyword, f"policy.{keyword}")
+
+
+_CORES: Final = options_in(Pool)["cores"]
+_STRICT: Final = options_in(Asked)["strict"]
+_OUTSIDE: Final = "See `strand stat`, top, metrics and alerts."
 
 
 def ordering(command: Callable[..., None]) -> Callable[..., None]:
@@ -327,26 +310,34 @@ def _values(
         yield ("worker_pool", _POOL[keyword]), (value, " ".join(f"{option} {text}" for text in texts))
 
 
+def workers(least: int = 0) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds the option. ``least``: the number from which on it can be given; 0 is a plain loop."""
+    option = options_in(Pool)["workers"]
+    text = option.text if least else f"{option.text} 0 runs a plain loop without queues."
+    return ranged(replace(option, text=text), least, 1024)
+
+
+def paced(usual: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds the option ``--speed`` of that default."""
+    option = replace(options_in(Asked)["speed"], default=None)
+    return declared(option, type=click.FloatRange(0), default=usual, show_default=True)
+
+
 def running(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options, as one argument ``run``: those of ``strand.replay``, by name. A command's own ``--workers`` is
     among them, as a file may say how many there are."""
 
-    @click.option(
-        "--cores", type=CoreList(), help="Cores to pin the workers to, such as 1,2-5. [default: the last cores]"
+    @declared(
+        replace(_CORES, text=f"{_CORES.text} Such as 1,2-5.", default=None, unset="the last cores"),
+        type=CoreList(),
+        metavar=None,
     )
-    @click.option(
-        "--strands",
-        default="auto",
-        type=StrandCount(),
-        help="One strand per symbol, or N strands that all symbols share.",
-    )
+    @declared(_RUN["strands"], type=StrandCount(), metavar=None, default="auto")
     @ordering
     @declared(options_in(Pool)["idle"])
-    @declared(options_in(RunOptions)["on_error"], default="stop", show_default=False)
-    @click.option("--strict", is_flag=True, help="Treat warnings of the run as an error, with exit status 2.")
-    @click.option(
-        "--attachable", is_flag=True, help="Let `strand stat`, top, metrics and alerts look at the run from outside."
-    )
+    @declared(_RUN["on_error"], default="stop")
+    @declared(replace(_STRICT, text=f"{_STRICT.text} The exit status is then 2."), default=False)
+    @declared(replace(_RUN["attachable"], text=f"{_RUN['attachable'].text} {_OUTSIDE}"), default=False)
     @functools.wraps(command)
     def with_run(
         *, cores: list[int] | None, strands: str | int, order: dict[str, Any], idle: str | None, on_error: str,

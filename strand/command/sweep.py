@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +22,10 @@ from strand.command.parameters import (
     Reads,
     SectionedCommand,
     complete_files,
+    declared,
     given_options,
     progress,
+    ranged,
     reading,
     source_of,
 )
@@ -33,6 +35,7 @@ from strand.errors import ConfigurationError
 from strand.handlers import Handler
 from strand.handlers.options import Option
 from strand.handlers.sets import part_with_sets
+from strand.options import options_in
 from strand.sweeping.manifest import Manifest, SweepRun
 from strand.sweeping.plots import plot as draw
 from strand.sweeping.plots import scores_of
@@ -44,6 +47,8 @@ __all__ = ["runs", "sweep"]
 
 #: Sets that the table shows.
 SHOWN = 20
+_OPTIONS: Final = options_in(run_sweep)
+_DAYS: Final = replace(_OPTIONS["days"], text=f"{_OPTIONS['days'].text} Commas separate them.")
 
 
 @click.command(
@@ -64,22 +69,10 @@ SHOWN = 20
     metavar="PARAMETER=A,B,C",
     help="Values of a parameter. Repeatable: every combination of values is a set of parameters.",
 )
-@click.option("--days", metavar="DATES", help="Dates to put in place of {date} in FILES, separated by commas.")
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Number of files to run at the same time, on one core each. [default: all cores]",
-)
-@click.option(
-    "--out", required=True, type=click.Path(file_okay=False), help="Folder of the data set. The results in it are kept."
-)
-@click.option(
-    "--backend",
-    type=click.Choice(["processes", "ray"]),
-    default="processes",
-    help="Run the files in local processes, or on a Ray cluster.",
-)
+@declared(_DAYS, metavar="DATES")
+@ranged(_OPTIONS["workers"], 1, 1024)
+@declared(_OPTIONS["out"], required=True, type=click.Path(file_okay=False), metavar=None)
+@declared(_OPTIONS["backend"], default="processes")
 @reading
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def sweep(

@@ -99,9 +99,10 @@ class Pool:
     workers: int | None = option(
         None,
         Whole(0, 1024),
-        "Threads that drain.",
-        unset="one fewer than the cores that this process may use, and at least one, as the publisher drains too",
-        more="0, for a replay: a plain loop; for a scheduler: all cores.",
+        "Number of worker threads.",
+        unset="one fewer than the cores that this process may use, and at least one",
+        more="The publisher drains too. 0, for a replay: a plain loop; for a scheduler: all cores.",
+        flag=None,
     )
     min_workers: int | None = option(
         None,
@@ -122,6 +123,7 @@ class Pool:
         Kind(),
         "Cores that workers are pinned to, in turn.",
         unset="pins nothing",
+        flag=None,
         more='``"auto"`` takes the last of those this process may use, and goes on with a RuntimeWarning if the system '
         "refuses to pin.",
     )
@@ -511,7 +513,7 @@ class QueueOptions(TypedDict, total=False):
         StrandsLike,
         "auto",
         _ANY,
-        '``"per-symbol"``, a number, or ``"auto"``: busy symbols have a strand alone, quiet ones share.',
+        "per-symbol, a number, or auto: busy symbols have a strand alone, quiet ones share.",
     ]
     counts: Annotated[
         npt.ArrayLike | None,
@@ -552,27 +554,29 @@ class RunOptions(QueueOptions, total=False):
     priorities: Annotated[
         Mapping[str, Any] | None,
         None,
-        _ANY,
-        'Under ``Levels`` a level by symbol, else ``"normal"``.\nUnder ``Aging`` a whole number, a class, or both, '
-        'like ``("urgent", 10)``; else 0. ``"*"`` is for symbols that are not named.',
+        Text("SYMBOL=VALUE"),
+        "Priority by symbol; * is for symbols that are not named. Under ``Levels`` a level; under ``Aging`` a whole "
+        'number, a class, or both, else 0. None: normal.\nBoth are like ``("urgent", 10)``.',
     ]
     guard: Annotated[
         Guard | None,
         None,
         Object(Guard),
-        "Holds strands back under ``Levels`` while CPU, memory or I/O is short (docs/guard.md).",
+        "Hold low levels back under ``Levels`` while CPU, memory or I/O is short.\nSee docs/guard.md.",
     ]
     marks: Annotated[
         Mapping[str, str | Iterable[str]] | None,
         None,
-        _ANY,
-        'For ``guard``, by symbol or ``"*"``: ``"io"``, ``"frees_memory"``, or a set of both.',
+        Text("SYMBOL=MARK"),
+        "For a guard, what a symbol's handler does: io or frees_memory; * is for symbols that are not "
+        "named.\nOr a set of both.",
     ]
     groups: Annotated[
         Mapping[str, str] | None,
         None,
-        _ANY,
-        'Under ``Fair``, the name of the group by symbol or ``"*"``; else each symbol is a group of its own.',
+        Text("SYMBOL=GROUP"),
+        "Under ``Fair``, the group by symbol; * is for symbols that are not named. None: each symbol is a group of its "
+        "own.",
     ]
     on_error: Annotated[
         str,
@@ -591,8 +595,8 @@ class RunOptions(QueueOptions, total=False):
         bool,
         False,
         Flag(),
-        "Another process of the same user may look at it while it runs (``strand.attach``).\nIts memory then has the "
-        "pages that the system gives to files, which are usually small.",
+        "Let another process of the same user look at it while it runs.\n``strand.attach`` does. Its memory then has "
+        "the pages that the system gives to files, which are usually small.",
     ]
 
 

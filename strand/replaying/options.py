@@ -2,16 +2,15 @@
 
 # Not with annotations as text: the declarations of options stand in types.
 
-import datetime as dt
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from strand.dispatch.configuration import RunOptions
-from strand.options import File, Flag, Kind, Whole, read_given
+from strand.feeds.opening import ReadOptions
+from strand.options import File, Flag, Kind, Text, Whole, read_given
 
 if TYPE_CHECKING:
-    from strand.feeds.opening import FeedOptions
     from strand.output.sinks import Destination
     from strand.replaying.pacing import Pacer
     from strand.replaying.snapshots import Snapshot
@@ -21,29 +20,11 @@ __all__ = ["Asked", "ReplayOptions", "asked_of", "records", "selection", "writes
 _ANY, _FLAG = Kind(), Flag(takes_none=True)
 
 
-class Asked(TypedDict, total=False):
+class Asked(ReadOptions, total=False):
     """The options that a replay has itself. Those that may be anything are checked where they are used."""
 
-    symbols: Annotated[Sequence[str] | None, None, _ANY, 'Names, globs (``"AA*"``) and ``@FILE`` to keep.']
-    start: Annotated[
-        str | int | None,
-        None,
-        _ANY,
-        "The first receive time to keep, as for ``strand.feeds.open``.\nTicks before it are skipped.",
-    ]
-    end: Annotated[str | int | None, None, _ANY, "The first receive time no longer kept, likewise."]
-    limit: Annotated[
-        int | None,
-        None,
-        Whole(1),
-        "How many ticks to replay at most, from ``position`` on. None: all of them.",
-    ]
-    position: Annotated[int, 0, Whole(0), "How many ticks of the selection to skip first."]
-    allow_empty: Annotated[
-        bool,
-        False,
-        _FLAG,
-        "Return a result where the source has no tick; without it that raises EmptyFeedError.",
+    position: Annotated[
+        int, 0, Whole(0), "How many ticks of the selection to skip first.\n``limit`` counts from there."
     ]
     progress: Annotated[
         bool | Callable[[int], None],
@@ -55,8 +36,6 @@ class Asked(TypedDict, total=False):
         "the feed. If it has ``follow``, that is called with a function that returns the feed's time, and ``given`` "
         "with one that returns the number of ticks published so far.",
     ]
-    date: Annotated[dt.date | str | None, None, _ANY, "The trading day of files that do not say it."]
-    feed_options: Annotated["FeedOptions | None", None, _ANY, "The other options of ``strand.feeds.open``, by name."]
     pin_publisher: Annotated[
         bool | None,
         None,
@@ -65,7 +44,12 @@ class Asked(TypedDict, total=False):
         "unless a thread inflates the file and only one such core is left.\nThat thread would have to share a "
         "worker's core.",
     ]
-    speed: Annotated[float, 0.0, _ANY, "0 is as fast as possible, 1 as recorded by ``ts_recv``, 10 ten times as fast."]
+    speed: Annotated[
+        float,
+        0.0,
+        Text("FACTOR"),
+        "1 replays as recorded by ``ts_recv``, 10 is ten times as fast, 0 is as fast as possible.",
+    ]
     pacer: Annotated[
         "Pacer | None",
         None,
@@ -115,7 +99,12 @@ class Asked(TypedDict, total=False):
         _ANY,
         "A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``.",
     ]
-    strict: Annotated[bool, False, _FLAG, "Raise StrictError if the run has warnings (``result.warnings``)."]
+    strict: Annotated[
+        bool,
+        False,
+        _FLAG,
+        "Treat warnings of the run as an error.\nStrictError is raised where ``result.warnings`` has any.",
+    ]
     save: Annotated[
         str | os.PathLike[str] | None,
         None,
@@ -143,7 +132,7 @@ class Asked(TypedDict, total=False):
         bool,
         False,
         _FLAG,
-        "Start Python's debugger where the handler is called with the tick of ``until``; needs ``workers=0``.\nA "
+        "Start Python's debugger where the handler is called with the tick of ``until``.\nIt needs ``workers=0``. A "
         "compiled function is called in Python first, on copies, and then as machine code.",
     ]
 

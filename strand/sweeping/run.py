@@ -1,8 +1,7 @@
 """``strand.sweep``: one handler with many sets of parameters over many files, in processes or on a Ray cluster."""
 
-from __future__ import annotations
+# Not with annotations as text: the declarations of options stand in types.
 
-import datetime as dt
 import errno
 import fcntl
 import io
@@ -19,23 +18,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
 from types import CodeType
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, Unpack, get_args
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError, StrandError
-from strand.feeds.opening import FeedOptions, expand, options_with_date, read_symbols, takes_option
+from strand.feeds.opening import ReadOptions, expand, options_with_date, read_symbols, takes_option
 from strand.feeds.times import as_date
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.sets import part_with_sets, with_sets
 from strand.handlers.state import SET
 from strand.lazy import imported
-from strand.options import named_options
+from strand.options import Choice, File, Kind, Made, Whole, named_options
 from strand.sweeping.digests import Stamp, code_digest, file_digest, stamp_of
 from strand.sweeping.job import ROWS, SHORT, Done, Job, run_job
 from strand.sweeping.manifest import Manifest, SweepRun, now
 from strand.sweeping.result import FILE, Place, SweepResult
 from strand.sweeping.sets import parameter_sets
 from strand.tables.columns import Table
-from strand.validate import whole
+from strand.validate import callable_of
 
 __all__ = ["Backend", "backend_for", "sweep"]
 
@@ -54,24 +53,55 @@ class _Input:
     options: Mapping[str, Any]
 
 
-@named_options("sweep()")
+Backend = Literal["processes", "ray"]
+
+
+class SweepOptions(ReadOptions, total=False):
+    """Options of ``strand.sweep``."""
+
+    days: Annotated[
+        Sequence[str] | None,
+        None,
+        Kind(),
+        'Dates to put in place of ``{date}`` in the name of the files.\nAs text, ``"2026-01-05"``. Each is also the '
+        "file's option ``date``, if its format needs one.",
+    ]
+    workers: Annotated[
+        int | None,
+        None,
+        Whole(1),
+        "How many files are read at a time, each by one process on one core. None: all cores.\nThis process is the "
+        "first.",
+    ]
+    out: Annotated[
+        str | os.PathLike[str] | None,
+        None,
+        File(),
+        "The folder of the data set.\nIt has Parquet tables ``rows`` and one per output, and a manifest. Results that "
+        "it already has of the same input, code and set are not computed again; with all results it may be read-only. "
+        "Without it a folder is used that is removed with the result.",
+    ]
+    backend: Annotated[
+        Backend,
+        "processes",
+        Choice(get_args(Backend)),
+        "Run the files in processes of this machine, or as tasks of Ray.\nRay runs them on the cluster of "
+        "``ray.init``, else on this machine. ``out`` must then be a folder that all nodes share.",
+    ]
+    progress: Annotated[
+        Callable[[int, int], None] | None,
+        None,
+        Made(callable_of),
+        "Called with the number of files that are done, and the number of all files to run.",
+    ]
+
+
+@named_options("sweep()", declares=SweepOptions)
 def sweep(
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     handler: HandlerLike,
     params: Any = None,
-    *,
-    days: Sequence[str] | None = None,
-    workers: int | None = None,
-    out: str | os.PathLike[str] | None = None,
-    symbols: Sequence[str] | None = None,
-    start: str | int | None = None,
-    end: str | int | None = None,
-    limit: int | None = None,
-    allow_empty: bool = False,
-    date: dt.date | str | None = None,
-    feed_options: FeedOptions | None = None,
-    backend: Backend = "processes",
-    progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[SweepOptions],
 ) -> SweepResult:
     """Runs a handler with many sets of parameters: each file is decoded once, and all sets see each tick.
 
@@ -84,16 +114,6 @@ def sweep(
         handler: A handler with ``params=``, or a chain that ends in one: compiled (``strand.handler``), of objects
             (``strand.object_handler``, with ``state=`` or ``outputs=``), or of batches (``strand.batch_handler``).
         params: A dict of parameters by name for each set, or a DataFrame of pandas or polars with one row per set.
-        days: Dates as text, ``"2026-01-05"``. Each is also the file's option ``date``, if its format needs one.
-        workers: How many files are read at a time, each by one process on one core; this process is the first. None
-            uses all cores.
-        out: The folder of the data set: Parquet tables ``rows`` and one per output, and a manifest. Results that it
-            already has of the same input, code and set are not computed again; with all results it may be read-only.
-            None uses a folder that is removed with the result.
-        symbols, start, end, limit, allow_empty, date, feed_options: As in ``strand.replay``, for each file.
-        backend: ``"processes"`` runs on this machine. ``"ray"`` runs each file as a task of Ray: on the cluster of
-            ``ray.init``, else on this machine. ``out`` must then be a folder that all nodes share.
-        progress: Called with the number of files that are done, and the number of all files to run.
 
     Raises:
         ConfigurationError: If the handler has no parameters, or neither rows nor outputs; if it does not take the given
@@ -103,10 +123,9 @@ def sweep(
         HandlerError: If a handler fails; ``set_number`` and ``params`` say with which set.
         MissingExtraError: Without the extra ``sweep``; or without ``ray``, for that backend.
     """
-    if progress is not None and not callable(progress):
-        raise ConfigurationError("progress", f"{progress!r} cannot be called")
+    symbols, date, progress = options["symbols"], options["date"], options["progress"]
     read_symbols(symbols or ())
-    run = backend_for(backend)
+    run = backend_for(options["backend"])
     given = resolve(handler)
     if params is None:
         raise ConfigurationError(
@@ -115,20 +134,21 @@ def sweep(
     sets = parameter_sets(params)
     _check_names(given)
     with_sets(given, sets)  # what is wrong with a set is said before anything is read
-    n_workers = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers, 1)
+    n_workers = options["workers"] or len(os.sched_getaffinity(0))
     # One day has one text, so that runs are found again however it was given.
-    options: dict[str, Any] = {**options_with_date(feed_options, None if date is None else as_date(date).isoformat())}
+    day = None if date is None else as_date(date).isoformat()
+    reading: dict[str, Any] = {**options_with_date(options["feed_options"], day)}
     selection = {
-        "symbols": list(symbols) if symbols else None, "start": start, "end": end, "limit": limit,
-        "allow_empty": allow_empty,
+        "symbols": list(symbols) if symbols else None, "start": options["start"], "end": options["end"],
+        "limit": options["limit"], "allow_empty": options["allow_empty"],
     }  # fmt: skip
-    code = code_digest(given, {**options, **selection})
-    place = Place(out)
+    code = code_digest(given, {**reading, **selection})
+    place = Place(options["out"])
     folder = place.path
     with _locked(folder), closing(Manifest(folder)) as manifest:
         _remove_strays(folder, manifest)
         numbers = manifest.number(sets)
-        inputs = list(_inputs(files, days, options, code, manifest))
+        inputs = list(_inputs(files, options["days"], reading, code, manifest))
         jobs = list(
             _jobs(
                 inputs,
@@ -325,7 +345,6 @@ def _runs(job: Job, did: Done, code: str, folder: Path) -> list[SweepRun]:
     ]
 
 
-Backend = Literal["processes", "ray"]
 #: Gives each job that has ended, with what it did, as they end.
 Runs = Callable[[Sequence[Job], int], Iterator[tuple[Job, Done]]]
 #: Name of a sweep, the extra with all its packages, and the packages that every sweep of this kind takes.

@@ -17,6 +17,7 @@ from strand.policies.policy import CLASS_SHIFT, LEVELS, Aging, Levels, Policy, m
 from strand.spans import SpanLike, span_ns, span_text
 from strand.tasks.groups import GroupAccounts, TaskGroup
 from strand.tasks.retry import RetryPolicy
+from strand.validate import callable_of
 
 __all__ = [
     "Ranks",
@@ -190,12 +191,6 @@ def _key(name: str, key: Any) -> Hashable:
     return found
 
 
-def _called(name: str, function: Any) -> Any:
-    if not callable(function):
-        raise ConfigurationError(name, f"{function!r} cannot be called")
-    return function
-
-
 class TaskKeywords(TypedDict, total=False):
     """Options of tasks, as ``options`` takes them. What depends on the scheduler is checked there."""
 
@@ -235,7 +230,7 @@ class TaskKeywords(TypedDict, total=False):
     expire_if: Annotated[
         Callable[[], Any] | None,
         None,
-        Made(_called),
+        Made(callable_of),
         "Called without arguments in the worker before each start.\nTrue: the task expires. A priority: it waits anew "
         "with that one, if it is another one. False or None: it starts. If it raises, the task fails.",
     ]

@@ -159,7 +159,7 @@ def test_the_page_has_the_keys_of_tables_as_they_are_declared() -> None:
     text = page.read_text("utf-8")
     assert tables.written(text) == text, ".venv/bin/python docs/option_tables.py --write"
     changes = {
-        "Threads that drain.": "Threads.",
+        "Number of worker threads.": "Threads.",
         "Points that a strand gains": "Points",
         "`worker_pool.queue_capacity` |": "`queue_capacity` |",
         "`policy.weights`": "`weights`",

@@ -38,6 +38,7 @@ from strand.feeds import FeedInfo, synthetic
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
 from strand.feeds.write.conversion import ConvertOptions
 from strand.feeds.write.conversion import convert as run_convert
+from strand.feeds.write.targets import NAMES
 from strand.handlers import BUILTIN, CompiledHandler
 from strand.handlers.builtin.definition import Builtin
 from strand.handlers.loading import Makes, configured, find, needs, options_of
@@ -257,7 +258,8 @@ def convert(files: tuple[str, ...], out: Path, to: str | None, on_unwritable: An
         if left_out := plain["left_out"]:
             by_field = ", ".join(f"{count:,} by {name}" for name, count in left_out.items())
             total = sum(left_out.values())
-            console.print(f"[yellow]left out:[/] {total:,} ticks that {written.format} cannot hold: {by_field}")
+            name = NAMES.get(written.format, written.format)
+            console.print(f"[yellow]left out:[/] {total:,} ticks that {name} cannot hold: {by_field}")
 
     show(as_json, plain, human)
 

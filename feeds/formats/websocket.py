@@ -29,18 +29,18 @@ import zlib
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Self, cast
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, Self, cast
 
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds.base import FeedInfo
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
-from strand.feeds.formats.json.reader import Line, Lines, MessageFile
+from strand.feeds.formats.json.reader import Lines, MessageFile
 from strand.feeds.io.atomic_write import atomic_write, flushed
 from strand.feeds.io.streams import InflateLimits, InputStream
 from strand.validate import is_whole
 
 __all__ = [
-    "LONGEST_MESSAGE", "MAGIC", "MAX_SYMBOLS", "Entry", "Header", "Line", "MessageRecorder", "RecordedMessages",
+    "LONGEST_MESSAGE", "MAGIC", "MAX_SYMBOLS", "Entry", "Header", "MessageRecorder", "RecordedMessages",
     "entry_line", "longest_line", "message_line", "read_entry", "read_header", "recognise",
 ]  # fmt: skip
 
@@ -139,7 +139,7 @@ class RecordedMessages(MessageFile):
         self._begin(read, lines, header.symbols, header.max_symbols, on_bad_message)
 
     def _steps(self) -> Generator[None, None, None]:
-        self._after, self._number, self._ended = self._lines.first, 2, False
+        self._ended = False
         yield from self._taken()
         if not self._ended:
             raise TruncatedFeedError(
@@ -154,31 +154,24 @@ class RecordedMessages(MessageFile):
         details = {"url": self._header.url, "compression": self._compression, **self._ticks.examples}
         return self._profile.info("websocket", str(self._path), details)
 
-    def _take(self, line: Line) -> None:
-        self._after, self._number = line.after, line.number + 1
+    def _take(self, text: bytes | None, offset: int, number: int) -> None:
         try:
             if self._ended:
                 raise ValueError("comes after the recording's end")
-            if line.text is None:
+            if text is None:
                 raise ValueError(f"is longer than lines of messages of {self._header.max_message_bytes:,} bytes are")
-            entry = read_entry(line.text)
-            if entry.word == "end":
+            time_ns, word, value = read_entry(text)
+            if word == "end":
                 self._ended = True
-                if entry.value != line.number - 1:
-                    raise ValueError(
-                        f"says that {entry.value:,} lines are before it, but there are {line.number - 1:,}"
-                    )
+                if value != number - 1:
+                    raise ValueError(f"says that {value:,} lines are before it, but there are {number - 1:,}")
         except (ValueError, RecursionError) as error:
-            self._refuse(line, str(error))
-        else:
-            self._handle(entry, line)
-
-    def _handle(self, entry: Entry, line: Line) -> None:
-        match entry.word:
-            case "connected" | "disconnected":
-                self._ticks.note(entry.word, entry.time_ns, entry.value)
-            case "text" | "binary":
-                self._ticks.take(entry.value, entry.time_ns, offset=line.offset, line=line.number)
+            self._refuse(str(error), offset, number)
+            return
+        if word in ("text", "binary"):
+            self._ticks.take(value, time_ns, offset, number)
+        elif word in ("connected", "disconnected"):
+            self._ticks.note(word, time_ns, value)
 
 
 #: Bytes of a message, and symbols, of a feed that can be recorded: the most that a file can make its reader reserve.
@@ -291,8 +284,7 @@ def _checked(told: Any) -> Header:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A line behind the first: a time in ns since the UNIX epoch, and by word a message (str or bytes), a text, or how
     many lines there were."""
 
@@ -317,7 +309,7 @@ def message_line(data: str | bytes, time_ns: int) -> bytes:
 def read_entry(line: bytes) -> Entry:
     """Reads the entry of a line without its end. Raises ValueError."""
     words = line[9:].split(b" ", 2)
-    if len(words) != 3 or _summed(line[9:]) != line:
+    if len(words) != 3 or line[:9] != b"%08x " % zlib.crc32(memoryview(line)[9:]):
         raise ValueError("is damaged: its checksum is wrong")
     time, word, rest = words
     # Ordered before it is converted: a number of a million digits takes time.

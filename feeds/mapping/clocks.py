@@ -263,6 +263,8 @@ class TextTimes:
         zoned, bare = (Numbers(self._form, pattern=text, zone=zone) for zone in (ZONE_ALWAYS, ZONE_NEVER))
         self._zoned = zoned if says_zone or self._form == STAMP else None
         self._bare = None if says_zone else bare
+        #: Whether a text is the same time whatever came before it.
+        self.is_pure = zone in (None, "UTC") or ambiguous != "infer"
         self._dates = Numbers(DATE) if date_pattern is None else Numbers(PATTERN, pattern=date_pattern.text)
 
     def ns(self, text: str, date: str | None = None) -> int:

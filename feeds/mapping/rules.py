@@ -117,19 +117,24 @@ def _number_of(target: Target, rounding: Rounding, known: dict[str, int] | None)
     factors: list[int] = [10**at for at in range(max(power, 0) + 1)]
 
     def number_of(value: Any) -> int:
-        if type(value) is str and len(value) <= _SHORT:  # the digits, and how many are behind the point
-            before, _, behind = value.partition(".")
+        kind = type(value)
+        if kind is int:
+            if power >= 0 and lowest <= (units := value * factors[power]) <= highest:
+                return units
+        elif kind is str or kind is Decimal:
+            text = value if kind is str else str(value)
+            if kind is Decimal and known is not None and (found := known.get(text)) is not None:
+                return found
+            before, _, behind = text.partition(".")
             digits, more = before + behind, power - len(behind)
-            if digits.isdigit() and digits.isascii():
+            if digits.isdigit() and len(digits) <= _SHORT and digits.isascii():
                 units, rest = (int(digits) * factors[more], 0) if more >= 0 else divmod(int(digits), int(10**-more))
                 if not rest and units <= highest:
                     if known is not None:
                         if len(known) >= _KNOWN:
                             known.clear()
-                        known[value] = units
+                        known[text] = units
                     return units
-        elif type(value) is int and power >= 0 and lowest <= (units := value * factors[power]) <= highest:
-            return units
         number = _decimal(value)
         units, inexact = nearest(number, power)
         if number < 0 <= lowest or not lowest <= units <= highest:

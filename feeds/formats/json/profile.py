@@ -359,7 +359,7 @@ def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str, tim
         dict(rule.map),
         convert,
         known,
-        texts is None and not rounding.rounds,
+        not rounding.rounds if texts is None else texts.is_pure,
         texts if unit == "clock" else None,
         times[1],
     )

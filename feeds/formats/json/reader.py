@@ -26,24 +26,24 @@ from strand.feeds.mapping.values import ONLY_NS, TIME_POWERS, said_unit
 from strand.ticks import limits as limits_of
 from strand.validate import whole
 
-__all__ = ["JsonLinesFeed", "Line", "Lines", "MessageFeed", "MessageFile"]
+__all__ = ["JsonLinesFeed", "Lines", "MessageFeed", "MessageFile"]
 
 _CHUNK_BYTES: Final = 1 << 18
 
 
-class Line(NamedTuple):
-    """A line: where it begins, where the next one does, its number from 1, and its text without the line end. The text
-    is None for a line that is too long."""
+class Block(NamedTuple):
+    """Lines in a row: where the first one begins, its number from 1, their texts without the line ends, and where the
+    line behind them begins. A line that is too long is a block by itself, and its text is None."""
 
     offset: int
-    after: int
     number: int
-    text: bytes | None
+    texts: Sequence[bytes | None]
+    after: int
 
 
 def whole_lines(
     chunks: Chunks, first: int, longest: int, path: str | Path, *, open_end: bool = False
-) -> Iterator[Line]:
+) -> Iterator[Block]:
     """The lines behind the first one, which has so many bytes (0: all of them).
 
     Raises TruncatedFeedError for a last line without an end, unless it may have none (``open_end``), and what reading
@@ -53,18 +53,24 @@ def whole_lines(
     rest = memoryview(b"")
     while (data := chunks.next(rest)) is not None:
         text, start = bytes(data), max(begin - at, 0)
-        while (end := text.find(b"\n", start)) >= 0:
-            line = None if endless or end - start > longest else text[start:end]
+        end = text.rfind(b"\n", start)
+        if end >= 0 and (endless or end - start > longest):
+            for line in text[start:end].split(b"\n"):
+                after = max(at + start, begin) + len(line) + 1
+                yield Block(begin, number, [None if endless or len(line) > longest else line], after)
+                begin, start, number, endless = after, after - at, number + 1, False
+        elif end >= 0:
+            lines = text[start:end].split(b"\n")
             after = at + end + 1
-            yield Line(begin, after, number, line)
-            begin, start, number, endless = after, end + 1, number + 1, False
+            yield Block(begin, number, lines, after)
+            begin, start, number = after, end + 1, number + len(lines)
         # The start of the last line is carried over, unless it is too long.
         endless = endless or len(text) - start > longest
         kept = 0 if endless else max(len(text) - start, 0)
         rest = data[len(text) - kept :]
         at += len(text) - kept
     if at + len(rest) > begin and open_end:
-        yield Line(begin, at + len(rest), number, None if endless else bytes(rest))
+        yield Block(begin, number, [None if endless else bytes(rest)], at + len(rest))
     elif at + len(rest) > begin:
         raise TruncatedFeedError("ends inside a line", path=path, offset=at + len(rest), line=number)
 
@@ -87,7 +93,7 @@ class Lines:
         self.first, self._longest, self._open_end = first, longest, open_end
         self._chunks: Chunks | None = None
 
-    def read(self) -> Generator[Line, None, None]:
+    def read(self) -> Generator[Block, None, None]:
         """The lines."""
         stream = open_stream(self.path, limits=self._limits)
         # A line that is longer than a chunk is copied with each: so no chunk is a small part of one.
@@ -186,8 +192,7 @@ class MessageFile(MessageFeed):
         with contextlib.closing(self._steps()) as steps:
             while more and fault is None:
                 try:
-                    while more and ticks.pending < self._batch_ticks:
-                        more = next(steps, ended) is not ended
+                    more = next(steps, ended) is not ended
                 except FeedError as error:
                     fault = error
                 if ticks.pending:
@@ -196,24 +201,37 @@ class MessageFile(MessageFeed):
             raise fault
 
     def _steps(self) -> Generator[None, None, None]:
-        """Takes the messages, one or a line of them per step."""
+        """Takes the messages, as many per step as make a batch."""
         raise NotImplementedError
 
     def _taken(self) -> Generator[None, None, None]:
-        """Takes the lines, one per step."""
-        with contextlib.closing(self._lines.read()) as lines:
-            for line in lines:
-                self._take(line)
-                yield
+        """Takes the lines."""
+        take, ticks, enough = self._take, self._ticks, self._batch_ticks
+        self._after, self._number = self._lines.first, 2
+        with contextlib.closing(self._lines.read()) as blocks:
+            for offset, number, texts, after in blocks:
+                for text in texts:
+                    take(text, offset, number)
+                    offset += 1 if text is None else len(text) + 1
+                    number += 1
+                    if ticks.pending >= enough:
+                        yield
+                self._after, self._number = after, number
 
-    def _take(self, line: Line) -> None:
-        """Takes a line's message, or refuses the line. Raises FormatError and FeedError."""
+    def _take(self, text: bytes | None, offset: int, number: int) -> None:
+        """Takes a line's message, or refuses the line. Raises FormatError and FeedError.
+
+        Args:
+            text: The line without its end; None: it is too long.
+            offset: Where it begins.
+            number: Its number, from 1.
+        """
         raise NotImplementedError
 
-    def _refuse(self, line: Line, why: str) -> None:
+    def _refuse(self, why: str, offset: int, number: int) -> None:
         if not self._skips:
-            raise FormatError(f"the line {why}: {MEND}", path=self._path, offset=line.offset, line=line.number)
-        self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)
+            raise FormatError(f"the line {why}: {MEND}", path=self._path, offset=offset, line=number)
+        self.skipped.add("damaged line", offset=offset, line=number, text=why)
 
 
 class JsonLinesFeed(MessageFile):
@@ -265,7 +283,8 @@ class JsonLinesFeed(MessageFile):
         unit = read.received
         power = TIME_POWERS["ns" if unit is None or unit == "stamp" else unit]
         self._times = TextNumbers(DECIMAL, power, *_TIMES)
-        self._ns_in, self._earliest = 10**power, ONLY_NS if unit is None else 0
+        self._ns_in = 0 if unit == "stamp" else 10**power
+        self._earliest = ONLY_NS if unit is None else 0
         self._limits = limits
         self._opened(path, limits, on_bad_record, batch_ticks).close()
         lines = Lines(self._path, limits, first=0, longest=_LONGEST_LINE, open_end=True)
@@ -293,7 +312,8 @@ class JsonLinesFeed(MessageFile):
         for message in found if isinstance(found, list) else [found]:
             self._check_open()
             self._ticks.take_message(message, None)
-            yield
+            if self._ticks.pending >= self._batch_ticks:
+                yield
 
     def _whole(self) -> Any:
         with open_stream(self._path, limits=self._limits) as stream:
@@ -310,13 +330,19 @@ class JsonLinesFeed(MessageFile):
         except (InvalidOperation, ValueError, RecursionError) as error:
             raise FormatError(f"is not one JSON value, as document says: {error}", path=self._path) from None
 
+    def _plain_time(self, text: bytes) -> int | None:
+        """The time of receipt that digits alone say; None: they say none."""
+        if text.isdigit() and len(text) <= _DIGITS_OF_TIME and self._ns_in:
+            time = int(text) * self._ns_in
+            if self._earliest <= time <= self._times.highest:
+                return time
+        return None
+
     def _received(self, text: bytes) -> tuple[int | None, str | None]:
         """The time before a message, and what is wrong with it."""
         unit = self._profile.received
-        if text.isdigit() and len(text) <= _DIGITS_OF_TIME and unit != "stamp":
-            time = int(text) * self._ns_in
-            if self._earliest <= time <= self._times.highest:
-                return time, None
+        if (plain := self._plain_time(text)) is not None:
+            return plain, None
         if unit == "stamp":
             try:
                 return self._stamps.ns(text.decode("ascii", "replace")), None
@@ -341,8 +367,12 @@ class JsonLinesFeed(MessageFile):
         no gaps ``gap``, ``gap_messages`` and ``not_rising``."""
         return {name: n for name, n in super().statistics().items() if name not in ("connected", "disconnected")}
 
-    def _take(self, line: Line) -> None:
-        text = None if line.text is None else line.text.strip().removeprefix(b"\xef\xbb\xbf")
+    def _take(self, text: bytes | None, offset: int, number: int) -> None:
+        time, _, message = (text or b"").partition(b" ")
+        if message[:1] == b"{" and (received := self._plain_time(time)) is not None:
+            self._ticks.take(message, received, offset, number)
+            return
+        text = None if text is None else text.strip().removeprefix(b"\xef\xbb\xbf")
         if text == b"":
             return
         found = None if text is None else _BEGIN.search(text)
@@ -354,12 +384,12 @@ class JsonLinesFeed(MessageFile):
             why = f"does not hold a JSON object or list; it may be cut off; {_DOCUMENT}"
         elif found.start():
             received, why = self._received(text[: found.start()].strip())
-        elif line.number == 1 and text in (b"[", b"{"):
+        elif number == 1 and text in (b"[", b"{"):
             why = f"is the start of a JSON value of several lines: {_DOCUMENT}"
-        elif line.number == 1 and _LIST.match(text):
+        elif number == 1 and _LIST.match(text):
             # A list of objects may be a message too; a profile that reads it says so by ``each``.
             self._ticks.hint = f"; {_DOCUMENT}"
         if why is None:
-            self._ticks.take(message, received, offset=line.offset, line=line.number)
+            self._ticks.take(message, received, offset, number)
         else:
-            self._refuse(line, why)
+            self._refuse(why, offset, number)

@@ -238,6 +238,10 @@ class _Extraction(_Code):
         #: Variables that are ``UNSET`` at first: the message's own values by path, and values that were converted last.
         self._outer: dict[Path_, str] = {}
         self._latest: list[str] = []
+        #: Places of a tick that have a variable.
+        self._varying = {each.rule.place for each in rule.fields if each.paths} | {"sequence"}
+        self._varying |= {"side"} if any(each.rule.signed for each in rule.fields) else set()
+        self._varying |= {"kind", "action"} if self._varying & {"kind", "action"} else set()
         self._names |= {"name_of": _names(), "Numbers": Numbers, "new": tuple.__new__}
         self._names |= {"kind_of": kind_of, "action_of": action_of}
 
@@ -259,7 +263,7 @@ class _Extraction(_Code):
             self._depth -= 1
         self._line("return found")
         unset = [f"{name} = UNSET" for name in (*self._outer.values(), *self._latest)]
-        given = [f"{name} = {value!r}" for name, value in self._constants().items()]
+        given = [f"{name} = {value!r}" for name, value in self._constants().items() if name in self._varying]
         self._lines[head:head] = [f"    {text}" for text in (*unset, *given)]
 
     def _constants(self) -> dict[str, Any]:
@@ -287,7 +291,8 @@ class _Extraction(_Code):
         self._line("except BadRecord:", "    pass")  # each record has its own
 
     def _write_record(self, base: str) -> None:
-        rounds, names = self._rule.rounding.rounds, ", ".join(PLACES)
+        rounds, given = self._rule.rounding.rounds, self._constants()
+        values = ", ".join(place if place in self._varying else repr(given[place]) for place in PLACES)
         self._line("try:")
         self._depth += 1
         self._write_symbol(base)
@@ -298,7 +303,7 @@ class _Extraction(_Code):
         self._write_numbers(base)
         if rounds:
             self._line("rounded, rounding.rounded = rounding.rounded, False")
-        self._line(f"add((symbol, numbers, {'rounded' if rounds else 'False'}, ({names})))")
+        self._line(f"add((symbol, numbers, {'rounded' if rounds else 'False'}, ({values})))")
         self._depth -= 1
         self._line("except BadRecord as error:")
         if rounds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
@@ -147,9 +147,7 @@ class JsonTicks:
         """The counts that feeds report; see ``WebSocketFeed.statistics``."""
         return {name: self.counts[name] for name in _COUNTS} | {"stale_books": len(self._stale | self._doubtful)}
 
-    def take(
-        self, data: str | bytes, now_ns: int | None, *, offset: int | None = None, line: int | None = None
-    ) -> None:
+    def take(self, data: str | bytes, now_ns: int | None, offset: int | None = None, line: int | None = None) -> None:
         """A message's records. ``now_ns``: when it was received, None: at its event's time. ``offset`` and ``line``:
         where it lies in a file.
 
@@ -166,22 +164,16 @@ class JsonTicks:
             self.counts["messages"] += 1
             self._refuse(f"is not JSON: {error}", offset, line)
             return
-        self.take_message(message, now_ns, offset=offset, line=line, size=len(data))
+        self.take_message(message, now_ns, offset, line, len(data))
 
     def take_message(
-        self,
-        message: Any,
-        now_ns: int | None,
-        *,
-        offset: int | None = None,
-        line: int | None = None,
-        size: int = 1_024,
+        self, message: Any, now_ns: int | None, offset: int | None = None, line: int | None = None, size: int = 1_024
     ) -> None:
         """Takes a message that has been parsed, or a list of messages. ``size``: bytes of its text, as far as they are
         known."""
-        if isinstance(message, list) and message and all(isinstance(item, Mapping) for item in message):
+        if type(message) is list and message and all(type(item) is dict for item in message):
             for item in message:
-                self.take_message(item, now_ns, offset=offset, line=line, size=size // len(message))
+                self.take_message(item, now_ns, offset, line, size // len(message))
             return
         self.counts["messages"] += 1
         if self._profile.connection is not None:
@@ -249,9 +241,18 @@ class JsonTicks:
         self._skipped.add("not as the profile has it", offset=offset, line=number if line is None else line, text=why)
 
     def _came(self, received: int) -> None:
-        """Gives the ticks that wait for a time the first one."""
-        for at in range(0, len(self._made), _BYTES):
-            _TWO_TIMES.pack_into(self._made, at, received, received)
+        """Notes the time of a tick. The ticks that wait for a time have the first one."""
+        if self._latest_ns is None:
+            for at in range(0, len(self._made), _BYTES):
+                _TWO_TIMES.pack_into(self._made, at, received, received)
+        self._latest_ns = received
+
+    def _follow_book(self, symbol: str, *, begins: bool) -> None:
+        """Notes a tick of a book that may lack changes. ``begins``: the book begins anew with it."""
+        if begins:
+            del self._doubtful[symbol]
+        else:
+            self._stale[symbol] = self._doubtful[symbol]
 
     def _symbol(self, name: str) -> int:
         index = self._index.get(name)
@@ -268,6 +269,11 @@ class _Message:
 
     def __init__(self, ticks: JsonTicks, profile: JsonProfile) -> None:
         self._ticks, self._profile = ticks, profile
+        self._levels_kept, self._last = profile.book_levels is not None, profile.sets_last
+        self._snapshot = profile.flags.snapshot
+        self._has_snapshots = any(rule.snapshot is not None for rule in profile.rules)
+        by_message = any(rule.numbering is not None and rule.numbering.last is not None for rule in profile.rules)
+        self._keeps_more = self._levels_kept or self._has_snapshots or by_message
         self._message: tuple[Any, int] = (None, 0)
         self._now_ns: int | None = None
         self._place: tuple[int | None, int | None] = (None, None)
@@ -296,7 +302,7 @@ class _Message:
         try:
             for rule in rules:
                 self._take(rule, rule.records(message))
-            if self._snapshots or self._again or self._with_levels:
+            if self._keeps_more:
                 self._complete()
         finally:
             self._end()
@@ -355,40 +361,37 @@ class _Message:
         return step.taken
 
     def _add(self, rule: MessageRule, symbol: str, values: Values, received: int | None = None) -> None:
-        ticks, flagged = self._ticks, self._profile.flags
+        ticks = self._ticks
         event, order_id, price, size, ref_id, sequence, publisher_id, action, side, flags, depth, kind = values
         if rule.snapshot is not None:
+            flags |= self._snapshot
             if kind == KIND_ORDER and symbol not in self._begun and action != b"R":
                 self._begun.add(symbol)
                 self._add(rule, symbol, _clear(rule, event))
-            flags |= flagged.snapshot
-        if self._profile.book_levels is not None and kind == KIND_QUOTE:
+        if self._levels_kept and kind == KIND_QUOTE:
             self._keep_level(rule, symbol, values, flags)
-        self._begun.add(symbol)
+        if self._has_snapshots:
+            self._begun.add(symbol)
         if received is None:
             received = event if self._now_ns is None else self._now_ns
-        if received is None and not _is_snapshot(values, flags & flagged.snapshot):
-            ticks._refuse("has no time of receipt and no ts_event: map one in the profile", *self._place)
-            return
         if received is None:
-            received = ticks._latest_ns  # a snapshot was requested: it is as late as what came before it
+            if not _is_snapshot(values, flags & self._snapshot):
+                ticks._refuse("has no time of receipt and no ts_event: map one in the profile", *self._place)
+                return
+            received = ticks._latest_ns or 0  # a snapshot was requested: it is as late as what came before it
         else:
-            if ticks._latest_ns is None:
-                ticks._came(received)
-            ticks._latest_ns = received
-        number = ticks._next
+            ticks._came(received)
         if sequence is None:
-            sequence = number
+            sequence = ticks._next
         elif sequence > MAX_SEQUENCE:
             ticks.counts["sequences_left_out"] += 1
-            sequence = number
-        key, made = ticks._index.get(symbol), ticks._made
+            sequence = ticks._next
+        made, key = ticks._made, ticks._index.get(symbol)
         if key is None:
             key = ticks._symbol(symbol)
-        ticks._next = number + 1
         if kind != KIND_STATUS:
             self._ends[key] = len(made)
-        received = received or 0
+        ticks._next += 1
         made += _PACK(
             received if event is None else event, received, (order_id or 0) & _WORD, price, size, key,
             sequence & 0xFFFF_FFFF, ref_id, publisher_id, action, side, flags, depth, kind, sequence >> 32,
@@ -396,10 +399,7 @@ class _Message:
         if kind in _BOOKS:
             ticks._with_books[symbol] = None
             if symbol in ticks._doubtful:
-                if _begins_book(values, flags & flagged.snapshot):
-                    del ticks._doubtful[symbol]
-                else:
-                    ticks._stale[symbol] = ticks._doubtful[symbol]
+                ticks._follow_book(symbol, begins=_begins_book(values, flags & self._snapshot))
 
     def _keep_level(self, rule: MessageRule, symbol: str, values: Values, given: int) -> None:
         """Follows the prices of a book that the venue bounds, as the handler ``depth`` does. ``given``: the flags."""
@@ -437,11 +437,12 @@ class _Message:
 
     def _end(self) -> None:
         """Marks the last tick of each symbol, which ends the event, and forgets the message."""
-        if last := self._profile.sets_last:
+        if self._last:
             for at in self._ends.values():
-                self._ticks._made[at + _FLAGS] |= last
-        for kept in (self._ends, self._followed, self._snapshots, self._begun, self._with_levels, self._again):
-            if kept:
+                self._ticks._made[at + _FLAGS] |= self._last
+        self._ends.clear()
+        if self._keeps_more:
+            for kept in (self._followed, self._snapshots, self._begun, self._with_levels, self._again):
                 kept.clear()
 
 

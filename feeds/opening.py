@@ -24,9 +24,10 @@ from strand.feeds.io.files import Paths, files_in, named_paths, small_text
 from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe
 from strand.feeds.io.streams import open_stream
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days
+from strand.feeds.merge.options import ON_DISORDER, Merging
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.times import NEW_YORK, Moment, as_date, date_in_name, day_of_ns
-from strand.options import Choice, Flag, Kind, Text, Whole, check_apart, named_options, options_of, refuse_unknown
+from strand.options import Flag, Kind, Text, Whole, check_apart, named_options, options_of, refuse_unknown
 from strand.zones import checked_zone
 
 __all__ = [
@@ -68,7 +69,7 @@ class _Day(TypedDict, total=False):
     ]
 
 
-class _Opening(TypedDict, total=False):
+class _Opening(Merging, total=False):
     """All that ``open`` takes beside the ticks that are wanted, and the options of readers."""
 
     format: Annotated[
@@ -81,32 +82,19 @@ class _Opening(TypedDict, total=False):
         'The time zone of the files\' times that do not say theirs, and of times of day (``"Europe/Berlin"``). None: '
         "that of the files.",
     ]
-    reorder_ns: Annotated[
-        int,
-        0,
-        Whole(metavar="NS"),
-        "How far a tick may be behind the latest of its file to be put in order, in ns.\nSee ``merge_feeds``.",
-    ]
     on_disorder: Annotated[
         str | None,
         None,
-        Choice(("raise", "keep", "skip")),
+        ON_DISORDER,
         'At a tick further behind, ``"raise"`` DisorderError, ``"keep"`` the tick, or ``"skip"`` it. None: '
         '``"raise"`` among several files, while one file is read as it is.',
     ]
-    venue_in_name: Annotated[bool, False, Flag(), "Name the symbols ``NAME.VENUE``.\nSee ``merge_feeds``."]
     new_day: Annotated[
         str | None,
         None,
         Text("file|date|date ZONE"),
         'Begin a new day with each file (``"file"``), or where the date of the receive time changes in UTC '
         '(``"date"``) or in a zone (``"date America/New_York"``). None: with each file of a venue that closes.',
-    ]
-    carry_over: Annotated[
-        bool,
-        False,
-        Flag(),
-        "Begin no new day: the next file continues with the state of the one before (docs/feeds/days.md).",
     ]
 
 

@@ -8,10 +8,10 @@
 Lines are those of .py, .c, .h and .cpp files as the formatters lay them out. The product is csrc, strand, feeds,
 bench, tools and setup.py. An importer of a module is another module of strand or feeds that imports it, or a name that
 it defines. A reach is an attribute with one leading underscore of an object other than ``self`` and ``cls``, where no
-module of the same package defines that attribute. A C file is a source and its header together. A replay
-is one of five batches of a feed in Python: set-up ends
-where the feed is asked for its second batch, a batch is what runs between the fourth and the fifth, and the end begins
-behind the last.
+module of the same package defines that attribute. A public entry point is what docs/reference documents, or a method of
+it: parameters are counted of other functions. A C file is a source and its header together. A replay is one of five
+batches of a feed in Python: set-up ends where the feed is asked for its second batch, a batch is what runs between the
+fourth and the fifth, and the end begins behind the last.
 """
 
 from __future__ import annotations
@@ -155,14 +155,34 @@ def reaches(trees: dict[str, ast.Module]) -> list[str]:
     return found
 
 
+def documented(root: Path) -> set[str]:
+    """Names of the functions and classes that docs/reference documents: the public entry points."""
+    pages = (page.read_text("utf-8") for page in (root / "docs/reference").glob("*.md"))
+    return {
+        path.rpartition(".")[2] for page in pages for path in re.findall(r"auto(?:function|class):: ([\w.]+)", page)
+    }
+
+
+def private_functions(tree: ast.Module, public: set[str]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Functions of a module that are no public entry points: neither one of them nor a method of one."""
+    waits: list[ast.AST] = [tree]
+    while waits:
+        for node in ast.iter_child_nodes(waits.pop()):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name not in public:
+                waits.append(node)
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield node
+
+
 def depth(name: str, bases: dict[str, list[str]], seen: tuple[str, ...] = ()) -> int:
     """Number of the project's classes above a class; exceptions and protocols are left out."""
     above = [base for base in bases.get(name, []) if base in bases and base not in seen]
     return 1 + max((depth(base, bases, (*seen, name)) for base in above), default=-1) if above else 0
 
 
-def shapes(trees: dict[str, ast.Module]) -> dict[str, int]:
-    """Counts of large classes, long parameter lists, deep inheritance and docstrings that begin with a question."""
+def shapes(trees: dict[str, ast.Module], public: set[str]) -> dict[str, int]:
+    """Counts of large classes, long parameter lists, deep inheritance and docstrings that begin with a question.
+    ``public``: the public entry points, whose parameters are not counted."""
     bases: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
     for tree in trees.values():
@@ -173,14 +193,14 @@ def shapes(trees: dict[str, ast.Module]) -> dict[str, int]:
                     bases.setdefault(node.name, named)
                 methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
                 counts["classes over 15 methods"] += len(methods) > 15
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                n = len(given) - (bool(given) and given[0].arg in ("self", "cls"))
-                counts["functions over 8 parameters"] += n > 8
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
                 text = ast.get_docstring(node)
                 counts["docstrings"] += text is not None
                 counts["docstrings that begin with a question"] += bool(text and QUESTIONS.match(text))
+        for node in private_functions(tree, public):
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            n = len(given) - (bool(given) and given[0].arg in ("self", "cls"))
+            counts["functions over 8 parameters"] += n > 8
     counts["depth of inheritance"] = max(depth(name, bases) for name in bases)
     return dict(counts)
 
@@ -254,7 +274,7 @@ def figures(root: Path) -> dict[str, object]:
     if python.exists():
         said = subprocess.run([python, "-c", REPLAY], check=True, capture_output=True, text=True, cwd=root)
         replay = json.loads(said.stdout)
-    shaped = shapes(trees)
+    shaped = shapes(trees, documented(root))
     return {
         "lines of the product": lines(files(root, *PRODUCT)),
         "lines of tests": lines(files(root, "tests")),

@@ -96,8 +96,7 @@ class PcapFeed(ItchNames, DecodedFeed):
             "blank_headers": yes_or_no("blank_headers", blank_headers),
             "hold": whole("hold", hold, 0, _pcap.MAX_HELD),
             "hold_ns": whole("hold_ns", hold_ns, 0),
-            "start_ns": self._options.pop("start_ns", None),
-            "end_ns": self._options.pop("end_ns", None),
+            "span": (self._options.pop("start_ns", None), self._options.pop("end_ns", None)),
         }
         refusal = "does not start as a pcap or pcapng file does"
         head, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)

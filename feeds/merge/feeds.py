@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,13 @@ from strand.errors import ConfigurationError, DisorderError, FeedError
 from strand.feeds.base import SAMPLES, BaseFeed, Feed, FeedInfo, Flags, Skipped, StockAttributes, TickBatch
 from strand.feeds.mapping.events import roll_text
 from strand.feeds.merge.days import Boundaries, RollsBetween, check_new_day, days_of
+from strand.feeds.merge.options import MergeOptions
 from strand.feeds.merge.selected import files_read, files_written, is_live, skipped_of
-from strand.feeds.merge.streams import MERGED_TICKS, as_ticks, merge_streams
+from strand.feeds.merge.streams import as_ticks, merge_streams
 from strand.options import named_options
 from strand.ticks import KIND_STATUS, TICK, named
-from strand.validate import whole
 
-__all__ = ["DISORDER", "MergedFeed", "OnDisorder", "Reorder", "SymbolRemap", "merge_feeds"]
+__all__ = ["MergedFeed", "OnDisorder", "Reorder", "SymbolRemap", "merge_feeds"]
 
 # The bound of symbols where a feed's table is not complete when merged, unless one table alone is larger.
 _CAPACITY: Final = 1 << 17
@@ -190,6 +190,7 @@ def _ending(feed: Feed) -> str:
 T = TypeVar("T")
 
 
+@named_options("merge_feeds()", declares=MergeOptions)
 class MergedFeed(BaseFeed):
     """Merges any number of feeds into one, in the order of receive time, then feed, then position.
 
@@ -198,40 +199,12 @@ class MergedFeed(BaseFeed):
 
     Args:
         feeds: The feeds, one or more. Closing the merge closes them.
-        reorder_ns: A feed's ticks that are up to so many ns behind its latest receive time are put in order, and
-            counted.
-        on_disorder: What to do with ticks further behind. ``"raise"`` DisorderError with the feed's path and the tick's
-            position, ``"keep"`` them right behind the tick before them, with their own time, or ``"skip"`` them. Both
-            are counted.
-        venue_in_name: Whether symbols are ``NAME.VENUE``, so that the same name at two venues is two symbols. Else a
-            name is one symbol wherever it comes from. Indices without a name are one symbol if they are equal.
-        new_day: ``"file"``: a file that begins when others have ended is a new day, whatever its format. None: only
-            files of venues that close (ITCH, PITCH, LOBSTER, DBN) begin a new day, if their dates differ. A new day
-            starts with a clear record for each symbol of the day before (docs/feeds/days.md).
-        carry_over: Whether no day ends and no name rolls from file to file, so that there are no clear records.
-        batch_ticks: Ticks in a full batch.
-        max_symbols: The greatest number of symbols of all feeds together. None: as many as the complete symbol tables
-            have, and the ``max_symbols`` of feeds whose tables grow while read. The latter count up to 131,072 in all,
-            or up to the largest of them.
 
     Raises:
         ConfigurationError: If an option cannot work, if there are no feeds, or if one feed is given twice.
     """
 
-    @named_options("merge_feeds()")
-    def __init__(
-        self,
-        feeds: Sequence[Feed],
-        *,
-        reorder_ns: int = 0,
-        on_disorder: str = "raise",
-        venue_in_name: bool = False,
-        new_day: str | None = None,
-        carry_over: bool = False,
-        batch_ticks: int = MERGED_TICKS,
-        max_symbols: int | None = None,
-        _dated: bool = False,
-    ) -> None:
+    def __init__(self, feeds: Sequence[Feed], *, _dated: bool = False, **options: Unpack[MergeOptions]) -> None:
         super().__init__()
         self._feeds = tuple(feeds)
         if not self._feeds:
@@ -241,10 +214,9 @@ class MergedFeed(BaseFeed):
                 "feeds", "one is given twice, and a feed can be read only once at a time: open it twice"
             )
         _check_days([feed.info for feed in self._feeds])
-        if on_disorder not in DISORDER:
-            raise ConfigurationError("on_disorder", f"{on_disorder!r} is not one of {', '.join(map(repr, DISORDER))}")
-        self._reorder_ns = whole("reorder_ns", reorder_ns, 0)
-        self._on_disorder = cast(OnDisorder, on_disorder)
+        new_day, carry_over = options["new_day"], options["carry_over"]
+        self._reorder_ns = options["reorder_ns"]
+        self._on_disorder = cast(OnDisorder, options["on_disorder"])
         check_new_day(new_day)
         if carry_over and new_day is not None:
             raise ConfigurationError(
@@ -254,11 +226,9 @@ class MergedFeed(BaseFeed):
         self._new_day, self._carry_over, self._dated = new_day, carry_over, _dated
         self._days: Boundaries | None = None
         self._rolls = RollsBetween(self._feeds)
-        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
+        self._batch_ticks = options["batch_ticks"]
         self._remap = SymbolRemap(
-            self._feeds,
-            venue_in_name=venue_in_name,
-            max_symbols=None if max_symbols is None else whole("max_symbols", max_symbols, 1),
+            self._feeds, venue_in_name=options["venue_in_name"], max_symbols=options["max_symbols"]
         )
         self._reorders = self._new_reorders()
         self._tick_feeds: npt.NDArray[np.int32] = np.empty(0, np.int32)
@@ -503,7 +473,6 @@ def _common(values: Sequence[T | None]) -> T | None:
 
 
 OnDisorder = Literal["raise", "keep", "skip"]
-DISORDER: Final = ("raise", "keep", "skip")
 
 # Ticks as records without fields, which numpy copies whole. It copies records with fields one field at a time.
 _OPAQUE: Final = np.dtype((np.void, TICK.itemsize))

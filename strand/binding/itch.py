@@ -434,14 +434,12 @@ class PcapDecoder(Decoder):
         blank_headers: bool = False,
         hold: int = MAX_HELD,
         hold_ns: int = (1 << 63) - 1,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
+        span: tuple[int | None, int | None] = (None, None),
     ) -> None:
         """``ports``: destination ports to look at, none for all. ``session``: ten bytes; by default the first there
         is. ``blank_headers``: packets without session and sequence go on where the last one ended.
         ``hold``, ``hold_ns``: how many packets are held, and how long the first of them, before a gap is
-        given up. Ticks are made of what was captured from ``start_ns`` to
-        before ``end_ns``."""
+        given up. Ticks are made of what was captured from the first time of ``span``, ns, to before the last."""
         self.itch = itch
         state = made(lib.sd_pcap_new(itch.state, int(skip)), "there is no memory for a capture's decoder")
         super().__init__(owned(state, lib.sd_pcap_free))
@@ -454,8 +452,8 @@ class PcapDecoder(Decoder):
         if session is not None:
             ffi.memmove(state.session, session, _SESSION_BYTES)
             state.session_known = state.session_chosen = 1
-        if start_ns is not None or end_ns is not None:
-            self._select(start_ns, end_ns)
+        if span != (None, None):
+            self._select(*span)
 
     _needs = "a packet"
 

@@ -450,13 +450,11 @@ def dashboard(
     pid: int | None,
     name: str | None,
     files: tuple[str, ...],
-    speed: float,
-    paused: bool,
-    workers: int | None,
     handler: Handler | None,
     reads: Reads,
     config: str | None,
     given: dict[str, Any],
+    **paced: Any,
 ) -> None:
     """Serve a live page of the run of process PID, or of a replay of FILE at a pace.
 
@@ -481,8 +479,9 @@ def dashboard(
     hosts = (*LOCAL_HOSTS, options.host) if options.token_file is None else ("*",)
     rules = (Config() if config is None else Config.load(config)).alerts
     if pid is None:
+        pacer, workers = Pacer(paced["speed"], paused=paced["paused"]), paced["workers"]
         chosen = {**reads._asdict(), **({} if workers is None else {"workers": workers})}
-        _replayed(files, handler, speed, paused, chosen, options, rules=rules, hosts=hosts)
+        _replayed(files, handler, pacer, chosen, options, rules=rules, hosts=hosts)
         return
     attached = attach(pid, name=name)
     with Alerts(Readings(attached), rules) as alerts, ended_by(lambda: None):
@@ -496,8 +495,7 @@ def _tell_address(url: str) -> None:
 def _replayed(
     files: tuple[str, ...],
     handler: Handler | None,
-    speed: float,
-    paused: bool,
+    pacer: Pacer,
     chosen: dict[str, Any],
     options: ServerOptions,
     *,
@@ -524,7 +522,6 @@ def _replayed(
     keeps = emitted is not None and {"price", "size", "aggressor"} <= {*(emitted.names or ())}
     # Where interrupts are ignored, as in the background of a script, none ends a replay.
     takes_interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    pacer = Pacer(speed, paused=paused)
     page = Dashboard(reset=reset if takes_interrupts else None, hosts=hosts)
 
     def readings() -> Samples:

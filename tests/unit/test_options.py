@@ -215,7 +215,7 @@ def test_all_wrong_options_of_a_call_are_told_at_once_in_the_order_of_their_decl
     with strand.Scheduler(1) as scheduler:
         calls: list[tuple[Callable[..., Any], dict[str, Any]]] = [
             (scheduler.options, {"key": [], "deadline": "soon", "delay": 3, "retry": 1, "group": "g", "expire_if": 1}),
-            (strand.feeds.open, {"reorder_ns": 0.5, "on_disorder": "no", "venue_in_name": 1, "carry_over": "yes"}),
+            (strand.feeds.open, {"reorder_ns": 0.5, "venue_in_name": 1, "carry_over": "yes", "on_disorder": "no"}),
             (MoldFeed, {"max_messages": 0, "jump_window": 0, "on_gap": "no"}),
         ]
         for call, wrong in calls:

@@ -7,19 +7,19 @@ by name, type and their texts on a command line.
 import dataclasses
 import datetime as dt
 import importlib
-import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, Final, TypedDict, Unpack
+from typing import Annotated, Any, Final, TypedDict, Unpack, get_args, get_origin
 from zoneinfo import ZoneInfo
 
 from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed, Selection
-from strand.feeds.formats.registry import Format, ReaderOptions, format_named, formats, recognised
+from strand.feeds.formats.options import ReaderOptions
+from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import Paths, files_in, named_paths, small_text
 from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe
 from strand.feeds.io.streams import open_stream
@@ -148,7 +148,11 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
     ``limits.max_ratio`` and the like make ``InflateLimits``. Raises ConfigurationError for an option that no reader
     has, and for a text that cannot be its value.
     """
-    kinds = _kinds()
+    kinds = {
+        name: {*get_args(hint)} or {hint}
+        for name, hint in ReaderOptions.__annotations__.items()
+        if name not in _ELSEWHERE
+    }
     values: dict[str, Any] = {}
     for said, text in texts.items():
         option, dot, name = said.partition(".")
@@ -157,7 +161,7 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
         if option not in kinds:
             raise ConfigurationError(said, f"no reader has such an option; there are {', '.join(sorted(kinds))}")
         kind = kinds[option]
-        mapped = "Mapping[" in kind or "InflateLimits" in kind
+        mapped = InflateLimits in kind or any(get_origin(part) is Mapping for part in kind)
         if mapped != bool(dot and name):
             example = f"{option}.NAME=VALUE" if mapped else f"{option}=VALUE"
             raise ConfigurationError(said, f"it is given as {example}")
@@ -180,35 +184,24 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _kinds() -> dict[str, str]:
-    """Annotations of the readers' options, by name."""
-    found: dict[str, str] = {}
-    for known in formats():
-        for parameter in inspect.signature(known.feed_class().__init__).parameters.values():
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name not in (*_ELSEWHERE, "select"):
-                found[parameter.name] = str(parameter.annotation)
-    return found
-
-
-def _value(kind: str, text: str) -> Any:
-    if "Collection[int]" in kind:
+def _value(kinds: set[Any], text: str) -> Any:
+    if Collection[int] in kinds:
         return [int(part) for part in text.split(",")]
-    if kind == "bool":
+    if bool in kinds:
         return _TRUTHS[text]
-    if "str | Sequence[str]" in kind:
+    if Sequence[str] in kinds:
         return text.split(",")
-    return int(text) if kind.startswith("int") else text
+    return int(text) if int in kinds else text
 
 
-def _entry(kind: str, name: str, text: str) -> Any:
-    if "InflateLimits" in kind:
+def _entry(kinds: set[Any], name: str, text: str) -> Any:
+    if InflateLimits in kinds:
         number: Callable[[str], Any] = float if name == "max_ratio" else int
         return number(text)
-    if kind == "Mapping[str, int] | None":
+    if Mapping[str, int] in kinds:
         return int(text, 0)
-    if "bytes" in kind:  # a number, or a word
-        return int(text) if text.lstrip("-").isdecimal() else text
-    return text or None
+    # Of constants: a number, or a word.
+    return int(text) if text.lstrip("-").isdecimal() else text
 
 
 def _set_column(columns: dict[str, Any], said: str, text: str) -> None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,11 @@ from strand.binding.decoders import IMBALANCE, QUOTING, SHORT_SELL_RESTRICTED, S
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds.base import FeedInfo, Selection
 from strand.feeds.formats.decoded import DecodedFeed, file_bytes
+from strand.feeds.formats.options import DbnOptions
 from strand.feeds.io.prefetch import Chunks
-from strand.feeds.io.streams import InflateLimits, InputStream
+from strand.feeds.io.streams import InputStream
 from strand.feeds.mapping.events import roll_text
+from strand.options import named_options
 from strand.symbols import name_problem
 from strand.validate import one_of, whole
 
@@ -271,6 +273,7 @@ def recognise(head: bytes) -> bool:
     return head.startswith(b"DBN") and len(head) >= 8 and 0 < head[3] < _NEWEST_CONCEIVABLE
 
 
+@named_options("DbnFeed()", declares=DbnOptions)
 class DbnFeed(DecodedFeed):
     """Reads a DBN file of any schema, or of several, as batches of ticks.
 
@@ -278,19 +281,11 @@ class DbnFeed(DecodedFeed):
     one ``instrument_id``, whatever ids it had in the file. Symbol mapping records of a live stream count from their
     place on. An instrument without a name is called ``id:N``.
 
+    Records of unknown type, of a length that their type does not have, or with an impossible letter are damage. A file
+    that is cut or out of step is an error either way.
+
     Args:
         path: The file.
-        on_bad_record: ``"raise"``, or ``"skip"`` to skip and count bad records: those of unknown type, of a length that
-            their type does not have, or with an impossible letter. A file that is cut or out of step is an error either
-            way.
-        select: Only these ticks are read; others are skipped before ticks are made. None: all.
-        levels: How many levels of an MBP-10 record become quotes, 1 to 10.
-        bars: The schema of the file's bars, such as ``"ohlcv-1m"``, where the metadata names no schema: a recording of
-            a live stream, or several schemas in a file. Without it handlers take a bar for a trade at the bar's end.
-        max_symbols: The greatest number of symbols. None: those that the metadata names and 4,096 more, or 65,536 if it
-            names none.
-        batch_ticks: Ticks in a full batch.
-        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
     Raises:
         FormatError: If the file has no sound metadata.
@@ -304,36 +299,20 @@ class DbnFeed(DecodedFeed):
     _decoder: DbnDecoder
     _instruments: dict[str, list[tuple[int, int, int]]] | None = None
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        select: Selection | None = None,
-        levels: int = 1,
-        bars: str | None = None,
-        max_symbols: int | None = None,
-        batch_ticks: int = 16384,
-        limits: InflateLimits | None = None,
-    ) -> None:
-        super().__init__(
-            path,
-            on_bad_record=on_bad_record,
-            select=None,  # the table of symbols and the decoder have it
-            batch_ticks=whole("batch_ticks", batch_ticks, 1, 1 << 24),
-            limits=limits,
-            headroom=_dbn.MAX_RECORD,
-        )
-        self._skip = on_bad_record == "skip"
-        self._select = select if select is not None else Selection()
-        self._levels = whole("levels", levels, 1, _dbn.LEVELS)
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[DbnOptions]) -> None:
+        whole("batch_ticks", options["batch_ticks"], 1, 1 << 24)
+        of_all: Any = {**options, "select": None}  # the table of symbols and the decoder have it
+        super().__init__(path, of_all, headroom=_dbn.MAX_RECORD)
+        self._skip = options["on_bad_record"] == "skip"
+        self._select = options["select"] or Selection()
+        self._levels = options["levels"]
         with self._open_stream() as stream:
             self._metadata = metadata = read_metadata(stream, self._path)
             details = self._details_of(stream)
         self._tail = 8 if metadata.decoded.ts_out else 0
         self._table = SymbolTable(self._select.keeps, _dbn.UNWANTED)
         self._table.learn(metadata.decoded, self._path)
-        self._max_symbols = self._checked_max_symbols(max_symbols)
+        self._max_symbols = self._checked_max_symbols(options["max_symbols"])
         self._table.max_symbols = self._max_symbols
         self._decoder = self._new_decoder()
         self._info = FeedInfo(
@@ -343,7 +322,7 @@ class DbnFeed(DecodedFeed):
             venue=metadata.decoded.dataset,
             price_unit=1e-9,
             ticks="dbn-orders" if metadata.details()["schema"] == "mbo" else "dbn",
-            bars=self._bars_of(metadata.decoded.schema, bars),
+            bars=self._bars_of(metadata.decoded.schema, options["bars"]),
             details=metadata.details() | details,
             zone=metadata.zone,
         )

@@ -10,7 +10,7 @@ import stat
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from strand.binding.decoders import NAME_BYTES, Decoder, Keeps
 from strand.binding.feeder import Feeder
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch
+from strand.feeds.formats.options import DecodedOptions
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InflateLimits, InputStream, names_of, open_stream
@@ -71,31 +72,21 @@ class DecodedFeed(BaseFeed):
     _decoder: Decoder
     _info: FeedInfo
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        on_bad_record: Literal["raise", "skip"],
-        select: Selection | None,
-        batch_ticks: int,
-        limits: InflateLimits | None,
-        headroom: int,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], options: DecodedOptions, *, headroom: int) -> None:
         super().__init__()
-        if on_bad_record not in ("raise", "skip"):
-            raise ConfigurationError("on_bad_record", f"{on_bad_record!r} is neither 'raise' nor 'skip'")
+        batch_ticks, select = options["batch_ticks"], options["select"]
         if not is_whole(batch_ticks) or not 0 < batch_ticks <= _LARGEST_BATCH or batch_ticks % self.batch_step:
             raise ConfigurationError(
                 "batch_ticks",
                 f"{batch_ticks!r} is not a positive multiple of {self.batch_step} up to {_LARGEST_BATCH:,}",
             )
         self._path = Path(path)
-        self._options: dict[str, Any] = {"skip": on_bad_record == "skip"}
+        self._options: dict[str, Any] = {"skip": options["on_bad_record"] == "skip"}
         if select:
             wanted = symbol_filter(select)
             self._options |= {"keeps": wanted, "start_ns": select.start_ns, "end_ns": select.end_ns}
         self._batch_ticks = batch_ticks
-        self._limits = InflateLimits.of(limits)
+        self._limits = InflateLimits.of(options["limits"])
         self._headroom = headroom
         self._chunks: list[Chunks] = []
         self._last: Chunks | None = None

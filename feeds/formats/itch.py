@@ -13,7 +13,6 @@ of orders and trades are the constants of this module.
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import struct
 import threading
@@ -23,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, overload
+from typing import Any, Final, NamedTuple, Unpack, overload
 
 from strand.binding import itch as _itch
 from strand.binding.itch import (
@@ -53,11 +52,13 @@ from strand.binding.itch import (
     StripeDecoder,
 )
 from strand.errors import FeedError
-from strand.feeds.base import Selection, StockAttributes
-from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, times_since
+from strand.feeds.base import StockAttributes
+from strand.feeds.formats.decoded import DecodedFeed, times_since
+from strand.feeds.formats.options import DatedOptions
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import RawStream
-from strand.feeds.io.streams import InflateLimits, InputStream
+from strand.feeds.io.streams import InputStream
+from strand.options import named_options
 
 __all__ = [
     "ATTRIBUTED", "BROKEN_TRADE", "CROSS", "CROSS_CLOSING", "CROSS_HALT", "CROSS_INTRADAY", "CROSS_MASK",
@@ -339,20 +340,16 @@ def recognise(head: bytes) -> bool:
     return int.from_bytes(head[7:13].ljust(6, b"\0"), "big") < _DAY_NS
 
 
+@named_options("ItchFeed()", declares=DatedOptions)
 class ItchFeed(ItchNames, DecodedFeed):
     """Reads an ITCH 5.0 file as batches of ticks.
 
+    The day may be in the file's name as in ``01302019.NASDAQ_ITCH50``, ``S010220-v50.txt.gz`` or ``20190130...``.
+    Messages of unknown type or with an impossible field are damage, and so are stretches in which the frames are out of
+    step (docs/feeds/itch.md).
+
     Args:
         path: The file.
-        date: The trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``. By default it is
-            taken from the file's name (``01302019.NASDAQ_ITCH50``, ``S010220-v50.txt.gz``, ``20190130...``). With
-            neither, times count from 1970-01-01T00:00 instead of that day's midnight in New York, and ``info.date`` is
-            None.
-        on_bad_record: ``"raise"``, or ``"skip"`` to skip messages of unknown type or with an impossible field, and
-            stretches in which the frames are out of step. ``skipped`` counts them and keeps some (docs/feeds/itch.md).
-        select: Only these ticks are read; the decoder makes no others. None: all.
-        batch_ticks: Ticks in a full batch, a multiple of 4,096.
-        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
     Raises:
         UnknownFormatError: If the file does not start as ITCH 5.0 does.
@@ -362,27 +359,11 @@ class ItchFeed(ItchNames, DecodedFeed):
 
     _decoder: ItchDecoder
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        date: dt.date | str | None = None,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        select: Selection | None = None,
-        batch_ticks: int = 4 * BATCH_STEP,
-        limits: InflateLimits | None = None,
-    ) -> None:
-        super().__init__(
-            path,
-            on_bad_record=on_bad_record,
-            select=select,
-            batch_ticks=batch_ticks,
-            limits=limits,
-            headroom=_itch.MAX_FRAME,
-        )
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[DatedOptions]) -> None:
+        super().__init__(path, options, headroom=_itch.MAX_FRAME)
         refusal = "does not start with an ITCH 5.0 message (a length of 0 or of the type's, then a known type)"
         _, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
-        day = self._dated(date, names)
+        day = self._dated(options["date"], names)
         self._options["attributes"] = True
         self._decoder = ItchDecoder(**self._options)
         self._used = False

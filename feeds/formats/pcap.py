@@ -10,17 +10,17 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Collection
-from typing import Any, Final, Literal
+from typing import Any, Final, Unpack
 
 from strand.binding import itch as _pcap
 from strand.binding.itch import FLAGS, ItchDecoder, PcapDecoder
 from strand.errors import ConfigurationError
-from strand.feeds.base import Selection
-from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
+from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.formats.itch import ItchNames, ItchSymbols
-from strand.feeds.io.streams import InflateLimits
+from strand.feeds.formats.options import PcapOptions
+from strand.options import named_options
 from strand.ticks import aligned_ticks
-from strand.validate import whole, yes_or_no
+from strand.validate import whole
 from strand.zones import zone_named
 
 __all__ = ["PcapFeed", "recognise"]
@@ -38,25 +38,16 @@ def recognise(head: bytes) -> bool:
     return head.startswith(_MAGICS) or (head.startswith(_NG_MAGIC) and head[8:12] in _NG_MARKS)
 
 
+@named_options("PcapFeed()", declares=PcapOptions)
 class PcapFeed(ItchNames, DecodedFeed):
     """Reads a capture of MoldUDP64 with ITCH 5.0 as batches of ticks; ``ts_recv`` is the capture time.
 
+    A file whose name has no day is of the capture's day in New York. Damaged records, cut packets and bad messages are
+    damage. Gaps are no errors: ``statistics()`` counts them, and ``skipped`` samples them. ``select`` goes by capture
+    times.
+
     Args:
         path: The file.
-        port: The feed's UDP destination port, or several (lines A and B). None: all packets that look like MoldUDP64.
-        session: The MoldUDP64 session to read. None: the first one; a second one is an error.
-        blank_headers: Whether to read packets whose session and sequence are zeros too, as published captures have
-            them. Each goes on where the last one ended. Nothing then tells of gaps, or that a second line brings the
-            same.
-        hold: How many packets are held while others before them are missing, 0 to 255.
-        hold_ns: How long packets are held, in ns of capture time, before what is missing counts as a gap.
-        date: The trading day that ITCH's times of day belong to: ``datetime.date`` or ``"YYYY-MM-DD"``. By default it
-            is the one in the file's name, or else the capture's day in New York.
-        on_bad_record: ``"raise"``, or ``"skip"`` to skip damaged records, cut packets and bad messages. Gaps are no
-            errors either way: ``statistics()`` counts them, and ``skipped`` samples them.
-        select: Only these ticks are read, by capture times; the decoder makes no others. None: all.
-        batch_ticks: Ticks in a full batch, a multiple of 4,096.
-        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
     Raises:
         UnknownFormatError: If the file is no capture.
@@ -66,41 +57,18 @@ class PcapFeed(ItchNames, DecodedFeed):
 
     _decoder: PcapDecoder
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        port: int | Collection[int] | None = None,
-        session: str | None = None,
-        blank_headers: bool = False,
-        hold: int = _pcap.MAX_HELD,
-        hold_ns: int = 100_000_000,
-        date: dt.date | str | None = None,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        select: Selection | None = None,
-        batch_ticks: int = 4 * BATCH_STEP,
-        limits: InflateLimits | None = None,
-    ) -> None:
-        super().__init__(
-            path,
-            on_bad_record=on_bad_record,
-            select=select,
-            batch_ticks=batch_ticks,
-            limits=limits,
-            headroom=_pcap.MAX_RECORD,
-        )
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[PcapOptions]) -> None:
+        super().__init__(path, options, headroom=_pcap.MAX_RECORD)
         self._capture: dict[str, Any] = {
             "skip": self._options["skip"],
-            "ports": _ports(port),
-            "session": _session(session),
-            "blank_headers": yes_or_no("blank_headers", blank_headers),
-            "hold": whole("hold", hold, 0, _pcap.MAX_HELD),
-            "hold_ns": whole("hold_ns", hold_ns, 0),
+            "ports": _ports(options["port"]),
+            "session": _session(options["session"]),
+            **{name: options[name] for name in ("blank_headers", "hold", "hold_ns")},
             "span": (self._options.pop("start_ns", None), self._options.pop("end_ns", None)),
         }
         refusal = "does not start as a pcap or pcapng file does"
         head, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
-        day = self._dated(date, names, lambda: _captured_on(head))
+        day = self._dated(options["date"], names, lambda: _captured_on(head))
         self._options["attributes"] = True
         self._decoder = PcapDecoder(ItchDecoder(**self._options), **self._capture)
         self._symbols = ItchSymbols(self._decoder.itch)

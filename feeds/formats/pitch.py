@@ -7,11 +7,10 @@ auctions and other status ticks are constants of this module.
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import re
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final, Unpack
 
 from strand.binding import decoders as _pitch
 from strand.binding.decoders import (
@@ -23,9 +22,9 @@ from strand.binding.decoders import (
     RETAIL_INTEREST,
     PitchDecoder,
 )
-from strand.feeds.base import Selection
-from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, times_since
-from strand.feeds.io.streams import InflateLimits
+from strand.feeds.formats.decoded import DecodedFeed, times_since
+from strand.feeds.formats.options import DatedOptions
+from strand.options import named_options
 from strand.ticks import Flags
 
 __all__ = [
@@ -58,19 +57,12 @@ def recognise(head: bytes) -> bool:
     return False
 
 
+@named_options("PitchFeed()", declares=DatedOptions)
 class PitchFeed(DecodedFeed):
-    """Reads a PITCH file as batches of ticks.
+    """Reads a PITCH file as batches of ticks. Lines that are no messages are damage.
 
     Args:
         path: The file.
-        date: The trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``. By default it is
-            taken from the file's name. With neither, times count from 1970-01-01T00:00 instead of that day's midnight
-            in New York, and ``info.date`` is None.
-        on_bad_record: ``"raise"``, or ``"skip"`` to skip lines that are no messages; ``skipped`` counts them and keeps
-            some.
-        select: Only these ticks are read; the decoder makes no others. None: all.
-        batch_ticks: Ticks in a full batch, a multiple of 4,096.
-        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
     Raises:
         UnknownFormatError: If the file does not start as PITCH does.
@@ -80,27 +72,11 @@ class PitchFeed(DecodedFeed):
 
     _decoder: PitchDecoder
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        date: dt.date | str | None = None,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        select: Selection | None = None,
-        batch_ticks: int = 4 * BATCH_STEP,
-        limits: InflateLimits | None = None,
-    ) -> None:
-        super().__init__(
-            path,
-            on_bad_record=on_bad_record,
-            select=select,
-            batch_ticks=batch_ticks,
-            limits=limits,
-            headroom=_pitch.MAX_LINE,
-        )
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[DatedOptions]) -> None:
+        super().__init__(path, options, headroom=_pitch.MAX_LINE)
         refusal = "does not start with a PITCH message (eight digits of time, then a known type)"
         _, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
-        day = self._dated(date, names)
+        day = self._dated(options["date"], names)
         self._decoder = PitchDecoder(**self._options)
         self._names: list[str] = [""]
         self._info = self._orders_info("pitch", "Cboe", day, details | times_since(day), _FLAGS)

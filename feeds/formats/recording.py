@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, Self
+from typing import BinaryIO, Final, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,9 @@ from strand.binding.live import RUN, stamp
 from strand.errors import FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.itch import ItchFeed
+from strand.feeds.formats.options import RecordedOptions
 from strand.feeds.io.atomic_write import atomic_write, flushed, partial_path
-from strand.feeds.io.streams import InflateLimits
+from strand.options import named_options
 
 __all__ = ["RecordedFeed", "Recorder", "has_times", "recognise", "times_path"]
 
@@ -159,25 +160,18 @@ class _Times:
         self._file.close()
 
 
+@named_options("RecordedFeed()", declares=RecordedOptions)
 class RecordedFeed(BaseFeed):
     """A recording (``FILE``, or ``FILE.times``) as the ticks that were live: the same receive times and sequences.
 
-    ``date``: in place of the day that was noted. ``on_bad_record``, ``batch_ticks`` and ``limits`` as ``ItchFeed`` has
-    them. Raises FeedError, FormatError where the times are no such file, and what ItchFeed raises.
+    ``date``: in place of the day that was noted. Raises FeedError, what ItchFeed raises, and FormatError where the
+    times are no such file.
     """
 
     #: As of ``ItchFeed``.
     locates: Final = True
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        date: dt.date | str | None = None,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        batch_ticks: int = 16_384,
-        limits: InflateLimits | None = None,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[RecordedOptions]) -> None:
         super().__init__()
         named = Path(path)
         frames = named.with_suffix("") if named.suffix == ".times" else named
@@ -190,9 +184,9 @@ class RecordedFeed(BaseFeed):
         if len(head) < _HEADER_BYTES or not recognise(head):
             raise FormatError("is not the times of a recording", path=self._times_path, offset=0)
         day = int.from_bytes(head[8:], "little")
-        if date is None and day:
-            date = f"{day // 10000:04}-{day // 100 % 100:02}-{day % 100:02}"
-        self._itch = ItchFeed(frames, date=date, on_bad_record=on_bad_record, batch_ticks=batch_ticks, limits=limits)
+        if options["date"] is None and day:
+            options["date"] = f"{day // 10000:04}-{day // 100 % 100:02}-{day % 100:02}"
+        self._itch = ItchFeed(frames, **options)
         self.skipped = self._itch.skipped
 
     @property

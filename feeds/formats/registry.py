@@ -7,10 +7,9 @@ function of its own here where the bytes alone do not tell. Modules are imported
 from __future__ import annotations
 
 import importlib
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from numpy.lib import format as npy_format
 
@@ -18,37 +17,8 @@ from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatE
 from strand.feeds.formats.guess import guess
 from strand.feeds.io.sources import HEAD_BYTES, STANDARD_INPUT, InflateLimits, is_pipe, open_source
 from strand.feeds.io.streams import ZIP_MAGICS, data_members, open_archive, open_stream, split_member
-from strand.feeds.mapping.column_options import ColumnOptions
 
-if TYPE_CHECKING:
-    from strand.feeds.base import TicksAre
-    from strand.feeds.formats.json.profile import JsonProfile
-
-__all__ = ["Format", "Input", "ReaderOptions", "format_named", "formats", "look_at", "recognised"]
-
-
-class ReaderOptions(ColumnOptions, total=False):
-    """Options of files' readers. The class of each reader lists its own options and their meaning."""
-
-    on_bad_record: Literal["raise", "skip"]
-    batch_ticks: int
-    limits: InflateLimits | None
-    profile: JsonProfile | Mapping[str, Any] | str | os.PathLike[str] | None
-    symbol: str | None
-    columns: Mapping[str, str | Mapping[str, Any] | None] | None
-    ticks: TicksAre | None
-    flags: Mapping[str, int] | None
-    event: str | Sequence[str] | None
-    array: str | None
-    bars: str | None
-    levels: int | None
-    max_symbols: int | None
-    threads: int | None
-    port: int | Collection[int] | None
-    session: str | None
-    blank_headers: bool
-    hold: int
-    hold_ns: int
+__all__ = ["Format", "Input", "format_named", "formats", "look_at", "recognised"]
 
 
 class Input(NamedTuple):

@@ -1,8 +1,6 @@
 """Options that hold for all columns alike, by name and type. They stand apart from their check, which imports
 msgspec."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Literal, TypedDict

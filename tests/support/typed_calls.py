@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +16,11 @@ def kinds(options: type[Any]) -> dict[str, str]:
 
 
 def as_text(kind: Any) -> str:
-    """An annotation as it is written, without the declaration of an option."""
+    """An annotation as it is written, without modules and the declaration of an option."""
     kind = kind.__origin__ if hasattr(kind, "__metadata__") else kind
-    return str(getattr(kind, "__forward_arg__", kind))
+    text = kind.__name__ if isinstance(kind, type) else str(getattr(kind, "__forward_arg__", kind))
+    text = re.sub(r"\b(?:\w+\.)+(?=[A-Za-z])", "", text)
+    return re.sub(r"Optional\[(.*)\]", r"\1 | None", text)
 
 
 def parameters(called: Any) -> Mapping[str, inspect.Parameter]:

@@ -103,6 +103,9 @@ class Tapes:
         return self._by_rules[rules]
 
 
+_TICKS, _TRADES = ffi.typeof("sd_tick[]"), ffi.typeof("sd_traded[]")
+
+
 class TradeMaker:
     """Makes trades of ticks, for a handler that asks for them. Raises MemoryError where there is none for the books."""
 
@@ -114,6 +117,8 @@ class TradeMaker:
             self._params.source.tape, self._params.source.space = self._tape, self._space.pointer
         self._unpriced = self._space.zeros(tapes.n_symbols, np.int64)
         self._params.unpriced = ffi.cast("int64_t *", self._unpriced.ctypes.data)
+        #: By participant, what makes trades for it.
+        self._contexts: dict[int, Any] = {}
 
     @property
     def unpriced(self) -> npt.NDArray[np.int64]:
@@ -141,8 +146,10 @@ class TradeMaker:
         """The trade that each tick is, records of TRADE, shape (n,), of size -1 where it is none. Fewer than there are
         ticks: the next one failed. ``ticks``: contiguous; ``participant``: the worker that holds them."""
         made = np.empty(len(ticks), TRADE)
-        context = ffi.new("sd_context *", {"participant": participant})
-        at, to = ffi.cast("sd_tick *", ticks.ctypes.data), ffi.cast("sd_traded *", made.ctypes.data)
+        context = self._contexts.get(participant)
+        if context is None:
+            context = self._contexts[participant] = ffi.new("sd_context *", {"participant": participant})
+        at, to = ffi.from_buffer(_TICKS, ticks), ffi.from_buffer(_TRADES, made, require_writable=True)
         done = int(lib.sd_trades_of(self._params, at, len(ticks), to, context))
         if done == len(ticks):
             return made, None

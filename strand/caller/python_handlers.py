@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import starmap
+from operator import add, call, itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,9 +18,10 @@ from strand.binding.engine_words import Failure
 from strand.binding.native import Chained
 from strand.errors import ConfigurationError, PlaceError
 from strand.handlers.base import BoundHandler, BoundPython, TickByTick
-from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, as_ticks, ticks_until, trades_by_place
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, ticks_until
 from strand.handlers.failures import failure_of
 from strand.handlers.host import Host
+from strand.handlers.turns import Source, Turns, sources_of, take_turns, taker
 from strand.threads import interrupts
 from strand.ticks import TRADE
 
@@ -28,9 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CallerPython", "CallerSite", "InHand", "TicksInTurn"]
 
-#: Functions of a symbol, for each tick and for each trade, and the context that learns the current tick.
-_Functions = tuple[Callable[[Any], Any] | None, Callable[[Any], Any] | None, Context]
-
 
 class _Rows(Protocol):
     """``strand.output.rows.Rows``."""
@@ -38,12 +38,21 @@ class _Rows(Protocol):
     def as_seen_by(self, index: int) -> npt.NDArray[Any]: ...
 
 
-class TicksInTurn:
+class _MoreSources(Exception):  # noqa: N818 - the ticks from this one on are taken anew
+    """An object has a method for ticks that no object before it has."""
+
+
+def _nothing(*_: object) -> None:
+    """Stand-in for a method that an object lacks."""
+
+
+class TicksInTurn(dict[int, tuple[Callable[..., Any], ...]]):
     """Calls one handler's objects over ticks of all its symbols, in the order of the ticks.
 
     A call for each stretch of one symbol's ticks, as batches need it, takes ten times as long where symbols take
     turns: ticks are made for all of them at once here. ``host_of``: binds a symbol at its first tick; ``rows``: where
-    its ticks are to be counted. For ``Host`` it is the context of all of them.
+    its ticks are to be counted. For ``Host`` it is the context of all of them. By key it has the methods of a symbol's
+    object, in the order of the sources.
     """
 
     timer = None
@@ -60,40 +69,69 @@ class TicksInTurn:
         self._in_hand = in_hand
         self._rows = rows
         self._key = key
-        self._functions: dict[int, _Functions] = {}
+        self._sources: list[Source] = []
         #: The trades of the ticks in hand, where somebody makes them.
         self.trades: npt.NDArray[Any] = np.empty(0, TRADE)
 
     def call(self, ticks: npt.NDArray[Any]) -> None:
         """Raises FailedOnTick. A tick is handled when its functions have returned, even if an interrupt comes then."""
-        keys, trades, place = ticks[self._key], trades_by_place(self.trades), self._in_hand.place
-        handled, is_last = 0, False
+        in_hand, n, handled = self._in_hand, len(ticks), 0
+        keys: list[int] = ticks[self._key].tolist()
+        in_hand.n = 1
         try:
-            for i, (key, tick) in enumerate(zip(keys.tolist(), as_ticks(ticks), strict=True)):
-                place(i)
-                on_tick, on_trade, context = self._functions.get(key) or self._bind(key)
-                context.tick = tick
-                has_trade = on_trade is not None and i in trades
-                if on_tick is not None:
-                    is_last = not has_trade
-                    on_tick(tick)
-                if has_trade:
-                    is_last = True
-                    on_trade(trades[i])  # type: ignore[misc]
-                # Python calls no handler of signals between a function's return and these lines, but right at it.
-                handled, is_last = i + 1, False
+            while handled < n:
+                in_hand.first = handled
+                turns = self._turns(ticks[handled:], keys[handled:], self.trades[handled:])
+                try:
+                    take_turns(in_hand, turns)
+                    handled = n
+                except FailedOnTick as failed:
+                    handled += failed.handled
+                    if not isinstance(failed.__cause__, _MoreSources):
+                        raise FailedOnTick(handled) from failed.__cause__
+                except KeyboardInterrupt as error:
+                    if error.__traceback__ is not None and not error.__traceback__.tb_next:
+                        handled = n
+                    raise
+        except FailedOnTick:
+            raise
         except BaseException as error:
-            if is_last and interrupts(error) and error.__traceback__ is not None and not error.__traceback__.tb_next:
-                handled += 1  # it comes out of no function, so the last one has returned
             raise FailedOnTick(handled) from error
         finally:
-            if self._rows is not None and len(ticks):
-                np.add.at(self._rows.as_seen_by(int(keys[0]))["ticks"], keys[:handled], 1)
+            if self._rows is not None and n:
+                np.add.at(self._rows.as_seen_by(keys[0])["ticks"], keys[:handled], 1)
 
-    def _bind(self, key: int) -> _Functions:
+    def _turns(self, ticks: npt.NDArray[Any], keys: list[int], trades: npt.NDArray[Any]) -> Iterator[Turns]:
+        all_taken = [taker(source)(ticks, trades) for source in self._sources]
+        if not any(len(places) == len(keys) for places, _ in all_taken) and set(keys).difference(self):
+            # Some symbols have their first ticks among those that no method takes.
+            first = {key: i for i, key in enumerate(reversed(keys), 1) if key not in self}
+            places = sorted(len(keys) - i for i in first.values())
+            yield places, map(self.__getitem__, [keys[i] for i in places])
+        for rank in sorted(range(len(all_taken)), key=lambda rank: self._sources[rank].rank):
+            places, values = all_taken[rank]
+            its = keys if len(places) == len(keys) else map(keys.__getitem__, places)
+            methods = map(itemgetter(rank), map(self.__getitem__, its))
+            if self._sources[rank].fields:
+                yield places, starmap(call, map(add, zip(methods), values))
+            else:
+                yield places, map(call, methods, values)
+
+    def __missing__(self, key: int) -> tuple[Callable[..., Any], ...]:
+        """Binds a symbol at its first tick."""
         context, host = self._host_of(key)
-        self._functions[key] = found = host.one, getattr(host.object, "on_trade", None), context
-        return found
+        context.clock = self._in_hand.time
+        its = sources_of(host.object)
+        if more := [source for source in its if source not in self._sources]:
+            self._sources += more
+            for each in self:
+                self[each] += (_nothing,) * len(more)
+        self[key] = methods = tuple(
+            getattr(host.object, source.method) if source in its else _nothing for source in self._sources
+        )
+        if more:
+            raise _MoreSources
+        return methods
 
 
 class InHand:
@@ -103,25 +141,27 @@ class InHand:
         self._caller = caller
         self.positions = np.empty(0, POSITION)
         self._records: npt.NDArray[Any] = self.positions
-        self._handler = self._first = self.n = 0
+        #: The first of the ticks that places count from, and the place in hand; and how many ticks are.
+        self.first = self.at = self.n = 0
+        self._handler = 0
         self._key = self._time = 0
         self.at_timer = self._at_end = self._is_told = self._has_emitted = False
 
     def hold(self, handler: int, records: npt.NDArray[Any], positions: npt.NDArray[Any]) -> None:
         """Takes ticks in hand, with their positions, for a handler by its number."""
         self._handler, self._records, self.positions = handler, records, positions
-        self._first, self.n = 0, len(positions)
+        self.first, self.at, self.n = 0, 0, len(positions)
         self.at_timer = self._is_told = False
 
-    def place(self, at: int) -> None:
-        """Takes one of the ticks that ``hold`` was given in hand."""
-        self._first, self.n = at, 1
+    def time(self) -> int:
+        """The ``ts_recv`` of the tick in hand."""
+        return int(self._records["ts_recv"][self.first + self.at])
 
     def hold_timer(self, handler: int, key: int, time: int, *, at_end: bool = False) -> None:
         """Takes a symbol's timer in hand, or its end."""
         self._handler, self._key, self._time = handler, key, time
         self._records = self.positions = np.empty(0, POSITION)
-        self._first = self.n = 0
+        self.first = self.at = self.n = 0
         self.at_timer, self._at_end = True, at_end
 
     def tell(self) -> None:
@@ -137,7 +177,7 @@ class InHand:
             self._caller.emit_at_timer(self._key, self._time, output, records, at_end=self._at_end)
             return
         self.tell()
-        self._caller.emit(output, self._first + at if self._first else at, records)
+        self._caller.emit(output, self.first + self.at + at, records)
 
     def keep(self) -> None:
         """Keeps what was emitted since the last call of this, or of ``drop``."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import operator
 import struct
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from strand.binding.engine_words import Failure
 from strand.brief import one_line
 from strand.errors import ConfigurationError, PlaceError, RecordTypeError
-from strand.ticks import TRADE, UNDEF_PRICE
+from strand.ticks import TICK, TRADE, UNDEF_PRICE
 
 __all__ = [
     "Call",
@@ -33,9 +34,9 @@ __all__ = [
     "as_ticks",
     "as_trades",
     "places_of",
+    "reader",
     "records_of",
     "ticks_until",
-    "trades_by_place",
 ]
 
 _NO_TICKS: Final = np.empty(0, np.int64)
@@ -164,17 +165,15 @@ Call = Callable[[npt.NDArray[Any]], int | None]
 class SymbolFunctions(NamedTuple):
     """A Python handler's functions for one symbol: for its next ticks, its timer, the run's end, and for the moment
     after an earlier handler of a chain acted at a timer or the end. ``plain``: if ``ticks`` only calls a function of
-    (symbol, ticks, row) and always handles all ticks, that function. ``one``: the function that ``ticks`` calls with
-    each tick, trades apart, if it needs no batch. ``stand``: notes that the handler knows the others' rows as they are
-    in ``context.after``. ``object``: the object whose methods they call. The context does not know it: most objects
-    keep their context, and a circle would outlive the run."""
+    (symbol, ticks, row) and always handles all ticks, that function. ``stand``: notes that the handler knows the
+    others' rows as they are in ``context.after``. ``object``: the object whose methods they call. The context does not
+    know it: most objects keep their context, and a circle would outlive the run."""
 
     ticks: Call
     wake: Callable[[int], None] | None = None
     finish: Callable[[], None] | None = None
     changed: Callable[[], None] | None = None
     plain: Callable[..., Any] | None = None
-    one: Callable[[Any], Any] | None = None
     stand: Callable[[], None] | None = None
     object: Any = None
 
@@ -249,8 +248,8 @@ class Context:
         self.starts = False
         #: The place of the tick in hand in the batch; None where the handler has all of them in hand.
         self.at: int | None = None
-        #: The tick in hand of an object whose ticks come without a batch.
-        self.tick: Any = None
+        #: The time at the tick in hand, where a batch does not tell.
+        self.clock: Callable[[], int] | None = None
         self.after: Mapping[str, npt.NDArray[Any]] = {}
         #: What the tick that an object failed on had it told of the others in its chain: methods, and their argument.
         self.told: Sequence[tuple[Callable[[Any], None], Any]] = ()
@@ -282,8 +281,8 @@ class Context:
         if self.timer is not None:
             times = self.times
             return int(times[-1 if self.at is None else self.at]) if len(times) else 0
-        if self.tick is not None:
-            return int(self.tick.ts_recv)
+        if self.clock is not None:
+            return self.clock()
         ticks = self.ticks
         if ticks is None or len(ticks) == 0:
             return 0
@@ -373,15 +372,16 @@ class Context:
     def rehearsing(self, time: int, row: Any, after: Mapping[str, npt.NDArray[Any]]) -> Iterator[None]:
         """Lets the block call the handler once more for a tick it failed on. The handler gets copies of its row, and of
         earlier rows in a chain. Its records and timers have no effect."""
-        before = self._emit, self.timer, self.at, self.tick, self.now, self.row, self.after
+        before = self._emit, self.timer, self.at, self.clock, self.now, self.row, self.after
         self._emit, self.at, self.now, self.row, self.after = lambda *_: None, 0, None, row, after
+        self.clock = lambda: time
         if self.timer is not None:
             self.timer = Timer(self.handler)
             self.timer.begin(np.array([time]))
         try:
             yield
         finally:
-            self._emit, self.timer, self.at, self.tick, self.now, self.row, self.after = before
+            self._emit, self.timer, self.at, self.clock, self.now, self.row, self.after = before
 
     @cached_property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
@@ -581,25 +581,43 @@ def _signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 
-#: Unpacked so a tick takes a third of what numpy's tolist() does; from bytes, for to find out how a structured array's
-#: memory is laid out takes more than a copy of it.
-_FIELDS: Final = struct.Struct("<qqQqqIIQHccBBBB")
-_new_tick: Final = partial(tuple.__new__, Tick)
-_TRADE_FIELDS: Final = struct.Struct("<qqQqqIHc?Qq?7x")
-_new_trade: Final = partial(tuple.__new__, Trade)
+_CODES: Final = {"<i8": "q", "<u8": "Q", "<u4": "I", "<u2": "H", "|u1": "B", "|S1": "c", "|b1": "?"}
+
+
+def _struct(dtype: np.dtype[Any], names: Iterable[str]) -> struct.Struct:
+    """Reader of fields of a record, in the order in which they lie. It takes a third of the time of numpy's tolist();
+    from bytes, for to find out how a structured array's memory is laid out takes more than a copy of it."""
+    text, end = "<", 0
+    for name in names:
+        field, at = (dtype.fields or {})[name][:2]
+        text += f"{at - end}x{_CODES[field.str]}"
+        end = at + field.itemsize
+    return struct.Struct(f"{text}{dtype.itemsize - end}x")
+
+
+@cache
+def reader(record: type[Tick] | type[Trade], fields: tuple[str, ...] = ()) -> Callable[[bytes], Iterator[Any]]:
+    """Returns a function that reads records from their bytes, as ``record``; or as tuples of ``fields``."""
+    dtype = TRADE if record is Trade else TICK
+    names = sorted(set(fields or dtype.names or ()) & {*(dtype.names or ())}, key=lambda name: dtype.fields[name][1])  # type: ignore[index]
+    unpack = _struct(dtype, names).iter_unpack
+    if not fields:
+        new = partial(tuple.__new__, record)
+        return lambda raw: map(new, unpack(raw))
+    if len(names) < len(fields):  # some lie in several fields of the record
+        whole, get = reader(record), attrgetter(*fields)
+        return lambda raw: zip(map(get, whole(raw))) if len(fields) == 1 else map(get, whole(raw))
+    if tuple(names) == fields:
+        return unpack
+    choose = itemgetter(*map(names.index, fields))
+    return lambda raw: map(choose, unpack(raw))
 
 
 def as_ticks(ticks: npt.NDArray[Any]) -> Iterator[Tick]:
     """Records of ``strand.TICK`` as Python values."""
-    return map(_new_tick, _FIELDS.iter_unpack(ticks.tobytes()))
+    return reader(Tick)(ticks.tobytes())
 
 
 def as_trades(trades: npt.NDArray[Any]) -> Iterator[Trade]:
     """Records of ``strand.ticks.TRADE`` as Python values."""
-    return map(_new_trade, _TRADE_FIELDS.iter_unpack(trades.tobytes()))
-
-
-def trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
-    """Trades of a batch by the position of their tick, from records that each tick has."""
-    places = np.flatnonzero(trades["size"] >= 0)
-    return dict(zip(places.tolist(), as_trades(trades[places]), strict=True))
+    return reader(Trade)(trades.tobytes())

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "STATES",
     "Bar",
-    "Events",
     "Host",
     "NativePart",
     "Site",
@@ -255,7 +254,6 @@ class Host:
 
     Attributes:
         plain: A function of (symbol, ticks, row) that does what ``call`` does; None: there is none.
-        one: The function to call with one tick, trades apart, where ``TickByTick`` allows it.
         object: The object whose methods are called; None: there is none.
     """
 
@@ -283,7 +281,6 @@ class Host:
         self._told = 0
         self._is_bare = context.timer is None and before is None and maker is None
         self.plain = functions.plain if self._is_bare else None
-        self.one = None if before is not None else functions.one
         self.object = functions.object
 
     # ---- ticks
@@ -462,8 +459,6 @@ STATES: Final = {
     "on_bar": (("bars", "last_open", "last_close"), "last_", "bars: strand.chain(strand.bars(...), ...)"),
 }
 
-Events = dict[int, list[tuple[Callable[[Any], None], Any]]]
-
 
 class Top(Protocol):
     """The top of a book, the argument of ``on_book``: a named tuple of the book's row with all its fields. Every book
@@ -538,11 +533,11 @@ def _tuple_of(name: str, fields: tuple[str, ...]) -> Any:
 
 
 class Watch:
-    """Finds where the state of a part of the chain has changed, and calls an object's method with it then."""
+    """Finds where the state of a part of the chain has changed, for a method of an object. ``method``: that."""
 
     def __init__(self, method: Callable[[Any], None], part: str, dtype: np.dtype[Any], name: str) -> None:
         fields, prefix, _ = STATES[name]
-        self._method = method
+        self.method = method
         self._part = part
         self._fields = list(fields)
         names = [field for field in dtype.names or () if field.startswith(prefix)]
@@ -552,8 +547,8 @@ class Watch:
         self._names = names
         self._stands: Any = tuple(np.zeros(1, dtype)[self._fields][0].item())
 
-    def look(self, after: Mapping[str, npt.NDArray[Any]], events: Events) -> None:
-        """Adds a call for each tick that changed something."""
+    def look(self, after: Mapping[str, npt.NDArray[Any]]) -> tuple[list[int], list[Any]]:
+        """Returns the places of the ticks that changed something, and what to call the method with for each."""
         rows = after[self._part]
         watched = [rows[field] for field in self._fields]
         changed = np.zeros(len(rows), dtype=bool)
@@ -561,8 +556,7 @@ class Watch:
             changed[0] |= column[0] != before
             changed[1:] |= column[1:] != column[:-1]
         at = np.flatnonzero(changed)
-        for i, values in zip(at.tolist(), rows[self._names][at].tolist(), strict=True):
-            events.setdefault(i, []).append((self._method, self._make(values)))
+        return at.tolist(), list(map(self._make, rows[self._names][at].tolist()))
 
     def stand(self, after: Mapping[str, npt.NDArray[Any]], at: int) -> None:
         """The calls up to tick ``at`` have been made."""
@@ -598,11 +592,12 @@ def watches_of(thing: object, handler: str, states: Mapping[str, np.dtype[Any]])
 
 def tell_changes(watches: Sequence[Watch], context: Context) -> None:
     """Calls the watches at a timer or the end, where ``after`` has one row."""
-    events: Events = {}
+    told = []
     for watch in watches:
-        watch.look(context.after, events)
+        _, values = watch.look(context.after)
         watch.stand(context.after, 0)
-    for method, value in events.get(0, ()):
+        told += [(watch.method, value) for value in values]
+    for method, value in told:
         method(value)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from types import FunctionType
 from typing import Any, ClassVar, Final, overload
 
 import numpy as np
@@ -15,11 +16,10 @@ from strand.binding.books import TradeMaker
 from strand.errors import ConfigurationError
 from strand.handlers.base import BindContext, BoundPython, SingleHandler, TickByTick
 from strand.handlers.compiled.called_again import FailedCall, trade_of
-from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, Tick, Timer, as_ticks, trades_by_place
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, Timer
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.host import (
     STATES,
-    Events,
     Host,
     check_states,
     stand,
@@ -27,8 +27,8 @@ from strand.handlers.host import (
     watches_of,
 )
 from strand.handlers.state import Parameters, check_runs, name_of, output_dtypes, row_dtype
+from strand.handlers.turns import BY_KIND, check_taken, sources_of, take_turns
 from strand.options import named_options
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS
 from strand.validate import is_whole
 
 __all__ = [
@@ -299,8 +299,6 @@ def _check_arguments(name: str, function: Callable[..., Any] | None, what: str, 
         ) from None
 
 
-#: Methods for ticks of one kind.
-BY_KIND: Final = {"on_order": KIND_ORDER, "on_quote": KIND_QUOTE, "on_status": KIND_STATUS}
 #: All methods that are called where they are defined.
 METHODS: Final = (*BY_KIND, *STATES, "on_trade", "on_day", "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
 
@@ -337,6 +335,11 @@ class ObjectHandler(SingleHandler):
         """Methods that are called after another handler's row has changed."""
         return tuple(method for method in STATES if hasattr(self.factory, method))
 
+    @cached_property
+    def _settled(self) -> set[type]:
+        """Classes of objects that have been checked for all."""
+        return set()
+
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
         return self.calls or (self.factory,)
@@ -354,13 +357,12 @@ class ObjectHandler(SingleHandler):
             raise ConfigurationError(
                 f"replay: handler {self.name!r} has no object of {call.symbol}: it failed at its start"
             )
-        one = _one_of(thing)
+        trades = call.tick if self.trades is None else trade_of(self.trades, call)
         with context.rehearsing(int(call.tick["ts_recv"][0]), call.row[0], call.after):
-            (tick,) = as_ticks(call.tick)
-            if one is not None:
-                one(tick)
-            if self.trades is not None and (trade := trades_by_place(trade_of(self.trades, call))):
-                thing.on_trade(trade[0])
+            for source in sources_of(thing):
+                places, calls = source.turns(getattr(thing, source.method))(call.tick, trades)
+                for _ in places:
+                    next(calls)
             for method, value in context.told:
                 method(value)
 
@@ -455,6 +457,7 @@ def _check_methods(name: str, thing: object) -> None:
         raise ConfigurationError(f"handler {name!r}: it has none of the methods {', '.join(METHODS)}")
     for method in defined:
         check_runs(name, getattr(thing, method))
+    check_taken(name, thing)
     strange = [other for other in dir(thing) if other.startswith("on_") and other not in METHODS]
     if strange:
         raise ConfigurationError(f"handler {name!r}: {strange[0]!r} is never called; there are {', '.join(METHODS)}")
@@ -473,17 +476,29 @@ def _check_told(name: str, factory: Callable[..., Any], thing: object) -> None:
 def made_by(handler: ObjectHandler) -> Any:
     """Makes an object of a handler. Raises ConfigurationError if it lacks a method that the handler's class has."""
     thing = handler.factory()
+    if type(thing) in handler._settled and not any(name.startswith("on_") for name in getattr(thing, "__dict__", ())):
+        return thing
     _check_methods(handler.name, thing)
     _check_told(handler.name, handler.factory, thing)
+    if _is_settled(type(thing)):
+        handler._settled.add(type(thing))
     return thing
+
+
+def _is_settled(kind: type) -> bool:
+    """Tells whether objects of a class have its methods, but for those that an object has of its own."""
+    methods = [inspect.getattr_static(kind, name) for name in dir(kind) if name.startswith("on_")]
+    return (
+        all(isinstance(method, FunctionType | staticmethod | classmethod) for method in methods)
+        and not hasattr(kind, "__getattr__")
+        and kind.__getattribute__ is object.__getattribute__
+    )
 
 
 def functions_of(thing: Any, name: str, counts: bool, context: Context) -> SymbolFunctions:
     """Functions to call with the ticks of a symbol, for the symbol's object."""
     context.at = 0
     watches = watches_of(thing, name, context.states)
-    on_trade = getattr(thing, "on_trade", None)
-    only = None if hasattr(thing, "on_tick") else _mask_of(_kinds_of(thing))
     row = context.row
     timer = context.timer
     if hasattr(thing, "on_start"):
@@ -491,86 +506,38 @@ def functions_of(thing: Any, name: str, counts: bool, context: Context) -> Symbo
         thing.on_start(context)
         context.starts = False
 
-    one = _one_of(thing)
+    all_turns = [source.turns(getattr(thing, source.method)) for source in sources_of(thing)]
+    #: In the memory of the row. To write to a field of a record takes as long as some calls.
+    counted = memoryview(np.asarray(row)["ticks"]) if counts else None
 
     def call(ticks: npt.NDArray[Any]) -> int | None:
         context.ticks = ticks
-        events: Events = {}
-        for watch in watches:
-            watch.look(context.after, events)
-        trades = {} if on_trade is None else trades_by_place(context.trades)
-        chosen, positions = _chosen(ticks, only, events, trades)
-        i = 0
+        turns = [turns_of(ticks, context.trades) for turns_of in all_turns]
+        changes = [(watch.method, *watch.look(context.after)) for watch in watches] if watches else []
+        for method, places, values in changes:
+            turns.append((places, map(method, values)))
         try:
-            for i, tick in zip(positions, as_ticks(chosen), strict=True):
-                if timer is not None and i >= timer.end:
-                    break
-                context.at = i
-                if one is not None:
-                    one(tick)
-                if on_trade is not None and i in trades:
-                    on_trade(trades[i])
-                if i in events:
-                    for method, value in events[i]:
-                        method(value)
-        except BaseException as error:
-            context.told = events.get(i, ())
+            take_turns(context, turns, timer)
+        except FailedOnTick as failed:
+            i = failed.handled
+            context.told = [
+                (method, value)
+                for method, places, values in changes
+                for at, value in zip(places, values, strict=True)
+                if at == i
+            ]
             for watch in watches:
-                watch.stand(context.after, i)
-            if counts:
-                row["ticks"] += i
-            raise FailedOnTick(i) from error
+                watch.stand(context.after, min(i, len(ticks) - 1))
+            if counted is not None:
+                counted[()] += i
+            raise
         handled = len(ticks) if timer is None else timer.end
         for watch in watches:
             watch.stand(context.after, handled - 1)
-        if counts:
-            row["ticks"] += handled
+        if counted is not None:
+            counted[()] += handled
         return None if handled == len(ticks) else handled
 
     wake, finish = getattr(thing, "on_wake", None), getattr(thing, "on_finish", None)
     told = (partial(tell, watches, context) if watches else None for tell in (tell_changes, stand))
-    return SymbolFunctions(call, wake, finish, next(told), one=one, stand=next(told), object=thing)
-
-
-def _kinds_of(thing: object) -> list[int]:
-    """Kinds of the ticks that have a method of their own."""
-    return [
-        *(kind for method, kind in BY_KIND.items() if hasattr(thing, method)),
-        *[KIND_STATUS] * hasattr(thing, "on_day"),
-    ]
-
-
-def _one_of(thing: object) -> Callable[[Tick], Any] | None:
-    """Function to call with each tick: the methods for days, for all ticks, and by kind."""
-    on_day, on_tick = getattr(thing, "on_day", None), getattr(thing, "on_tick", None)
-    for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
-    if on_day is None and not for_kind:
-        return on_tick
-
-    def one(tick: Tick) -> None:
-        if on_day is not None and tick.kind == KIND_STATUS and tick.action == b"R":
-            on_day(tick)
-        if on_tick is not None:
-            on_tick(tick)
-        if (method := for_kind.get(tick.kind)) is not None:
-            method(tick)
-
-    return one
-
-
-def _chosen(
-    ticks: npt.NDArray[Any], only: npt.NDArray[np.bool_] | None, *places: Iterable[int]
-) -> tuple[npt.NDArray[Any], Iterable[int]]:
-    """The ticks of the kinds in ``only``, and those at ``places``; and where each is. None: all of them."""
-    if only is None:
-        return ticks, range(len(ticks))
-    wanted = only[ticks["kind"]]
-    for each in places:
-        wanted[list(each)] = True
-    at = np.flatnonzero(wanted)
-    return ticks[at], at.tolist()
-
-
-def _mask_of(kinds: Iterable[int]) -> npt.NDArray[np.bool_]:
-    """Mask of the wanted kinds of ticks."""
-    return np.isin(np.arange(1 << 8), list(kinds))
+    return SymbolFunctions(call, wake, finish, next(told), stand=next(told), object=thing)

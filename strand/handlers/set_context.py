@@ -12,6 +12,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError
 from strand.handlers.context import Context, Emit, FailedOnTick, alarm_of, places_of, records_of
 from strand.handlers.state import SET
+from strand.handlers.turns import taking_whole
 
 __all__ = [
     "Alarms",
@@ -220,7 +221,7 @@ class Each:
     for a handler without timers."""
 
     def __init__(self, name: str, objects: Mapping[ObjectSetContext, Any], alarms: Alarms | None) -> None:
-        self._calls = [(getattr(thing, name), context, thing) for context, thing in objects.items()]
+        self._calls = [(taking_whole(getattr(thing, name), name), context, thing) for context, thing in objects.items()]
         self._alarms = alarms
 
     def __call__(self, *value: Any) -> None:

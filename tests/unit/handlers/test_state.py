@@ -14,7 +14,7 @@ import strand
 from strand import Dispatcher, Sessions, bars, batch_handler, handler, testing
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.handlers.host import Events, check_states, watches_of
+from strand.handlers.host import check_states, watches_of
 from strand.handlers.state import LARGEST, check_attributes, defaults_of, output_dtypes, row_dtype
 from strand.ticks import KIND_TRADE, zeros
 from strand.units import PRICE, unit_of
@@ -213,30 +213,25 @@ def rows(dtype: np.dtype[Any], **columns: list[int]) -> Any:
 def test_each_change_is_a_call_and_what_stood_before_is_none() -> None:
     thing = Both()
     book, bar = watches_of(thing, "mine", {"book": BOOK, "bars": BARS})
-    events: Events = {}
     # The number of orders alone is no change of the top.
     after = {
         "book": rows(BOOK, bid_price=[0, 5, 5, 6], orders=[0, 1, 2, 3]),
         "bars": rows(BARS, bars=[0, 0, 1, 1], last_open=[0, 0, 7, 7], last_close=[0, 0, 8, 8]),
     }
-    for watch in (book, bar):
-        watch.look(after, events)
+    for watch, expected in ((book, [1, 3]), (bar, [2])):
+        places, values = watch.look(after)
         watch.stand(after, 3)
-    assert sorted(events) == [1, 2, 3]
-    for at in sorted(events):
-        for method, values in events[at]:
-            method(values)
-    assert thing.seen == [("book", 5, 1), ("bar", 7, 8), ("book", 6, 3)]
-    later: Events = {}
-    book.look({"book": rows(BOOK, bid_price=[6, 7])}, later)
-    assert list(later) == [1]
+        assert places == expected
+        for value in values:
+            watch.method(value)
+    assert thing.seen == [("book", 5, 1), ("book", 6, 3), ("bar", 7, 8)]
+    places, _ = book.look({"book": rows(BOOK, bid_price=[6, 7])})
+    assert places == [1]
 
 
 def test_of_two_books_the_last_one_is_watched() -> None:
     (watch,) = watches_of(type("Top", (), {"on_book": lambda self, top: None})(), "mine", {"a": BOOK, "b": BOOK})
-    events: Events = {}
-    watch.look({"a": rows(BOOK, bid_price=[1]), "b": rows(BOOK, bid_price=[0])}, events)
-    assert events == {}
+    assert watch.look({"a": rows(BOOK, bid_price=[1]), "b": rows(BOOK, bid_price=[0])}) == ([], [])
 
 
 def test_a_method_that_nothing_in_the_chain_gives_cause_to_call_is_refused() -> None:

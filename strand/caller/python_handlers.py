@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
-from operator import add, call, itemgetter
+from operator import add, call
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakMethod
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from strand.handlers.base import BoundHandler, BoundPython, TickByTick
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, ticks_until
 from strand.handlers.failures import failure_of
 from strand.handlers.host import Host
-from strand.handlers.turns import Source, Turns, sources_of, take_turns, taker
+from strand.handlers.turns import Source, Turns, sources_of, take_turns
 from strand.threads import interrupts
 from strand.ticks import TRADE
 
@@ -46,13 +47,26 @@ def _nothing(*_: object) -> None:
     """Stand-in for a method that an object lacks."""
 
 
-class TicksInTurn(dict[int, tuple[Callable[..., Any], ...]]):
+class _Methods(dict[int, Callable[..., Any]]):
+    """By key, a method of each symbol's object. ``binds``: a method that binds a symbol, at its first tick. A circle of
+    references would outlive the run, so this does not keep its object."""
+
+    def __init__(self, binds: Callable[[int], None]) -> None:
+        self._binds = WeakMethod(binds)
+
+    def __missing__(self, key: int) -> Callable[..., Any]:
+        bind = self._binds()
+        assert bind is not None
+        bind(key)
+        return self[key]
+
+
+class TicksInTurn:
     """Calls one handler's objects over ticks of all its symbols, in the order of the ticks.
 
     A call for each stretch of one symbol's ticks, as batches need it, takes ten times as long where symbols take
     turns: ticks are made for all of them at once here. ``host_of``: binds a symbol at its first tick; ``rows``: where
-    its ticks are to be counted. For ``Host`` it is the context of all of them. By key it has the methods of a symbol's
-    object, in the order of the sources.
+    its ticks are to be counted. For ``Host`` it is the context of all of them.
     """
 
     timer = None
@@ -69,7 +83,9 @@ class TicksInTurn(dict[int, tuple[Callable[..., Any], ...]]):
         self._in_hand = in_hand
         self._rows = rows
         self._key = key
-        self._sources: list[Source] = []
+        #: In the order of their calls for one tick.
+        self._methods: dict[Source, _Methods] = {}
+        self._bound: set[int] = set()
         #: The trades of the ticks in hand, where somebody makes them.
         self.trades: npt.NDArray[Any] = np.empty(0, TRADE)
 
@@ -102,36 +118,35 @@ class TicksInTurn(dict[int, tuple[Callable[..., Any], ...]]):
                 np.add.at(self._rows.as_seen_by(keys[0])["ticks"], keys[:handled], 1)
 
     def _turns(self, ticks: npt.NDArray[Any], keys: list[int], trades: npt.NDArray[Any]) -> Iterator[Turns]:
-        all_taken = [taker(source)(ticks, trades) for source in self._sources]
-        if not any(len(places) == len(keys) for places, _ in all_taken) and set(keys).difference(self):
+        all_taken = [source.taking[0](ticks, trades) for source in self._methods]
+        if not any(len(places) == len(keys) for places, _ in all_taken) and set(keys).difference(self._bound):
             # Some symbols have their first ticks among those that no method takes.
-            first = {key: i for i, key in enumerate(reversed(keys), 1) if key not in self}
-            places = sorted(len(keys) - i for i in first.values())
-            yield places, map(self.__getitem__, [keys[i] for i in places])
-        for rank in sorted(range(len(all_taken)), key=lambda rank: self._sources[rank].rank):
-            places, values = all_taken[rank]
-            its = keys if len(places) == len(keys) else map(keys.__getitem__, places)
-            methods = map(itemgetter(rank), map(self.__getitem__, its))
-            if self._sources[rank].fields:
-                yield places, starmap(call, map(add, zip(methods), values))
+            first = {key: i for i, key in enumerate(reversed(keys), 1) if key not in self._bound}
+            firsts = sorted(len(keys) - i for i in first.values())
+            yield firsts, map(self._bind, [keys[i] for i in firsts])
+        for (source, methods), (places, values) in zip(self._methods.items(), all_taken, strict=True):
+            those = map(methods.__getitem__, keys if len(places) == len(keys) else map(keys.__getitem__, places))
+            if source.fields:
+                yield places, starmap(call, map(add, zip(those), values))
             else:
-                yield places, map(call, methods, values)
+                yield places, map(call, those, values)
 
-    def __missing__(self, key: int) -> tuple[Callable[..., Any], ...]:
-        """Binds a symbol at its first tick."""
+    def _bind(self, key: int) -> None:
+        """Binds a symbol at its first tick. Raises _MoreSources."""
         context, host = self._host_of(key)
         context.clock = self._in_hand.time
+        self._bound.add(key)
         its = sources_of(host.object)
-        if more := [source for source in its if source not in self._sources]:
-            self._sources += more
-            for each in self:
-                self[each] += (_nothing,) * len(more)
-        self[key] = methods = tuple(
-            getattr(host.object, source.method) if source in its else _nothing for source in self._sources
-        )
+        more = [source for source in its if source not in self._methods]
+        if more:
+            for source in more:
+                self._methods[source] = methods = _Methods(self._bind)
+                methods.update(dict.fromkeys(self._bound, _nothing))
+            self._methods = dict(sorted(self._methods.items(), key=lambda each: each[0].rank))
+        for source, methods in self._methods.items():
+            methods[key] = getattr(host.object, source.method) if source in its else _nothing
         if more:
             raise _MoreSources
-        return methods
 
 
 class InHand:

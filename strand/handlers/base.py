@@ -479,6 +479,8 @@ class BoundPython(BoundHandler):
     params: npt.NDArray[Any] | None = None
     states: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
     by_tick: TickByTick | None = None
+    #: Its way to emit from a site, the same for all symbols.
+    _emits: dict[Site, Emit] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def takes_batches(self) -> bool:
@@ -492,6 +494,8 @@ class BoundPython(BoundHandler):
         """Binds the handler to one symbol, from the symbol's first tick on. A handler whose rows are shared is
         bound to all symbols that share the strand. ``row_of``: the row of the symbol with a key."""
         emitting = self.emitting
+        if (emit := self._emits.get(site)) is None:
+            emit = self._emits[site] = Emit(emitting.name, emitting.outputs, self.first_output, site.batch)
         context = Context(
             self.name,
             symbol,
@@ -499,7 +503,7 @@ class BoundPython(BoundHandler):
             row_of(key),
             params=None if self.params is None else self.params[key],
             states=self.states,
-            emit=Emit(emitting.name, emitting.outputs, self.first_output, site.batch),
+            emit=emit,
             timer=Timer(emitting.name) if emitting.timers else None,
         )
         context.row_of, context.params_of, context.record_key = row_of, self.params, self.key

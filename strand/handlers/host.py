@@ -297,8 +297,8 @@ class Host:
         if before is not None:
             done = before.make(ticks)
         if trades is not None:
-            done = trades.make(ticks[:done])
-            context.trades = trades.made[:done]
+            done = trades.make(ticks if done == n else ticks[:done])
+            context.trades = trades.made if len(trades.made) == done else trades.made[:done]
         if before is not None and done:
             before.show(0, done)
         handled, asked, timer = 0, False, context.timer

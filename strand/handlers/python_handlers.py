@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import FunctionType
@@ -21,6 +21,7 @@ from strand.handlers.feed_trades import On, source_for
 from strand.handlers.host import (
     STATES,
     Host,
+    Watch,
     check_states,
     stand,
     tell_changes,
@@ -360,7 +361,9 @@ class ObjectHandler(SingleHandler):
         trades = call.tick if self.trades is None else trade_of(self.trades, call)
         with context.rehearsing(int(call.tick["ts_recv"][0]), call.row[0], call.after):
             for source in sources_of(thing):
-                places, calls = source.turns(getattr(thing, source.method))(call.tick, trades)
+                taken, calls_of = source.taking
+                places, values = taken(call.tick, trades)
+                calls = calls_of(getattr(thing, source.method), values)
                 for _ in places:
                     next(calls)
             for method, value in context.told:
@@ -491,7 +494,7 @@ def _is_settled(kind: type) -> bool:
     return (
         all(isinstance(method, FunctionType | staticmethod | classmethod) for method in methods)
         and not hasattr(kind, "__getattr__")
-        and kind.__getattribute__ is object.__getattribute__
+        and inspect.getattr_static(kind, "__getattribute__") is object.__getattribute__
     )
 
 
@@ -499,23 +502,41 @@ def functions_of(thing: Any, name: str, counts: bool, context: Context) -> Symbo
     """Functions to call with the ticks of a symbol, for the symbol's object."""
     context.at = 0
     watches = watches_of(thing, name, context.states)
-    row = context.row
-    timer = context.timer
     if hasattr(thing, "on_start"):
         context.starts = True
         thing.on_start(context)
         context.starts = False
+    call = _ObjectCall(thing, context, watches, counts).call
+    wake, finish = getattr(thing, "on_wake", None), getattr(thing, "on_finish", None)
+    told = (partial(tell, watches, context) if watches else None for tell in (tell_changes, stand))
+    return SymbolFunctions(call, wake, finish, next(told), stand=next(told), object=thing)
 
-    all_turns = [source.turns(getattr(thing, source.method)) for source in sources_of(thing)]
-    #: In the memory of the row. To write to a field of a record takes as long as some calls.
-    counted = memoryview(np.asarray(row)["ticks"]) if counts else None
 
-    def call(ticks: npt.NDArray[Any]) -> int | None:
-        context.ticks = ticks
-        turns = [turns_of(ticks, context.trades) for turns_of in all_turns]
-        changes = [(watch.method, *watch.look(context.after)) for watch in watches] if watches else []
-        for method, places, values in changes:
-            turns.append((places, map(method, values)))
+class _ObjectCall:
+    """Calls an object's methods with the ticks of its symbol.
+
+    Each thing that a symbol has lets the garbage collector look at all of them sooner, so these are few."""
+
+    __slots__ = ("_context", "_counted", "_takes", "_watches")
+
+    def __init__(self, thing: Any, context: Context, watches: Sequence[Watch], counts: bool) -> None:
+        self._context = context
+        self._watches = watches
+        self._takes = tuple((getattr(thing, source.method), *source.taking) for source in sources_of(thing))
+        #: In the memory of the row. To write to a field of a record takes as long as some calls.
+        self._counted = np.asarray(context.row)["ticks"].data if counts else None
+
+    def call(self, ticks: npt.NDArray[Any]) -> int | None:
+        """As ``SymbolFunctions.ticks``. Raises FailedOnTick."""
+        context, counted = self._context, self._counted
+        context.ticks, timer, trades, turns = ticks, context.timer, context.trades, []
+        for method, taken, calls_of in self._takes:
+            places, values = taken(ticks, trades)
+            turns.append((places, calls_of(method, values)))
+        changes: Sequence[tuple[Any, Sequence[int], Sequence[Any]]] = ()
+        if self._watches:
+            changes = [(watch.method, *watch.look(context.after)) for watch in self._watches]
+            turns += [(places, map(method, values)) for method, places, values in changes]
         try:
             take_turns(context, turns, timer)
         except FailedOnTick as failed:
@@ -526,18 +547,16 @@ def functions_of(thing: Any, name: str, counts: bool, context: Context) -> Symbo
                 for at, value in zip(places, values, strict=True)
                 if at == i
             ]
-            for watch in watches:
-                watch.stand(context.after, min(i, len(ticks) - 1))
+            self._stand(min(i, len(ticks) - 1))
             if counted is not None:
                 counted[()] += i
             raise
         handled = len(ticks) if timer is None else timer.end
-        for watch in watches:
-            watch.stand(context.after, handled - 1)
+        self._stand(handled - 1)
         if counted is not None:
             counted[()] += handled
         return None if handled == len(ticks) else handled
 
-    wake, finish = getattr(thing, "on_wake", None), getattr(thing, "on_finish", None)
-    told = (partial(tell, watches, context) if watches else None for tell in (tell_changes, stand))
-    return SymbolFunctions(call, wake, finish, next(told), stand=next(told), object=thing)
+    def _stand(self, at: int) -> None:
+        for watch in self._watches:
+            watch.stand(self._context.after, at)

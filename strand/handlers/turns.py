@@ -11,23 +11,24 @@ from types import FunctionType, MethodType
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.handlers.context import FailedOnTick, Tick, Timer, Trade, reader
+from strand.handlers.context import FailedOnTick, Timer, reader
 from strand.threads import interrupts
 from strand.ticks import BY_NAME, KIND_ORDER, KIND_QUOTE, KIND_STATUS, TICK, TRADE
 
-__all__ = ["BY_KIND", "OF_TICKS", "Source", "Turns", "check_taken", "sources_of", "take_turns", "taker", "taking_whole"]
+__all__ = ["BY_KIND", "OF_TICKS", "Source", "Turns", "check_taken", "sources_of", "take_turns", "taking_whole"]
 
 #: Methods for ticks of one kind.
 BY_KIND: Final = {"on_order": KIND_ORDER, "on_quote": KIND_QUOTE, "on_status": KIND_STATUS}
 #: Methods for ticks, in the order of their calls for one tick.
 OF_TICKS: Final = ("on_day", "on_tick", *BY_KIND)
 #: The records that a method takes, and the fields that it may take of them.
-_TAKEN: Final[dict[str, tuple[type[Any], frozenset[str]]]] = {
-    **dict.fromkeys(OF_TICKS, (Tick, frozenset((*(TICK.names or ()), *BY_NAME)))),
-    "on_trade": (Trade, frozenset(TRADE.names or ())),
+_TAKEN: Final[dict[str, tuple[np.dtype[Any], frozenset[str]]]] = {
+    **dict.fromkeys(OF_TICKS, (TICK, frozenset((*(TICK.names or ()), *BY_NAME)))),
+    "on_trade": (TRADE, frozenset(TRADE.names or ())),
 }
 
 
@@ -64,29 +65,27 @@ class Source(NamedTuple):
         """Place of the method among those that are called for one tick."""
         return list(_TAKEN).index(self.method)
 
-    def turns(self, method: Callable[..., Any]) -> Callable[[npt.NDArray[Any], npt.NDArray[Any]], Turns]:
-        """Returns a function that gives, for ticks and the trade that each of them is, places of the records that
-        the method takes, and the calls with them. The trades are of use where the objects ask for trades."""
-        taken, make = taker(self), starmap if self.fields else map
+    @property
+    def taking(self) -> tuple[_Taken, type[Any]]:
+        """What gives the places of the method's records among ticks, and what it takes of them; and what makes calls of
+        a method and that."""
+        return _taken_by(self), starmap if self.fields else map
 
-        def turns(ticks: npt.NDArray[Any], trades: npt.NDArray[Any]) -> Turns:
-            places, values = taken(ticks, trades)
-            return places, make(method, values)
 
-        return turns
+#: Function of ticks and the trades that they are, which are of use where the objects ask for trades.
+_Taken = Callable[[npt.NDArray[Any], npt.NDArray[Any]], Turns]
 
 
 @cache
-def taker(source: Source) -> Callable[[npt.NDArray[Any], npt.NDArray[Any]], Turns]:
-    """Returns a function as ``Source.turns``, which gives what the method takes: records, or tuples of fields."""
+def _taken_by(source: Source) -> _Taken:
     method, (record, _) = source.method, _TAKEN[source.method]
     read = reader(record, source.fields)
     if method not in _CHOSEN:
         return lambda ticks, _: (range(len(ticks)), read(ticks.tobytes()))
-    (at, mask), size = _CHOSEN[method], (TRADE if record is Trade else TICK).itemsize
+    (at, mask), size, of_trades = _CHOSEN[method], record.itemsize, method == "on_trade"
 
     def taken(ticks: npt.NDArray[Any], trades: npt.NDArray[Any]) -> Turns:
-        raw, n = (trades if record is Trade else ticks).tobytes(), len(ticks)
+        raw, n = (trades if of_trades else ticks).tobytes(), len(ticks)
         chosen = raw[at::size].translate(mask)
         if method == "on_day" and 1 in chosen:
             chosen = bytes(map(and_, chosen, raw[_ACTION_AT::size].translate(_IS_CLEAR)))
@@ -176,7 +175,8 @@ def take_turns(where: _Where, turns: Iterable[Turns], timer: Timer | None = None
 
     Raises FailedOnTick, with the number of ticks handled. A tick is handled when its calls have returned, even if an
     interrupt comes then."""
-    i, rest = -1, iter(())
+    i = -1
+    rest: Iterator[tuple[int, ...]] = iter(())
     try:
         taken = [turn for turn in turns if turn[0]]
         if len(taken) == 1 and timer is None:
@@ -185,14 +185,14 @@ def take_turns(where: _Where, turns: Iterable[Turns], timer: Timer | None = None
             for (i,) in rest:
                 where.at = i
                 next(calls)
-        else:
-            rest = iter(sorted((i, rank) for rank, (places, _) in enumerate(taken) for i in places))
-            all_calls = [calls for _, calls in taken]
-            for i, rank in rest:
-                if timer is not None and i >= timer.end:
-                    break
-                where.at = i
-                next(all_calls[rank])
+            return
+        rest = iter(sorted((i, rank) for rank, (places, _) in enumerate(taken) for i in places))
+        all_calls = [calls for _, calls in taken]
+        for i, rank in rest:
+            if timer is not None and i >= timer.end:
+                break
+            where.at = i
+            next(all_calls[rank])
     except BaseException as error:
         # Python calls no handler of signals between the return of a call's function and the end of ``next``.
         is_over = interrupts(error) and (error.__traceback__ is None or error.__traceback__.tb_next is None)

@@ -10,8 +10,10 @@ import pytest
 from engine_support import ticks_for
 
 from strand import Context, Dispatcher, Tick, Trade, object_handler
+from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
+from strand.handlers.sets import with_sets
+from strand.ticks import BY_NAME, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, TICK, TRADE
 
 pytestmark = pytest.mark.python
 KINDS = {"order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS}
@@ -181,6 +183,187 @@ def test_a_failure_at_the_end_is_raised_and_the_others_are_told_all_the_same() -
     ):
         d.publish(ticks_for([0, 1]))
     assert told == [0, 1]
+
+
+# ---- Methods that name the fields they take
+
+
+def recorder(method: str, fields: list[str], kept: list[Any]) -> type:
+    """A class whose method takes fields by the names of its arguments."""
+    names = ", ".join(fields)
+    code = f"def {method}(self, {names}): kept.append(({names},))"
+    scope: dict[str, Any] = {"kept": kept}
+    exec(code, scope)
+    return type("Recorder", (), {method: scope[method]})
+
+
+def run(handler: Any, ticks: Any, workers: int, symbols: int = 3) -> Any:
+    with (
+        CallerRun(symbols, handler, feed="plain")
+        if not workers
+        else Dispatcher(symbols, handler, workers=workers, cores=None, feed="plain")
+    ) as d:
+        d.publish(ticks)
+        if workers:
+            d.drain()
+    return d
+
+
+def full_market() -> Any:
+    ticks = market()
+    rng = np.random.default_rng(5)
+    for field in ("ts_event", "order_id", "price", "size", "ref_id", "publisher_id", "flags", "depth", "sequence_high"):
+        ticks[field] = rng.integers(0, 200, len(ticks))
+    ticks["side"] = rng.choice([b"A", b"B", b"N", b"\0"], len(ticks))
+    return ticks
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("method", ["on_tick", "on_order", "on_trade", "on_day"])
+def test_a_method_that_names_fields_gets_what_the_whole_record_has(method: str, workers: int) -> None:
+    ticks = full_market()
+    ticks["action"][5], ticks["kind"][5] = b"R", KIND_STATUS
+    there = list(TRADE.names or ()) if method == "on_trade" else [*(TICK.names or ()), *BY_NAME]
+    whole: list[Any] = []
+    run(type("Whole", (), {method: lambda self, record: whole.append(record)}), ticks, workers)
+    assert whole
+    for fields in (there, there[::-1], ["price"], ["size", "price"], [there[-1]], ["sequence"]):
+        kept: list[Any] = []
+        run(recorder(method, fields, kept), ticks, workers)
+        expected = [tuple(getattr(record, field) for field in fields) for record in whole]
+        if workers:  # symbols come in another order
+            kept, expected = sorted(kept), sorted(expected)
+        assert kept == expected
+        assert [type(value) for value in kept[0]] == [type(value) for value in expected[0]]
+
+
+class Mixed:
+    """One method takes whole records, others take fields."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def on_trade(self, size: int, sequence: int) -> None:
+        self.calls.append(("trade", sequence, size))
+
+    def on_quote(self, sequence: int) -> None:
+        self.calls.append(("quote", sequence))
+
+    def on_tick(self, tick: Tick) -> None:
+        self.calls.append(("tick", tick.sequence))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_for_one_tick_methods_are_called_in_one_order_whatever_they_take(workers: int) -> None:
+    ticks = market()
+    d = run(Mixed, ticks, workers)
+    for key in range(3):
+        expected: list[Any] = []
+        for tick in ticks[ticks["instrument_id"] == key]:
+            number = int(tick["sequence"])
+            expected.append(("tick", number))
+            expected += [("quote", number)] * int(tick["kind"] == KIND_QUOTE)
+            expected += [("trade", number, int(tick["size"]))] * int(tick["kind"] == KIND_TRADE)
+        assert d.objects[f"#{key}"].calls == expected
+        assert d.rows[key]["ticks"] == 20
+
+
+def test_on_the_calling_thread_objects_with_other_methods_than_those_before_them_are_called_in_order() -> None:
+    seen: list[tuple[str, int]] = []
+
+    class Ticks:
+        def on_tick(self, sequence: int) -> None:
+            seen.append(("tick", sequence))
+
+    class Orders:
+        def on_start(self, ctx: Context) -> None:
+            seen.append(("start", ctx.key))
+
+        def on_order(self, tick: Tick) -> None:
+            seen.append(("order", tick.sequence))
+
+    class Own:
+        def on_status(self, tick: Tick) -> None:
+            raise AssertionError("the object has another one")
+
+        def __init__(self) -> None:
+            self.on_status = lambda size: seen.append(("own", size))  # type: ignore[method-assign]
+
+    kinds = iter([Orders, Ticks, Own, Orders])
+    handler = object_handler(name="various")(lambda: next(kinds)())  # noqa: PLW0108
+    ticks = ticks_for([0, 1, 0, 2, 1, 2, 3, 0])
+    ticks["kind"] = [KIND_QUOTE, KIND_ORDER, KIND_ORDER, KIND_STATUS, KIND_STATUS, KIND_ORDER, KIND_QUOTE, KIND_ORDER]
+    ticks["size"] = 70 + np.arange(8)
+    with CallerRun(4, handler, feed="plain") as d:
+        d.publish(ticks)
+        d.publish(ticks[5:])
+    expected = [("start", 0), ("tick", 1), ("order", 2), ("own", 73), ("tick", 2), ("start", 3), ("order", 3)]
+    assert seen == [*expected, ("order", 3)]
+    assert [d.rows[key]["ticks"] for key in range(4)] == [4, 2, 3, 2]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_method_of_fields_fails_at_its_tick_and_can_be_called_again(workers: int) -> None:
+    class Fails:
+        def __init__(self) -> None:
+            self.n = 0
+
+        def on_trade(self, size: int) -> None:
+            self.n += 1
+            if size == 4:
+                raise ValueError("no 4")
+
+    with pytest.raises(HandlerError, match="no 4") as caught:
+        run(Fails, trades_for(10), workers, symbols=1)
+    error = caught.value
+    assert (error.sequence, error.row["ticks"]) == (4, 3)
+    with pytest.raises(ValueError, match="no 4"):
+        error.replay()
+
+
+def test_objects_of_sets_take_fields_too() -> None:
+    class Scaled:
+        def on_start(self, ctx: Context) -> None:
+            self.ctx = ctx
+
+        def on_trade(self, size: int) -> None:
+            self.ctx.row["sum"] += size * self.ctx.params["by"]
+
+    like = object_handler(state=[("sum", "i8")], params=[("by", "i8")])(Scaled)
+    d = run(with_sets(like, [{"by": 1}, {"by": 10}]), trades_for(10), 1, symbols=1)
+    assert d.rows.array["sets"]["sum"].tolist() == [[55, 550]]
+
+
+class TakesMore:
+    def on_tick(self, tick: Tick, price: int) -> None: ...
+
+
+class TakesUnknown:
+    def on_trade(self, price: int, aggresor: bytes) -> None: ...
+
+
+class TakesBehind:
+    def on_trade(self, price: int, scale: int = 1, *, size: int = 0) -> None: ...
+
+
+@pytest.mark.parametrize("cls", [TakesMore, TakesUnknown, TakesBehind])
+def test_a_method_that_takes_more_than_a_record_or_its_fields_is_refused(cls: type) -> None:
+    with pytest.raises(ConfigurationError, match=r"'Takes.*': on_t.* takes \(.*: give it one argument, for the whole"):
+        Dispatcher(1, cls)
+
+
+def test_arguments_that_are_no_fields_keep_their_defaults() -> None:
+    class Scales:
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+
+        def on_tick(self, tick: Tick, scale: int = 3) -> None:
+            self.seen.append(tick.size * scale)
+
+        def on_trade(self, size: int, scale: int = 3) -> None:
+            self.seen.append(size * scale)
+
+    assert run(Scales, trades_for(2), 1, symbols=1).objects["#0"].seen == [3, 3, 6, 6]
 
 
 class Misspelt:

@@ -67,8 +67,8 @@ class Source(NamedTuple):
 
     @property
     def taking(self) -> tuple[_Taken, type[Any]]:
-        """A function that gives the places of the method's records among ticks, and the values that it takes of them; and
-        the function that makes calls of a method and these values."""
+        """A function that gives the places of the method's records among ticks, and the values that it takes of them.
+        Behind it the function that makes calls of a method and these values."""
         return _taken_by(self), starmap if self.fields else map
 
 

@@ -52,6 +52,8 @@ from strand.feeds.mapping.values import (
     integers,
     letters,
     mapped,
+    plain_letters,
+    plain_map,
     plain_numbers,
     plain_times,
     said_unit,
@@ -247,8 +249,11 @@ _UNIT_IN_NAME: Final = re.compile(r"_(s|ms|us|ns|seconds|millis|micros|nanos)$",
 _UNIT_WORDS: Final = {"s": "s", "ms": "ms", "us": "us", "ns": "ns", "seconds": "s", "millis": "ms", "micros": "us",
                       "nanos": "ns"}  # fmt: skip
 _NULL: Final = "holds null; nulls='undefined' reads that as no value, but not in a time"
+#: By a kind. Rows that make no tick have one too.
+_ACTIONS: Final = np.full(256, ord("N"), np.uint32)
+_ACTIONS[list(KINDS.values())] = [ord(action_of(kind)) for kind in KINDS.values()]
 #: By the letter of an action.
-_KINDS: Final = np.array([kind_of(bytes([letter])) for letter in range(256)], np.uint16)
+_KINDS: Final = np.array([kind_of(bytes([letter])) for letter in range(256)], np.uint32)
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -358,9 +363,9 @@ class Assembly:
         if not isinstance(rows, range):
             fields.setdefault("sequence", whole(rows))
         if self._kind_by_action and "action" in fields:
-            fields["kind"] = whole(_KINDS[fields["action"].values])
+            fields["kind"] = fields["action"].through(_KINDS)
         elif "kind" in fields and "action" not in fields:
-            fields["action"] = whole(_actions_of(fields["kind"].values))
+            fields["action"] = fields["kind"].through(_ACTIONS)
         fields = {field: found for field, found in fields.items() if field not in self._constants}
         ticks, good = value_ticks(self._blank, int(rows[0]) if len(rows) else 1, len(rows), fields)
         if "sequence" in self._constants:
@@ -615,8 +620,13 @@ class Columns:
             return (
                 None if column.local and self._reading.zone is not None else plain_times(column, self._time_unit(field))
             )
-        by_value = rule.map or rule.zero or rule.signed or field in LETTERS
-        return None if by_value else plain_numbers(column, self._target(rule))
+        if rule.zero or rule.signed:
+            return None
+        if rule.map:
+            return plain_map(column, dict(rule.map), rule.otherwise)
+        if field in LETTERS:
+            return plain_letters(column, None if self._reading.own else WORDS[field])
+        return plain_numbers(column, self._target(rule))
 
     def _time_unit(self, field: str) -> TimeUnit:
         # A column that both times come from has its unit by either's keys.
@@ -755,14 +765,6 @@ def _wrong(found: Values, undefined_nulls: bool) -> Mask | None:
     bad = found.bad if found.nulls is None or found.bad is None else found.bad & ~found.nulls
     wrong = either(bad, None if undefined_nulls else found.nulls)
     return wrong if wrong is not None and wrong.any() else None
-
-
-def _actions_of(kinds: Array) -> npt.NDArray[np.uint16]:
-    """The actions that kinds imply. Rows that make no tick have one too."""
-    actions = np.full(len(kinds), ord("N"), np.uint16)
-    for kind in KINDS.values():
-        actions[kinds == kind] = ord(action_of(kind))
-    return actions
 
 
 def _first_of(aliases: Sequence[str], names: Sequence[str], may_have_unit: bool = False) -> str | None:

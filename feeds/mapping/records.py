@@ -169,7 +169,7 @@ def _words(column: Any) -> tuple[Array, list[Any]]:
         found = [None] * len(column.dictionary)
         for index, value in zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True):
             found[index] = value
-    return numbers(column.indices).astype(np.intp, copy=False), found
+    return numbers(column.indices), found
 
 
 class RecordColumns:

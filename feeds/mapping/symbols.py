@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.columns import FAULT_EMPTY, FAULT_NAME, Faults, Names, TextColumn, look_up
+from strand.binding.columns import FAULT_EMPTY, FAULT_NAME, NO_ENTRY, Faults, Names, TextColumn, look_up
 from strand.feeds.mapping.records import nulls_of, numbers
 from strand.symbols import name_problem
 
@@ -17,7 +17,6 @@ __all__ = ["ByRow", "SymbolIndex", "is_text", "joined_texts"]
 Mask = npt.NDArray[np.bool_]
 ByRow = npt.NDArray[np.uint32]
 
-_NO_KEY: Final = np.iinfo(np.uint32).max
 #: Whole numbers below it are looked up in a table, of at most 4 MiB.
 _SMALL: Final = 1 << 20
 
@@ -78,9 +77,16 @@ class SymbolIndex:
         if kinds.is_dictionary(column.type):
             if self._dictionary is None or not self._dictionary.equals(column.dictionary):
                 self._dictionary = column.dictionary
-                self._of_place = np.full(len(self._dictionary) + 1, _NO_KEY, np.uint32)
+                self._of_place = self._known(_text_column(self._dictionary))
             return self._by_place(numbers(column.indices), nulls_of(column), self._of_place, self._dictionary.take)
         return self.of_texts(_text_column(column, texts))
+
+    def _known(self, column: TextColumn) -> ByRow:
+        """Keys of the texts of a dictionary, and one entry more; ``NO_ENTRY`` for names that no row has had."""
+        keys = np.full(column.rows + 1, NO_ENTRY, np.uint32)
+        self._texts.read(column, 0, keys[:-1], np.zeros(column.rows, np.uint16), adds=False)
+        keys[np.isin(keys, self._nameless)] = NO_ENTRY
+        return keys
 
     def wanted(self, keys: ByRow) -> Mask | None:
         """Mask of the rows whose symbols are wanted; None: all are."""
@@ -97,7 +103,7 @@ class SymbolIndex:
         if least < 0 or most >= _SMALL:
             return self.of_arrow(column.dictionary_encode())
         if most >= len(self._of_number):
-            known, self._of_number = self._of_number, np.full(1 << most.bit_length(), _NO_KEY, np.uint32)
+            known, self._of_number = self._of_number, np.full(1 << most.bit_length(), NO_ENTRY, np.uint32)
             self._of_number[: len(known)] = known
         return self._by_place(values, nulls, self._of_number, lambda new: new)
 
@@ -141,7 +147,7 @@ def _faults(rows: int, nulls: Mask | None) -> Faults:
 
 def _looked_up(values: npt.NDArray[Any], table: ByRow, nulls: Mask | None) -> tuple[ByRow, ByRow]:
     """The keys of whole numbers by a table, and the rows whose numbers have none, but for nulls."""
-    keys, rows = look_up(values, table, _NO_KEY)
+    keys, rows = look_up(values, table)
     return keys, rows if nulls is None or not len(rows) else rows[~nulls[rows]]
 
 

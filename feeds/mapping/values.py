@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.columns import DECIMAL, HEX, ID, Field, Numbers
+from strand.binding.columns import DECIMAL, HEX, ID, NO_ENTRY, Field, Numbers, entries_of
 from strand.feeds.mapping.clocks import LocalTimes, Pattern, TextTimes
 from strand.ticks import FIELDS, limits
 from strand.validate import MIN_UNIT
@@ -24,7 +24,7 @@ __all__ = [
     "IDS", "NO_TIME", "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "TIME_UNIT", "WORDS", "Column",
     "Target", "TimeUnit", "Units", "Values", "coarser_price", "decimal_units", "defined", "either", "finer_unit",
     "float_units", "ids", "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units",
-    "plain_numbers", "plain_times", "said_unit", "scaled", "times", "unusable",
+    "plain_letters", "plain_map", "plain_numbers", "plain_times", "said_unit", "scaled", "times", "unusable",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -376,6 +376,28 @@ def plain_times(column: Column, unit: TimeUnit) -> Field | None:
     return Field(column.values, lowest, highest, factor) if lowest <= highest else None
 
 
+def plain_letters(column: Column, words: Mapping[str, bytes] | None) -> Field | None:
+    """A column as ``letters`` reads it; None where C cannot."""
+    return _plain_texts(column, lambda texts: _letters_of(texts, words))
+
+
+def plain_map(column: Column, table: Mapping[str, Any], otherwise: Any) -> Field | None:
+    """A column as ``mapped`` reads it; None where C cannot."""
+    return _plain_texts(column, lambda texts: _mapped_of(texts, table, otherwise))
+
+
+def _plain_texts(column: Column, found_by: Callable[[list[Any]], list[Any] | None]) -> Field | None:
+    if column.nulls is not None or column.words is None:
+        return None
+    places, texts = column.words()
+    if not (found := found_by(texts)):
+        return None
+    known = [int.from_bytes(value) if isinstance(value, bytes) else value for value in found]
+    if not all(value is None or 0 <= value < NO_ENTRY for value in known):
+        return None
+    return entries_of(places, np.array([NO_ENTRY if value is None else value for value in known], np.uint32))
+
+
 def _within(column: Column, lowest: int, highest: int) -> tuple[int, int]:
     """The bounds, narrowed to what the column's type can hold."""
     own = np.iinfo(column.values.dtype)
@@ -576,15 +598,18 @@ def mapped(
     """Values of the tick field of that name for the texts in a table; whole numbers are the text of their digits, and
     true and false those words. ``otherwise``: the value of all other texts; None: they are bad."""
     if column.words is not None:
-        places, entries = column.words()
-        texts = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in entries]
+        places, texts = column.words()
     elif column.kind in ("integer", "bool"):
         distinct, places = np.unique(column.values, return_inverse=True)
         texts = [str(bool(value)).lower() if column.kind == "bool" else str(value) for value in distinct.tolist()]
     else:
         return "is neither text nor a whole number, which a map needs"
-    found = [otherwise if text is None else table.get(text, otherwise) for text in texts]
-    return _by_text(column, places, found, FIELDS[field], why)
+    return _by_text(column, places, _mapped_of(texts, table, otherwise), FIELDS[field], why)
+
+
+def _mapped_of(texts: Sequence[Any], table: Mapping[str, Any], otherwise: Any) -> list[Any]:
+    known = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in texts]
+    return [otherwise if text is None else table.get(text, otherwise) for text in known]
 
 
 def _by_text(column: Column, places: Array, found: Sequence[Any], dtype: Any, why: str) -> Values:
@@ -629,17 +654,21 @@ def letters(column: Column, words: Mapping[str, bytes] | None) -> Values | str:
         return Values(found.view("S1"), codes.nulls, either(codes.bad, _some(found == 0)), column.says(_unknown(words)))
     if column.words is None:
         return "is neither text nor a letter's code"
-    indices, entries = column.words()
-    table = [value.decode("latin-1") if isinstance(value, bytes) else value for value in entries]
-    if not all(value is None or isinstance(value, str) for value in table):
+    indices, texts = column.words()
+    found_by = _letters_of(texts, words)
+    if found_by is None:
         return "is neither text nor a letter's code"
-    if words is None:
-        found_by = [
-            value.encode() if value is not None and len(value) < 2 and value.isascii() else None for value in table
-        ]
-    else:
-        found_by = [words.get(value.strip().lower()) if value is not None else None for value in table]
     return _by_text(column, indices, found_by, "S1", _unknown(words))
+
+
+def _letters_of(texts: Sequence[Any], words: Mapping[str, bytes] | None) -> list[bytes | None] | None:
+    """The letters of texts, None for those that have none; None where they are no texts."""
+    table = [value.decode("latin-1") if isinstance(value, bytes) else value for value in texts]
+    if not all(value is None or isinstance(value, str) for value in table):
+        return None
+    if words is not None:
+        return [None if value is None else words.get(value.strip().lower()) for value in table]
+    return [value.encode() if value is not None and len(value) < 2 and value.isascii() else None for value in table]
 
 
 def _unknown(words: Mapping[str, bytes] | None) -> str:

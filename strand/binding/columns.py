@@ -35,6 +35,7 @@ __all__ = [
     "LETTER_BYTES",
     "LETTER_TARGETS",
     "MAX_LETTERS",
+    "NO_ENTRY",
     "PATTERN",
     "STAMP",
     "ZONE_ALWAYS",
@@ -51,6 +52,7 @@ __all__ = [
     "Whole",
     "count_by_symbol",
     "count_byte",
+    "entries_of",
     "holds",
     "line_ends",
     "look_up",
@@ -254,14 +256,17 @@ class Names:
         self._names = owned(names, lib.sd_names_free)
         self._known: list[bytes] = []
 
-    def read(self, column: TextColumn, number: int, out: npt.NDArray[Any], faults: Faults) -> int:
-        """Fills ``out`` (u4) with indices. Returns how many rows have a fault."""
+    def read(
+        self, column: TextColumn, number: int, out: npt.NDArray[Any], faults: Faults, *, adds: bool = True
+    ) -> int:
+        """Fills ``out`` (u4) with indices. Returns how many rows have a fault, as new names have unless it ``adds``
+        them."""
         cells = column.cells(None)
         _check(out, cells, faults)
         if out.dtype.itemsize != 4:
             raise ValueError("indices have four bytes")
         target = _target(out)
-        return int(lib.sd_names_find(self._names, cells, number, target, ffi.from_buffer("uint16_t[]", faults)))
+        return int(lib.sd_names_find(self._names, cells, adds, number, target, ffi.from_buffer("uint16_t[]", faults)))
 
     def all(self) -> list[bytes]:
         """Every name so far."""
@@ -302,6 +307,8 @@ _KINDS: Final[Mapping[str, int]] = {
     "f8": lib.SD_VALUES_F64,
 }
 _WORD: Final = (1 << 64) - 1
+#: Entry of a table that stands for nothing.
+NO_ENTRY: Final[int] = lib.SD_VALUES_NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +316,8 @@ class Field:
     """A field of ticks from numbers: integers, or float64 that are whole units of 1/``scale``.
 
     ``values``, of native byte order and shape (rows,), may be from ``lowest`` to ``highest`` (a float's units) and are
-    multiplied by ``factor``; the products fit the field.
+    multiplied by ``factor``; the products fit the field. ``table``: integers are places in it, from 0, and what lies
+    there fits the field, but for ``NO_ENTRY``.
     """
 
     values: npt.NDArray[Any]
@@ -317,6 +325,13 @@ class Field:
     highest: int
     factor: int = 1
     scale: float = 1.0
+    table: npt.NDArray[np.uint32] | None = None
+
+    def through(self, table: npt.NDArray[np.uint32]) -> Field:
+        """The field of what stands in a table at the places that this one has."""
+        if self.table is None:
+            return entries_of(self.values, table)
+        return entries_of(self.values, np.where(self.table == NO_ENTRY, NO_ENTRY, table[np.minimum(self.table, len(table) - 1)]))
 
 
 def whole(values: npt.NDArray[Any]) -> Field:
@@ -324,6 +339,11 @@ def whole(values: npt.NDArray[Any]) -> Field:
     values = values.view(np.uint8) if values.dtype.kind == "S" else values
     bounds = np.iinfo(values.dtype)
     return Field(values, bounds.min, bounds.max)
+
+
+def entries_of(places: npt.NDArray[Any], table: npt.NDArray[np.uint32]) -> Field:
+    """What stands at places in a table, which has one entry or more."""
+    return Field(places, 0, len(table) - 1, table=table.astype(np.uint32, copy=False))
 
 
 def value_ticks(
@@ -348,20 +368,21 @@ def value_ticks(
         column.more = field.highest - field.lowest
         column.factor = field.factor & _WORD
         column.scale = field.scale
+        column.table = ffi.NULL if field.table is None else ffi.from_buffer("uint32_t[]", field.table)
     out, like = (ffi.cast("sd_tick *", array.ctypes.data) for array in (ticks, blank))
     return ticks, int(lib.sd_value_ticks(out, rows, like, first, columns, len(columns)))
 
 
 def look_up(
-    values: npt.NDArray[Any], table: npt.NDArray[np.uint32], none: int
+    values: npt.NDArray[Any], table: npt.NDArray[np.uint32]
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """Looks integers up in a table by value. Returns the entries found, ``none`` for values without an entry, and the
-    rows that have one, in order."""
+    """Looks integers up in a table by value. Returns the entries found, ``NO_ENTRY`` for values without one, and the
+    rows of these values, in order."""
     kind, numbers = _numbers(values)
     found, rows = np.empty(len(values), np.uint32), np.empty(len(values), np.uint32)
     n = lib.sd_look_up(
         ffi.cast("void *", numbers.ctypes.data), kind, len(values), ffi.from_buffer("uint32_t[]", table), len(table),
-        none, ffi.from_buffer("uint32_t[]", found), ffi.from_buffer("uint32_t[]", rows),
+        ffi.from_buffer("uint32_t[]", found), ffi.from_buffer("uint32_t[]", rows),
     )  # fmt: skip
     return found, rows[:n]
 

@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   memset(faults, 0, rows * sizeof *faults);
   cells.rows = NULL;
   target.width = 4;
-  REQUIRE(sd_names_find(names, &cells, 9, &target, faults) == noted(faults, rows));
+  REQUIRE(sd_names_find(names, &cells, 1, 9, &target, faults) == noted(faults, rows));
   REQUIRE(sd_names_count(names) <= 64);
   for (uint64_t i = 0; i < rows; i++) {
     if (faults[i]) continue;

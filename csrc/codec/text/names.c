@@ -95,8 +95,8 @@ const uint8_t *sd_names_get(const sd_names *names, uint32_t index, uint32_t *len
   return names->texts + names->entries[index].at;
 }
 
-/* The index of a name, which is added if it is new; -1: it does not fit. */
-static int64_t index_of(sd_names *names, const uint8_t *text, uint32_t length, uint64_t word) {
+/* The index of a name, which is added if it is new and there is room for it; -1: it is not there. */
+static int64_t index_of(sd_names *names, const uint8_t *text, uint32_t length, uint64_t word, int adds) {
   uint64_t hash = hash_of(text, length, word);
   uint64_t mask = (uint64_t)names->capacity * 4 - 1;
   uint64_t slot = hash >> names->shift;
@@ -105,7 +105,7 @@ static int64_t index_of(sd_names *names, const uint8_t *text, uint32_t length, u
     if (e->word == word && e->hash == hash && e->length == length && is_same(names->texts + e->at, text, length))
       return names->slots[slot] - 1;
   }
-  if (names->count == names->maximum) return -1;
+  if (!adds || names->count == names->maximum) return -1;
   if (names->count == names->capacity) {
     if (!grow(names)) return -1;
     mask = (uint64_t)names->capacity * 4 - 1;
@@ -128,7 +128,7 @@ static int64_t index_of(sd_names *names, const uint8_t *text, uint32_t length, u
   return names->count - 1;
 }
 
-uint64_t sd_names_find(sd_names *names, const sd_cells *cells, uint32_t column, const sd_target *target,
+uint64_t sd_names_find(sd_names *names, const sd_cells *cells, int adds, uint32_t column, const sd_target *target,
                        uint16_t *faults) {
   uint64_t bad = 0;
   const uint8_t *last = NULL;
@@ -141,7 +141,7 @@ uint64_t sd_names_find(sd_names *names, const sd_cells *cells, uint32_t column, 
     uint64_t length = (uint64_t)(f.end - f.at);
     uint64_t word = length ? word_of(f, from.end) : 0;
     if (last == NULL || length != last_length || word != last_word || !is_same(f.at, last, (uint32_t)length)) {
-      int64_t index = length == 0 || length > SD_NAME_BYTES ? -1 : index_of(names, f.at, (uint32_t)length, word);
+      int64_t index = length == 0 || length > SD_NAME_BYTES ? -1 : index_of(names, f.at, (uint32_t)length, word, adds);
       if (index < 0) {
         note(&faults[i], column, length > SD_NAME_BYTES ? SD_FAULT_NAME : length ? SD_FAULT_NAMES : SD_FAULT_EMPTY);
         bad++;

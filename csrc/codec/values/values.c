@@ -90,9 +90,27 @@ INLINE uint32_t put_integers(const sd_values *v, uint64_t at, uint32_t n, unsign
   return wrong ? good : n;
 }
 
+/* The same for integers that are places in a table. */
+INLINE uint32_t put_entries(const sd_values *v, uint64_t at, uint32_t n, unsigned char *field, uint32_t width) {
+  const uint64_t lowest = v->lowest, more = v->more;
+#define PUT(type) \
+  { \
+    const type *from = (const type *)v->values + at; \
+    for (uint32_t i = 0; i < n; i++, field += sizeof(sd_tick)) { \
+      const uint64_t number = (uint64_t)(int64_t)from[i]; \
+      if (number - lowest > more || v->table[number] == SD_VALUES_NONE) return i; \
+      put(field, v->table[number], width); \
+    } \
+  }
+  FOR_INTEGERS(v->kind, PUT)
+#undef PUT
+  return n;
+}
+
 INLINE uint32_t put_width(const sd_values *v, uint64_t at, uint32_t n, sd_tick *ticks, uint32_t width) {
   unsigned char *field = (unsigned char *)ticks + v->at;
-  return v->kind == SD_VALUES_F64 ? put_floats(v, at, n, field, width) : put_integers(v, at, n, field, width);
+  if (v->kind == SD_VALUES_F64) return put_floats(v, at, n, field, width);
+  return v->table ? put_entries(v, at, n, field, width) : put_integers(v, at, n, field, width);
 }
 
 static uint32_t put_field(const sd_values *v, uint64_t at, uint32_t n, sd_tick *ticks) {
@@ -127,14 +145,14 @@ uint64_t sd_value_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint
 }
 
 uint64_t sd_look_up(const void *from, uint32_t kind, uint64_t count, const uint32_t *table, uint64_t entries,
-                    uint32_t none, uint32_t *out, uint32_t *rows) {
+                    uint32_t *out, uint32_t *rows) {
   uint64_t found = 0;
 #define LOOK_UP(type) \
   for (uint64_t i = 0; i < count; i++) { \
     const uint64_t value = (uint64_t)(int64_t)((const type *)from)[i]; \
-    const uint32_t it = value < entries ? table[value] : none; \
+    const uint32_t it = value < entries ? table[value] : SD_VALUES_NONE; \
     out[i] = it; \
-    if (__builtin_expect(it == none, 0)) rows[found++] = (uint32_t)i; \
+    if (__builtin_expect(it == SD_VALUES_NONE, 0)) rows[found++] = (uint32_t)i; \
   }
   FOR_INTEGERS(kind, LOOK_UP)
 #undef LOOK_UP

@@ -26,6 +26,9 @@ enum {
 /* Used in place of a width: the sequence, which lies in two fields, the lower one at `at`. */
 enum { SD_VALUES_SEQUENCE = 5 };
 
+/* An entry of a table that stands for nothing. */
+#define SD_VALUES_NONE 4294967295U
+
 /* A column, with one number per row next to each other, and the field that it becomes. A float becomes the whole number of units of
  * 1/scale to which it is the nearest double. It is not allowed if there is none, or at 2^51 units or more. */
 typedef struct sd_values {
@@ -36,6 +39,7 @@ typedef struct sd_values {
   uint64_t more;      /* how far above it a number may be; for floats, in units */
   uint64_t factor;    /* what it is then multiplied by */
   double scale;
+  const uint32_t *table; /* NULL, or by an allowed number what it stands for; one of SD_VALUES_NONE is not allowed */
 } sd_values;
 
 /* Ticks like `blank`, numbered from `first` up, with n fields of columns. Returns how many are made: up to the first row with a
@@ -43,10 +47,10 @@ typedef struct sd_values {
 uint64_t sd_value_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const sd_values *values,
                         uint32_t n);
 
-/* Looks integers up in a table. `none` is the entry that stands for nothing, and so does an integer beyond the table. `rows` has space
- * for `count` rows: those that stand for nothing are written there. Returns how many these are. */
+/* Looks integers up in a table. An integer beyond it stands for nothing. `rows` has space for `count` rows: those whose
+ * integers stand for nothing are written there. Returns how many these are. */
 uint64_t sd_look_up(const void *from, uint32_t kind, uint64_t count, const uint32_t *table, uint64_t entries,
-                    uint32_t none, uint32_t *out, uint32_t *rows);
+                    uint32_t *out, uint32_t *rows);
 /* cffi: end */
 
 #endif

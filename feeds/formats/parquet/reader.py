@@ -211,7 +211,7 @@ class ParquetFeed(BaseFeed):
         #: Names of the ticks yielded so far. Ticks are made ahead, so the table of keys may know more.
         self._names = list(self._rows.keys.names)
         # Columns of text that the source may give as dictionaries.
-        self._texts = [name for name in self._columns.letters if str(self._source.schema.field(name).type) == "string"]
+        self._texts = [name for name in self._columns.letters if is_text(self._source.schema.field(name).type)]
         if self._rows.text is not None:
             self._texts.append(self._rows.text)
         unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, StrandError
@@ -251,3 +253,27 @@ def test_a_files_name_that_is_not_text_is_shown_and_does_no_harm(tmp_path: Path)
         file.write(b"nothing")
     with pytest.raises(FeedError):
         strand.feeds.open(os.fsdecode(path))
+
+
+@given(names=st.lists(st.sampled_from(["A", "B", "C", " B", "b", "long name " * 3, "bad\x01", ""]), max_size=24))
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_keys_follow_the_rows_whatever_dictionary_each_row_group_has(
+    tmp_path_factory: pytest.TempPathFactory, kind: Any, names: list[str]
+) -> None:
+    import pyarrow.parquet as pq
+
+    path = tmp_path_factory.mktemp("groups") / "rows.parquet"
+    rows = {
+        "ts_event": pa.array(range(1, len(names) + 1), pa.timestamp("ns")),
+        "price": pa.array([1] * len(names), pa.int64()),
+        "symbol": pa.array(names, kind),
+        "side": pa.array(["BUY" if name < "B" else "s" for name in names], kind),
+    }
+    pq.write_table(pa.table(rows), path, row_group_size=5)
+    good = [name for name in names if name not in ("bad\x01", "")]
+    with strand.feeds.open(path, on_bad_record="skip") as feed:
+        ticks = feed.to_arrow()
+        assert list(filter(None, feed.symbols)) == list(dict.fromkeys(name.strip() for name in good))
+        assert feed.skipped.total == len(names) - len(good)
+    assert ticks["symbol"].to_pylist() == [name.strip() for name in good]
+    assert ticks["side"].to_pylist() == ["B" if name < "B" else "A" for name in good]

@@ -8,13 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.binding.columns import Field, look_up, value_ticks
+from strand.binding.columns import NO_ENTRY, Field, entries_of, look_up, value_ticks
 from strand.feeds.mapping.values import float_units
 from strand.ticks import TICK, zeros
 
 KINDS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
 PLACES = ["price", "size", "order_id", "flags", "kind", "ts_event"]
-NONE = 2**32 - 1
 
 
 def blank() -> Any:
@@ -79,14 +78,32 @@ def test_floats_become_the_units_that_they_stand_for_or_end_it(values: list[floa
 
 @given(
     values=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=200),
-    table=st.lists(st.one_of(st.just(NONE), st.integers(0, NONE)), max_size=50),
+    table=st.lists(st.one_of(st.just(NO_ENTRY), st.integers(0, NO_ENTRY)), max_size=50),
     near=st.lists(st.integers(-3, 60), max_size=200),
 )
 def test_a_table_tells_what_it_holds_and_which_rows_it_says_nothing_of(
     values: list[int], table: list[int], near: list[int]
 ) -> None:
     asked = [*values, *near]
-    found, rows = look_up(np.array(asked, np.int32), np.array(table, np.uint32), NONE)
-    expected = [table[value] if 0 <= value < len(table) else NONE for value in asked]
+    found, rows = look_up(np.array(asked, np.int32), np.array(table, np.uint32))
+    expected = [table[value] if 0 <= value < len(table) else NO_ENTRY for value in asked]
     assert found.tolist() == expected
-    assert rows.tolist() == [i for i, value in enumerate(expected) if value == NONE]
+    assert rows.tolist() == [i for i, value in enumerate(expected) if value == NO_ENTRY]
+
+
+@given(
+    kind=st.sampled_from(KINDS),
+    places=st.lists(st.integers(-3, 20), max_size=300),
+    letters=st.lists(st.one_of(st.just(NO_ENTRY), st.integers(0, 255)), min_size=1, max_size=20),
+)
+def test_what_stands_in_a_table_becomes_a_field_up_to_the_first_place_without_anything(
+    kind: str, places: list[int], letters: list[int]
+) -> None:
+    values = np.array(places).astype(kind)
+    field = entries_of(values, np.array(letters, np.uint32))
+    twice = np.arange(256, dtype=np.uint32)[::-1].copy()
+    ticks, good = value_ticks(blank(), 1, len(values), {"flags": field, "depth": field.through(twice)})
+    known = [letters[at] if 0 <= at < len(letters) else NO_ENTRY for at in values.tolist()]
+    assert good == (known.index(NO_ENTRY) if NO_ENTRY in known else len(known))
+    assert ticks["flags"][:good].tolist() == known[:good]
+    assert ticks["depth"][:good].tolist() == [255 - code for code in known[:good]]

@@ -9,17 +9,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.columns import Showing, ShownColumn, ShownNames, show_ticks
 from strand.brief import brief, several, written
 from strand.errors import ConfigurationError, FeedError
+from strand.lazy import imported
 from strand.options import named_fields
-from strand.tables.columns import Prices
-from strand.tables.tabular import Tabular, tick_stream
+from strand.symbols import SymbolTable
+from strand.tables.arrow import arrow_table
+from strand.tables.columns import Prices, SymbolNames, Table
+from strand.tables.tabular import Tabular
 from strand.ticks import Flags, joined, named, zeros
+from strand.units import COUNT, PRICE, SIZE, TIME, declare
 from strand.validate import unit_power
 
 __all__ = [
@@ -460,3 +466,84 @@ class BaseFeed(Tabular):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+#: Rows of a record batch at most.
+BATCH_ROWS: Final = 1 << 16
+
+_ID: Final = declare(COUNT, "<u8", none=(0,))
+#: The columns, with what they mean: ``number`` and ``sequence`` are those of an output's records.
+COLUMNS: Final = np.dtype(
+    [
+        ("number", declare(COUNT, none=(-1,))),
+        ("sequence", declare(COUNT, none=(-1,))),
+        ("ts_event", TIME),
+        ("ts_recv", TIME),
+        ("instrument_id", "<u4"),
+        ("kind", "u1"),
+        ("action", "S1"),
+        ("side", "S1"),
+        ("price", PRICE),
+        ("size", SIZE),
+        ("bid_price", PRICE),
+        ("bid_size", declare(SIZE, given={"bid_price": None})),
+        ("ask_price", PRICE),
+        ("ask_size", declare(SIZE, given={"ask_price": None})),
+        ("order_id", _ID),
+        ("ref_id", _ID),
+        ("publisher_id", declare(COUNT, "<u2", none=(0,))),
+        ("flags", "u1"),
+        ("depth", "u1"),
+    ]
+)
+
+
+def tick_stream(feed: Feed, prices: Prices) -> Any:
+    """A pyarrow.RecordBatchReader that reads the feed from its start, in batches of at most 65,536 rows.
+
+    Raises MissingExtraError without pyarrow, ConfigurationError for other ``prices``, and for sizes whose unit nobody
+    knows. Exceptions of the feed while it is read come out of the reader.
+    """
+    arrow = imported("pyarrow", "parquet")
+    table = Table(COLUMNS, feed.info.size_unit)
+    symbols = SymbolTable.with_capacity(feed.symbols, max(feed.max_symbols, 1))
+    none: dict[str, Any] = dict(table.shown(np.zeros(0, COLUMNS), prices))
+    at = list(none).index("instrument_id")
+    symbol = ("symbol", SymbolNames(np.zeros(0, np.uint32), symbols))
+    schema = arrow_table(dict([*list(none.items())[:at], symbol, *list(none.items())[at:]])).schema
+    units, kinds = table.units, arrow.types
+    columns = [
+        ShownColumn(
+            field.name,
+            0 if kinds.is_string(field.type) or kinds.is_floating(field.type) else field.type.bit_width // 8,
+            units[field.name].scale or Decimal(1) if kinds.is_floating(field.type) else Decimal(1),
+        )
+        for field in schema
+    ]
+    undefined = arrow.py_buffer(bytes(16 * BATCH_ROWS))
+
+    def array(field: Any, rows: int, shown: Showing) -> Any:
+        values = arrow.py_buffer(shown.values)
+        if len(shown.ends):
+            return arrow.Array.from_buffers(field.type, rows, [None, arrow.py_buffer(shown.ends), values])
+        if shown.undefined == rows:
+            return arrow.Array.from_buffers(field.type, rows, [undefined, undefined], rows)
+        valid = arrow.py_buffer(shown.valid) if shown.undefined else None
+        return arrow.Array.from_buffers(field.type, rows, [valid, values], shown.undefined)
+
+    def read() -> Iterator[Any]:
+        number, names = 0, ShownNames()
+        for ticks in feed.batches():
+            known, is_late = symbols.n_named, symbols.learn(feed.symbols)
+            if is_late or known < min(len(names), symbols.n_named):  # some were shown without their names
+                names = ShownNames()
+            names.add(symbols[len(names) : symbols.n_named])
+            for at in range(0, len(ticks), BATCH_ROWS):
+                part = ticks[at : at + BATCH_ROWS]
+                while isinstance(made := show_ticks(part, number, columns, names), int):
+                    names.add(symbols[len(names) : made])
+                arrays = [array(field, len(part), shown) for field, shown in zip(schema, made, strict=True)]
+                yield arrow.RecordBatch.from_arrays(arrays, schema=schema)
+                number += len(part)
+
+    return arrow.RecordBatchReader.from_batches(schema, read())

@@ -193,18 +193,20 @@ class SymbolTable(Sequence[str]):
             found = int(symbol) if is_whole(symbol) else None
         return found if found is not None and 0 <= found < self._size else None
 
-    def learn(self, names: Sequence[str]) -> None:
-        """Takes names over from a feed that has met more of them; the size stays."""
-        known = len(self._names)
+    def learn(self, names: Sequence[str]) -> bool:
+        """Takes names over from a feed that has met more of them; the size stays. Returns True where an index below
+        ``n_named`` was without one."""
+        known, is_late = len(self._names), False
         told = list(names[:known])
         # A feed tells all its names each time, of which those at the end are new, if any are.
         if told != (self._names if len(told) == known else self._names[: len(told)]):
             for i, name in enumerate(told):
                 if name and not self._names[i]:
-                    self._names[i] = _name(i, name)
+                    self._names[i], is_late = _name(i, name), True
                     self._index.setdefault(name, i)
         more = names[known : self._size]
         for i, name in enumerate(more if more.count("") < len(more) else (), known):
             self._names.append(_name(i, name))
             if name:
                 self._index.setdefault(name, i)
+        return is_late

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -47,6 +50,9 @@ __all__ = [
     "Names",
     "Numbers",
     "Seen",
+    "Showing",
+    "ShownColumn",
+    "ShownNames",
     "TextColumn",
     "TickCounts",
     "Whole",
@@ -56,6 +62,7 @@ __all__ = [
     "holds",
     "line_ends",
     "look_up",
+    "show_ticks",
     "value_ticks",
     "whole",
 ]
@@ -256,9 +263,7 @@ class Names:
         self._names = owned(names, lib.sd_names_free)
         self._known: list[bytes] = []
 
-    def read(
-        self, column: TextColumn, number: int, out: npt.NDArray[Any], faults: Faults, *, adds: bool = True
-    ) -> int:
+    def read(self, column: TextColumn, number: int, out: npt.NDArray[Any], faults: Faults, *, adds: bool = True) -> int:
         """Fills ``out`` (u4) with indices. Returns how many rows have a fault, as new names have unless it ``adds``
         them."""
         cells = column.cells(None)
@@ -331,7 +336,9 @@ class Field:
         """The field of what stands in a table at the places that this one has."""
         if self.table is None:
             return entries_of(self.values, table)
-        return entries_of(self.values, np.where(self.table == NO_ENTRY, NO_ENTRY, table[np.minimum(self.table, len(table) - 1)]))
+        return entries_of(
+            self.values, np.where(self.table == NO_ENTRY, NO_ENTRY, table[np.minimum(self.table, len(table) - 1)])
+        )
 
 
 def whole(values: npt.NDArray[Any]) -> Field:
@@ -393,6 +400,87 @@ def _numbers(values: npt.NDArray[Any]) -> tuple[int, npt.NDArray[Any]]:
     if kind is None or not values.dtype.isnative or values.ndim != 1:
         raise ValueError(f"an array of {values.dtype} of shape {values.shape} does not hold numbers of a known type")
     return kind, np.require(values, requirements=["A", "C"])
+
+
+#: Bytes that C may read behind names, and write behind symbols.
+_SPARE: Final = 16
+
+
+class ShownNames:
+    """Names of symbols by key, from 0, as columns show them."""
+
+    def __init__(self) -> None:
+        self._bytes, self._ends = bytearray(_SPARE), array("i", [0])
+        self.longest = 0
+        """Bytes of the longest name."""
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def add(self, names: Sequence[str]) -> None:
+        """Adds the names of the next keys."""
+        texts = [name.encode() for name in names]
+        self._bytes[-_SPARE:-_SPARE] = b"".join(texts)
+        self._ends.extend(accumulate(map(len, texts), initial=self._ends.pop()))
+        self.longest = max(self.longest, *map(len, texts), 0)
+
+    def known(self) -> Any:
+        """The struct of the names so far. There must be none left when names are added."""
+        found = ffi.new("sd_shown_names *")
+        found.ends, found.count = ffi.from_buffer("int32_t[]", self._ends), len(self)
+        found.bytes = ffi.from_buffer("uint8_t[]", self._bytes)
+        return found
+
+
+class ShownColumn(NamedTuple):
+    """A column that shows one fact of each tick.
+
+    Attributes:
+        name: Its name, one of those in csrc/codec/values/shown.h.
+        width: Bytes of an integer, 16 of a decimal; 0: a float, the number times ``scale``, or a text.
+        scale: A power of ten.
+    """
+
+    name: str
+    width: int
+    scale: Decimal
+
+
+class Showing(NamedTuple):
+    """A column of ticks, in Arrow's layout: its buffers, and how many ticks have no value. ``ends``: of texts, else
+    empty."""
+
+    values: npt.NDArray[np.uint8]
+    valid: npt.NDArray[np.uint8]
+    ends: npt.NDArray[np.int32]
+    undefined: int
+
+
+def show_ticks(
+    ticks: npt.NDArray[Any], first: int, columns: Sequence[ShownColumn], names: ShownNames
+) -> list[Showing] | int:
+    """Columns of ticks (TICK, contiguous), of which the first is number ``first``; or where a symbol has no name: how
+    many keys need one."""
+    rows, wanted = len(ticks), ffi.new("sd_shown[]", len(columns))
+    made = []
+    for to, column in zip(wanted, columns, strict=True):
+        to.what, to.width = getattr(lib, f"SD_SHOWN_{column.name.upper()}"), column.width
+        is_text = to.what >= lib.SD_SHOWN_ACTION
+        each = names.longest if to.what == lib.SD_SHOWN_SYMBOL else 4 if is_text else column.width or 8
+        to.factor, to.divisor = float(max(column.scale, 1)), float(1 / min(column.scale, 1))
+        buffers = (
+            np.empty(rows * each + _SPARE, np.uint8),
+            np.empty(0 if is_text else -(-rows // 8), np.uint8),
+            np.empty(rows + 1 if is_text else 0, np.int32),
+        )
+        to.out, to.valid = (ffi.from_buffer("uint8_t[]", buffer) for buffer in buffers[:2])
+        to.ends = ffi.from_buffer("int32_t[]", buffers[2])
+        made.append(buffers)
+    known = names.known()
+    held = ffi.from_buffer("sd_tick[]", np.ascontiguousarray(ticks))
+    if needed := lib.sd_show(held, rows, first, wanted, len(wanted), known):
+        return int(needed)
+    return [Showing(*buffers, to.undefined) for buffers, to in zip(made, wanted, strict=True)]
 
 
 class TickCounts(NamedTuple):

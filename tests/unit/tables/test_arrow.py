@@ -15,12 +15,12 @@ import pytest
 import strand
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BATCH_ROWS, COLUMNS
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BUILTIN
 from strand.output.records import merged_dtype
 from strand.tables.arrow import arrow_table
 from strand.tables.columns import Prices, Table
-from strand.tables.tabular import BATCH_ROWS, COLUMNS
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
 from strand.units import PRICE, TIME, declare, meaning_of, undeclared
 

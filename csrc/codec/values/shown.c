@@ -1,0 +1,144 @@
+#include "codec/values/shown.h"
+
+#include <string.h>
+
+/* Ticks that are shown together: few enough to stay in the first-level cache from one column to the next. A multiple of 8. */
+enum { AT_A_GO = 256 };
+
+/* Numbers of a column, and a byte for each: 1 where it is defined. */
+typedef struct numbers {
+  int64_t values[AT_A_GO];
+  uint8_t defined[AT_A_GO];
+} numbers;
+
+static inline int is_defined(int64_t price) { return price != SD_UNDEF_PRICE && price != INT64_MIN; }
+static inline int is_quote(const sd_tick *t) { return t->kind == SD_KIND_QUOTE; }
+static inline int is_both(const sd_tick *t) { return is_quote(t) && t->side == 'N'; }
+
+static void take(numbers *to, const sd_tick *t, uint32_t n, uint64_t first, uint32_t what) {
+/* Two loops rather than one: compilers make both parallel. */
+#define TAKE(value, given) \
+  for (uint32_t i = 0; i < n; i++) to->values[i] = (int64_t)(value); \
+  for (uint32_t i = 0; i < n; i++) to->defined[i] = (given); \
+  break
+  switch (what) {
+  case SD_SHOWN_NUMBER:
+    TAKE(first + i, 1);
+  case SD_SHOWN_SEQUENCE:
+    TAKE(sd_sequence(&t[i]), 1);
+  case SD_SHOWN_TS_EVENT:
+    TAKE(t[i].ts_event, is_defined(to->values[i]));
+  case SD_SHOWN_TS_RECV:
+    TAKE(t[i].ts_recv, to->values[i] >= 0 && is_defined(to->values[i]));
+  case SD_SHOWN_INSTRUMENT_ID:
+    TAKE(t[i].instrument_id, 1);
+  case SD_SHOWN_KIND:
+    TAKE(t[i].kind, 1);
+  case SD_SHOWN_PRICE:
+    TAKE(t[i].price, is_defined(to->values[i]));
+  case SD_SHOWN_SIZE:
+    TAKE(t[i].size, 1);
+  case SD_SHOWN_BID_PRICE:
+    TAKE(sd_bid_price(&t[i]), is_quote(&t[i]) && is_defined(to->values[i]));
+  case SD_SHOWN_BID_SIZE:
+    TAKE(sd_bid_size(&t[i]), is_quote(&t[i]) && is_defined(sd_bid_price(&t[i])));
+  case SD_SHOWN_ASK_PRICE:
+    TAKE(sd_ask_price(&t[i]), is_quote(&t[i]) && is_defined(to->values[i]));
+  case SD_SHOWN_ASK_SIZE:
+    TAKE(sd_ask_size(&t[i]), is_quote(&t[i]) && is_defined(sd_ask_price(&t[i])));
+  case SD_SHOWN_ORDER_ID:
+    TAKE(is_both(&t[i]) ? 0 : t[i].order_id, to->values[i] != 0);
+  case SD_SHOWN_REF_ID:
+    TAKE(is_both(&t[i]) ? 0 : t[i].ref_id, to->values[i] != 0);
+  case SD_SHOWN_PUBLISHER_ID:
+    TAKE(t[i].publisher_id, to->values[i] != 0);
+  case SD_SHOWN_FLAGS:
+    TAKE(t[i].flags, 1);
+  default:
+    TAKE(t[i].depth, 1);
+  }
+#undef TAKE
+}
+
+static void put(sd_shown *c, const numbers *from, uint64_t at, uint32_t n) {
+#define PUT(type, value) \
+  for (uint32_t i = 0; i < n; i++) ((type *)c->out)[at + i] = (type)(value); \
+  break
+  switch (c->width) {
+  case SD_SHOWN_REAL:
+    PUT(double, (double)from->values[i] * c->factor / c->divisor);
+  case 1:
+    PUT(uint8_t, from->values[i]);
+  case 2:
+    PUT(uint16_t, from->values[i]);
+  case 4:
+    PUT(uint32_t, from->values[i]);
+  case 8:
+    PUT(int64_t, from->values[i]);
+  default:
+    PUT(__int128, from->values[i]);
+  }
+#undef PUT
+  uint64_t defined = 0;
+  for (uint32_t i = 0; i < n; i++) defined += from->defined[i];
+  c->undefined += n - defined;
+  for (uint32_t i = 0; i < n; i += 8) {
+    uint64_t eight = 0;
+    for (uint32_t bit = 0; bit < 8 && i + bit < n; bit++) eight |= (uint64_t)from->defined[i + bit] << bit;
+    c->valid[(at + i) / 8] = (uint8_t)eight;
+  }
+}
+
+static void put_letters(sd_shown *c, const sd_tick *t, uint64_t at, uint32_t n) {
+  static const char digits[] = "0123456789abcdef";
+  uint8_t *out = c->out + c->ends[at];
+  for (uint32_t i = 0; i < n; i++) {
+    const uint8_t letter = (uint8_t)(c->what == SD_SHOWN_ACTION ? t[i].action : t[i].side);
+    *out = letter;
+    out += letter != 0;
+    if (__builtin_expect(letter > 127, 0)) {
+      memcpy(out - 1, (uint8_t[]){'\\', 'x', (uint8_t)digits[letter >> 4], (uint8_t)digits[letter & 15]}, 4);
+      out += 3;
+    }
+    c->ends[at + i + 1] = (int32_t)(out - c->out);
+  }
+}
+
+/* Returns the count of names that suffices, or 0. */
+static uint64_t put_symbols(sd_shown *c, const sd_tick *t, uint64_t at, uint32_t n, const sd_shown_names *names) {
+  int32_t end = c->ends[at];
+  for (uint32_t i = 0; i < n; i++) {
+    const uint64_t key = t[i].instrument_id;
+    if (__builtin_expect(key >= names->count, 0)) return key + 1;
+    const int32_t begin = names->ends[key], length = names->ends[key + 1] - begin;
+    memcpy(c->out + end, names->bytes + begin, 16);
+    if (__builtin_expect(length > 16, 0)) memcpy(c->out + end, names->bytes + begin, (size_t)length);
+    c->ends[at + i + 1] = end += length;
+  }
+  return 0;
+}
+
+uint64_t sd_show(const sd_tick *ticks, uint64_t n, uint64_t first, sd_shown *columns, uint32_t count,
+                 const sd_shown_names *names) {
+  uint64_t needed = 0;
+  numbers found;
+  for (uint32_t c = 0; c < count; c++) {
+    columns[c].undefined = 0;
+    if (columns[c].what >= SD_SHOWN_ACTION) columns[c].ends[0] = 0;
+  }
+  for (uint64_t at = 0; at < n; at += AT_A_GO) {
+    const uint32_t some = n - at < AT_A_GO ? (uint32_t)(n - at) : AT_A_GO;
+    for (uint32_t c = 0; c < count; c++) {
+      if (columns[c].what == SD_SHOWN_SYMBOL) {
+        const uint64_t more = needed ? 0 : put_symbols(&columns[c], ticks + at, at, some, names);
+        needed = more > needed ? more : needed;
+      } else if (columns[c].what >= SD_SHOWN_ACTION) {
+        put_letters(&columns[c], ticks + at, at, some);
+      } else {
+        take(&found, ticks + at, some, first + at, columns[c].what);
+        put(&columns[c], &found, at, some);
+      }
+    }
+  }
+  return needed;
+}

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +24,13 @@ from strand.options import named_fields
 from strand.symbols import SymbolTable
 from strand.tables.arrow import arrow_table
 from strand.tables.columns import Prices, SymbolNames, Table
-from strand.tables.tabular import Tabular
+from strand.tables.tabular import Tabular, polars_frame
 from strand.ticks import Flags, joined, named, zeros
 from strand.units import COUNT, PRICE, SIZE, TIME, declare
 from strand.validate import unit_power
+
+if TYPE_CHECKING:
+    import polars
 
 __all__ = [
     "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
@@ -422,7 +426,18 @@ class BaseFeed(Tabular):
         Raises:
             MissingExtraError: If pyarrow is not installed.
         """
-        return tick_stream(self, prices).read_all().unify_dictionaries()
+        return tick_stream(self, prices).read_all()
+
+    def to_polars(self, *, prices: Prices = "float") -> polars.DataFrame:
+        """Reads all ticks of the feed, from its start, into a ``polars.DataFrame``.
+
+        Args:
+            prices: As for ``to_arrow``.
+
+        Raises:
+            MissingExtraError: If polars or pyarrow is not installed.
+        """
+        return polars_frame(lambda: tick_stream(self, prices, views=True).read_all())
 
     def to_numpy(self) -> npt.NDArray[np.void]:
         """Reads all ticks of the feed, from its start, into a ``strand.Ticks`` array of shape (n,), exact integers."""
@@ -498,8 +513,10 @@ COLUMNS: Final = np.dtype(
 )
 
 
-def tick_stream(feed: Feed, prices: Prices) -> Any:
+def tick_stream(feed: Feed, prices: Prices, *, views: bool = False) -> Any:
     """A pyarrow.RecordBatchReader that reads the feed from its start, in batches of at most 65,536 rows.
+
+    ``views``: texts are views, as polars has them, where pyarrow knows these.
 
     Raises MissingExtraError without pyarrow, ConfigurationError for other ``prices``, and for sizes whose unit nobody
     knows. Exceptions of the feed while it is read come out of the reader.
@@ -511,25 +528,26 @@ def tick_stream(feed: Feed, prices: Prices) -> Any:
     at = list(none).index("instrument_id")
     symbol = ("symbol", SymbolNames(np.zeros(0, np.uint32), symbols))
     schema = arrow_table(dict([*list(none.items())[:at], symbol, *list(none.items())[at:]])).schema
-    units, kinds = table.units, arrow.types
-    columns = [
-        ShownColumn(
-            field.name,
-            0 if kinds.is_string(field.type) or kinds.is_floating(field.type) else field.type.bit_width // 8,
-            units[field.name].scale or Decimal(1) if kinds.is_floating(field.type) else Decimal(1),
-        )
-        for field in schema
-    ]
+    units, kinds, columns = table.units, arrow.types, []
+    for place, one in enumerate(schema):
+        is_text, is_float = kinds.is_string(one.type), kinds.is_floating(one.type)
+        as_view = is_text and views and hasattr(arrow, "string_view")
+        width = 16 if as_view else 0 if is_text or is_float else one.type.bit_width // 8
+        columns.append(ShownColumn(one.name, width, (is_float and units[one.name].scale) or Decimal(1)))
+        if as_view:
+            schema = schema.set(place, one.with_type(arrow.string_view()))
     undefined = arrow.py_buffer(bytes(16 * BATCH_ROWS))
 
-    def array(field: Any, rows: int, shown: Showing) -> Any:
+    def array(kind: Any, rows: int, shown: Showing, texts: Any) -> Any:
         values = arrow.py_buffer(shown.values)
         if len(shown.ends):
-            return arrow.Array.from_buffers(field.type, rows, [None, arrow.py_buffer(shown.ends), values])
+            return arrow.Array.from_buffers(kind, rows, [None, arrow.py_buffer(shown.ends), values])
+        if not len(shown.valid):
+            return arrow.Array.from_buffers(kind, rows, [None, values, texts])
         if shown.undefined == rows:
-            return arrow.Array.from_buffers(field.type, rows, [undefined, undefined], rows)
+            return arrow.Array.from_buffers(kind, rows, [undefined, undefined], rows)
         valid = arrow.py_buffer(shown.valid) if shown.undefined else None
-        return arrow.Array.from_buffers(field.type, rows, [valid, values], shown.undefined)
+        return arrow.Array.from_buffers(kind, rows, [valid, values], shown.undefined)
 
     def read() -> Iterator[Any]:
         number, names = 0, ShownNames()
@@ -542,7 +560,11 @@ def tick_stream(feed: Feed, prices: Prices) -> Any:
                 part = ticks[at : at + BATCH_ROWS]
                 while isinstance(made := show_ticks(part, number, columns, names), int):
                     names.add(symbols[len(names) : made])
-                arrays = [array(field, len(part), shown) for field, shown in zip(schema, made, strict=True)]
+                texts = arrow.py_buffer(names.texts)
+                arrays = [
+                    array(kind, len(part), *each)
+                    for kind, *each in zip(schema.types, made, repeat(texts), strict=False)
+                ]
                 yield arrow.RecordBatch.from_arrays(arrays, schema=schema)
                 number += len(part)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from types import UnionType
@@ -447,8 +448,11 @@ def checked(kind: type[T], given: Any, where: str, *, but: Collection[str] = ())
     for key in given:
         if key not in known:
             raise ConfigurationError(f"{where}.{key}", f"is not a key here; there are {', '.join(known)}")
+    with suppress(msgspec.ValidationError):  # it takes long to say what is wrong
+        return msgspec.convert(dict(given), kind)
+    hints = get_type_hints(kind)
     for key, value in given.items():
-        _check(get_type_hints(kind)[key], value, f"{where}.{key}" if where else key)
+        _check(hints[key], value, f"{where}.{key}" if where else key)
     struct: Any = kind
     if lacking := [each.name for each in msgspec.structs.fields(struct) if each.required and each.name not in given]:
         raise ConfigurationError(f"{where}.{lacking[0]}" if where else lacking[0], "is needed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ __all__ = [
     "Faults",
     "Field",
     "Letters",
+    "Lines",
     "Names",
     "Numbers",
     "Seen",
@@ -116,19 +118,26 @@ _I64: Final = (1 << 63) - 1
 
 
 class TextColumn:
-    """A column in Arrow's layout: ``offsets`` (int32, one more than rows) into ``data``; it must outlive this."""
+    """A column in Arrow's layout: ``offsets`` (int32, one more than rows) into ``data``; it must outlive this.
 
-    def __init__(self, offsets: Any, data: Any, *, rows: int, first: int = 0) -> None:
+    ``stride``: the column lies in lines that were split, whose fields end at so many offsets each. ``unspaced``: it is
+    known that no field has spaces around it.
+    """
+
+    def __init__(
+        self, offsets: Any, data: Any, *, rows: int, first: int = 0, stride: int | None = None, unspaced: bool = False
+    ) -> None:
         self.rows = rows
-        self._offsets = ffi.from_buffer("int32_t[]", offsets)
-        self._first = first
+        self._held = ffi.from_buffer("int32_t[]", offsets)
+        self._offsets = self._held + first
         self._data = ffi.from_buffer("uint8_t[]", data if data is not None else b"\0")
+        self._stride, self._skip, self._unspaced = stride or 1, stride is not None, unspaced
 
     def cells(self, chosen: npt.NDArray[np.uint32] | None) -> Any:
         """The struct of all its rows, or of the chosen ones."""
         cells = ffi.new("sd_cells *")
-        cells.offsets = self._offsets + self._first
-        cells.bytes = self._data
+        cells.begins, cells.ends, cells.bytes = self._offsets, self._offsets + 1, self._data
+        cells.stride, cells.skip, cells.unspaced = self._stride, self._skip, self._unspaced
         if chosen is None:
             cells.count = self.rows
         else:
@@ -138,7 +147,7 @@ class TextColumn:
 
     def text(self, row: int) -> bytes:
         """Text of one field, as it lies in the file."""
-        at, end = self._offsets[self._first + row], self._offsets[self._first + row + 1]
+        at, end = self._offsets[row * self._stride] + self._skip, self._offsets[row * self._stride + 1]
         return bytes(ffi.buffer(self._data + at, end - at))
 
 
@@ -289,6 +298,30 @@ def holds(column: TextColumn, text: bytes, rows: npt.NDArray[np.uint32]) -> npt.
     return found.view(np.bool_)
 
 
+class Lines:
+    """Lines of text that are split into fields, one run of whole lines after the other."""
+
+    def __init__(self, delimiter: str, columns: int) -> None:
+        self._delimiter, self._columns = ord(delimiter), columns
+        self._ends = np.zeros(0, np.int32)
+
+    def split(self, text: bytes | memoryview, wanted: Sequence[int]) -> tuple[int, dict[int, TextColumn]] | None:
+        """The number of lines, and the wanted columns by their place, which hold until the next call; None for a text
+        that only a parser of CSV can read: with quotes, carriage returns, or lines of other numbers of fields."""
+        if len(self._ends) < len(text) + 128:
+            self._ends = np.empty(len(text) + (len(text) >> 3) + 128, np.int32)
+        ends, spaced = ffi.from_buffer("int32_t[]", self._ends), ffi.new("int *")
+        # By way of numpy: the collector crashes over a memoryview in a circle whose buffer cffi holds.
+        data = np.frombuffer(text, np.uint8)
+        rows = self._columns > 1 and lib.sd_split(
+            ffi.from_buffer("uint8_t[]", data), len(data), self._delimiter, self._columns, ends, len(ends), spaced
+        )
+        if not rows:
+            return None
+        more: dict[str, Any] = {"rows": int(rows), "stride": self._columns, "unspaced": not spaced[0]}
+        return int(rows), {at: TextColumn(self._ends, data, first=at, **more) for at in wanted}
+
+
 def count_byte(data: bytes | memoryview, byte: int) -> int:
     """Counts a byte; several times as fast as ``bytes.count`` where the byte is frequent."""
     return int(lib.sd_count_byte(ffi.from_buffer("uint8_t[]", data), len(data), byte))
@@ -410,9 +443,11 @@ class ShownNames:
     """Names of symbols by key, from 0, as columns show them."""
 
     def __init__(self) -> None:
-        self._bytes, self._ends = bytearray(_SPARE), array("i", [0])
+        self._bytes, self._ends, self._views = bytearray(_SPARE), array("i", [0]), bytearray()
         self.longest = 0
         """Bytes of the longest name."""
+        self.texts = b""
+        """The names one behind the other, into which views point."""
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -420,15 +455,18 @@ class ShownNames:
     def add(self, names: Sequence[str]) -> None:
         """Adds the names of the next keys."""
         texts = [name.encode() for name in names]
+        for text, begin in zip(texts, accumulate(map(len, texts), initial=self._ends[-1]), strict=False):
+            place = text[4:12].ljust(8, b"\0") if len(text) <= 12 else struct.pack("<ii", 0, begin)
+            self._views += struct.pack("<i4s8s", len(text), text[:4], place)
         self._bytes[-_SPARE:-_SPARE] = b"".join(texts)
         self._ends.extend(accumulate(map(len, texts), initial=self._ends.pop()))
-        self.longest = max(self.longest, *map(len, texts), 0)
+        self.longest, self.texts = max(self.longest, *map(len, texts), 0), bytes(self._bytes)
 
     def known(self) -> Any:
         """The struct of the names so far. There must be none left when names are added."""
         found = ffi.new("sd_shown_names *")
         found.ends, found.count = ffi.from_buffer("int32_t[]", self._ends), len(self)
-        found.bytes = ffi.from_buffer("uint8_t[]", self._bytes)
+        found.bytes, found.views = (ffi.from_buffer("uint8_t[]", held) for held in (self._bytes, self._views))
         return found
 
 
@@ -437,7 +475,8 @@ class ShownColumn(NamedTuple):
 
     Attributes:
         name: Its name, one of those in csrc/codec/values/shown.h.
-        width: Bytes of an integer, 16 of a decimal; 0: a float, the number times ``scale``, or a text.
+        width: Bytes of an integer, 16 of a decimal and of a text's view; 0: a float, the number times ``scale``, or a
+            text.
         scale: A power of ten.
     """
 
@@ -447,8 +486,8 @@ class ShownColumn(NamedTuple):
 
 
 class Showing(NamedTuple):
-    """A column of ticks, in Arrow's layout: its buffers, and how many ticks have no value. ``ends``: of texts, else
-    empty."""
+    """A column of ticks, in Arrow's layout: its buffers, and how many ticks have no value. ``ends``: of texts that are
+    no views, else empty."""
 
     values: npt.NDArray[np.uint8]
     valid: npt.NDArray[np.uint8]
@@ -465,9 +504,9 @@ def show_ticks(
     made = []
     for to, column in zip(wanted, columns, strict=True):
         to.what, to.width = getattr(lib, f"SD_SHOWN_{column.name.upper()}"), column.width
-        is_text = to.what >= lib.SD_SHOWN_ACTION
-        each = names.longest if to.what == lib.SD_SHOWN_SYMBOL else 4 if is_text else column.width or 8
-        to.factor, to.divisor = float(max(column.scale, 1)), float(1 / min(column.scale, 1))
+        is_text = to.what >= lib.SD_SHOWN_ACTION and not column.width
+        each = column.width or (8 if not is_text else names.longest if to.what == lib.SD_SHOWN_SYMBOL else 4)
+        to.factor, to.divisor = float(max(column.scale, Decimal(1))), float(1 / min(column.scale, Decimal(1)))
         buffers = (
             np.empty(rows * each + _SPARE, np.uint8),
             np.empty(0 if is_text else -(-rows // 8), np.uint8),

@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (uint64_t i = 0; i < rows; i++) chosen[i] = (uint32_t)(rows - 1 - i);
   uint8_t *out = calloc(rows + 1, STRIDE);
   uint16_t *faults = calloc(rows + 1, sizeof *faults);
-  sd_cells cells = {offsets, bytes, NULL, rows};
+  sd_cells cells = {.begins = offsets, .ends = offsets + 1, .stride = 1, .bytes = bytes, .count = rows};
   sd_target target = {out, STRIDE, 8};
   REQUIRE(sd_numbers(&cells, &rule, 9, &target, faults) == noted(faults, rows));
   for (uint64_t i = 0; i < rows; i++) {

@@ -26,12 +26,12 @@ typedef struct text_column {
 } text_column;
 
 static inline text_column text_column_of(const sd_cells *cells) {
-  text_column c = {*cells, cells->bytes, 1};
+  text_column c = {*cells, cells->bytes, !cells->unspaced};
   if (cells->count == 0) return c;
   uint64_t last = cells->rows ? cells->rows[cells->count - 1] : cells->count - 1;
-  c.end = cells->bytes + cells->offsets[last + 1];
-  if (!cells->rows) {
-    const uint8_t *first = cells->bytes + cells->offsets[0];
+  c.end = cells->bytes + cells->ends[last * cells->stride];
+  if (!cells->rows && !cells->unspaced) {
+    const uint8_t *first = cells->bytes + cells->begins[0] + cells->skip;
     c.spaced = memchr(first, ' ', (size_t)(c.end - first)) != NULL;
   }
   return c;
@@ -40,7 +40,8 @@ static inline text_column text_column_of(const sd_cells *cells) {
 /* The field of the i-th wanted row, without the spaces around it. */
 static inline field cell(const text_column *c, uint64_t i) {
   uint64_t row = c->cells.rows ? c->cells.rows[i] : i;
-  field f = {c->cells.bytes + c->cells.offsets[row], c->cells.bytes + c->cells.offsets[row + 1]};
+  const sd_cells *of = &c->cells;
+  field f = {of->bytes + of->begins[row * of->stride] + of->skip, of->bytes + of->ends[row * of->stride]};
   if (UNLIKELY(c->spaced)) {
     while (f.at < f.end && *f.at == ' ') f.at++;
     while (f.at < f.end && f.end[-1] == ' ') f.end--;

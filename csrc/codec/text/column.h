@@ -6,12 +6,15 @@
 #include <stdint.h>
 
 /* cffi: begin */
-/* A column, and which of its rows are wanted. */
+/* A column, and which of its rows are wanted. A row's field begins in `bytes` at begins[row * stride] + skip, and ends at
+ * ends[row * stride]. Both ascend. */
 typedef struct sd_cells {
-  const int32_t *offsets; /* one more than there are rows, ascending */
+  const int32_t *begins, *ends;
+  uint32_t stride, skip;
   const uint8_t *bytes;
   const uint32_t *rows; /* the wanted rows, `count` of them; NULL: the first `count` */
   uint64_t count;
+  int unspaced; /* it is known that no field has spaces around it */
 } sd_cells;
 
 /* Where one number per row goes: `width` bytes (1, 2, 4 or 8), `stride` bytes apart. */

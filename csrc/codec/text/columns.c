@@ -4,6 +4,9 @@
 #include "codec/text/cells.h"
 
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 enum {
   SLOTS = 128 /* twice as many as there are texts, so that a search for an unknown text ends soon */
@@ -102,6 +105,71 @@ uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entr
   default:
     return read_letters(cells, &known, column, targets, SD_LETTER_TARGETS, faults);
   }
+}
+
+/* Which of 64 bytes are of which kind, the first one in the lowest bit. */
+typedef struct kinds {
+  uint64_t ends; /* delimiters and '\n' */
+  uint64_t lines;
+  uint64_t odd;  /* '"' and '\r' */
+  uint64_t spaces;
+} kinds;
+
+#if defined(__SSE2__)
+static inline kinds kinds_of(const uint8_t *at, uint8_t delimiter) {
+  kinds found = {0};
+#define IS(letter) _mm_cmpeq_epi8(bytes, _mm_set1_epi8((char)(letter)))
+#define BITS(mask) ((uint64_t)(uint32_t)_mm_movemask_epi8(mask) << i)
+  for (int i = 0; i < 64; i += 16) {
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(at + i));
+    const __m128i lines = IS('\n');
+    found.lines |= BITS(lines);
+    found.ends |= BITS(_mm_or_si128(IS(delimiter), lines));
+    found.odd |= BITS(_mm_or_si128(IS('"'), IS('\r')));
+    found.spaces |= BITS(IS(' '));
+  }
+#undef IS
+#undef BITS
+  return found;
+}
+#else
+static inline kinds kinds_of(const uint8_t *at, uint8_t delimiter) {
+  kinds found = {0};
+  for (int i = 0; i < 64; i++) {
+    found.lines |= (uint64_t)(at[i] == '\n') << i;
+    found.ends |= (uint64_t)(at[i] == delimiter || at[i] == '\n') << i;
+    found.odd |= (uint64_t)(at[i] == '"' || at[i] == '\r') << i;
+    found.spaces |= (uint64_t)(at[i] == ' ') << i;
+  }
+  return found;
+}
+#endif
+
+uint64_t sd_split(const uint8_t *text, uint64_t bytes, uint8_t delimiter, uint32_t columns, int32_t *ends,
+                  uint64_t room, int *spaced) {
+  uint64_t fields = 0, lines = 0;
+  kinds all = {0};
+  ends[0] = -1;
+  for (uint64_t at = 0; at < bytes; at += 64) {
+    uint8_t rest[64] = {0};
+    if (UNLIKELY(bytes - at < 64)) memcpy(rest, text + at, bytes - at);
+    const kinds here = kinds_of(bytes - at < 64 ? rest : text + at, delimiter);
+    all.odd |= here.odd;
+    all.spaces |= here.spaces;
+    lines += (uint64_t)__builtin_popcountll(here.lines);
+    if (UNLIKELY(all.odd || room - fields < 64 + 2)) return 0;
+    for (uint64_t left = here.ends; left; left &= left - 1)
+      ends[++fields] = (int32_t)(at + (uint64_t)__builtin_ctzll(left));
+  }
+  if (!bytes) return 0;
+  *spaced = all.spaces != 0;
+  const int has_end = text[bytes - 1] == '\n';
+  if (!has_end) ends[++fields] = (int32_t)bytes;
+  if (fields != (lines + !has_end) * columns) return 0;
+  /* So many line ends, each at the last field of a line: all other fields end with a delimiter. */
+  for (uint64_t i = columns; i <= fields - !has_end; i += columns)
+    if (UNLIKELY(text[ends[i]] != '\n')) return 0;
+  return fields / columns;
 }
 
 uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte) {

@@ -1,8 +1,9 @@
 /* Columns of text, as a CSV parser leaves them, into fields of ticks. Here is what a column is, and what becomes of one
  * whose fields are no numbers; those are decimal.h's, and names are names.h's.
  *
- * A column is Arrow's layout of variable-size binary: count + 1 offsets of 32 bits into one run of bytes. Each function
- * takes a whole column in one call and writes a field of each tick (any stride), so that nothing is done twice.
+ * A column is Arrow's layout of variable-size binary, with offsets of 32 bits into one run of bytes, or lies in the lines
+ * that sd_split splits. Each function takes a whole column in one call and writes a field of each tick (any stride), so that
+ * nothing is done twice.
  *
  * A field that cannot be taken leaves its output alone and notes in `faults`, one word a row, its column and why: the
  * first fault of a row stays. Spaces around a field do not count. Called by one thread at a time; touches nothing but
@@ -31,6 +32,12 @@ typedef struct sd_letter {
  * not have. */
 uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, const int32_t *otherwise,
                     uint32_t column, const sd_target *targets, uint32_t count, uint16_t *faults);
+
+/* Splits lines into fields. Writes where each field ends, the fields of a line one behind the other, from ends[1] on;
+ * ends[0] is -1. The last line needs no end. Returns how many lines there are, each with so many columns, 2 or more. 0: lines
+ * have other numbers of fields, or a byte is '"' or '\r', or there are more than `room` - 1 fields. `spaced`: whether a byte is ' '. */
+uint64_t sd_split(const uint8_t *text, uint64_t bytes, uint8_t delimiter, uint32_t columns, int32_t *ends,
+                  uint64_t room, int *spaced);
 
 /* How many of the bytes equal this one. */
 uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte);

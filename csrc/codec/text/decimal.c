@@ -570,7 +570,7 @@ static inline int taken(field f, const uint8_t *limit, const sd_number_rule *rul
 
 int sd_number(const uint8_t *text, uint64_t length, const sd_number_rule *rule, int64_t *value) {
   int32_t offsets[2] = {0, (int32_t)length};
-  sd_cells cells = {offsets, text, NULL, 1};
+  sd_cells cells = {.begins = offsets, .ends = offsets + 1, .stride = 1, .bytes = text, .count = 1};
   text_column alone = text_column_of(&cells);
   /* Nothing after its start may be read, so this reads digit by digit. Tests compare reading by words with it. */
   return taken(cell(&alone, 0), text, rule, rule->form, value);

@@ -42,9 +42,14 @@ static inline uint64_t hash_of(const uint8_t *text, uint32_t length, uint64_t wo
   return hash;
 }
 
-/* Most names have eight bytes at most: their word says all. */
+/* Of names whose first eight bytes are the same. Most have sixteen bytes at most: the last eight say the rest. */
 static inline int is_same(const uint8_t *a, const uint8_t *b, uint32_t length) {
-  return length <= 8 || memcmp(a + 8, b + 8, length - 8) == 0;
+  if (length <= 8) return 1;
+  if (length > 16) return memcmp(a + 8, b + 8, length - 8) == 0;
+  uint64_t of_a, of_b;
+  memcpy(&of_a, a + length - 8, 8);
+  memcpy(&of_b, b + length - 8, 8);
+  return of_a == of_b;
 }
 
 /* Doubles the capacity. 0: no memory, and nothing has changed. */

@@ -89,27 +89,42 @@ static void put(sd_shown *c, const numbers *from, uint64_t at, uint32_t n) {
   }
 }
 
-static void put_letters(sd_shown *c, const sd_tick *t, uint64_t at, uint32_t n) {
+/* A letter as a view: its length, and the letter, or four that stand for one that is not ASCII. */
+static void view_of(uint8_t letter, uint8_t view[16]) {
   static const char digits[] = "0123456789abcdef";
-  uint8_t *out = c->out + c->ends[at];
+  const int32_t length = letter > 127 ? 4 : letter != 0;
+  memset(view, 0, 16);
+  memcpy(view, &length, sizeof length);
+  view[4] = letter;
+  if (letter > 127)
+    memcpy(view + 4, (uint8_t[]){'\\', 'x', (uint8_t)digits[letter >> 4], (uint8_t)digits[letter & 15]}, 4);
+}
+
+static void put_letters(sd_shown *c, const sd_tick *t, uint64_t at, uint32_t n) {
+  uint8_t view[16];
+  int32_t length, end = c->width ? 0 : c->ends[at];
   for (uint32_t i = 0; i < n; i++) {
-    const uint8_t letter = (uint8_t)(c->what == SD_SHOWN_ACTION ? t[i].action : t[i].side);
-    *out = letter;
-    out += letter != 0;
-    if (__builtin_expect(letter > 127, 0)) {
-      memcpy(out - 1, (uint8_t[]){'\\', 'x', (uint8_t)digits[letter >> 4], (uint8_t)digits[letter & 15]}, 4);
-      out += 3;
+    view_of((uint8_t)(c->what == SD_SHOWN_ACTION ? t[i].action : t[i].side), view);
+    if (c->width) {
+      memcpy(c->out + (at + i) * 16, view, 16);
+      continue;
     }
-    c->ends[at + i + 1] = (int32_t)(out - c->out);
+    memcpy(c->out + end, view + 4, 4);
+    memcpy(&length, view, sizeof length);
+    c->ends[at + i + 1] = end += length;
   }
 }
 
 /* Returns the count of names that suffices, or 0. */
 static uint64_t put_symbols(sd_shown *c, const sd_tick *t, uint64_t at, uint32_t n, const sd_shown_names *names) {
-  int32_t end = c->ends[at];
+  int32_t end = c->width ? 0 : c->ends[at];
   for (uint32_t i = 0; i < n; i++) {
     const uint64_t key = t[i].instrument_id;
     if (__builtin_expect(key >= names->count, 0)) return key + 1;
+    if (c->width) {
+      memcpy(c->out + (at + i) * 16, names->views + key * 16, 16);
+      continue;
+    }
     const int32_t begin = names->ends[key], length = names->ends[key + 1] - begin;
     memcpy(c->out + end, names->bytes + begin, 16);
     if (__builtin_expect(length > 16, 0)) memcpy(c->out + end, names->bytes + begin, (size_t)length);
@@ -124,7 +139,7 @@ uint64_t sd_show(const sd_tick *ticks, uint64_t n, uint64_t first, sd_shown *col
   numbers found;
   for (uint32_t c = 0; c < count; c++) {
     columns[c].undefined = 0;
-    if (columns[c].what >= SD_SHOWN_ACTION) columns[c].ends[0] = 0;
+    if (columns[c].what >= SD_SHOWN_ACTION && !columns[c].width) columns[c].ends[0] = 0;
   }
   for (uint64_t at = 0; at < n; at += AT_A_GO) {
     const uint32_t some = n - at < AT_A_GO ? (uint32_t)(n - at) : AT_A_GO;

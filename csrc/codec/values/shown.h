@@ -33,11 +33,12 @@ enum {
   SD_SHOWN_SYMBOL
 };
 
-enum { SD_SHOWN_REAL = 0, SD_SHOWN_DECIMAL = 16 };
+enum { SD_SHOWN_REAL = 0, SD_SHOWN_DECIMAL = 16, SD_SHOWN_VIEW = 16 };
 
-/* `width`: the bytes of a number; SD_SHOWN_REAL: a double, times `factor` and divided by `divisor`; SD_SHOWN_DECIMAL: 128 bits.
- * `out`: the numbers, or the texts one behind the other, a letter as up to four bytes. `valid`: a bit for each tick, set where the column
- * is defined. `ends`: of texts, one more than there are ticks. */
+/* `width`: the bytes of a number; SD_SHOWN_REAL: a double, times `factor` and divided by `divisor`; SD_SHOWN_DECIMAL: 128 bits; of
+ * texts SD_SHOWN_VIEW: Arrow's views, 16 bytes each, of which long ones point into the names' bytes.
+ * `out`: the numbers, views, or texts one behind the other, a letter as up to four bytes. `valid`: a bit for each tick, set where the
+ * column is defined. `ends`: of texts that are no views, one more than there are ticks. */
 typedef struct sd_shown {
   uint32_t what, width;
   double factor, divisor;
@@ -52,6 +53,7 @@ typedef struct sd_shown {
 typedef struct sd_shown_names {
   const int32_t *ends;
   const uint8_t *bytes;
+  const uint8_t *views; /* 16 bytes each */
   uint64_t count;
 } sd_shown_names;
 

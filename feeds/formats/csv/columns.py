@@ -1,11 +1,12 @@
-"""A CSV file in columns of text: its lines in blocks, which Arrow parses a few ahead, and the times, numbers and
-symbols in them.
+"""A CSV file in columns of text: its lines in blocks, which are split in place, or parsed by Arrow a few ahead where
+they have quotes, and the times, numbers and symbols in them.
 """
 
 from __future__ import annotations
 
 import csv
 import datetime as dt
+import importlib.util
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from strand.binding.columns import (
     ZONE_NEVER,
     Faults,
     Letters,
+    Lines,
     Numbers,
     TextColumn,
     count_byte,
@@ -100,19 +102,23 @@ class Block:
 def blocks(
     chunks: Chunks, found: Match, wanted: Sequence[int], threads: int, joined: Sequence[int] = ()
 ) -> Iterator[Block]:
-    """The rest of a file whose first ``found.skip`` bytes are the header, in order, parsed by so many threads.
+    """The rest of a file whose first ``found.skip`` bytes are the header, in order. Each is valid until the next one is
+    asked for.
 
-    ``joined``: columns whose texts make those of one more, ``JOINED``.
-
-    Without threads each is parsed when it is asked for: on one core a thread would only take turns with the caller,
-    and each would find its data gone from the cache.
+    ``joined``: columns whose texts make those of one more, ``JOINED``. ``threads``: so many parse a file whose first
+    lines cannot be split in place, which takes less than a thread does. Without threads each is parsed when it is asked
+    for: on one core a thread would only take turns with the caller, and each would find its data gone from the cache.
 
     Raises what reading it raises, once every whole line before that has been given.
     """
     parser = _Parser(found, wanted, joined)
     lines = _whole_lines(chunks, found.skip)
-    if not threads:
-        yield from map(parser.parse, lines)
+    for text in lines:
+        block = parser.split(text)
+        yield parser.parse(text) if block is None else block
+        if threads and block is None:
+            break
+    else:
         return
     coming: deque[Future[Block]] = deque()
     # A piece is overwritten before its turn comes, so it is copied. A parsed block has its text in Arrow's memory, so
@@ -202,30 +208,33 @@ def _last_end(data: memoryview) -> int:
 
 class _Parser:
     def __init__(self, found: Match, wanted: Sequence[int], joined: Sequence[int]) -> None:
-        try:
-            import pyarrow as pa
-            from pyarrow import csv as arrow_csv
-        except ImportError as error:
-            raise MissingExtraError("reading CSV files", "pyarrow", "csv") from error
-        self._pa, self._csv = pa, arrow_csv
+        if importlib.util.find_spec("pyarrow") is None:
+            raise MissingExtraError("reading CSV files", "pyarrow", "csv")
         self._found = found
+        self._lines = Lines(found.delimiter, len(found.columns))
         self._wanted, self._joined = sorted(set(wanted)), joined
         # By position: names in a header may be empty, or there twice.
         self._names = [str(at) for at in range(len(found.columns))]
-        chosen = [str(at) for at in self._wanted]
-        self._convert = arrow_csv.ConvertOptions(
-            include_columns=chosen,
-            column_types=dict.fromkeys(chosen, pa.binary()),
-            null_values=[],
-            strings_can_be_null=False,
-            check_utf8=False,
-        )
+
+    def split(self, text: memoryview | None) -> Block | None:
+        """A block of whole lines, until the next one is split; None where only Arrow can read them."""
+        if text is None or self._joined or bytes(text[: len(BOM)]) == BOM:
+            return None
+        found = self._lines.split(text, self._wanted)
+        if found is None:
+            return None
+        rows, columns = found
+        return self._ended(Block(rows, rows, len(text), columns, keep=text), text)
 
     def parse(self, text: bytes | memoryview | None) -> Block:
         """A block of whole lines. It lists the lines that are no rows."""
         block = self._parsed(text)
-        block.is_cut = text is not None and text[-1:] not in (b"\n", b"\r")
-        block.ends_value = text is not None and text[-1:] in (b'"', b" ")
+        return block if text is None else self._ended(block, text)
+
+    @staticmethod
+    def _ended(block: Block, text: bytes | memoryview) -> Block:
+        block.is_cut = text[-1:] not in (b"\n", b"\r")
+        block.ends_value = text[-1:] in (b'"', b" ")
         return block
 
     def _parsed(self, text: bytes | memoryview | None) -> Block:
@@ -236,9 +245,11 @@ class _Parser:
             return self._sifted(bytes(text))
         ends, odd = line_ends(text)
         quoted = odd and count_byte(text, ord(_QUOTE)) > 0
+        from pyarrow import ArrowInvalid
+
         try:
             block = self._table(text, quoted)
-        except self._pa.ArrowInvalid:
+        except ArrowInvalid:
             return self._sifted(bytes(text))
         # Arrow passes over empty lines, and reads a quoted text that spans lines as one row. In both cases the counts
         # differ.
@@ -249,9 +260,20 @@ class _Parser:
     def _table(self, text: bytes | memoryview, quoted: bool) -> Block:
         if not text:
             return Block(0, 0, 0, {})
-        read = self._csv.ReadOptions(use_threads=False, column_names=self._names, block_size=len(text) + 1)
-        parse = self._csv.ParseOptions(delimiter=self._found.delimiter, quote_char='"' if quoted else False)
-        table = self._csv.read_csv(self._pa.py_buffer(text), read, parse, self._convert)
+        import pyarrow as pa
+        import pyarrow.csv as arrow_csv
+
+        chosen = [str(at) for at in self._wanted]
+        read = arrow_csv.ReadOptions(use_threads=False, column_names=self._names, block_size=len(text) + 1)
+        parse = arrow_csv.ParseOptions(delimiter=self._found.delimiter, quote_char='"' if quoted else False)
+        convert = arrow_csv.ConvertOptions(
+            include_columns=chosen,
+            column_types=dict.fromkeys(chosen, pa.binary()),
+            null_values=[],
+            strings_can_be_null=False,
+            check_utf8=False,
+        )
+        table = arrow_csv.read_csv(pa.py_buffer(text), read, parse, convert)
         rows = table.num_rows
         columns, keep = {}, []
         arrays = {

@@ -23,6 +23,7 @@ from strand.binding.columns import (
     ZONE_ALWAYS,
     ZONE_NEVER,
     Letters,
+    Lines,
     Names,
     Numbers,
     TextColumn,
@@ -312,6 +313,46 @@ def test_letters_take_as_many_tables_and_texts_as_they_hold() -> None:
 def test_line_ends_are_counted_and_what_else_may_end_a_line_is_seen(text: bytes, repeats: int) -> None:
     data = text * 4**repeats + b"a\n"
     assert line_ends(data) == (data.count(b"\n"), b'"' in data or b"\r" in data)
+
+
+FIELD = st.one_of(st.sampled_from(["", " ", "7", " -12.5 ", "1e3", "x" * 70]), st.text("0123456789.x ", max_size=9))
+
+
+@given(
+    rows=st.lists(st.lists(FIELD, min_size=3, max_size=3), max_size=40),
+    delimiter=st.sampled_from(",;|\t"),
+    last_end=st.booleans(),
+)
+def test_lines_are_split_into_the_fields_that_python_splits_them_into(
+    rows: list[list[str]], delimiter: str, last_end: bool
+) -> None:
+    text = "\n".join(map(delimiter.join, rows)) + "\n" * last_end
+    found = Lines(delimiter, 3).split(text.encode(), [0, 2])
+    if found is None:
+        assert not rows
+        return
+    count, columns = found
+    assert (count, list(columns)) == (len(rows), [0, 2])
+    for place, split in columns.items():
+        expected = [row[place].encode() for row in rows]
+        assert [split.text(row) for row in range(count)] == expected
+        outs, words = np.zeros((2, count), np.int64), np.zeros((2, count), np.uint16)
+        for out, faults, each in zip(outs, words, (split, column(expected)), strict=True):
+            Numbers(DECIMAL, 2, empty=-1).read(each, 5, out, faults)
+        assert outs[0].tolist() == outs[1].tolist()
+        assert words[0].tolist() == words[1].tolist()
+
+
+@given(text=st.text("ab,\n \r\"", max_size=300), repeats=st.integers(1, 3))
+def test_lines_that_are_no_plain_table_are_not_split(text: str, repeats: int) -> None:
+    data = text * repeats
+    lines = data.removesuffix("\n").split("\n") if data else []
+    plain = bool(lines) and not set(data) & set('"\r') and all(line.count(",") == 1 for line in lines)
+    found = Lines(",", 2).split(data.encode(), [1])
+    assert (found is not None) == plain
+    assert Lines(",", 1).split(data.encode(), [0]) is None
+    if found is not None:
+        assert [found[1][1].text(row).decode() for row in range(found[0])] == [line.split(",")[1] for line in lines]
 
 
 @given(st.lists(st.binary(min_size=1, max_size=12).map(lambda text: text.strip(b" ") or b"x"), max_size=800))

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from csv_files import KINDS, made_up, write_made_up
 from csv_reference import LAST, reference, text_of
@@ -73,6 +74,18 @@ def test_quoted_fields_may_hold_commas_and_quotes(tmp_path: Path) -> None:
     assert error is None
     assert ticks["price"].tolist() == [1_500_000_000] * 3
     assert feed.symbols == ["BTC,0", "BTC,1", "BTC,2"]
+
+
+@pytest.mark.parametrize("quoted", [0, 40_000, 69_999])
+def test_quotes_from_some_line_on_change_nothing(quoted: int, tmp_path: Path) -> None:
+    rows = lines(70_000)
+    plain, error = read(CsvFeed(write(tmp_path / "plain.csv", rows)))
+    assert (error, len(plain)) == (None, 70_000)
+    rows[quoted] = ",".join(f'"{field}"' for field in rows[quoted].split(","))
+    for threads in (1, 3):
+        ticks, error = read(CsvFeed(write(tmp_path / "quoted.csv", rows), threads=threads))
+        assert error is None
+        np.testing.assert_array_equal(ticks, plain)
 
 
 def test_a_line_of_a_megabyte_is_no_line(tmp_path: Path) -> None:

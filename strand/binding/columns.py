@@ -382,7 +382,7 @@ def whole(values: npt.NDArray[Any]) -> Field:
 
 
 def entries_of(places: npt.NDArray[Any], table: npt.NDArray[np.uint32]) -> Field:
-    """What stands at places in a table, which has one entry or more."""
+    """The field of what stands at places in a table, which has one entry or more."""
     return Field(places, 0, len(table) - 1, table=table.astype(np.uint32, copy=False))
 
 
@@ -504,13 +504,13 @@ def show_ticks(
     made = []
     for to, column in zip(wanted, columns, strict=True):
         to.what, to.width = getattr(lib, f"SD_SHOWN_{column.name.upper()}"), column.width
-        is_text = to.what >= lib.SD_SHOWN_ACTION and not column.width
+        is_text = to.what >= lib.SD_SHOWN_ACTION
         each = column.width or (8 if not is_text else names.longest if to.what == lib.SD_SHOWN_SYMBOL else 4)
         to.factor, to.divisor = float(max(column.scale, Decimal(1))), float(1 / min(column.scale, Decimal(1)))
         buffers = (
             np.empty(rows * each + _SPARE, np.uint8),
             np.empty(0 if is_text else -(-rows // 8), np.uint8),
-            np.empty(rows + 1 if is_text else 0, np.int32),
+            np.empty(rows + 1 if is_text and not column.width else 0, np.int32),
         )
         to.out, to.valid = (ffi.from_buffer("uint8_t[]", buffer) for buffer in buffers[:2])
         to.ends = ffi.from_buffer("int32_t[]", buffers[2])

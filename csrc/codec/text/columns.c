@@ -111,7 +111,7 @@ uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entr
 typedef struct kinds {
   uint64_t ends; /* delimiters and '\n' */
   uint64_t lines;
-  uint64_t odd;  /* '"' and '\r' */
+  uint64_t odd; /* '"' and '\r' */
   uint64_t spaces;
 } kinds;
 

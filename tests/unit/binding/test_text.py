@@ -343,7 +343,7 @@ def test_lines_are_split_into_the_fields_that_python_splits_them_into(
         assert words[0].tolist() == words[1].tolist()
 
 
-@given(text=st.text("ab,\n \r\"", max_size=300), repeats=st.integers(1, 3))
+@given(text=st.text('ab,\n \r"', max_size=300), repeats=st.integers(1, 3))
 def test_lines_that_are_no_plain_table_are_not_split(text: str, repeats: int) -> None:
     data = text * repeats
     lines = data.removesuffix("\n").split("\n") if data else []

@@ -308,6 +308,43 @@ def test_polars_and_pandas_take_names_that_are_learnt_on_the_way() -> None:
     assert polars.DataFrame(Made(ticks, 10))["symbol"].to_list() == names
 
 
+def test_a_name_is_shown_from_the_batch_on_in_which_it_is_known() -> None:
+    polars = pytest.importorskip("polars")
+
+    class Late(Made):
+        def batches(self) -> Iterator[TickBatch]:
+            ticks = zeros(3)
+            ticks["instrument_id"] = 0, 2, 99
+            for names in ([], ["", "B"], ["A", "B"], ["A", "B", "the third of the names"]):
+                self._names[:] = names
+                yield ticks
+
+    named = ["#0", "#0", "A", "A"], ["#2", "#2", "#2", "the third of the names"], ["#99"] * 4
+    expected = [name for batch in zip(*named, strict=True) for name in batch]
+    assert Late(zeros(0), 1).to_arrow()["symbol"].to_pylist() == expected
+    frame = Late(zeros(0), 1).to_polars()
+    assert frame["symbol"].to_list() == expected
+    assert frame.schema["symbol"] == polars.String
+
+
+def test_frames_have_what_tables_have_and_letters_that_are_no_ascii_are_seen() -> None:
+    polars = pytest.importorskip("polars")
+    ticks = some(700)
+    ticks["side"][5:7] = b"\x9c", b"\xff"
+    names = ["a name beyond twelve bytes" if i % 7 else f"N{i}" * (i % 4 + 1) for i in range(91)]
+    feed = Made(ticks, 300)
+    feed._names.extend(f"{name}{i}" for i, name in enumerate(names))
+    assert feed.to_arrow()["side"].to_pylist()[4:8] == [
+        ticks["side"][4].decode(),
+        "\\x9c",
+        "\\xff",
+        ticks["side"][7].decode(),
+    ]
+    for prices in ("float", "decimal", "integer"):
+        assert feed.to_polars(prices=prices).equals(polars.from_arrow(feed.to_arrow(prices=prices)))
+    assert feed.to_arrow()["symbol"].to_pylist() == [feed.symbols[key] for key in ticks["instrument_id"].tolist()]
+
+
 def test_a_feed_without_ticks_has_the_same_types() -> None:
     empty, full = Made(zeros(0), 5), Made(some(20), 5)
     assert empty.to_arrow().schema == full.to_arrow().schema

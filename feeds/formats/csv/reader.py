@@ -90,7 +90,8 @@ class CsvFeed(BaseFeed):
             rows are bars. None: the profile or the file's path says it.
         levels: How many levels of a row that holds a book become ticks, 1 to 64; None: all.
         max_symbols: The greatest number of symbols in a symbol column.
-        threads: How many threads split lines. None: up to three, one for each core besides the caller's.
+        threads: How many threads parse lines with quotes; other lines are split in place. None: up to three, one for
+            each core besides the caller's.
         on_bad_record: ``"raise"``, or ``"skip"`` to skip lines that do not fit the profile and count them in
             ``skipped``.
         select: Only these ticks are read. Of other lines only the symbol and the time are looked at. None: all.

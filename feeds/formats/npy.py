@@ -11,10 +11,9 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, BinaryIO, ClassVar, Final, Literal
+from typing import Any, BinaryIO, ClassVar, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch, TicksAre, usual_flags
+from strand.feeds.formats.options import NpyOptions
 from strand.feeds.formats.own_metadata import OWN_MEMBER, Own, own_from
 from strand.feeds.io.files import read_head, regular_file
 from strand.feeds.io.sources import InflateLimits, InputStream, RawStream
@@ -30,9 +30,10 @@ from strand.feeds.mapping.columns import Conversion, Reading, columns_of
 from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import MEND, options_among
 from strand.feeds.mapping.records import RecordColumns, numpy_column
+from strand.options import named_options
 from strand.symbols import check_name, name_problem
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, TICK, named, picked
-from strand.validate import unit_power, whole
+from strand.validate import unit_power
 
 __all__ = [
     "EXCHANGE", "LAST", "LOCAL", "ArrayPlace", "HftEvents", "NpyFeed", "is_hft_events", "locate", "read_names",
@@ -251,6 +252,7 @@ _INPUT_PIECE: Final = 1 << 16
 _BATCH_BYTES: Final = 1 << 26
 
 
+@named_options("NpyFeed()", declares=NpyOptions)
 class NpyFeed(BaseFeed):
     """Reads ticks from a structured array in a .npy or .npz file, in the order of the file. An .npy may be packed.
 
@@ -264,30 +266,6 @@ class NpyFeed(BaseFeed):
 
     Args:
         path: The file.
-        columns: A map from tick field to source field, a table of a profile's keys, or None for no field. A tick field
-            that is missing from the map is recognised by common names.
-        constants: Tick fields that have one value for all ticks, by name.
-        price_unit: What 1 in the source's price is worth, a power of ten (``"0.01"``). None: currency.
-        size_unit: What 1 in a tick's ``size`` is worth, for quantities that are fractions.
-        inexact: What to do with a value that is no whole number of 1e-9 or of ``size_unit``: ``"raise"``, or
-            ``"round"`` to the nearest, ties to even. ``statistics()["rows_rounded"]`` counts those rounded.
-        time_unit: The unit of times that are plain numbers. None: what the field's name says; integers that only ns can
-            be need no word. Others are refused.
-        zone: The time zone of datetime64 and of texts that do not say theirs; None: UTC.
-        ticks: What the ticks mean, a ``TicksAre``; ``"plain"``, unless the file says it.
-        flags: Masks of the ticks' flags by meaning, the names of ``strand.feeds.Flags``: ``{"unprinted": 1}``. None: as
-            the file says; else an array of dtype ``TICK`` has Strand's own, and bits of a column have no meaning.
-        event: What rows of one message of the venue have in common: ``"ts_recv"``, or several fields. Books change at
-            the last of these rows. None: each row is an event, or the flags say where one ends.
-        nulls: ``"raise"``: NaN is an error; ``"undefined"``: NaN is no value.
-        symbol: The one name. An array of one symbol without a key field needs it.
-        symbols: The names by index. None: those of the array ``symbols`` of an .npz; without that every name is empty.
-        max_symbols: The greatest number of symbols. None: as many as there are names; without names, one scan of the
-            keys finds it.
-        array: The array of an .npz to read. None: ``ticks``, or the only one beside ``symbols``.
-        batch_ticks: Ticks in a full batch.
-        on_bad_record: ``"raise"``, or ``"skip"`` to skip records whose key or value cannot be a tick's.
-        limits: How far a packed file may expand; None: ``InflateLimits()``.
 
     Raises:
         FormatError: If the dtype, a key or a value cannot be a tick's.
@@ -295,42 +273,21 @@ class NpyFeed(BaseFeed):
         ConfigurationError: If an option cannot work.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
-        constants: Mapping[str, int | str | bytes] | None = None,
-        price_unit: str | Decimal | None = None,
-        size_unit: str | Decimal | None = None,
-        inexact: Literal["raise", "round"] = "raise",
-        time_unit: Literal["s", "ms", "us", "ns"] | None = None,
-        zone: str | None = None,
-        ticks: TicksAre | None = None,
-        flags: Mapping[str, int] | None = None,
-        event: str | Sequence[str] | None = None,
-        nulls: Literal["raise", "undefined"] = "raise",
-        symbol: str | None = None,
-        symbols: Sequence[str] | None = None,
-        max_symbols: int | None = None,
-        array: str | None = None,
-        batch_ticks: int = 65536,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        limits: InflateLimits | None = None,
-    ) -> None:
+    def __init__(self, path: str | Path, **options: Unpack[NpyOptions]) -> None:
         super().__init__()
         self._path = regular_file(path)
-        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
-        said = options_among(locals())
+        self._batch_ticks = options["batch_ticks"]
+        said, array, columns = options_among(options), options["array"], options["columns"]
+        price_unit, size_unit = options["price_unit"], options["size_unit"]
         self._said = said
         self._skip = said.skips
         self._size_power = 0 if size_unit is None else unit_power("size_unit", size_unit)
-        self._limits = InflateLimits.of(limits)
+        self._limits = InflateLimits.of(options["limits"])
         if array is not None and not isinstance(array, str):
             raise ConfigurationError("array", f"give the name of one in the file, not {array!r}")
         self._place, has_names = locate(self._path, read_head(self._path, 8), array)
         self._map: RecordColumns | HftEvents | None
-        given = {"constants": constants, "price_unit": price_unit, "size_unit": size_unit}
+        given = {"constants": options["constants"], "price_unit": price_unit, "size_unit": size_unit}
         if columns is not None:
             if self._place.dtype.names is None:
                 raise FormatError(f"holds plain {self._place.dtype}, not records with fields", path=self._path)
@@ -364,7 +321,7 @@ class NpyFeed(BaseFeed):
             ("records", "ticks", "rows_rounded", "sequences_left_out", "bytes_in", "bytes_out"), 0
         )
 
-        names = _given_names(symbol, symbols)
+        names = _given_names(options["symbol"], options["symbols"])
         if names is None and has_names:
             names = read_names(self._path)
         elif names is None and isinstance(self._map, HftEvents):
@@ -374,7 +331,7 @@ class NpyFeed(BaseFeed):
             raise ConfigurationError("symbol", "name the one symbol of the file, or map instrument_id by columns")
         # The scan for it needs a bound: that of the field.
         self._max_symbols = 1 << 32
-        self._max_symbols = self._max_symbols_for(max_symbols, names)
+        self._max_symbols = self._max_symbols_for(options["max_symbols"], names)
         names = names or ()
         self._symbols = names + ("",) * (self._max_symbols - len(names))
 
@@ -382,7 +339,7 @@ class NpyFeed(BaseFeed):
         """Returns the number that was given; else the number of names, or of the keys that the file needs."""
         if given is None:
             return self._scan() if names is None else max(1, len(names))
-        if whole("max_symbols", given, 1) < len(names or ()):
+        if given < len(names or ()):
             raise ConfigurationError("max_symbols", f"it is {given}, and there are {len(names or ())} symbols")
         return given
 

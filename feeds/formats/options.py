@@ -1,10 +1,11 @@
-"""The options of the readers of files of messages, and the types of the options of all readers."""
+"""The options of readers with a decoder, and of those of arrays; and the types of the options of all readers."""
 
 # Not with annotations as text: the declarations of options stand in types.
 
 import datetime as dt
 import os
 from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from strand.binding.itch import MAX_HELD
@@ -16,7 +17,10 @@ from strand.options import Choice, Flag, Kind, Whole
 if TYPE_CHECKING:
     from strand.feeds.formats.json.profile import JsonProfile
 
-__all__ = ["DatedOptions", "DbnOptions", "DecodedOptions", "PcapOptions", "ReaderOptions", "RecordedOptions"]
+__all__ = [
+    "DatedOptions", "DbnOptions", "DecodedOptions", "NpyOptions", "ParquetOptions", "PcapOptions", "ReaderOptions",
+    "RecordedOptions",
+]  # fmt: skip
 
 _ANY = Kind()
 
@@ -137,3 +141,123 @@ class DbnOptions(DecodedOptions, total=False):
         "The greatest number of symbols. None: those that the metadata names and 4,096 more, or 65,536 if it "
         "names none.",
     ]
+
+
+class _TableOptions(TypedDict, total=False):
+    """Options of readers of columns that are arrays."""
+
+    columns: Annotated[
+        Mapping[str, str | Mapping[str, Any] | None] | None,
+        None,
+        _ANY,
+        "A map from tick field to column, to a table of a profile's keys, or to None for no column "
+        "(docs/feeds/parquet.md).\nA field that is missing from the map is recognised by common names. Of quotes "
+        "there are "
+        "also ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``.",
+    ]
+    constants: Annotated[
+        Mapping[str, int | str | bytes] | None, None, _ANY, "Tick fields that have one value for all ticks, by name."
+    ]
+    price_unit: Annotated[
+        str | Decimal | None,
+        None,
+        _ANY,
+        'What 1 in the source\'s price is worth, a power of ten (``"0.01"``). None: currency.',
+    ]
+    size_unit: Annotated[
+        str | Decimal | None, None, _ANY, "What 1 in a tick's ``size`` is worth, for quantities that are fractions."
+    ]
+    inexact: Annotated[
+        Literal["raise", "round"],
+        "raise",
+        _ANY,
+        "At a price that is no whole number of 1e-9, or a size that is no whole number of ``size_unit``, "
+        '``"raise"``, or ``"round"`` to the nearest, ties to even.\n``statistics()["rows_rounded"]`` counts rounded '
+        "rows. A size above 0 that rounds to 0 is a bad row.",
+    ]
+    time_unit: Annotated[
+        Literal["s", "ms", "us", "ns"] | None,
+        None,
+        _ANY,
+        "The unit of times that are plain numbers. None: what the file or the column's name says.\nIntegers that "
+        "only ns "
+        "can be need no word. Others are refused. Timestamps may have any unit.",
+    ]
+    zone: Annotated[str | None, None, _ANY, "The time zone of times that do not say theirs. None: UTC."]
+    ticks: Annotated[
+        TicksAre | None,
+        None,
+        _ANY,
+        "What the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order. None: what the file "
+        'says, else ``"plain"``.',
+    ]
+    flags: Annotated[
+        Mapping[str, int] | None,
+        None,
+        _ANY,
+        'Masks of the ticks\' flags by meaning, the names of ``strand.feeds.Flags``: ``{"unprinted": 1}``. None: as '
+        "the "
+        "file says.\nElse an array of dtype ``TICK`` has Strand's own, and bits of a column have no meaning.",
+    ]
+    event: Annotated[
+        str | Sequence[str] | None,
+        None,
+        _ANY,
+        'What rows of one message of the venue have in common: ``"ts_recv"``, or several fields. None: each row is an '
+        "event, or the flags say where one ends.\nBooks change at the last of these rows.",
+    ]
+    nulls: Annotated[
+        Literal["raise", "undefined"],
+        "raise",
+        _ANY,
+        '``"raise"``: a null or NaN is a bad row; ``"undefined"``: it is the field\'s undefined value, except in '
+        "times and "
+        "symbols.",
+    ]
+    symbol: Annotated[str | None, None, _ANY, "The one symbol of a file without a column for it."]
+    on_bad_record: Annotated[
+        Literal["raise", "skip"],
+        "raise",
+        _ANY,
+        '``"raise"``, or ``"skip"`` to skip bad rows, and to count and sample them.',
+    ]
+    limits: Annotated[
+        InflateLimits | None, None, _ANY, "How far a packed file may expand. None: as far as ``InflateLimits()``."
+    ]
+
+
+class NpyOptions(_TableOptions, total=False):
+    """Options of ``NpyFeed``."""
+
+    symbols: Annotated[
+        Sequence[str] | None,
+        None,
+        _ANY,
+        "The names by index. None: those of the array ``symbols`` of an .npz; without that every name is empty.",
+    ]
+    max_symbols: Annotated[
+        int | None,
+        None,
+        Whole(1),
+        "The greatest number of symbols. None: as many as there are names.\nWithout names, one scan of the keys "
+        "finds it.",
+    ]
+    array: Annotated[
+        str | None, None, _ANY, "The array of an .npz to read. None: ``ticks``, or the only one beside ``symbols``."
+    ]
+    batch_ticks: Annotated[int, 65_536, Whole(1), "Ticks in a full batch."]
+
+
+class ParquetOptions(_TableOptions, total=False):
+    """Options of ``ParquetFeed``."""
+
+    max_symbols: Annotated[int | None, None, Whole(1, 1 << 24), "The greatest number of symbols. None: 65,536."]
+    select: Annotated[
+        Selection | None,
+        None,
+        _ANY,
+        "Only these ticks are read. None: all.\nRow groups whose statistics lie outside of it are not read; other "
+        "rows are "
+        "skipped before they become ticks.",
+    ]
+    batch_ticks: Annotated[int, 131_072, Whole(1, 1 << 24), "The greatest number of rows that are read at a time."]

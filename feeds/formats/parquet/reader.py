@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import starmap
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.columns import FAULT_EMPTY, FAULT_NAME, FAULT_NAMES, FAULT_RANGE, Faults
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
-from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch, TicksAre
+from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch
+from strand.feeds.formats.options import ParquetOptions
 from strand.feeds.formats.own_metadata import OWN_KEY, Own, own_from
 from strand.feeds.formats.parquet.dialects import DatabentoSource, Dialect, NautilusSource, is_databento, is_nautilus
 from strand.feeds.formats.parquet.sources import (
@@ -40,9 +41,10 @@ from strand.feeds.mapping.options import MEND, Options, options_among
 from strand.feeds.mapping.records import arrow_column, mask_of, nulls_of, numbers
 from strand.feeds.mapping.symbols import ByRow, SymbolIndex, is_text, joined_texts
 from strand.feeds.mapping.values import NS_IN, unusable
+from strand.options import named_options
 from strand.symbols import NAME_BYTES, check_name
 from strand.ticks import empty, picked
-from strand.validate import unit_power, whole
+from strand.validate import unit_power
 
 __all__ = ["ParquetFeed", "recognise"]
 
@@ -95,6 +97,7 @@ class _Made:
     known: int = 0
 
 
+@named_options("ParquetFeed()", declares=ParquetOptions)
 class ParquetFeed(BaseFeed):
     """Reads a Parquet or Arrow file as batches of ticks, in the order of its rows.
 
@@ -102,33 +105,6 @@ class ParquetFeed(BaseFeed):
 
     Args:
         path: The file.
-        columns: A map from tick fields, ``symbol``, and of quotes ``bid_price``, ``bid_size``, ``ask_price`` and
-            ``ask_size`` to columns (None: none), or to tables of a profile's keys (docs/feeds/parquet.md). A field that
-            is missing from the map is recognised by common names.
-        constants: Tick fields that have one value for all ticks, by name.
-        symbol: The one symbol of a file without a column for it.
-        price_unit: What 1 in the price column is worth, a power of ten (``"0.0001"``). None: currency.
-        size_unit: What 1 in a tick's ``size`` is worth, for fractions of a coin.
-        inexact: What to do with a price that is no whole number of 1e-9, or a size that is no whole number of
-            ``size_unit``. ``"raise"``: it is a bad row; ``"round"``: it is rounded to the nearest, ties to even, and
-            counted. A size above 0 that rounds to 0 is a bad row.
-        time_unit: The unit of times that are plain numbers. None: what the file or the column's name says; integers
-            that only ns can be need no word. Others are refused. Timestamps may have any unit.
-        zone: The time zone of timestamps that have none; None: UTC.
-        ticks: What the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order. ``"plain"``,
-            unless the file says it.
-        flags: Masks of the ticks' flags by meaning, the names of ``strand.feeds.Flags``: ``{"unprinted": 1}``. None: as
-            the file says; else bits of a column have no meaning.
-        event: What rows of one message of the venue have in common: ``"ts_recv"``, or several fields. Books change at
-            the last of these rows. None: each row is an event, or the flags say where one ends.
-        nulls: ``"raise"``: a null is a bad row; ``"undefined"``: it is the field's undefined value, except in times and
-            symbols.
-        max_symbols: The greatest number of symbols; None: 65,536.
-        on_bad_record: ``"raise"``, or ``"skip"`` to skip bad rows, and to count and sample them.
-        select: Only these ticks are read. Row groups whose statistics lie outside of it are not read; other rows are
-            skipped before they become ticks. None: all.
-        batch_ticks: The greatest number of rows that are read at a time.
-        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
     Raises:
         FormatError: If the file has no usable columns, or a row is bad.
@@ -137,37 +113,16 @@ class ParquetFeed(BaseFeed):
         MissingExtraError: If pyarrow is not installed.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
-        constants: Mapping[str, int | str | bytes] | None = None,
-        symbol: str | None = None,
-        price_unit: str | Decimal | None = None,
-        size_unit: str | Decimal | None = None,
-        inexact: Literal["raise", "round"] = "raise",
-        time_unit: Literal["s", "ms", "us", "ns"] | None = None,
-        zone: str | None = None,
-        ticks: TicksAre | None = None,
-        flags: Mapping[str, int] | None = None,
-        event: str | Sequence[str] | None = None,
-        nulls: Literal["raise", "undefined"] = "raise",
-        max_symbols: int | None = None,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        select: Selection | None = None,
-        batch_ticks: int = 131072,
-        limits: InflateLimits | None = None,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[ParquetOptions]) -> None:
         super().__init__()
-        said = options_among(locals())
+        said, size_unit, symbol = options_among(options), options["size_unit"], options["symbol"]
         self._path: str | Path = str(path) if str(path) == "-" else Path(path)
         self._skip = said.skips
-        self._select = select if select is not None else Selection()
-        self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 1 << 24)
+        self._select = options["select"] or Selection()
+        self._batch_ticks = options["batch_ticks"]
         self._counts = dict.fromkeys(_COUNTS, 0)
 
-        self._source = _open_arrow(self._path, limits)
+        self._source = _open_arrow(self._path, options["limits"])
         dialect = self._dialect(said)
         if dialect is not None:
             self._source = dialect
@@ -186,7 +141,7 @@ class ParquetFeed(BaseFeed):
         of_ticks = {"time_unit": "ns"} if own is not None or dialect is not None else {}
         of_dialect = {} if dialect is None else {"undefined_nulls": True}
         self._reading = said.reading(
-            price_unit, size_unit, own_size_power=own_power, own=own is not None, **of_ticks, **of_dialect
+            options["price_unit"], size_unit, own_size_power=own_power, own=own is not None, **of_ticks, **of_dialect
         )
         self._columns = (
             columns_of(self._source.names, said.columns, said.constants, self._reading)
@@ -204,7 +159,7 @@ class ParquetFeed(BaseFeed):
             own=None if own is None else own.symbols,
             one=dialect.symbol if symbol is None and dialect is not None else symbol,
             keeps=self._select.keeps,
-            max_symbols=_SPARE if max_symbols is None else whole("max_symbols", max_symbols, 1, 1 << 24),
+            max_symbols=options["max_symbols"] or _SPARE,
             path=self._path,
             schema=self._source.schema,
         )

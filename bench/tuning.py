@@ -9,7 +9,6 @@ Medians of turns that alternate. Run it while the machine is quiet.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import statistics
@@ -18,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from parts import run_parts
 
 import strand
 
@@ -120,21 +120,5 @@ def depth(turns: int) -> None:
         print(f"| {n:,} | {n / WORKERS * SERVICE_S:.2f} s | {statistics.median(waits):.2f} s |")
 
 
-PARTS = {"workers": workers, "capacity": capacity, "depth": depth}
-
-
-def main() -> None:
-    """The parts that are named, or all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all if none is given")
-    parser.add_argument("--turns", type=int, default=5)
-    given = parser.parse_args()
-    if unknown := set(given.parts) - set(PARTS):
-        parser.error(f"{', '.join(unknown)}: the parts are {', '.join(PARTS)}")
-    print(f"load of the last minute: {os.getloadavg()[0]:.1f}")
-    for name in given.parts or PARTS:
-        PARTS[name](given.turns)
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, {"workers": workers, "capacity": capacity, "depth": depth}, 5)

@@ -10,7 +10,6 @@ Run it while the machine is quiet.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pty
@@ -28,6 +27,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
+from parts import run_parts
 
 import strand
 from strand.alerts import Alerts, Rule, Webhook
@@ -238,21 +238,5 @@ def alert(turns: int) -> None:
     print(f"from crossing to webhook: {statistics.median(took):.2f} s, {max(took):.2f} at most (bound {bound:g} s)")
 
 
-PARTS = {"cost": cost, "scrape": scrape, "alert": alert}
-
-
-def main() -> None:
-    """The parts that are named, or all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all if none is given")
-    parser.add_argument("--turns", type=int, default=9)
-    given = parser.parse_args()
-    if unknown := set(given.parts) - set(PARTS):
-        parser.error(f"{', '.join(unknown)}: the parts are {', '.join(PARTS)}")
-    print(f"load of the last minute: {os.getloadavg()[0]:.1f}")
-    for name in given.parts or PARTS:
-        PARTS[name](given.turns)
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, {"cost": cost, "scrape": scrape, "alert": alert}, 9)

@@ -428,16 +428,22 @@ def test_the_reply_to_an_accepted_request_is_that_of_its_handler() -> None:
             assert httpx.get(place).json() == {"text": "ONE"}
 
 
+def accepting(scheduler: strand.Scheduler, done: list[int]) -> App:
+    """An application that accepts jobs, each of which is done a moment later."""
+    app = App(scheduler)
+
+    @app.post("/jobs", accepts=True)
+    async def works(request: Request) -> None:
+        await asyncio.sleep(0.2)
+        done.append(1)
+
+    return app
+
+
 def test_a_server_that_ends_waits_for_accepted_requests() -> None:
     done: list[int] = []
     with strand.Scheduler(1) as scheduler:
-        app = App(scheduler)
-
-        @app.post("/jobs", accepts=True)
-        async def works(request: Request) -> None:
-            await asyncio.sleep(0.2)
-            done.append(1)
-
+        app = accepting(scheduler, done)
         with serving(app) as served:
             assert httpx.post(f"{served.url}/jobs").status_code == 202
         assert done == [1]
@@ -450,13 +456,7 @@ def test_an_outer_application_that_runs_its_life_waits_for_accepted_requests(
     monkeypatch.setattr(EVENTS["http.unawaited"], "most", None)
     done: list[int] = []
     with strand.Scheduler(1) as scheduler:
-        app = App(scheduler)
-
-        @app.post("/jobs", accepts=True)
-        async def works(request: Request) -> None:
-            await asyncio.sleep(0.2)
-            done.append(1)
-
+        app = accepting(scheduler, done)
         whole = outer(lifespan=lambda _: app.router.lifespan_context(app))
         whole.mount("/inner", app)
         with serving(whole) as served:

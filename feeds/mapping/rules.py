@@ -118,6 +118,7 @@ def _number_of(target: Target, rounding: Rounding, known: dict[str, int] | None)
     factors: list[int] = [10**at for at in range(max(power, 0) + 1)]
 
     def number_of(value: Any) -> int:
+        units: int
         kind = type(value)
         if kind is int:
             if power >= 0 and lowest <= (units := value * factors[power]) <= highest:

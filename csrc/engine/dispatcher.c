@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "blocks/blocks.h"
 #include "emit/writer.h"
 #include "memory/lines.h"
 #include "numbering/failure.h"
@@ -168,6 +169,7 @@ int sd_dispatcher_create(sd_space *space, const sd_config *config, sd_dispatcher
 void sd_dispatcher_destroy(sd_dispatcher *d) {
   if (!d) return;
   sd_publishers_destroy(d);
+  sd_blocks_destroy(d);
   sd_outputs_destroy(d);
   for (uint32_t i = 0; d->scratch && i < d->n_participants; i++) free(d->scratch[i]);
   for (uint32_t i = 0; d->watches && i < d->n_workers; i++) free(d->watches[i]);
@@ -206,7 +208,10 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
     if (!handlers[h].fn || !handlers[h].never_publishes || h != d->strands[0].handler) d->may_run_inline = 0;
   }
   int code = sd_timers_connect(d);
-  return code ? code : sd_outputs_connect(d);
+  if (!code) code = sd_outputs_connect(d);
+  sd_blocks_destroy(d);
+  if (!code && sd_blocks_may(d)) code = sd_blocks_create(d);
+  return code;
 }
 
 void *sd_dispatcher_rows(sd_dispatcher *d, uint64_t *stride) {

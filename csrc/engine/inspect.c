@@ -27,11 +27,11 @@ void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *o
   sd_counters *c = &d->participants[participant].counters;
   sd_a64 *fields[SD_COUNTER_FIELDS] = {
       &c->accepted,   &c->handled,    &c->failed, &c->dropped[0], &c->dropped[1],     &c->dropped[2],
-      &c->dropped[3], &c->dropped[4], &c->lost,   NULL,           &c->handled_inline, &c->stolen,
-      &c->cut,        &c->busy,       &c->parks,  &c->wakes,      &c->waited};
+      &c->dropped[3], &c->dropped[4], &c->lost,   NULL,           &c->handled_inline, &c->handled_in_blocks,
+      &c->stolen,     &c->cut,        &c->busy,   &c->parks,      &c->wakes,          &c->waited};
   for (int i = 0; i < SD_COUNTER_FIELDS; i++) out[i] = fields[i] ? sd_peek(fields[i]) : visits_of(d, participant);
-  out[13] = ns_of(d, out[13]);
-  out[16] = ns_of(d, out[16]);
+  out[14] = ns_of(d, out[14]);
+  out[17] = ns_of(d, out[17]);
 }
 
 uint64_t sd_dispatcher_ready(sd_dispatcher *d) {
@@ -59,6 +59,7 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
       for (int why = 0; why < SD_DROP_REASONS; why++) t->dropped[why] += sd_peek(&c->dropped[why]);
       t->visits += visits_of(d, i);
       t->handled_inline += sd_peek(&c->handled_inline);
+      t->handled_in_blocks += sd_peek(&c->handled_in_blocks);
       t->stolen += sd_peek(&c->stolen);
       t->cut += sd_peek(&c->cut);
       t->parks += sd_peek(&c->parks);

@@ -7,7 +7,7 @@
 /* cffi: begin */
 typedef struct sd_totals {
   uint64_t accepted, handled, failed, lost, dropped[5], pending;
-  uint64_t visits, handled_inline, stolen, cut, parks, wakes, failures, watermark_sequence;
+  uint64_t visits, handled_inline, handled_in_blocks, stolen, cut, parks, wakes, failures, watermark_sequence;
   uint64_t dropped_at[5]; /* what is in `dropped`, by level, under a policy with levels */
 } sd_totals;
 /* Strands and free tasks that wait for a worker, those without a permit too: a hint. 0 while the policy holds all back. */
@@ -22,7 +22,7 @@ int sd_dispatcher_group_counts(sd_dispatcher *d, uint32_t n, sd_group_counts *gr
 int sd_group_close(sd_dispatcher *d, uint32_t group);
 uint32_t sd_groups_returned(sd_dispatcher *d, uint32_t n, int all, uint32_t *groups, sd_group_counts *counts);
 /* Writes a participant's counters to `out`: SD_COUNTER_FIELDS values, in the order of struct sd_counters; busy and waited in ns. */
-enum { SD_COUNTER_FIELDS = 17 };
+enum { SD_COUNTER_FIELDS = 18 };
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out);
 enum { SD_WAIT = 0, SD_HANDLER_TIME = 1, SD_END_TO_END = 2 };
 /* By how many levels visits are counted: those of SD_LEVELS, the classes of SD_AGING, else one. */

@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "sd_error.h"
 
+enum { IN_TURN = 1 << 18 };
+
 /* Publishes the batch, and counts it once all of it has been accepted. */
 static int publish(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
   const uint64_t start = sd_now();
@@ -27,12 +29,21 @@ static void fill(sd_feeder *f, uint64_t wanted) {
   f->decoded = f->decode(f->decoder, f->at, f->left, f->last, f->batch + f->held, capacity);
   f->at += f->decoded.consumed;
   f->left -= f->decoded.consumed;
+  f->in_turn = f->in_turn > f->decoded.consumed ? f->in_turn - f->decoded.consumed : 0;
   f->held += f->decoded.made;
   f->dry = f->held < wanted;
   if (f->held > left) f->held = left;
 }
 
-int sd_feeder_step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {
+/* Notes what the last ticks cost, reading them included, and whether the next ones are to go in blocks. */
+static void learn(sd_feeder *f, const sd_dispatcher *d, uint64_t published, int possible) {
+  const uint64_t now = sd_now();
+  if (f->ended && f->open_blocks) sd_choice_learn(&f->choice, now - f->ended, published, possible);
+  f->ended = now;
+  f->in_blocks = f->open_blocks && d->blocks && !f->in_turn && sd_choice_blocks(&f->choice, d->config.ingest);
+}
+
+static int step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {
   const uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
   for (;;) {
     const uint64_t left = f->limit - f->published, wanted = left < f->capacity ? left : f->capacity;
@@ -45,6 +56,67 @@ int sd_feeder_step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flu
     if (sd_now() - start > slice) return SD_AGAIN;
     fill(f, wanted);
   }
+}
+
+int sd_feeder_step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {
+  const uint64_t before = f->published;
+  const int code = step(f, d, participant, flush, slice_ns);
+  learn(f, d, f->published - before, 1);
+  return code;
+}
+
+/* ---- in blocks */
+
+/* Adds ticks to what was seen, or takes them out of it, but for the order of their times. */
+static void see(sd_seen *seen, const sd_tick *ticks, uint64_t n, int64_t times, int64_t *counts, uint64_t n_counts) {
+  sd_seen these = {.latest = INT64_MIN};
+  sd_count_by_symbol(ticks, n, counts, n_counts, &these);
+  seen->ticks += times * these.ticks;
+  seen->orders += times * these.orders;
+  seen->trades += times * these.trades;
+  seen->quotes += times * these.quotes;
+  seen->zero_sizes += times * these.zero_sizes;
+}
+
+/* Publishes what blocks kept back. */
+static int publish_over(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
+  const int code = f->open ? sd_publish_more(d, participant, slice_ns)
+                           : sd_publish_own(d, participant, f->over, (int64_t)f->n_over, slice_ns);
+  f->open = code == SD_AGAIN;
+  if (code) return code;
+  see(f->seen, f->over, f->n_over, 1, f->counts, f->n_counts);
+  f->published += f->n_over;
+  f->n_over = 0;
+  return SD_OK;
+}
+
+int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
+  int code = f->n_over ? publish_over(f, d, participant, slice_ns) : SD_OK;
+  if (!code && (f->open || f->held)) code = step(f, d, participant, 1, slice_ns);
+  if (code) return code;
+  f->ended = sd_now();
+  sd_file_part part = {.decoder = f->decoder,
+                       .fd = f->fd,
+                       .n_counts = f->n_counts,
+                       .limit = sd_choice_most(&f->choice, f->limit - f->published),
+                       .seen = f->seen};
+  sd_block_source source;
+  sd_blocks_done done = {0};
+  code = f->open_blocks(&part, &source) ? sd_publish_blocks(d, participant, &source, &part, slice_ns, &done) : SD_AGAIN;
+  for (uint64_t key = 0; done.records && key < part.keys; key++)
+    f->counts[key] += (int64_t)sd_blocks_count(d, (uint32_t)key);
+  f->published += done.records;
+  if (f->seen->latest > (int64_t)f->feed_time) f->feed_time = (uint64_t)f->seen->latest;
+  if (done.n_held) {
+    f->over = (const sd_tick *)(const void *)done.held;
+    f->n_over = done.n_held;
+    see(f->seen, f->over, f->n_over, -1, NULL, 0);
+  }
+  f->publishing += sd_now() - f->ended;
+  if (!part.ticks) f->in_turn = IN_TURN;
+  learn(f, d, part.ticks, code == SD_OK && part.ticks);
+  if (f->n_over) return publish_over(f, d, participant, slice_ns);
+  return code == SD_E_NO_MEMORY ? code : SD_OK;
 }
 
 uint64_t sd_feeder_publishing_ns(const sd_feeder *f) { return sd_clock_ns(f->publishing); }

@@ -3,6 +3,8 @@
 #ifndef SD_FEEDER_FEEDER_H
 #define SD_FEEDER_FEEDER_H
 
+#include "blocks/choice.h"
+#include "codec/blocks.h"
 #include "codec/count_by_symbol.h"
 #include "codec/decoder.h"
 #include "publish/publish.h"
@@ -20,8 +22,10 @@ typedef struct sd_feeder {
   uint64_t capacity;       /* ticks after which a batch is published */
   int64_t *counts;         /* ticks published, by symbol */
   uint64_t n_counts;
-  sd_seen *seen;  /* what has been seen of these ticks */
-  uint64_t limit; /* the most ticks to publish */
+  sd_seen *seen;               /* what has been seen of these ticks */
+  uint64_t limit;              /* the most ticks to publish */
+  sd_open_blocks *open_blocks; /* NULL: the format, or the input, has no blocks */
+  int32_t fd;                  /* of the file, for them */
   /* written by the feeder */
   sd_decoded decoded; /* what the decoder reported last; the caller clears it once it has acted on it */
   uint32_t dry;       /* the decoder needs more bytes; the caller clears it too */
@@ -30,6 +34,12 @@ typedef struct sd_feeder {
   uint64_t published;
   uint64_t feed_time;  /* the greatest ts_recv up to the end of a published batch */
   uint64_t publishing; /* clock counts spent on it */
+  int32_t in_blocks;   /* the next ticks are to go in blocks: call sd_feeder_in_blocks */
+  const sd_tick *over; /* ticks that blocks kept back, to be published before all others */
+  uint64_t n_over;
+  uint64_t in_turn; /* bytes to be decoded before blocks are tried again, because there was something else than blocks */
+  uint64_t ended; /* the clock at the end of the last call */
+  sd_choice choice;
 } sd_feeder;
 
 /* Decodes and publishes. Keeps what does not fill a batch for the next call, unless `flush`.
@@ -38,6 +48,12 @@ typedef struct sd_feeder {
  * be taken), or the limit is reached. SD_AGAIN: a slice of time is over, or strands have no space for all ticks yet (`open`); call again
  * with the bytes that are left. Other codes as sd_publish. */
 int sd_feeder_step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns);
+
+/* Handles the file's ticks in blocks, from where the decoder stands, for a slice of time. All that was decoded is published before. The
+ * decoder's place in the file says how far it came; the caller has to go on there, with bytes read anew.
+ *
+ * SD_OK: whether to go on in blocks is in `in_blocks`. SD_AGAIN and other codes as sd_publish. */
+int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns);
 
 uint64_t sd_feeder_publishing_ns(const sd_feeder *f);
 /* cffi: end */

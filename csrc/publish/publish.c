@@ -16,6 +16,7 @@
 #include "overdue/overdue.h"
 #include "publish/chunk.h"
 #include "publish/cost_model.h"
+#include "publish/in_blocks.h"
 #include "publish/inline.h"
 #include "publish/one_by_one.h"
 #include "sd_error.h"
@@ -277,9 +278,21 @@ static int wait_for_merger(sd_dispatcher *d, uint32_t participant, sd_publisher 
   return code;
 }
 
+/* Takes up what is left of the call, after what blocks kept back. */
+static void take_up(sd_publisher *p) {
+  p->records = p->after;
+  p->n = p->n_after;
+  p->at = p->at_after;
+  p->after = NULL;
+}
+
 static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
   int code = SD_OK;
-  while (p->n_waiting || p->at < p->n) {
+  while (p->n_waiting || p->at < p->n || p->after) {
+    if (SD_UNLIKELY(p->after) && !p->n_waiting && p->at == p->n) {
+      take_up(p);
+      continue;
+    }
     if (p->n_waiting == 0) {
       if (sd_dispatcher_stopping(d)) {
         code = SD_E_STOPPED;
@@ -289,12 +302,17 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
         code = wait_for_merger(d, participant, p, slice_ns);
         if (code) break;
       }
+      if (SD_UNLIKELY(sd_publish_in_blocks(d, participant, p))) continue;
+      const uint64_t start = sd_now();
       int64_t maximum = sd_records_inline(d, p), handled = maximum ? sd_publish_inline(d, participant, p, maximum) : 0;
       p->at += handled;
       if (handled && p->positions) progress(d, participant, p, p->numbered);
+      if (!handled) {
+        code = enqueue_chunk(d, participant, p);
+        if (code) break;
+      }
+      if (d->blocks) sd_choice_learn(&p->in_blocks, sd_now() - start, (uint64_t)(handled ? handled : p->chunk), 1);
       if (handled) continue;
-      code = enqueue_chunk(d, participant, p);
-      if (code) break;
     }
     code = finish_chunk(d, participant, p, slice_ns);
     if (code) break;
@@ -325,6 +343,7 @@ static int begin(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const 
   sd_learn_length(p, n);
   p->at = p->chunk = 0;
   p->n_waiting = 0;
+  p->after = NULL;
   if (n == 0) return SD_OK;
   p->open = 1;
   announce(d, participant, p);
@@ -346,17 +365,34 @@ int sd_publish_own(sd_dispatcher *d, uint32_t participant, const void *records, 
   return publish(d, participant, records, n, slice_ns, 1);
 }
 
+int sd_publish_blocks(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self,
+                      uint64_t slice_ns, sd_blocks_done *done) {
+  sd_a64 *publishing = &d->participants[participant].publishing;
+  /* As in announce: here the numbers are taken at the end, and until then the watermark stays before them. */
+  sd_store(publishing, sd_load(&d->arena->next_sequence, acquire, M3), relaxed, M1);
+  const int code = sd_run_in_blocks(d, participant, source, self, slice_ns, done);
+  sd_fetch_add(&d->arena->next_sequence, done->records, acq_rel, M4);
+  sd_store(publishing, sd_not_publishing(d), release, M1);
+  return code;
+}
+
 int sd_publish_more(sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
   return go_on(d, participant, publisher_of(d, participant, 0), slice_ns);
 }
 
+/* Where record i lies in the call's records. */
+static int64_t place_of(const uint64_t *places, int64_t i) { return places ? (int64_t)places[i] : i; }
+
 int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t participant, int nested, int64_t *positions, int64_t capacity) {
   sd_publisher *p = publisher_of(d, participant, nested);
+  const uint64_t *places = p->after ? p->held_places : NULL;
   int64_t n = 0;
   for (uint32_t i = 0; i < p->n_waiting; i++)
     for (uint32_t j = p->waiting[i].from; j < p->waiting[i].to; j++, n++)
-      if (positions && n < capacity) positions[n] = p->at + p->order[j];
+      if (positions && n < capacity) positions[n] = place_of(places, p->at + p->order[j]);
   for (int64_t i = p->at + p->chunk; i < p->n; i++, n++)
+    if (positions && n < capacity) positions[n] = place_of(places, i);
+  for (int64_t i = p->at_after; p->after && i < p->n_after; i++, n++)
     if (positions && n < capacity) positions[n] = i;
   return n;
 }

@@ -4,6 +4,7 @@
 #ifndef SD_PUBLISH_PUBLISHER_H
 #define SD_PUBLISH_PUBLISHER_H
 
+#include "blocks/choice.h"
 #include "state/state.h"
 
 #include <string.h>
@@ -98,9 +99,13 @@ struct sd_publisher {
   int own;       /* nobody else has access to its records */
   int within;    /* a nested call, in the middle of the participant's own call */
   uint64_t since_look;
-  uint64_t number, end_time; /* of the records numbered last: the first number, and the feed's time after them */
-  uint64_t numbered;         /* how many of them, if they were handled inline */
-  uint32_t busy;             /* the strand that was not idle when strands were last to be owned */
+  uint64_t number, end_time;  /* of the records numbered last: the first number, and the feed's time after them */
+  uint64_t numbered;          /* how many of them, if they were handled inline */
+  uint32_t busy;              /* the strand that was not idle when strands were last to be owned */
+  sd_choice in_blocks;        /* whether long calls go in blocks, see publish/in_blocks.h */
+  const unsigned char *after; /* what is left of the call while records that blocks kept back are published */
+  int64_t n_after, at_after;
+  const uint64_t *held_places; /* where those records lie in the call's */
   /* which way, see publish/cost_model.h */
   int better;                   /* the way that costs less, as far as is known */
   int on_trial;                 /* the other way is being tried */

@@ -40,6 +40,7 @@ typedef struct sd_config {
   uint32_t ahead_records;                  /* with more records in flight than this, a publisher helps to drain */
   int32_t publisher_drains;                /* publishers run handlers, to help and where enqueueing costs more */
   int32_t one_core;                        /* publishers and workers share one core */
+  int32_t ingest;                          /* SD_INGEST_*: whether publishers handle long calls in blocks */
   uint32_t python_workers; /* workers that may run Python's tasks at a time, or SD_ALL_BUT_ONE; 0: all */
 } sd_config;
 /* cffi: end */

@@ -28,6 +28,7 @@ typedef struct sd_handler {
 /* cffi: end */
 
 typedef struct sd_publisher sd_publisher;
+typedef struct sd_blocks sd_blocks;
 typedef struct sd_outputs sd_outputs;
 
 /* cffi: begin */
@@ -120,7 +121,9 @@ typedef struct sd_dispatcher {
   const sd_py_batch **py_batches;  /* per participant: what Python has in hand */
   sd_position **scratch_positions; /* per participant: space for those records' positions */
   sd_publisher **publishers;
-  sd_outputs *outputs;  /* NULL: no outputs */
+  sd_blocks *blocks;                                                 /* NULL: records may not be handled in blocks */
+  int (*join_blocks)(struct sd_dispatcher *d, uint32_t participant); /* of a worker; zero: there are none now */
+  sd_outputs *outputs;                                               /* NULL: no outputs */
   sd_failure *failures; /* of a run that goes on after a failure: room for one more per strand. NULL: it stops */
 } sd_dispatcher;
 

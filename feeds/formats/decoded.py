@@ -19,7 +19,7 @@ from strand.binding.feeder import Feeder
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch
 from strand.feeds.formats.options import DecodedOptions
-from strand.feeds.io.prefetch import Chunks, read_chunks
+from strand.feeds.io.prefetch import Chunks, Prefetch, read_chunks
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InflateLimits, InputStream, names_of, open_stream
 from strand.feeds.times import NEW_YORK, as_date, date_in_names, midnight_ns
@@ -267,7 +267,11 @@ class Reading(Iterator[TickBatch]):
             if self._fault is not None:
                 raise self._fault
             return False
-        if self._is_fed and feeder.is_dry:
+        if not self._is_fed:
+            self._offer(feeder)
+        if feeder.goes_in_blocks:
+            self._feed_in_blocks(feeder)
+        elif self._is_fed and feeder.is_dry:
             self._read()
         self._is_fed = True
         if not self._over:
@@ -277,6 +281,30 @@ class Reading(Iterator[TickBatch]):
         if self._over:
             feeder.flush()
         return True
+
+    def _offer(self, feeder: Feeder) -> None:
+        """Offers a plain file to be read in blocks."""
+        stream = self._feed._stream
+        if isinstance(stream, RawStream) and stream.start == 0 and self._decoder.open_blocks:
+            feeder.offer(self._decoder, stream.fileno())
+
+    def _feed_in_blocks(self, feeder: Feeder) -> None:
+        """Lets a feeder go on in blocks, and reads on where the decoder stands then."""
+        if isinstance(self._chunks, Prefetch):
+            self._read_in_turn()
+            self._offer(feeder)
+        feeder.run_blocks()
+        self._chunks.stand_at(self._decoder.offset)
+        self._data, self._last = memoryview(b""), False
+
+    def _read_in_turn(self) -> None:
+        """Gives up the thread that reads ahead: blocks read the file themselves."""
+        feed, old = self._feed, self._chunks
+        feed._stream = stream = feed._open_stream()
+        feed._last = self._chunks = Chunks(stream, chunk_bytes=_RAW_CHUNK, headroom=feed._headroom)
+        feed._chunks.append(self._chunks)
+        old.close()
+        feed._chunks.remove(old)
 
     def close(self) -> None:
         """Ends the reading, and its thread. May be repeated."""

@@ -263,14 +263,14 @@ class RawStream(Source):
         except FeedError:
             self.close()
             raise
-        self._start = self._at = start
+        self.start = self._at = start
         self._size = status.st_size
         self._end = start + length if length is not None else None
 
     @property
     def bytes_in(self) -> int:
         """Bytes read."""
-        return self._at - self._start
+        return self._at - self.start
 
     def _read(self, view: memoryview) -> int:
         if self._end is not None:
@@ -304,7 +304,7 @@ class RawStream(Source):
         """Goes on at byte ``at`` of the file, all before it having been read otherwise."""
         self._head = b""
         self._at = at
-        self.bytes_out = at - self._start
+        self.bytes_out = at - self.start
 
     @property
     def size(self) -> int:

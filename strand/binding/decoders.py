@@ -60,6 +60,8 @@ class Decoder(ABC):
 
     #: The ``sd_decode`` of the format, a pointer to C's function.
     function: ClassVar[Any]
+    #: The ``sd_open_blocks`` of the format, likewise; NULL where it has none.
+    open_blocks: ClassVar[Any] = ffi.NULL
     #: The most ticks that one record makes.
     max_per_record: ClassVar[int] = 1
     #: Short reasons by fault, for what is skipped.

@@ -21,7 +21,7 @@ from strand.binding.engine_words import (
     addresses,
     config_struct,
 )
-from strand.binding.feeder import Feeder
+from strand.binding.feeder import Step
 from strand.binding.gate import checked, refusal, text_of
 from strand.binding.memory import Memory, Space, bytes_of, owned
 from strand.binding.native import NativeFunction
@@ -274,8 +274,8 @@ class Engine(Counters):
     def publish(self, participant: int, records: npt.NDArray[Any], slice_ns: int) -> int:
         return int(self._lib.sd_publish(self._d, participant, bytes_of(records), len(records), slice_ns))
 
-    def step(self, participant: int, feeder: Feeder, *, flush: bool, slice_ns: int) -> int:
-        return feeder.step(self._d, participant, flush=flush, slice_ns=slice_ns)
+    def step(self, participant: int, step: Step, slice_ns: int) -> int:
+        return step(self._d, participant, slice_ns)
 
     def publish_more(self, participant: int, slice_ns: int) -> int:
         return int(self._lib.sd_publish_more(self._d, participant, slice_ns))

@@ -25,6 +25,7 @@ __all__ = [
     "COUNTERS",
     "HISTOGRAMS",
     "IDLE",
+    "INGEST",
     "MARKS",
     "ON_ERROR",
     "ON_FULL",
@@ -57,6 +58,7 @@ ON_FULL: Final = {
     "raise": lib.SD_RAISE,
     "shed": lib.SD_SHED,
 }
+INGEST: Final = {"auto": lib.SD_INGEST_AUTO, "blocks": lib.SD_INGEST_BLOCKS, "publish": lib.SD_INGEST_PUBLISH}
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
 
 #: Under aging: the priority of class 0 and base 0, the largest base, and what stands for ``low_every="load"``.
@@ -105,6 +107,7 @@ class EngineConfig:
     ahead_ticks: int
     publisher_drains: bool
     one_core: bool
+    ingest: str = "auto"
     has_positions: bool = False
     time_offset: int | None = None
     attachable: bool = False
@@ -179,7 +182,7 @@ def config_struct(config: EngineConfig, core: Core) -> Any:
     c.budget_records, c.budget_ns = config.budget_ticks, config.budget_ns
     c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks
     c.publisher_drains, c.one_core = config.publisher_drains, config.one_core
-    c.python_workers = config.python_workers
+    c.python_workers, c.ingest = config.python_workers, INGEST[config.ingest]
     return c
 
 
@@ -193,7 +196,7 @@ MARKS: Final = {"io": int(lib.SD_MARK_IO), "frees_memory": int(lib.SD_MARK_FREES
 COUNTERS: Final = (
     "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "shed",
     "lost",
-    "visits", "handled_inline", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
+    "visits", "handled_inline", "handled_in_blocks", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
 )  # fmt: skip
 #: Of a histogram: from a power of two of the clock's counts to the next.
 BUCKETS_AN_OCTAVE: Final[int] = lib.SD_SUB

@@ -16,25 +16,27 @@ from strand.binding.memory import held
 from strand.ticks import aligned_ticks
 from strand.validate import MAXIMUM
 
-__all__ = ["CAPACITY", "Feeder"]
+__all__ = ["CAPACITY", "Feeder", "Step"]
 
 #: Ticks decoded before they are published: a quarter of a megabyte, which stays in the second cache. Not fewer: who
 #: publishes less at a time is taken for a live feed, which is not tried on (TRIAL_MIN in csrc/publish/cost_model.c).
 CAPACITY: Final = 4096
+
+#: Lets the engine go on once: takes the dispatcher, the participant and a slice of time in ns, returns a code.
+Step = Callable[[Any, int, int], int]
 
 
 class Feeder:
     """Publishes what a feed's decoder makes, as it is made: what ``DecodedFeed.batches`` takes in place of giving
     batches. One for each run.
 
-    ``go_on``: lets the engine go on with it, to the end of the ticks that it holds if so told. Raises what publishing
-    raises. ``counts``: ticks by symbol, shape (n_symbols,), added to; ``seen``: likewise. ``limit``: it ends after so
+    ``go_on``: lets the engine go on with it, by one of this object's methods. Raises what publishing raises. ``counts``: ticks by symbol, shape (n_symbols,), added to; ``seen``: likewise. ``limit``: it ends after so
     many ticks.
     """
 
     def __init__(
         self,
-        go_on: Callable[[Feeder, bool], None],
+        go_on: Callable[[Feeder, Step], None],
         counts: npt.NDArray[np.int64],
         seen: Seen,
         limit: int | None,
@@ -59,7 +61,7 @@ class Feeder:
             feeder.at, feeder.left, feeder.last = source, len(data), int(last)
             while True:
                 feeder.dry = feeder.decoded.code = feeder.decoded.sampled = 0
-                self._go_on(self, False)
+                self._go_on(self, self.step)
                 used, code = len(data) - feeder.left, feeder.decoded.code
                 if code != Code.AGAIN or not decoder.answer(data[:used]):
                     return used, decoder.is_sound(code)
@@ -72,11 +74,34 @@ class Feeder:
 
     def flush(self) -> None:
         """Publishes the ticks that wait for others to go with."""
-        self._go_on(self, True)
+        self._go_on(self, self.step_to_end)
 
-    def step(self, dispatcher: Any, participant: int, *, flush: bool, slice_ns: int) -> int:
+    def offer(self, decoder: Decoder, fd: int) -> None:
+        """Tells that the decoder's input is the plain file ``fd``: its ticks may go in blocks then."""
+        if self._decoder is not decoder:
+            self._begin(decoder)
+        self._feeder.open_blocks, self._feeder.fd = decoder.open_blocks, fd
+
+    @property
+    def goes_in_blocks(self) -> bool:
+        """True if the next ticks are to go in blocks."""
+        return bool(self._feeder.in_blocks)
+
+    def run_blocks(self) -> None:
+        """Publishes ticks in blocks for a while, and moves the decoder on in the file that was offered."""
+        self._go_on(self, self.step_in_blocks)
+
+    def step(self, dispatcher: Any, participant: int, slice_ns: int) -> int:
         """Calls the engine once; returns its code."""
-        return int(lib.sd_feeder_step(self._feeder, dispatcher, participant, int(flush), slice_ns))
+        return int(lib.sd_feeder_step(self._feeder, dispatcher, participant, 0, slice_ns))
+
+    def step_to_end(self, dispatcher: Any, participant: int, slice_ns: int) -> int:
+        """Does the same, up to the last tick that it holds."""
+        return int(lib.sd_feeder_step(self._feeder, dispatcher, participant, 1, slice_ns))
+
+    def step_in_blocks(self, dispatcher: Any, participant: int, slice_ns: int) -> int:
+        """Calls the engine once, for blocks; returns its code."""
+        return int(lib.sd_feeder_in_blocks(self._feeder, dispatcher, participant, slice_ns))
 
     @property
     def is_dry(self) -> bool:
@@ -91,7 +116,11 @@ class Feeder:
     @property
     def held(self) -> npt.NDArray[Any]:
         """Ticks decoded that are not: where publishing them was broken off, some of them may be in."""
-        return self._batch[: int(self._feeder.held)]
+        feeder = self._feeder
+        if feeder.n_over:
+            size = int(feeder.n_over) * self._batch.itemsize
+            return np.frombuffer(ffi.buffer(feeder.over, size), self._batch.dtype).copy()
+        return self._batch[: int(feeder.held)]
 
     @property
     def feed_ns(self) -> int:

@@ -122,6 +122,7 @@ class ItchDecoder(Decoder):
     """Decoder of one stream. Not for two threads at once."""
 
     function: ClassVar = ffi.addressof(lib, "sd_itch_decode")
+    open_blocks: ClassVar = ffi.addressof(lib, "sd_itch_open_blocks")
     reasons: ClassVar = {
         lib.SD_ITCH_FAULT_TRUNCATED: "cut message",
         lib.SD_ITCH_FAULT_UNKNOWN_TYPE: "unknown type",

@@ -16,6 +16,7 @@ from strand.binding.engine_words import (
     CACHED_SEGMENTS,
     IDLE,
     ON_ERROR,
+    INGEST,
     ON_FULL,
     EngineConfig,
     segment_bytes,
@@ -477,6 +478,7 @@ def engine_config(
         on_error=options["on_error"],
         batch_ticks=options["batch_ticks"],
         publisher_drains=options["publisher_drains"],
+        ingest=options["ingest"],
         **given,
     )
 
@@ -537,6 +539,13 @@ class QueueOptions(TypedDict, total=False):
         Flag(),
         "Publishing threads may run handlers, when they are ahead and where that is cheaper than passing ticks.\n"
         "False: a handler never delays a publisher.",
+    ]
+    ingest: Annotated[
+        str,
+        "auto",
+        Choice(tuple(INGEST)),
+        "``blocks``: all threads group and handle the ticks of long arrays and plain files, where that is possible.\n"
+        "``publish``: the publishing thread groups them. ``auto``: what costs less, as measured (docs/blocks.md).",
     ]
     name: Annotated[str, "", Text(), "The name that ``strand.attach`` knows it by."]
 

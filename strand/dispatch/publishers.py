@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from strand.binding.columns import Seen
 from strand.binding.engine import HeldParticipant
-from strand.binding.feeder import Feeder
+from strand.binding.feeder import Feeder, Step
 from strand.binding.gate import NOT_STARTED, Code, publish_error
 from strand.dispatch.calls import RunTasks
 from strand.dispatch.python_handlers import PythonHandlers
@@ -127,7 +127,7 @@ class Publishers:
         ``seen``. ``limit``: ticks to end after."""
         return Feeder(self._step, counts, seen, limit)
 
-    def _step(self, feeder: Feeder, flush: bool) -> None:
+    def _step(self, feeder: Feeder, step: Step) -> None:
         """Lets a feeder decode and publish, until time is over and nothing half published."""
         if self._state.closing:
             raise self._state.stopped_error()
@@ -136,9 +136,9 @@ class Publishers:
             self._inside.threads.append(me)
             participant = _enter(held, NEVER)
             assert participant is not None
-            code = self._engine.step(participant, feeder, flush=flush, slice_ns=SLICE_NS)
+            code = self._engine.step(participant, step, SLICE_NS)
             while code == Code.AGAIN and feeder.is_open:
-                code = self._engine.step(participant, feeder, flush=flush, slice_ns=SLICE_NS)
+                code = self._engine.step(participant, step, SLICE_NS)
             rejected = NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(participant)
         finally:
             try:

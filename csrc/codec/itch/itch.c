@@ -128,7 +128,7 @@ static uint32_t take_message(sd_itch *itch, const sd_itch_layout *t, const uint8
   if (!t->hot) {
     *value = m[11];
     if (sd_itch_size_beyond(m)) return SD_ITCH_FAULT_SIZE;
-    *made = (uint64_t)sd_itch_decode_rare(itch, m, tick);
+    *made = (uint64_t)sd_itch_decode_rare(itch->midnight_ns, itch->messages + 1, m, tick);
     return SD_ITCH_FAULT_NONE;
   }
   *value = m[t->side_at];

@@ -21,10 +21,10 @@ static uint32_t side_of(uint8_t letter) { return letter == 'B' ? 'B' : letter ==
 
 static int64_t price_at(const uint8_t *p) { return (int64_t)sd_load_u32(p) * SD_ITCH_PRICE_FACTOR; }
 
-int sd_itch_decode_rare(sd_itch *itch, const uint8_t *m, sd_tick *tick) {
+int sd_itch_decode_rare(uint64_t midnight_ns, uint64_t sequence, const uint8_t *m, sd_tick *tick) {
   uint64_t tail;
   sd_tick made = {.price = SD_UNDEF_PRICE, .instrument_id = sd_load_u16(m + 1)};
-  made.ts_event = made.ts_recv = (int64_t)(itch->midnight_ns + sd_itch_time(m));
+  made.ts_event = made.ts_recv = (int64_t)(midnight_ns + sd_itch_time(m));
   switch (m[0]) {
   case 'Q':
     tail = TAIL('T', 'N', cross_flags(m[39]), SD_KIND_TRADE);
@@ -81,7 +81,7 @@ int sd_itch_decode_rare(sd_itch *itch, const uint8_t *m, sd_tick *tick) {
   }
   *tick = made;
   sd_itch_store_tail(tick, tail);
-  sd_set_sequence(tick, itch->messages + 1);
+  sd_set_sequence(tick, sequence);
   return 1;
 }
 

@@ -143,7 +143,7 @@ static sd_tick *take_hits(sd_itch *itch, const lane *l, sd_tick *tick) {
     const sd_itch_layout *t = &sd_itch_layouts[m[0]];
     itch->messages = before + l->passed_before[i];
     if (t->hot) sd_itch_decode_hot(t, m, itch->midnight_ns, itch->messages + 1, tick);
-    else if (!sd_itch_decode_rare(itch, m, tick)) continue;
+    else if (!sd_itch_decode_rare(itch->midnight_ns, itch->messages + 1, m, tick)) continue;
     if ((uint64_t)tick->ts_recv - itch->start_ns < itch->span_ns) tick++;
   }
   itch->messages = before + l->passed;

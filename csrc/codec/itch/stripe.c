@@ -13,7 +13,7 @@ _Static_assert((int)SD_ITCH_MAX_FRAME <= (int)SD_ITCH_STRIPE_HEADROOM, "what is 
 
 /* Fills p; with fewer bytes if the file ends or cannot be read further. Decoding in turn finds out why. If the file is cut short
  * meanwhile, the bytes from its new end on may be zeros; its size, which is asked for afterwards, tells. */
-static uint64_t read_at(int fd, uint8_t *p, uint64_t size, uint64_t at) {
+uint64_t sd_itch_read_at(int fd, uint8_t *p, uint64_t size, uint64_t at) {
   uint64_t filled = 0;
   while (filled < size) {
     ssize_t got = pread(fd, p + filled, size - filled, (off_t)(at + filled));
@@ -66,7 +66,7 @@ static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uin
     /* What is left goes before the piece, so that the piece is always read to the same, aligned place. */
     memmove(base - left, p, left);
     p = base - left;
-    uint64_t got = read_at(fd, base, alarm, at);
+    uint64_t got = sd_itch_read_at(fd, base, alarm, at);
     whole = got == alarm;
     at += got;
     left += got;
@@ -84,7 +84,7 @@ static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uin
   if (whole && left != 0 && own->ticks < stripe->capacity) {
     memmove(base - left, p, left);
     p = base - left;
-    left += read_at(fd, base, SD_ITCH_MAX_FRAME, at);
+    left += sd_itch_read_at(fd, base, SD_ITCH_MAX_FRAME, at);
     uint64_t length = frame_bytes(p, left);
     if (length != 0 && take_some(own, stripe, &p, &length)) return 1;
   }

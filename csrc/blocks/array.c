@@ -1,0 +1,51 @@
+#include "blocks/array.h"
+
+#include <string.h>
+
+#include "memory/lines.h"
+
+enum { RECORDS_AHEAD = 16 };
+
+static void make(void *self, uint64_t number, sd_block *block, int exactly, const uint8_t *home_of) {
+  (void)exactly;
+  const sd_block_array *a = (const sd_block_array *)self;
+  block->begin = number * SD_ARRAY_BLOCK;
+  block->end = block->begin + SD_ARRAY_BLOCK < a->n ? block->begin + SD_ARRAY_BLOCK : a->n;
+  const unsigned char *key = a->records + block->begin * a->size + a->key_offset;
+  const uint32_t n = (uint32_t)(block->end - block->begin);
+  for (uint32_t i = 0; i < n; i++, key += a->size) {
+    sd_prefetch(key + RECORDS_AHEAD * a->size);
+    if (SD_LIKELY(sd_block_add(block, home_of, a->keys, i, sd_key_at(key)))) continue;
+    block->odd = 1;
+    return;
+  }
+}
+
+static int adopt(void *self, uint64_t number, sd_block *block, const uint8_t *home_of) {
+  (void)number, (void)home_of;
+  sd_block_array *a = (sd_block_array *)self;
+  if (block->odd) return 0;
+  a->adopted = block->end;
+  return 1;
+}
+
+static void gather(const void *self, const sd_block *block, const sd_block_entry *entry, uint32_t n, uint32_t left,
+                   unsigned char *to) {
+  const sd_block_array *a = (const sd_block_array *)self;
+  const unsigned char *from = a->records + block->begin * a->size;
+  for (uint32_t i = 0; i < n; i++, to += a->size) {
+    if (i + RECORDS_AHEAD < left) sd_prefetch(from + entry[i + RECORDS_AHEAD].place * (size_t)a->size);
+    sd_copy(to, from + entry[i].place * (size_t)a->size, a->size);
+    memcpy(to + a->key_offset, &entry[i].key, sizeof entry[i].key);
+  }
+}
+
+sd_block_source sd_block_array_source(const sd_dispatcher *d, sd_block_array *array) {
+  array->keys = d->arena->n_symbols;
+  return (sd_block_source){.n_blocks = (array->n + SD_ARRAY_BLOCK - 1) / SD_ARRAY_BLOCK,
+                           .keys = array->keys,
+                           .most = SD_ARRAY_BLOCK,
+                           .make = make,
+                           .adopt = adopt,
+                           .gather = gather};
+}

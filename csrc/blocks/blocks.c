@@ -1,0 +1,525 @@
+#include "blocks/blocks.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "numbering/failure.h"
+#include "sd_error.h"
+#include "worker/accounting.h"
+#include "worker/call.h"
+
+#if defined(SD_MODEL_SCHEDULER)
+enum { GATHERED = 2, BEHIND = 2, TURNS = 1, SAMPLE = 4, WINDOW_NS = 1000000 };
+#else
+enum {
+  GATHERED = 128,       /* records gathered for one call of the handler */
+  BEHIND = 6,           /* a home so many blocks behind is handled by whoever comes by */
+  TURNS = 64,           /* looks that found nothing before a thread yields its core */
+  WINDOW_NS = 20000000, /* how long a full window of blocks may take */
+  SAMPLE = 1 << 18,     /* strands are dealt again when they have had so many records more, and then twice as many */
+};
+#endif
+/* Of a key's count: the handler failed on one record more. Its strand is held then, so there is one at most. */
+#define FAILED (UINT32_C(1) << 31)
+
+/* What one thread that takes part writes. */
+typedef struct member {
+  SD_ALIGNED(2 * SD_LINE) uint32_t *counts; /* records handled, by key */
+  uint32_t stalls;                          /* how often the window had no slot for it */
+  unsigned char *records;                   /* gathered */
+  uint64_t places[GATHERED];                /* where they lie in the source */
+  unsigned char *held;                      /* see sd_blocks_done */
+  uint64_t *held_places;
+  uint64_t n_held, held_room;
+} member;
+
+struct sd_blocks {
+  sd_window window;
+  sd_home home[SD_MAX_HOMES];
+  sd_a64 made[SD_BLOCK_SLOTS];
+  sd_block slot[SD_BLOCK_SLOTS];
+  SD_ALIGNED(2 * SD_LINE) sd_a32 failed; /* a handler has failed in this run */
+  /* written before the window opens */
+  const sd_block_source *source;
+  void *self;
+  member *members;         /* per participant */
+  uint8_t *home_of;        /* by key */
+  uint8_t *home_of_strand; /* by strand; SD_NO_HOME: it has none */
+  uint32_t *strands;       /* that have a home, and how many */
+  uint32_t n_strands;
+  uint32_t keys;
+  uint64_t next_deal; /* records handled when strands are dealt again */
+  uint64_t handled;
+  unsigned char *memory; /* of the slots */
+  uint64_t memory_bytes;
+  unsigned char *held;
+  uint64_t *held_places;
+  uint64_t held_room;
+  uint64_t taken; /* blocks of the last run */
+  double cost;    /* clock counts per record of the last run, over all threads */
+};
+
+int sd_blocks_may(const sd_dispatcher *d) {
+  return d->may_run_inline && d->config.publisher_drains && !d->config.one_core && !d->config.sizes.has_positions &&
+         d->config.on_full == SD_BLOCK && !d->by_strand && !d->outputs && !d->handlers[0].wake && !d->strand_time;
+}
+
+/* ---- memory */
+
+static void *zeros(uint64_t bytes) {
+  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? NULL : p;
+}
+
+static uint64_t in_lines(uint64_t bytes) { return (bytes + 2 * SD_LINE - 1) / (2 * SD_LINE) * (2 * SD_LINE); }
+
+void sd_blocks_destroy(sd_dispatcher *d) {
+  sd_blocks *b = d->blocks;
+  if (!b) return;
+  for (uint32_t i = 0; b->members && i < d->n_participants; i++) {
+    free(b->members[i].counts);
+    free(b->members[i].records);
+    free(b->members[i].held);
+    free(b->members[i].held_places);
+  }
+  free(b->members);
+  free(b->home_of);
+  free(b->home_of_strand);
+  free(b->strands);
+  free(b->held);
+  free(b->held_places);
+  if (b->memory) munmap(b->memory, b->memory_bytes);
+  free(b);
+  d->blocks = NULL;
+  d->join_blocks = NULL;
+}
+
+/* Memory for the slots' lists and bytes, of which only what is used is ever touched. */
+static int make_room(sd_blocks *b, const sd_block_source *source, uint32_t n_homes) {
+  const uint64_t lists = in_lines((uint64_t)n_homes * source->most * sizeof(sd_block_entry));
+  const uint64_t a_slot = lists + in_lines(source->slot_bytes), bytes = a_slot * SD_BLOCK_SLOTS;
+  if (b->memory_bytes < bytes) {
+    if (b->memory) munmap(b->memory, b->memory_bytes);
+    b->memory_bytes = 0;
+    b->memory = zeros(bytes);
+    if (!b->memory) return SD_E_NO_MEMORY;
+    b->memory_bytes = bytes;
+  }
+  for (uint32_t i = 0; i < SD_BLOCK_SLOTS; i++) {
+    b->slot[i].lists = (sd_block_entry *)(void *)(b->memory + i * a_slot);
+    b->slot[i].bytes = b->memory + i * a_slot + lists;
+    b->slot[i].room = source->most;
+  }
+  return SD_OK;
+}
+
+/* ---- homes */
+
+typedef struct load {
+  uint64_t records;
+  uint32_t strand;
+} load;
+
+static int heavier(const void *one, const void *other) {
+  const load *a = one, *c = other;
+  if (a->records != c->records) return a->records < c->records ? 1 : -1;
+  return a->strand < c->strand ? -1 : a->strand > c->strand;
+}
+
+/* Deals the strands to homes, the busiest first, each to the home that has least. */
+static int deal(sd_dispatcher *d, sd_blocks *b, uint32_t n_homes) {
+  load *of = calloc(b->n_strands, sizeof *of);
+  uint64_t has[SD_MAX_HOMES] = {0};
+  if (!of) return SD_E_NO_MEMORY;
+  for (uint32_t i = 0; i < b->n_strands; i++) {
+    const uint32_t strand = b->strands[i];
+    /* C1: relaxed; the caller holds the publish locks of idle strands. */
+    of[i] = (load){sd_load(&d->strands[strand].handled, relaxed, C1) - d->config.sizes.counters_start + 1, strand};
+  }
+  qsort(of, b->n_strands, sizeof *of, heavier);
+  for (uint32_t i = 0; i < b->n_strands; i++) {
+    uint32_t least = 0;
+    for (uint32_t h = 1; h < n_homes; h++)
+      if (has[h] < has[least]) least = h;
+    has[least] += of[i].records;
+    b->home_of_strand[of[i].strand] = (uint8_t)least;
+  }
+  free(of);
+  for (uint32_t key = 0; key < b->keys; key++) b->home_of[key] = b->home_of_strand[d->map[key]];
+  b->window.n_homes = n_homes;
+  b->next_deal = b->handled < SAMPLE ? SAMPLE : 2 * b->handled;
+  return SD_OK;
+}
+
+/* The strands of the first `keys` keys, each once. */
+static void find_strands(sd_dispatcher *d, sd_blocks *b, uint32_t keys) {
+  memset(b->home_of_strand, SD_NO_HOME, d->arena->n_strands);
+  b->n_strands = 0;
+  b->keys = keys;
+  for (uint32_t key = 0; key < keys; key++) {
+    uint8_t *home = &b->home_of_strand[d->map[key]];
+    if (*home != SD_NO_HOME) continue;
+    *home = 0;
+    b->strands[b->n_strands++] = d->map[key];
+  }
+}
+
+static void let_go(sd_dispatcher *d, sd_blocks *b, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) sd_strand_disown(&d->strands[b->strands[i]]);
+}
+
+/* Owns all strands. Zero: one is not idle, and none is owned. */
+static int own(sd_dispatcher *d, uint32_t participant, sd_blocks *b) {
+  for (uint32_t i = 0; i < b->n_strands; i++) {
+    if (SD_LIKELY(sd_strand_own_idle(&d->strands[b->strands[i]], participant))) continue;
+    let_go(d, b, i);
+    return 0;
+  }
+  return 1;
+}
+
+/* ---- handling */
+
+static int more_room(member *m, size_t size) {
+  const uint64_t room = m->held_room ? 2 * m->held_room : 1024;
+  unsigned char *held = realloc(m->held, room * size);
+  if (held) m->held = held;
+  uint64_t *places = realloc(m->held_places, room * sizeof *places);
+  if (places) m->held_places = places;
+  if (held && places) m->held_room = room;
+  return held && places;
+}
+
+/* Keeps a record for its strand, which is held. */
+static void hold(sd_dispatcher *d, uint32_t participant, const unsigned char *record, uint64_t place) {
+  const size_t size = d->arena->record_size;
+  member *m = &d->blocks->members[participant];
+  if (m->n_held == m->held_room && !more_room(m, size)) {
+    sd_strand *s = &d->strands[d->map[sd_key_of(d, record)]];
+    sd_bump(&s->accepted, 1);
+    /* C1: relaxed; the holder of the home's token owns the strand. */
+    sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + 1, relaxed, C1);
+    sd_bump(&d->participants[participant].counters.accepted, 1);
+    sd_bump(&d->participants[participant].counters.lost, 1);
+    return;
+  }
+  memcpy(m->held + m->n_held * size, record, size);
+  m->held_places[m->n_held++] = place;
+}
+
+/* How many records of a key were handled; *failed: whether the handler failed on another one. */
+static uint64_t count_of(const sd_dispatcher *d, uint32_t key, uint32_t *failed) {
+  uint64_t n = 0;
+  *failed = 0;
+  for (uint32_t i = 0; i < d->n_participants; i++) {
+    const uint32_t count = d->blocks->members[i].counts[key];
+    n += count & ~FAILED;
+    *failed |= count >> 31;
+  }
+  return n;
+}
+
+uint64_t sd_blocks_count(const sd_dispatcher *d, uint32_t key) {
+  uint32_t failed;
+  const uint64_t n = count_of(d, key, &failed);
+  return n + failed;
+}
+
+/* How many records of a strand the run has finished. By the holder of its home's token. */
+static uint64_t finished_of(const sd_dispatcher *d, uint32_t strand) {
+  uint64_t n = 0;
+  uint32_t failed;
+  for (uint32_t key = 0; key < d->blocks->keys; key++)
+    if (d->map[key] == strand) n += count_of(d, key, &failed);
+  return n;
+}
+
+/* Whether a strand may not be handled any more. P4: relaxed; the holder of the home's token set it, or it is a pause, which may take effect
+ * after the run. */
+static int is_held(sd_dispatcher *d, const unsigned char *record) {
+  return (sd_load(&d->strands[d->map[sd_key_of(d, record)]].control, relaxed, P4) & SD_QUARANTINED) != 0;
+}
+
+/* Notes where n gathered records lie. Returns n. */
+static uint32_t place_all(member *m, const sd_block *block, const sd_block_entry *entry, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) m->places[i] = block->begin + entry[i].place;
+  return n;
+}
+
+/* Leaves out those of n gathered records whose strands are held, and keeps them. Returns how many are left. */
+static SD_NOINLINE uint32_t without_held(sd_dispatcher *d, uint32_t participant, uint32_t from, uint32_t n) {
+  const size_t size = d->arena->record_size;
+  member *m = &d->blocks->members[participant];
+  uint32_t left = 0;
+  for (uint32_t i = from; i < from + n; i++) {
+    const unsigned char *record = m->records + i * size;
+    if (is_held(d, record)) {
+      hold(d, participant, record, m->places[i]);
+    } else {
+      memmove(m->records + left * size, record, size);
+      m->places[left++] = m->places[i];
+    }
+  }
+  return left;
+}
+
+/* Notes a failure on a record: its strand goes into quarantine, and no further block is taken. */
+static void fail(sd_dispatcher *d, uint32_t participant, const unsigned char *record, const sd_context *ctx) {
+  sd_blocks *b = d->blocks;
+  const uint32_t key = sd_key_of(d, record), strand = d->map[key];
+  sd_fail(d, participant, strand, record, (int64_t)finished_of(d, strand), ctx->error_code, ctx->message);
+  sd_account_failure(&d->strands[strand]);
+  b->members[participant].counts[key] |= FAILED;
+  /* H7: relaxed; its own home's holders come after this one, and others need not know. */
+  sd_store(&b->failed, 1u, relaxed, H7);
+  sd_window_close(&b->window);
+}
+
+/* Handles n gathered records, those of `entry`. Returns how many were handled; *failed: adds those on which the handler failed. */
+static uint32_t handle(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, sd_context *ctx,
+                       const sd_block *block, const sd_block_entry *entry, uint32_t n, uint64_t *failed) {
+  const size_t size = d->arena->record_size;
+  member *m = &d->blocks->members[participant];
+  uint32_t handled = 0;
+  /* H7: relaxed; if a strand of this home failed, its token brought that here. */
+  int may_be_held = sd_load(&d->blocks->failed, relaxed, H7) != 0;
+  if (SD_UNLIKELY(may_be_held)) n = without_held(d, participant, 0, place_all(m, block, entry, n));
+  while (n) {
+    const uint32_t done = (uint32_t)sd_run_handler(d, handler, SD_NONE, m->records, NULL, n, ctx);
+    for (uint32_t i = 0; i < done; i++) m->counts[sd_key_of(d, m->records + i * size)]++;
+    handled += done;
+    if (SD_LIKELY(done == n)) break;
+    if (!may_be_held) place_all(m, block, entry, n);
+    may_be_held = 1;
+    fail(d, participant, m->records + done * size, ctx);
+    ++*failed;
+    ctx->error_code = 0;
+    ctx->message[0] = 0;
+    n = without_held(d, participant, done + 1, n - done - 1);
+  }
+  return handled;
+}
+
+/* Handles a home's list of a block. By the holder of its token. */
+static void handle_list(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, uint32_t h,
+                        const sd_block *block) {
+  const sd_blocks *b = d->blocks;
+  const sd_block_entry *entry = block->lists + (size_t)h * block->room, *end = entry + block->n[h];
+  const uint64_t stride = d->arena->row_stride, start = sd_now();
+  unsigned char *records = b->members[participant].records, *rows = d->rows;
+  uint64_t handled = 0, failed = 0;
+  sd_context ctx;
+  sd_context_of(d, participant, handler, &ctx);
+  const sd_block_entry *asked = entry;
+  while (entry < end) {
+    const uint32_t left = (uint32_t)(end - entry), n = left < GATHERED ? left : GATHERED;
+    /* The rows of the next records are asked for while these are handled. */
+    for (; asked < end && asked < entry + 2 * GATHERED; asked++) sd_prefetch_write(rows + asked->key * stride);
+    b->source->gather(b->self, block, entry, n, left, records);
+    handled += handle(d, participant, handler, &ctx, block, entry, n, &failed);
+    entry += n;
+  }
+  sd_counters *c = &d->participants[participant].counters;
+  sd_bump(&c->accepted, handled + failed);
+  sd_bump(&c->handled_in_blocks, handled);
+  sd_account_records(c, sd_counts_at(d, participant, 0), handled, failed, 0, sd_now() - start);
+}
+
+/* Handles what a home has. Zero: nothing. */
+static int visit_home(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, uint32_t h) {
+  sd_blocks *b = d->blocks;
+  uint64_t from;
+  const uint64_t to = sd_home_begin(&b->window, h, &from);
+  if (!to) return 0;
+  for (uint64_t block = from; block < to; block++) {
+    handle_list(d, participant, handler, h, &b->slot[block % b->window.n_slots]);
+    sd_home_passed(&b->window, h, block);
+  }
+  sd_home_end(&b->window, h);
+  return 1;
+}
+
+/* ---- taking part */
+
+static void wait_a_little(void) {
+  sd_yield();
+  sd_pause();
+}
+
+/* Adopts what is made. Zero: nothing. */
+static int adopt(sd_blocks *b) {
+  int any = 0;
+  for (uint64_t number; (number = sd_window_begin_adopting(&b->window)) != SD_NO_BLOCK; any = 1) {
+    sd_block *block = &b->slot[number % b->window.n_slots];
+    sd_window_end_adopting(&b->window, number, b->source->adopt(b->self, number, block, b->home_of));
+  }
+  return any;
+}
+
+static int make(sd_blocks *b) {
+  const uint64_t number = sd_window_take(&b->window);
+  if (number == SD_NO_BLOCK) return 0;
+  sd_block *block = &b->slot[number % b->window.n_slots];
+  memset(block->n, 0, sizeof block->n);
+  memset(block->notes, 0, sizeof block->notes);
+  block->odd = 0;
+  b->source->make(b->self, number, block, number == 0, b->home_of);
+  sd_window_made(&b->window, number);
+  return 1;
+}
+
+/* Works until all is done. `ends`: the clock at which no further block is taken. */
+static void take_part(sd_dispatcher *d, uint32_t participant, uint64_t ends) {
+  sd_blocks *b = d->blocks;
+  const sd_handler *handler = &d->handlers[d->strands[0].handler];
+  const uint32_t n_homes = b->window.n_homes, first = participant * SD_HOMES_A_THREAD;
+  for (uint32_t turn = 0; !sd_window_over(&b->window);) {
+    int any = 0;
+    if (sd_now() > ends || sd_dispatcher_stopping(d)) sd_window_close(&b->window);
+    for (uint32_t i = 0; i < n_homes; i++) {
+      const uint32_t h = (first + i) % n_homes;
+      if (i < SD_HOMES_A_THREAD || sd_home_behind(&b->window, h) >= BEHIND)
+        any |= visit_home(d, participant, handler, h);
+    }
+    any |= adopt(b);
+    if (any) continue;
+    if (make(b)) {
+      adopt(b);
+      turn = 0;
+      continue;
+    }
+    for (uint32_t i = SD_HOMES_A_THREAD; i < n_homes && !any; i++)
+      any |= visit_home(d, participant, handler, (first + i) % n_homes);
+    b->members[participant].stalls += turn == 0;
+    if (any) {
+      turn = 0;
+    } else if (++turn < TURNS) {
+      sd_pause();
+    } else {
+      wait_a_little();
+    }
+  }
+}
+
+static int join(sd_dispatcher *d, uint32_t participant) {
+  sd_blocks *b = d->blocks;
+  if (!sd_window_is_open(&b->window) || !sd_window_enter(&b->window)) return 0;
+  take_part(d, participant, UINT64_MAX);
+  sd_window_leave(&b->window);
+  return 1;
+}
+
+int sd_blocks_create(sd_dispatcher *d) {
+  sd_blocks *b = aligned_alloc(2 * SD_LINE, in_lines(sizeof *b));
+  if (!b) return SD_E_NO_MEMORY;
+  memset(b, 0, sizeof *b);
+  const uint64_t members = in_lines(d->n_participants * sizeof *b->members);
+  b->members = aligned_alloc(2 * SD_LINE, members);
+  b->home_of = malloc(d->arena->n_symbols);
+  b->home_of_strand = malloc(d->arena->n_strands);
+  b->strands = calloc(d->arena->n_strands, sizeof *b->strands);
+  if (b->members) memset(b->members, 0, members);
+  int code = b->members && b->home_of && b->home_of_strand && b->strands ? SD_OK : SD_E_NO_MEMORY;
+  for (uint32_t i = 0; !code && i < d->n_participants; i++) {
+    b->members[i].counts = calloc(d->arena->n_symbols, sizeof *b->members[i].counts);
+    b->members[i].records = aligned_alloc(SD_LINE, in_lines(GATHERED * (uint64_t)d->arena->record_size));
+    if (!b->members[i].counts || !b->members[i].records) code = SD_E_NO_MEMORY;
+  }
+  b->window.home = b->home;
+  b->window.made = b->made;
+  d->blocks = b;
+  if (code) sd_blocks_destroy(d);
+  else d->join_blocks = join;
+  return code;
+}
+
+/* Adds what the run handled to the strands' counts, and collects what it kept for them. */
+static int settle(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_blocks_done *done) {
+  const size_t size = d->arena->record_size;
+  for (uint32_t key = 0; key < b->keys; key++) {
+    uint32_t failed;
+    const uint64_t n = count_of(d, key, &failed);
+    if (!n && !failed) continue;
+    sd_strand *s = &d->strands[d->map[key]];
+    sd_bump(&s->accepted, n + failed);
+    sd_account_strand(sd_counts_at(d, participant, 0), s, n);
+    done->records += n + failed;
+  }
+  b->handled += done->records;
+  for (uint32_t i = 0; i < d->n_participants; i++) done->n_held += b->members[i].n_held;
+  if (!done->n_held) return SD_OK;
+  if (b->held_room < done->n_held) {
+    free(b->held);
+    free(b->held_places);
+    b->held_room = 0;
+    b->held = malloc(done->n_held * size);
+    b->held_places = malloc(done->n_held * sizeof *b->held_places);
+    if (!b->held || !b->held_places) return SD_E_NO_MEMORY;
+    b->held_room = done->n_held;
+  }
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < d->n_participants; i++) {
+    memcpy(b->held + at * size, b->members[i].held, b->members[i].n_held * size);
+    memcpy(b->held_places + at, b->members[i].held_places, b->members[i].n_held * sizeof *b->held_places);
+    at += b->members[i].n_held;
+    b->members[i].n_held = 0;
+  }
+  done->held = b->held;
+  done->places = b->held_places;
+  return SD_OK;
+}
+
+/* How long the window is. It is short as long as nobody waits for a slot, so that slots stay in the cores' caches; longer if a thread
+ * loses its core at times. With dear handlers it is short, because a run ends only with what was taken. */
+static uint32_t slots(const sd_dispatcher *d, const sd_block_source *source, uint32_t threads) {
+  const sd_blocks *b = d->blocks;
+  const uint32_t fewest = 2 * threads < SD_BLOCK_SLOTS ? 2 * threads : SD_BLOCK_SLOTS;
+  uint64_t stalls = 0;
+  for (uint32_t i = 0; i < d->n_participants; i++) stalls += b->members[i].stalls;
+  uint32_t n = b->window.n_slots;
+  if (4 * stalls > b->taken) n *= 2;
+  else if (16 * stalls < b->taken) n /= 2;
+  const double most = b->cost > 0 ? (double)sd_clock_counts(WINDOW_NS) * threads / (b->cost * source->most) : fewest;
+  if (n > most) n = (uint32_t)most;
+  return n < fewest ? fewest : n < SD_BLOCK_SLOTS ? n : SD_BLOCK_SLOTS;
+}
+
+int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
+                  sd_blocks_done *done) {
+  *done = (sd_blocks_done){0};
+  sd_blocks *b = d->blocks;
+  const uint32_t threads = sd_active_workers(d) + 1;
+  const uint32_t n_homes = threads * SD_HOMES_A_THREAD < SD_MAX_HOMES ? threads * SD_HOMES_A_THREAD : SD_MAX_HOMES;
+  if (b->keys != source->keys) {
+    find_strands(d, b, source->keys);
+    b->next_deal = 0;
+  }
+  int code = make_room(b, source, n_homes);
+  if (code) return code;
+  if (!own(d, participant, b)) return SD_AGAIN;
+  if (b->handled >= b->next_deal || b->window.n_homes != n_homes) code = deal(d, b, n_homes);
+  if (!code) {
+    b->source = source;
+    b->self = self;
+    b->window.n_blocks = source->n_blocks;
+    b->window.n_slots = slots(d, source, threads);
+    for (uint32_t i = 0; i < d->n_participants; i++) {
+      memset(b->members[i].counts, 0, source->keys * sizeof *b->members[i].counts);
+      b->members[i].stalls = 0;
+    }
+    sd_init(&b->failed, 0u);
+    sd_window_open(&b->window);
+    sd_idle_wake_all(&d->arena->idle);
+    const uint64_t start = sd_now();
+    take_part(d, participant, start + slice);
+    sd_window_shut(&b->window);
+    while (!sd_window_empty(&b->window)) wait_a_little();
+    b->taken = sd_window_taken(&b->window);
+    code = settle(d, b, participant, done);
+    if (done->records) b->cost = (double)(sd_now() - start) * threads / (double)done->records;
+  }
+  let_go(d, b, b->n_strands);
+  return code;
+}

@@ -1,0 +1,93 @@
+/* Blocks: a source's records, made and handled by all threads at once (blocks/window.h), while one thread publishes them.
+ *
+ * The publisher owns the strands by their publish locks, as in inline execution, if all are idle, until the run of blocks ends. So nobody
+ * else enqueues meanwhile, and no worker owns a strand. Within the run a home's token says who may handle the strands
+ * of the home. A worker that finds a run open takes part in it.
+ *
+ * Strands are dealt to homes by how many records they had. A thread first handles the homes that are its own; it handles another's when
+ * they are behind. */
+#ifndef SD_BLOCKS_BLOCKS_H
+#define SD_BLOCKS_BLOCKS_H
+
+#include "blocks/window.h"
+#include "state/state.h"
+
+enum {
+#if defined(SD_MODEL_SCHEDULER)
+  SD_MAX_HOMES = 4,
+  SD_HOMES_A_THREAD = 2,
+  SD_BLOCK_SLOTS = 3,
+#else
+  SD_MAX_HOMES = 64,
+  SD_HOMES_A_THREAD = 4,
+  SD_BLOCK_SLOTS = 32,
+#endif
+  SD_NO_HOME = 255
+};
+
+/* Where a record lies in its block, as its source counts, and its key. */
+typedef struct sd_block_entry {
+  uint32_t place, key;
+} sd_block_entry;
+
+typedef struct sd_block {
+  uint64_t begin, end; /* its place in the source: bytes, or records */
+  uint64_t start;      /* of its bytes, if it has any */
+  uint64_t before;     /* what the source has to know when records are gathered; written as the block is adopted */
+  uint64_t first_time, last_time;
+  uint32_t odd;       /* it may not be handled as a block, or not wholly */
+  uint32_t notes[32]; /* the source's */
+  unsigned char *bytes;
+  sd_block_entry *lists; /* one per home, with room for all the block's records each */
+  uint32_t room;
+  uint32_t n[SD_MAX_HOMES]; /* records in each list */
+} sd_block;
+
+/* Adds a record to the list of its key's home. Zero: the key has none, so the block is odd. */
+static inline int sd_block_add(sd_block *b, const uint8_t *home_of, uint32_t keys, uint32_t place, uint32_t key) {
+  const uint32_t home = SD_LIKELY(key < keys) ? home_of[key] : SD_NO_HOME;
+  if (SD_UNLIKELY(home == SD_NO_HOME)) return 0;
+  b->lists[(size_t)home * b->room + b->n[home]++] = (sd_block_entry){place, key};
+  return 1;
+}
+
+/* What is cut into blocks. Several threads call `make` and `gather` at once, each for a block of its own; `adopt` is called by one thread
+ * at a time, in the order of the blocks. */
+typedef struct sd_block_source {
+  uint64_t n_blocks;
+  uint32_t keys;       /* all keys are below this one; others make a block odd */
+  uint32_t most;       /* records in a block, at most */
+  uint32_t slot_bytes; /* memory that a block needs for itself */
+  /* Makes a block: `begin`, `end`, `odd` and its lists, which are empty. `exactly`: begins at block->begin, which is known; else the
+   * source guesses. */
+  void (*make)(void *self, uint64_t number, sd_block *block, int exactly, const uint8_t *home_of);
+  /* Zero: the block is not part. If its guess was wrong, it sets block->begin, makes it once more, and judges that. */
+  int (*adopt)(void *self, uint64_t number, sd_block *block, const uint8_t *home_of);
+  /* Writes n records of a block to `to`. `left`: entries there are from `entry` on, whose records will be gathered next. */
+  void (*gather)(const void *self, const sd_block *block, const sd_block_entry *entry, uint32_t n, uint32_t left,
+                 unsigned char *to);
+} sd_block_source;
+
+/* What a run did. */
+typedef struct sd_blocks_done {
+  uint64_t records; /* handled, or failed */
+  const unsigned char *
+      held; /* records of strands whose handler failed before; they belong into their strands, in this order. Valid until
+                                the next run. */
+  const uint64_t *places; /* where they lie in the source */
+  uint64_t n_held;
+} sd_blocks_done;
+
+/* Whether records may be handled in blocks at all. */
+int sd_blocks_may(const sd_dispatcher *d);
+/* After the handlers are set, and before workers run. */
+int sd_blocks_create(sd_dispatcher *d);
+void sd_blocks_destroy(sd_dispatcher *d);
+/* Runs blocks until the source ends, one is odd, a handler fails, the dispatcher stops, or `slice` clock counts are over. SD_OK; SD_AGAIN:
+ * a strand is not idle, or paused, or there are tasks, and nothing was done; SD_E_NO_MEMORY. By a publisher whose call is announced. */
+int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
+                  sd_blocks_done *done);
+/* How many records of a key the last run handled, or failed on. */
+uint64_t sd_blocks_count(const sd_dispatcher *d, uint32_t key);
+
+#endif

@@ -1,0 +1,59 @@
+#include "blocks/choice.h"
+
+#include "base/clock.h"
+
+#if defined(SD_MODEL_SCHEDULER)
+enum { BEFORE = 8, SAMPLE = 8, FIRST = 16, LAST = 64 };
+#else
+enum {
+  BEFORE = 1
+      << 19, /* records before the first measurement: handlers begin slowly, on memory that nobody has touched yet */
+  SAMPLE = 1 << 19, /* records of which one cost is measured */
+  FIRST = 1 << 23,  /* records between two trials; four times as many after each that changed nothing */
+  LAST = 1 << 28    /* but at most so many */
+};
+#endif
+/* Dearer handlers gain nothing that workers do not give them, and a window of blocks of theirs takes too long to stop. */
+enum { DEAR_NS = 3000 };
+
+int sd_choice_blocks(const sd_choice *c, int32_t ingest) {
+  return ingest == SD_INGEST_AUTO ? c->blocks : ingest == SD_INGEST_BLOCKS;
+}
+
+uint64_t sd_choice_most(const sd_choice *c, uint64_t n) { return c->on_trial && n > SAMPLE ? SAMPLE : n; }
+
+static void take(sd_choice *c, int blocks, int on_trial, uint64_t left) {
+  c->blocks = blocks;
+  c->on_trial = on_trial;
+  c->left = left;
+  c->spent = c->records = 0;
+}
+
+void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
+  if (!c->interval) {
+    c->interval = FIRST;
+    c->left = BEFORE + SAMPLE;
+  }
+  if (!possible) {
+    /* Blocks are tried again when strands may be idle. */
+    if (c->blocks) take(c, 0, 0, FIRST);
+    return;
+  }
+  c->spent += counts;
+  c->records += n;
+  c->left = c->left > n ? c->left - n : 0;
+  if (c->records >= SAMPLE) {
+    c->cost[c->blocks] = (double)c->spent / (double)c->records;
+    c->spent = c->records = 0;
+  } else if (c->on_trial || !c->cost[c->blocks]) {
+    return;
+  }
+  if (c->on_trial) {
+    const int better = c->cost[1] < c->cost[0];
+    c->interval = better == c->blocks ? FIRST : c->interval < LAST / 4 ? 4 * c->interval : LAST;
+    take(c, better, 0, c->interval);
+  } else if (!c->left) {
+    if (!c->blocks && c->cost[0] > (double)sd_clock_counts(DEAR_NS)) c->left = FIRST;
+    else take(c, !c->blocks, 1, 0);
+  }
+}

@@ -235,6 +235,7 @@ def _of_run(made: Families, snapshot: Snapshot) -> None:
     made.counter("wakes", "Wake-ups of workers.", snapshot.wakes)
     made.counter("cut_visits", "Visits that their budget ended.", snapshot.cut)
     made.counter("handled_inline", "Ticks that a publisher handled where they lay.", snapshot.handled_inline)
+    made.counter("handled_in_blocks", "Ticks that all threads handled in blocks.", snapshot.handled_in_blocks)
     made.counter("failures", "Failures of handlers.", snapshot.failures)
     made.gauge("imbalance", "Busy time of the busiest worker by the mean of all.", snapshot.imbalance)
     made.gauge("published", "Numbers of ticks that were given out.", snapshot.published)

@@ -306,6 +306,7 @@ class Statistics:
             conflates. ``abandoned``: still pending at a stop without draining.
         pending: Ticks that wait or are being handled.
         handled_inline: Ticks that a publisher handled where they lay.
+        handled_in_blocks: Ticks that all threads handled in blocks (docs/blocks.md).
         visits: How often a strand was drained.
         stolen: How many strands were taken from another worker's list.
         cut: How many visits were ended by their budget.
@@ -346,6 +347,7 @@ class Statistics:
     dropped: Mapping[str, int]
     pending: int
     handled_inline: int
+    handled_in_blocks: int
     visits: int
     stolen: int
     cut: int
@@ -395,8 +397,8 @@ class Statistics:
 
         ``latency`` has ``latencies``; a percentile of what was never counted is None.
         """
-        names = ("accepted", "handled", "pending", "handled_inline", "visits", "stolen", "cut", "parks", "wakes",
-                 "watermark", "unpinned", "orders_as_plain", "paced")  # fmt: skip
+        names = ("accepted", "handled", "pending", "handled_inline", "handled_in_blocks", "visits", "stolen", "cut",
+                 "parks", "wakes", "watermark", "unpinned", "orders_as_plain", "paced")  # fmt: skip
         latency = {
             name: percentiles_of(found) | {"resolution_ns": found.resolution_ns or None}
             for name, found in self.latencies.items()

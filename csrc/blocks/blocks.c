@@ -61,9 +61,13 @@ struct sd_blocks {
   double cost;    /* clock counts per record of the last run, over all threads */
 };
 
-int sd_blocks_may(const sd_dispatcher *d) {
-  return d->may_run_inline && d->config.publisher_drains && !d->config.one_core && !d->config.sizes.has_positions &&
-         d->config.on_full == SD_BLOCK && !d->by_strand && !d->outputs && !d->handlers[0].wake && !d->strand_time;
+int sd_blocks_reason(const sd_dispatcher *d) {
+  if (!d->policy->runs_inline) return SD_BLOCKS_ORDERED;
+  if (!d->may_run_inline) return SD_BLOCKS_HANDLERS;
+  if (d->config.sizes.has_positions) return SD_BLOCKS_TIMED;
+  if (d->config.on_full != SD_BLOCK || d->by_strand) return SD_BLOCKS_BOUND;
+  if (!d->config.publisher_drains || d->config.one_core || d->strand_time) return SD_BLOCKS_NO_DRAINING;
+  return SD_BLOCKS_POSSIBLE;
 }
 
 /* ---- memory */

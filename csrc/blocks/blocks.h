@@ -78,8 +78,19 @@ typedef struct sd_blocks_done {
   uint64_t n_held;
 } sd_blocks_done;
 
-/* Whether records may be handled in blocks at all. */
-int sd_blocks_may(const sd_dispatcher *d);
+/* cffi: begin */
+/* Why records may not be handled in blocks. */
+enum {
+  SD_BLOCKS_POSSIBLE = 0,
+  SD_BLOCKS_ORDERED,    /* the policy orders strands */
+  SD_BLOCKS_HANDLERS,   /* there are several handlers, or one that is not native, or that may publish */
+  SD_BLOCKS_TIMED,      /* records have positions, for timers, ends or outputs */
+  SD_BLOCKS_BOUND,      /* a strand at its bound does not block, or there are bounds over several */
+  SD_BLOCKS_NO_DRAINING /* publishers may not run handlers, or have no core beside a worker's */
+};
+/* After the handlers are set. */
+int sd_blocks_reason(const struct sd_dispatcher *d);
+/* cffi: end */
 /* After the handlers are set, and before workers run. */
 int sd_blocks_create(sd_dispatcher *d);
 void sd_blocks_destroy(sd_dispatcher *d);

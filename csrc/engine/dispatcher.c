@@ -210,7 +210,7 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
   int code = sd_timers_connect(d);
   if (!code) code = sd_outputs_connect(d);
   sd_blocks_destroy(d);
-  if (!code && sd_blocks_may(d)) code = sd_blocks_create(d);
+  if (!code && sd_blocks_reason(d) == SD_BLOCKS_POSSIBLE) code = sd_blocks_create(d);
   return code;
 }
 

@@ -30,8 +30,9 @@ class Feeder:
     """Publishes what a feed's decoder makes, as it is made: what ``DecodedFeed.batches`` takes in place of giving
     batches. One for each run.
 
-    ``go_on``: lets the engine go on with it, by one of this object's methods. Raises what publishing raises. ``counts``: ticks by symbol, shape (n_symbols,), added to; ``seen``: likewise. ``limit``: it ends after so
-    many ticks.
+    ``go_on``: lets the engine go on with it, by one of this object's methods. Raises what publishing raises.
+    ``counts``: ticks by symbol, shape (n_symbols,), added to; ``seen``: likewise. ``limit``: it ends after so many
+    ticks.
     """
 
     def __init__(

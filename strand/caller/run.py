@@ -464,6 +464,7 @@ class CallerRun(RunBase):
             dropped=FrozenDict(dropped | {"failed": failed, "abandoned": left}),
             pending=0,
             handled_inline=self._handled,
+            handled_in_blocks=0,
             visits=0,
             stolen=0,
             cut=0,

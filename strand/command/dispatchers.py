@@ -291,7 +291,7 @@ def _print(console: Console, attached: Attached, s: Statistics) -> None:
     console.print(
         f"accepted {s.accepted:,}; handled {s.handled:,}; {'pending' if s.paced else 'queue depth'} {s.pending:,}"
         + (f"; dropped: {lost}" if lost else "")
-        + f"; handled inline {s.handled_inline:,}"
+        + f"; handled inline {s.handled_inline:,}, in blocks {s.handled_in_blocks:,}"
     )
     console.print(latency_table(s, box=SIMPLE_HEAD))
     table = _table("worker", "ticks", "visits", "stolen", "parks")

@@ -222,6 +222,7 @@ def statistics_of(
         dropped=FrozenDict(dropped),
         pending=t["pending"] - abandoned,
         handled_inline=t["handled_inline"],
+        handled_in_blocks=t["handled_in_blocks"],
         visits=t["visits"],
         stolen=t["stolen"],
         cut=t["cut"],

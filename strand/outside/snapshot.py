@@ -255,6 +255,7 @@ class Snapshot:
         wakes: How often workers were woken.
         cut: Visits that were ended by their budget.
         handled_inline: Ticks that a publisher handled where they lay.
+        handled_in_blocks: Ticks that all threads handled in blocks.
         failures: Failures of handlers.
         published: Numbers of ticks that were given out.
         watermark: Every tick with a lower number has been handled or dropped. With more than 4,096 strands it is up to
@@ -293,6 +294,7 @@ class Snapshot:
     wakes: int
     cut: int
     handled_inline: int
+    handled_in_blocks: int
     failures: int
     published: int
     watermark: int | None
@@ -419,6 +421,7 @@ def _snapshot_of(view: OutsideView, about: Description, now_ns: int) -> Snapshot
         wakes=statistics.wakes,
         cut=statistics.cut,
         handled_inline=statistics.handled_inline,
+        handled_in_blocks=statistics.handled_in_blocks,
         failures=totals["failures"],
         published=totals["watermark_sequence"] - int(about.configuration["counters_start"]),
         watermark=facts.get("watermark"),

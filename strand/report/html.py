@@ -253,6 +253,7 @@ def _workers(result: RunResult) -> Section:
     heads = ("worker", "core", "ticks", "share", "busy", "visits", "stolen", "parks")
     drawn = [] if result.timeline is None else [_figure(result, "workers", "Load of each worker over the run")]
     handled_inline = result.statistics.handled_inline / max(result.statistics.handled, 1)
+    in_blocks = result.statistics.handled_in_blocks / max(result.statistics.handled, 1)
     note = f"Imbalance {result.statistics.imbalance:.2f} (1 is even)."
     if result.statistics.unpinned is not None:
         note += f" The {result.statistics.unpinned}."
@@ -260,6 +261,8 @@ def _workers(result: RunResult) -> Section:
         note += (
             f" {100 * handled_inline:.1f}% of the ticks were handled inline by the publisher, because that was cheaper."
         )
+    if in_blocks > 0.0005:
+        note += f" {100 * in_blocks:.1f}% of the ticks were handled in blocks, by all threads."
     return Section(
         "workers", "Workers", note, drawn, [Table(heads, rows, f"{len(rows) - 1} workers" if len(rows) > SHOWN else "")]
     )
@@ -338,7 +341,8 @@ def _details(result: RunResult) -> Section:
     counters = [("accepted", s.accepted), ("handled", s.handled), ("dropped", sum(s.dropped.values()))]
     counters += [(f"dropped: {reason}", n) for reason, n in s.dropped.items() if n]
     counters += [(f"dropped at the level {level}", n) for level, n in s.dropped_by_level.items() if n]
-    counters += [("pending at the end", s.pending), ("handled inline", s.handled_inline), ("visits", s.visits)]
+    counters += [("pending at the end", s.pending), ("handled inline", s.handled_inline)]
+    counters += [("handled in blocks", s.handled_in_blocks), ("visits", s.visits)]
     counters += [
         ("strands stolen", s.stolen),
         ("visits cut by the budget", s.cut),

@@ -111,7 +111,8 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
         f"{result.feed_s / result.wall_s:.0%}"
         + (f", {result.input_work} {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
         + f"); {several(result.n_strands, 'strand')}, "
-        f"{s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline"
+        f"{s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline, "
+        f"{s.handled_in_blocks / max(s.handled, 1):.0%} in blocks"
     )
     if (busiest := result.busiest_basket) is not None:
         console.print(f"busiest basket: {escape(str(busiest))}", highlight=False)

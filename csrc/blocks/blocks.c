@@ -97,7 +97,7 @@ void sd_blocks_destroy(sd_dispatcher *d) {
   if (b->memory) munmap(b->memory, b->memory_bytes);
   free(b);
   d->blocks = NULL;
-  d->join_blocks = NULL;
+  sd_store(&d->joins_blocks, 0u, release, H9);
 }
 
 /* Memory for the slots' lists and bytes, of which only what is used is ever touched. */
@@ -407,9 +407,11 @@ static void take_part(sd_dispatcher *d, uint32_t participant, uint64_t ends) {
   }
 }
 
-static int join(sd_dispatcher *d, uint32_t participant) {
+static int join(sd_dispatcher *d, uint32_t participant, int looks) {
   sd_blocks *b = d->blocks;
-  if (!sd_window_is_open(&b->window) || !sd_window_enter(&b->window)) return 0;
+  if (!sd_window_is_open(&b->window)) return 0;
+  if (looks) return 1;
+  if (!sd_window_enter(&b->window)) return 0;
   take_part(d, participant, UINT64_MAX);
   sd_window_leave(&b->window);
   return 1;
@@ -434,9 +436,14 @@ int sd_blocks_create(sd_dispatcher *d) {
   b->window.home = b->home;
   b->window.made = b->made;
   d->blocks = b;
-  if (code) sd_blocks_destroy(d);
-  else d->join_blocks = join;
-  return code;
+  if (code) {
+    sd_blocks_destroy(d);
+    return code;
+  }
+  d->join_blocks = join;
+  /* H9: release; pairs with H9 of workers, which may run already. */
+  sd_store(&d->joins_blocks, 1u, release, H9);
+  return SD_OK;
 }
 
 /* Adds what the run handled to the strands' counts, and collects what it kept for them. */

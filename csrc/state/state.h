@@ -121,9 +121,11 @@ typedef struct sd_dispatcher {
   const sd_py_batch **py_batches;  /* per participant: what Python has in hand */
   sd_position **scratch_positions; /* per participant: space for those records' positions */
   sd_publisher **publishers;
-  sd_blocks *blocks;                                                 /* NULL: records may not be handled in blocks */
-  int (*join_blocks)(struct sd_dispatcher *d, uint32_t participant); /* of a worker; zero: there are none now */
-  sd_outputs *outputs;                                               /* NULL: no outputs */
+  sd_blocks *blocks;   /* NULL: records may not be handled in blocks */
+  sd_a32 joins_blocks; /* not 0: `blocks` and the function are there */
+  /* A worker takes part in blocks that are under way, or, if `looks`, asks whether some are. Zero: none are. */
+  int (*join_blocks)(struct sd_dispatcher *d, uint32_t participant, int looks);
+  sd_outputs *outputs;  /* NULL: no outputs */
   sd_failure *failures; /* of a run that goes on after a failure: room for one more per strand. NULL: it stops */
 } sd_dispatcher;
 
@@ -159,6 +161,12 @@ static inline uint32_t sd_level_now(const sd_dispatcher *d, uint32_t strand) {
 
 /* I10: relaxed; I7 and I5 carry it to a worker that rests, and one that does not may see it late. */
 static inline uint32_t sd_active_workers(sd_dispatcher *d) { return sd_load(&d->arena->active, relaxed, I10); }
+
+/* Whether blocks are under way, of which a worker takes its part, unless it only `looks`. */
+static inline int sd_join_blocks(sd_dispatcher *d, uint32_t participant, int looks) {
+  /* H9: acquire; pairs with H9 of sd_blocks_create: the function and what it uses are there. */
+  return SD_UNLIKELY(sd_load(&d->joins_blocks, acquire, H9)) && d->join_blocks(d, participant, looks);
+}
 
 /* Lists n strands, whose tokens the caller holds, on the list of a worker or the deferred list. `why`: see schedule/policy.h. */
 static inline void sd_make_ready(sd_dispatcher *d, uint32_t list, const uint32_t *strands, uint32_t n, int why,

@@ -29,7 +29,7 @@ int sd_anything_ready(sd_dispatcher *d) {
 static int park(sd_dispatcher *d, uint32_t participant, uint64_t until) {
   sd_idle *idle = &d->arena->idle;
   uint32_t epoch = sd_idle_enter(idle);
-  if (!sd_dispatcher_stopping(d) && !sd_anything_ready(d)) {
+  if (!sd_dispatcher_stopping(d) && !sd_anything_ready(d) && !sd_join_blocks(d, participant, 1)) {
     sd_bump(&d->participants[participant].counters.parks, 1);
     sd_idle_sleep(idle, epoch);
   } else if (until && !sd_dispatcher_stopping(d)) {

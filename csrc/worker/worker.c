@@ -242,7 +242,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
       now = sd_now();
       continue;
     }
-    if (d->join_blocks && d->join_blocks(d, participant)) now = sd_now();
+    if (sd_join_blocks(d, participant, 0)) now = sd_now();
     uint32_t index = next_strand(d, participant, now);
     if (index == SD_NONE) {
       if (turn == 0) say_looking(d, participant, 1);

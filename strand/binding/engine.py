@@ -12,6 +12,7 @@ import numpy.typing as npt
 from strand.binding import CORE, Core, ffi, lib
 from strand.binding.engine_words import (
     COUNTERS,
+    NO_BLOCKS,
     EngineConfig,
     Failure,
     RunByPython,
@@ -109,6 +110,13 @@ class Engine(Counters):
                 self._fill(entry, function)
         code = self._lib.sd_dispatcher_handlers(self._d, table, len(functions))
         checked(code, "a strand names a handler that does not exist")
+        if self.config.ingest == "blocks" and (why := self.why_no_blocks) is not None:
+            raise ConfigurationError("ingest", f"'blocks' is not possible here: {why}")
+
+    @property
+    def why_no_blocks(self) -> str | None:
+        """The reason for which no tick can be handled in blocks; None where they can. After the handlers are set."""
+        return NO_BLOCKS[self._lib.sd_blocks_reason(self._d)]
 
     def _fill(self, entry: Any, function: NativeFunction) -> None:
         params = ffi.new("char[]", function.params) if function.params else ffi.NULL

@@ -27,6 +27,7 @@ __all__ = [
     "IDLE",
     "INGEST",
     "MARKS",
+    "NO_BLOCKS",
     "ON_ERROR",
     "ON_FULL",
     "PAUSED",
@@ -59,6 +60,15 @@ ON_FULL: Final = {
     "shed": lib.SD_SHED,
 }
 INGEST: Final = {"auto": lib.SD_INGEST_AUTO, "blocks": lib.SD_INGEST_BLOCKS, "publish": lib.SD_INGEST_PUBLISH}
+#: Why ticks may not be handled in blocks, by the core's number of the reason.
+NO_BLOCKS: Final = {
+    lib.SD_BLOCKS_POSSIBLE: None,
+    lib.SD_BLOCKS_ORDERED: "the policy orders strands",
+    lib.SD_BLOCKS_HANDLERS: "they need one native handler for all symbols, which publishes nothing",
+    lib.SD_BLOCKS_TIMED: "the handler has timers, ends or outputs, or rows are kept for history",
+    lib.SD_BLOCKS_BOUND: "they need on_full='block', and no bound over several strands",
+    lib.SD_BLOCKS_NO_DRAINING: "publishers may not run handlers, or there is one core only",
+}
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
 
 #: Under aging: the priority of class 0 and base 0, the largest base, and what stands for ``low_every="load"``.

@@ -174,14 +174,16 @@ static void let_go(sd_dispatcher *d, sd_blocks *b, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) sd_strand_disown(&d->strands[b->strands[i]]);
 }
 
-/* Owns all strands. Zero: one is not idle, and none is owned. */
+/* Owns all strands. SD_AGAIN: one is not idle, and none is owned; SD_E_FULL: one is held besides. */
 static int own(sd_dispatcher *d, uint32_t participant, sd_blocks *b) {
   for (uint32_t i = 0; i < b->n_strands; i++) {
-    if (SD_LIKELY(sd_strand_own_idle(&d->strands[b->strands[i]], participant))) continue;
+    sd_strand *s = &d->strands[b->strands[i]];
+    if (SD_LIKELY(sd_strand_own_idle(s, participant))) continue;
     let_go(d, b, i);
-    return 0;
+    /* P4: relaxed; a hint. */
+    return sd_load(&s->control, relaxed, P4) ? SD_E_FULL : SD_AGAIN;
   }
-  return 1;
+  return SD_OK;
 }
 
 /* ---- handling */
@@ -509,7 +511,8 @@ int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source 
   }
   int code = make_room(b, source, n_homes);
   if (code) return code;
-  if (!own(d, participant, b)) return SD_AGAIN;
+  code = own(d, participant, b);
+  if (code) return code;
   if (b->handled >= b->next_deal || b->window.n_homes != n_homes) code = deal(d, b, n_homes);
   if (!code) {
     b->source = source;

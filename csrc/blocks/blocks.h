@@ -95,7 +95,7 @@ int sd_blocks_reason(const struct sd_dispatcher *d);
 int sd_blocks_create(sd_dispatcher *d);
 void sd_blocks_destroy(sd_dispatcher *d);
 /* Runs blocks until the source ends, one is odd, a handler fails, the dispatcher stops, or `slice` clock counts are over. SD_OK; SD_AGAIN:
- * a strand is not idle, or paused, or there are tasks, and nothing was done; SD_E_NO_MEMORY. By a publisher whose call is announced. */
+ * a strand is not idle; SD_E_FULL: one is paused or quarantined; SD_E_NO_MEMORY. In these cases nothing was done. By a publisher whose call is announced. */
 int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
                   sd_blocks_done *done);
 /* How many records of a key the last run handled, or failed on. */

@@ -60,6 +60,9 @@ static int step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush,
 
 int sd_feeder_step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {
   const uint64_t before = f->published;
+  if (!f->ended) learn(f, d, 0, 1);
+  /* Blocks begin where the decoder stands, if the user wants them. */
+  if (f->in_blocks && !flush && !f->open) return SD_OK;
   const int code = step(f, d, participant, flush, slice_ns);
   learn(f, d, f->published - before, 1);
   return code;

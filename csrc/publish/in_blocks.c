@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "blocks/array.h"
+#include "numbering/failure.h"
 #include "numbering/watermark.h"
 #include "sd_error.h"
 #include "worker/worker.h"
@@ -13,14 +14,19 @@ enum {
   FEWEST = 4 * SD_ARRAY_BLOCK, /* records */
   SLICE_NS = 20000000,         /* how long strands are owned at a time */
   SEEN_SLICE_NS = 3000000,     /* the same, if others may look at the rows from outside */
-  SETTLE_NS = 2000000          /* how long to wait for strands to become idle */
+  SETTLE_NS = 20000000         /* how long to wait for strands to become idle */
 };
 #endif
 
 /* Waits until the strands that workers still have are idle, and helps. */
 static void settle(sd_dispatcher *d, uint32_t participant) {
   const uint64_t start = sd_now(), most = sd_clock_counts(SETTLE_NS);
-  while ((sd_help(d, participant) || sd_in_flight(d)) && sd_now() - start < most) sd_pause();
+  for (int turn = 0; sd_now() - start < most && !sd_dispatcher_stopping(d); turn++) {
+    if (sd_help(d, participant)) continue;
+    if (!sd_in_flight(d)) return;
+    if (turn % 64) sd_pause();
+    else sd_yield();
+  }
 }
 
 int sd_run_in_blocks(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self,

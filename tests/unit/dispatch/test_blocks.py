@@ -1,0 +1,278 @@
+"""Ticks in blocks, by all threads: the same as by one publisher, whatever the file, the threads and the faults."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+from typing import Any, Final
+
+import itch_reference
+import numpy as np
+import pytest
+from engine_support import PAIR_ROW, balanced
+
+import strand
+from strand import Dispatcher, native, replay
+from strand.errors import ConfigurationError, FeedError, HandlerError, StoppedError, UnknownSymbolError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.ticks import zeros
+
+#: A block of a file has 256 KiB, one of an array 8,192 ticks.
+BLOCK: Final = 1 << 18
+TICKS: Final = 400_000
+#: Room for all ticks of a paused symbol.
+LIMITS: Final = strand.Limits(capacity_ticks=TICKS, memory_bytes=1 << 28)
+DAY: Final = {"feed_options": {"date": SAMPLE_DATE}, "timeline": False}
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty blocks and more of the sample, with its directory."""
+    path = tmp_path_factory.mktemp("blocks") / "day.itch50"
+    path.write_bytes(gzip.decompress(sample_path().read_bytes())[: 24 * BLOCK])
+    return path
+
+
+def frames(data: bytes) -> list[bytes]:
+    found, at = [], 0
+    while at + 2 < len(data) and at + 2 + int.from_bytes(data[at : at + 2], "big") <= len(data):
+        found.append(data[at : at + 2 + int.from_bytes(data[at : at + 2], "big")])
+        at += len(found[-1])
+    return found
+
+
+def what(result: strand.ReplayResult) -> tuple[Any, ...]:
+    """All that must not depend on the way."""
+    stats = {name: n for name, n in result.feed_statistics.items() if name in ("messages", "bytes_decoded", "ticks")}
+    stats |= {name: n for name, n in result.feed_statistics.items() if name.startswith(("type_", "skipped"))}
+    return result.ticks, result.fingerprint, result.ticks_by_symbol.tolist(), result.seen, stats, result.skipped
+
+
+def both(path: Path, handler: Any = "count", workers: int = 2, **options: Any) -> tuple[Any, Any]:
+    """A plain loop, and the same in blocks."""
+    plain = replay(path, handler, workers=0, **DAY | options)
+    blocks = replay(path, handler, workers=workers, cores=None, ingest="blocks", **DAY | options)
+    return plain, blocks
+
+
+@pytest.mark.parametrize("handler", ["count", "book", "vwap"])
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_a_file_in_blocks_gives_what_a_plain_loop_gives(day: Path, handler: str, workers: int) -> None:
+    plain, blocks = both(day, handler, workers)
+    assert what(blocks) == what(plain)
+    assert blocks.statistics.handled == blocks.statistics.accepted == blocks.ticks
+    assert blocks.statistics.handled_in_blocks > 0
+
+
+def test_a_limit_within_a_block_is_exact(day: Path) -> None:
+    for limit in (1, 60_000, 60_001, 99_999):
+        plain, blocks = both(day, limit=limit)
+        assert blocks.ticks == plain.ticks == limit
+        assert blocks.fingerprint == plain.fingerprint
+        assert blocks.seen == plain.seen
+
+
+def test_what_changes_the_decoder_or_is_a_fault_ends_blocks_and_is_as_in_turn(day: Path, tmp_path: Path) -> None:
+    """Directory messages, market events, new days, sizes of 0, unknown types and times that run backwards."""
+    odd = [
+        itch_reference.frame(itch_reference.directory(60_000, b"LATE")),
+        itch_reference.frame(itch_reference.message("S", 0, 10**13, b"M")),
+        itch_reference.frame(itch_reference.message("D", 1, 5, 77)),
+        itch_reference.frame(itch_reference.message("P", 1, 10**13, 0, b"B", 0, b"ONE".ljust(8), 10_000, 9)),
+        itch_reference.frame(itch_reference.message("L", 1, 10**13, b"MPID", b"ONE".ljust(8), b"Y", b"N", b"A")),
+        b"\0\x0c" + b"?" * 12,
+        itch_reference.frame(itch_reference.message("A", 1, 10**13, 9, b"?", 1, b"ONE".ljust(8), 1)),
+        b"\xff\xff garbage of no frame",
+    ]
+    draw, all_frames = random.Random(3), frames(day.read_bytes())
+    for turn in range(4):
+        mixed = list(all_frames)
+        for message in odd * (turn + 1):
+            mixed.insert(draw.randrange(20_000, len(mixed)), message)
+        path = tmp_path / f"{turn}.itch50"
+        path.write_bytes(b"".join(mixed))
+        plain, blocks = both(path, "book", feed_options={"date": SAMPLE_DATE, "on_bad_record": "skip"})
+        assert what(blocks) == what(plain)
+        assert blocks.skipped
+        assert blocks.statistics.handled_in_blocks
+
+
+def test_the_first_fault_is_raised_at_its_byte_with_all_ticks_before_it(day: Path, tmp_path: Path) -> None:
+    data, all_frames = day.read_bytes(), frames(day.read_bytes())
+    cut, bad = tmp_path / "cut.itch50", tmp_path / "bad.itch50"
+    for end in (len(data) - 7, 9 * BLOCK + 1, 7 * BLOCK):
+        cut.write_bytes(data[:end])
+        whole = sum(map(len, frames(data[:end])))
+        results = []
+        for way in ({"workers": 0}, {"workers": 2, "cores": None, "ingest": "blocks"}):
+            if whole == end:
+                results.append(replay(cut, "count", **DAY, **way).ticks)
+                continue
+            with pytest.raises(FeedError, match=f"byte {whole}: ") as caught:
+                replay(cut, "count", **DAY, **way)
+            assert caught.value.partial is not None
+            results.append((what(caught.value.partial), str(caught.value)))
+        assert results[0] == results[1]
+    at = sum(map(len, all_frames[:90_000]))
+    bad.write_bytes(data[:at] + b"\0\x0c" + b"?" * 12 + data[at:])
+    errors = []
+    for way in ({"workers": 0}, {"workers": 2, "cores": None, "ingest": "blocks"}):
+        with pytest.raises(FeedError) as caught:
+            replay(bad, "count", **DAY, **way)
+        assert caught.value.partial is not None
+        errors.append((str(caught.value), what(caught.value.partial)))
+    assert errors[0] == errors[1]
+
+
+def test_frames_that_lie_within_frames_fool_nobody(day: Path, tmp_path: Path) -> None:
+    """Every delete has a reference number that reads as the beginning of a frame, so each guess may be wrong."""
+    directory = b"".join(frame for frame in frames(day.read_bytes()) if frame[2:3] == b"R")
+    locate = int.from_bytes(frames(directory)[0][3:5], "big")
+    within = int.from_bytes(b"\0\x13D" + locate.to_bytes(2, "big") + b"\0\0\0", "big")
+    path = tmp_path / "within.itch50"
+    for shift in range(3):
+        first = itch_reference.frame(itch_reference.message("E", locate, 1, 1, 1, 1)) * shift
+        body = itch_reference.frame(itch_reference.message("D", locate, 10**9, within))
+        path.write_bytes(directory + first + body * (6 * BLOCK // len(body)))
+        plain, blocks = both(path)
+        assert what(blocks) == what(plain)
+        assert blocks.statistics.handled_in_blocks
+
+
+def ticks_of(keys: np.ndarray[Any, Any]) -> Any:
+    ticks = zeros(len(keys))
+    ticks["instrument_id"], ticks["size"] = keys, 1
+    ticks["sequence_low"] = np.arange(1, len(keys) + 1)
+    return ticks
+
+
+@pytest.mark.parametrize("symbols", [1, 7, 5_000])
+def test_a_long_array_in_blocks_is_handled_once_and_in_order(c_handlers: Path, symbols: int) -> None:
+    from engine_support import ORDER_ROW
+
+    keys = np.random.default_rng(5).zipf(1.3, TICKS).clip(1, symbols).astype(np.uint32) - 1
+    ticks = ticks_of(keys)
+    sums = native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=True)
+    for workers in (1, 3):
+        with Dispatcher(symbols, sums, workers=workers, cores=None, ingest="blocks") as d:
+            d.publish(ticks)
+            d.publish(ticks[: TICKS // 2])
+            d.drain()
+            counts = np.bincount(keys, minlength=symbols) + np.bincount(keys[: TICKS // 2], minlength=symbols)
+            assert d.rows.array["ticks"].tolist() == d.rows.array["total"].tolist() == counts.tolist()
+            assert d.statistics().handled == TICKS + TICKS // 2
+            assert d.statistics().handled_in_blocks > 0
+            balanced(d)
+
+
+def test_a_key_out_of_range_is_refused_at_its_place_and_what_comes_before_it_is_handled(c_handlers: Path) -> None:
+    sums = native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=True)
+    for bad in (0, 1, 8_191, 8_192, 123_456):
+        ticks = ticks_of(np.arange(TICKS, dtype=np.uint32) % 9)
+        ticks["instrument_id"][bad] = 9
+        with Dispatcher(9, sums, workers=2, cores=None, ingest="blocks") as d:
+            with pytest.raises(UnknownSymbolError, match="9"):
+                d.publish(ticks)
+            d.drain()
+            assert d.statistics().handled == bad
+
+
+def test_ticks_behind_a_failure_wait_in_their_strand_and_come_in_order_after_a_release(c_handlers: Path) -> None:
+    sums, symbols = native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=True), 11
+    keys = np.arange(TICKS, dtype=np.uint32) % symbols
+    ticks = ticks_of(keys)
+    at = 150_000
+    ticks["action"][at] = b"X"
+    key = int(keys[at])
+    options: dict[str, Any] = {"workers": 2, "cores": None, "on_error": "quarantine", "strands": "per-symbol"}
+    with Dispatcher(symbols, sums, ingest="blocks", limits=LIMITS, **options) as d:
+        d.publish(ticks)
+        before, all_of_it = int((keys[:at] == key).sum()), int((keys == key).sum())
+        while (s := d.statistics()).handled < TICKS - all_of_it + before:
+            pass
+        assert d.rows.array["ticks"].tolist() == [before if k == key else int((keys == k).sum()) for k in range(symbols)]
+        assert s.dropped["failed"] == 1
+        assert s.pending == all_of_it - before - 1
+        assert s.handled_in_blocks
+        d.release(key)
+        d.drain()
+        assert int(d.rows.array["ticks"][key]) == all_of_it - 1
+        balanced(d)
+
+
+def test_a_failure_ends_a_replay_in_blocks_as_it_ends_a_plain_loop(day: Path, c_handlers: Path) -> None:
+    fails = native(c_handlers, "on_fail", state=PAIR_ROW, never_publishes=True)
+    found = []
+    for way in ({"workers": 0}, {"workers": 2, "cores": None, "ingest": "blocks"}):
+        with pytest.raises(HandlerError) as caught:
+            replay(day, fails, **DAY, **way)
+        found.append((caught.value.symbol, caught.value.sequence, str(caught.value)))
+    assert found[0] == found[1]
+
+
+def test_a_paused_symbol_makes_the_call_go_the_other_way_and_keeps_its_order(c_handlers: Path) -> None:
+    sums = native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=True)
+    ticks = ticks_of(np.arange(TICKS, dtype=np.uint32) % 5)
+    options: dict[str, Any] = {"limits": LIMITS, "strands": "per-symbol"}
+    with Dispatcher(5, sums, workers=1, cores=None, ingest="blocks", **options) as d:
+        d.publish(ticks[:10])
+        d.drain()
+        d.pause(3)
+        d.publish(ticks)
+        assert d.statistics().handled_in_blocks == 0
+        d.resume(3)
+        d.drain()
+        assert d.statistics().handled == TICKS + 10
+        d.publish(ticks)
+        d.drain()
+        assert d.statistics().handled_in_blocks > 0
+        balanced(d)
+
+
+def test_blocks_that_cannot_be_are_refused_with_the_reason() -> None:
+    for options, reason in (
+        ({"policy": strand.Levels()}, "the policy orders strands"),
+        ({"publisher_drains": False}, "publishers may not run handlers"),
+        ({"on_full": "drop_newest"}, "on_full='block'"),
+    ):
+        with (
+            pytest.raises(ConfigurationError, match=reason) as caught,
+            Dispatcher(2, "count", workers=1, cores=None, ingest="blocks", **options) as d,
+        ):
+            d.publish(ticks_of(np.zeros(3, np.uint32)))
+        assert caught.value.field == "ingest"
+    with (
+        pytest.raises(ConfigurationError, match="one native handler"),
+        Dispatcher(
+            2, strand.batch_handler(state=PAIR_ROW)(lambda symbol, ticks, row: None), workers=1, ingest="blocks"
+        ) as d,
+    ):
+        d.publish(ticks_of(np.zeros(3, np.uint32)))
+
+
+def test_a_stop_from_another_thread_ends_a_long_call_with_what_did_not_go_in(c_handlers: Path) -> None:
+    import threading
+
+    sums = native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=True)
+    ticks = ticks_of(np.arange(8 * TICKS, dtype=np.uint32) % 100)
+    d = Dispatcher(100, sums, workers=2, cores=None, ingest="blocks").start()
+    d.publish(ticks[:10])
+    refused: list[int] = []
+
+    def publish() -> None:
+        try:
+            while True:
+                d.publish(ticks)
+        except StoppedError as error:
+            refused.append(len(getattr(error, "rejected", ())))
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    while not d.statistics().handled_in_blocks:
+        pass
+    d.stop(drain=False)
+    thread.join()
+    s = d.statistics()
+    assert s.accepted == s.handled + sum(s.dropped.values())
+    assert refused

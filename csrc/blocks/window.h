@@ -37,8 +37,9 @@ typedef struct sd_window {
   sd_a64 adopted;
   sd_a64 end; /* no block from this one on is adopted */
   /* written before the window opens */
-  SD_ALIGNED(2 * SD_LINE) uint64_t n_blocks;
-  uint32_t n_homes, n_slots;
+  SD_ALIGNED(2 * SD_LINE) SD_PLAIN(uint64_t) n_blocks;
+  SD_PLAIN(uint32_t) n_homes;
+  SD_PLAIN(uint32_t) n_slots;
   sd_home *home;
   sd_a64 *made;
 } sd_window;

@@ -35,7 +35,7 @@ must() {
 
 # More optimizing takes longer than it saves.
 cxx=(${CXX:-g++} -std=gnu++11 -O1 -w ${RELACY:+-I$RELACY} -I"$root/csrc" -I"$here" -I"$build")
-programs=(engine drain lossy tasks park pause look bench variants)
+programs=(engine drain lossy tasks park pause look blocks bench variants)
 # A new policy is one file more, and no line in engine.hpp.
 (cd "$root/csrc" && printf '#include "%s"\n' schedule/*.c) >"$build/all_of_schedule.c"
 # The engine's files are C: what C allows of pointers and C++ does not is let pass.
@@ -93,6 +93,7 @@ weaken() {
   local label=$1 expected=$2 found=unreached program line= verdict=ok these=(drain look pause park lossy tasks) most=20000
   case $label in
     BR* | BL*) these=(bench) ;;
+    H*) these=(blocks) ;;
     [ADEFKMNT]*) these=(engine) most=50000 ;;
   esac
   # What is caught ends there, and what is redundant takes them all.

@@ -29,10 +29,13 @@ typedef struct member {
   SD_ALIGNED(2 * SD_LINE) uint32_t *counts; /* records handled, by key */
   uint32_t stalls;                          /* how often the window had no slot for it */
   unsigned char *records;                   /* gathered */
-  uint64_t places[GATHERED];                /* where they lie in the source */
-  unsigned char *held;                      /* see sd_blocks_done */
+  uint64_t places[GATHERED];                /* and their places, see sd_blocks_done */
+  unsigned char *held;                      /* records of strands whose handler failed before */
   uint64_t *held_places;
   uint64_t n_held, held_room;
+  unsigned char *all_held; /* of a run that this participant published: what sd_blocks_done tells */
+  uint64_t *all_places;
+  uint64_t all_room;
 } member;
 
 struct sd_blocks {
@@ -47,6 +50,7 @@ struct sd_blocks {
   member *members;         /* per participant */
   uint8_t *home_of;        /* by key */
   uint8_t *home_of_strand; /* by strand; SD_NO_HOME: it has none */
+  uint8_t *is_held;        /* by strand: its handler failed in this run; written by the holder of its home's token */
   uint32_t *strands;       /* that have a home, and how many */
   uint32_t n_strands;
   uint32_t keys;
@@ -54,9 +58,6 @@ struct sd_blocks {
   uint64_t handled;
   unsigned char *memory; /* of the slots */
   uint64_t memory_bytes;
-  unsigned char *held;
-  uint64_t *held_places;
-  uint64_t held_room;
   uint64_t taken; /* blocks of the last run */
   double cost;    /* clock counts per record of the last run, over all threads */
 };
@@ -87,13 +88,14 @@ void sd_blocks_destroy(sd_dispatcher *d) {
     free(b->members[i].records);
     free(b->members[i].held);
     free(b->members[i].held_places);
+    free(b->members[i].all_held);
+    free(b->members[i].all_places);
   }
   free(b->members);
   free(b->home_of);
   free(b->home_of_strand);
   free(b->strands);
-  free(b->held);
-  free(b->held_places);
+  free(b->is_held);
   if (b->memory) munmap(b->memory, b->memory_bytes);
   free(b);
   d->blocks = NULL;
@@ -198,17 +200,22 @@ static int more_room(member *m, size_t size) {
   return held && places;
 }
 
+/* A record finds no memory. By who owns its strand. */
+static void lose(sd_dispatcher *d, uint32_t participant, const unsigned char *record) {
+  sd_strand *s = &d->strands[d->map[sd_key_of(d, record)]];
+  sd_bump(&s->accepted, 1);
+  /* C1: relaxed; the caller owns the strand. */
+  sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + 1, relaxed, C1);
+  sd_bump(&d->participants[participant].counters.accepted, 1);
+  sd_bump(&d->participants[participant].counters.lost, 1);
+}
+
 /* Keeps a record for its strand, which is held. */
 static void hold(sd_dispatcher *d, uint32_t participant, const unsigned char *record, uint64_t place) {
   const size_t size = d->arena->record_size;
   member *m = &d->blocks->members[participant];
   if (m->n_held == m->held_room && !more_room(m, size)) {
-    sd_strand *s = &d->strands[d->map[sd_key_of(d, record)]];
-    sd_bump(&s->accepted, 1);
-    /* C1: relaxed; the holder of the home's token owns the strand. */
-    sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + 1, relaxed, C1);
-    sd_bump(&d->participants[participant].counters.accepted, 1);
-    sd_bump(&d->participants[participant].counters.lost, 1);
+    lose(d, participant, record);
     return;
   }
   memcpy(m->held + m->n_held * size, record, size);
@@ -242,15 +249,15 @@ static uint64_t finished_of(const sd_dispatcher *d, uint32_t strand) {
   return n;
 }
 
-/* Whether a strand may not be handled any more. P4: relaxed; the holder of the home's token set it, or it is a pause, which may take effect
- * after the run. */
-static int is_held(sd_dispatcher *d, const unsigned char *record) {
-  return (sd_load(&d->strands[d->map[sd_key_of(d, record)]].control, relaxed, P4) & SD_QUARANTINED) != 0;
+/* Whether a record's strand may not be handled any more in this run, even if somebody ends its quarantine meanwhile: what was kept back
+ * comes first. */
+static int is_held(const sd_dispatcher *d, const unsigned char *record) {
+  return d->blocks->is_held[d->map[sd_key_of(d, record)]];
 }
 
 /* Notes where n gathered records lie. Returns n. */
 static uint32_t place_all(member *m, const sd_block *block, const sd_block_entry *entry, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) m->places[i] = block->begin + entry[i].place;
+  for (uint32_t i = 0; i < n; i++) m->places[i] = block->number << 32 | entry[i].place;
   return n;
 }
 
@@ -278,6 +285,7 @@ static void fail(sd_dispatcher *d, uint32_t participant, const unsigned char *re
   sd_fail(d, participant, strand, record, (int64_t)finished_of(d, strand), ctx->error_code, ctx->message);
   sd_account_failure(&d->strands[strand]);
   b->members[participant].counts[key] |= FAILED;
+  b->is_held[strand] = 1;
   /* H7: relaxed; its own home's holders come after this one, and others need not know. */
   sd_store(&b->failed, 1u, relaxed, H7);
   sd_window_close(&b->window);
@@ -371,6 +379,7 @@ static int make(sd_blocks *b) {
   memset(block->n, 0, sizeof block->n);
   memset(block->notes, 0, sizeof block->notes);
   block->odd = 0;
+  block->number = number;
   b->source->make(b->self, number, block, number == 0, b->home_of);
   sd_window_made(&b->window, number);
   return 1;
@@ -427,9 +436,10 @@ int sd_blocks_create(sd_dispatcher *d) {
   b->members = aligned_alloc(2 * SD_LINE, members);
   b->home_of = malloc(d->arena->n_symbols);
   b->home_of_strand = malloc(d->arena->n_strands);
+  b->is_held = calloc(d->arena->n_strands, sizeof *b->is_held);
   b->strands = calloc(d->arena->n_strands, sizeof *b->strands);
   if (b->members) memset(b->members, 0, members);
-  int code = b->members && b->home_of && b->home_of_strand && b->strands ? SD_OK : SD_E_NO_MEMORY;
+  int code = b->members && b->home_of && b->home_of_strand && b->is_held && b->strands ? SD_OK : SD_E_NO_MEMORY;
   for (uint32_t i = 0; !code && i < d->n_participants; i++) {
     b->members[i].counts = calloc(d->arena->n_symbols, sizeof *b->members[i].counts);
     b->members[i].records = aligned_alloc(SD_LINE, in_lines(GATHERED * (uint64_t)d->arena->record_size));
@@ -448,9 +458,53 @@ int sd_blocks_create(sd_dispatcher *d) {
   return SD_OK;
 }
 
-/* Adds what the run handled to the strands' counts, and collects what it kept for them. */
-static int settle(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_blocks_done *done) {
+typedef struct held {
+  uint64_t place;
+  const unsigned char *record;
+} held;
+
+static int is_behind(const void *one, const void *other) {
+  const held *a = one, *c = other;
+  return a->place < c->place ? -1 : a->place > c->place;
+}
+
+/* Collects what the members kept back, in the order of the source: a home may have passed from one member to another and back. */
+static void collect(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_blocks_done *done) {
   const size_t size = d->arena->record_size;
+  member *own = &b->members[participant];
+  uint64_t n = 0, at = 0;
+  for (uint32_t i = 0; i < d->n_participants; i++) n += b->members[i].n_held;
+  if (!n) return;
+  held *order = malloc(n * sizeof *order);
+  if (own->all_room < n) {
+    free(own->all_held);
+    free(own->all_places);
+    own->all_held = malloc(n * size);
+    own->all_places = malloc(n * sizeof *own->all_places);
+    own->all_room = own->all_held && own->all_places ? n : 0;
+  }
+  const int fits = order && own->all_room >= n;
+  for (uint32_t i = 0; i < d->n_participants; i++) {
+    member *m = &b->members[i];
+    for (uint64_t j = 0; j < m->n_held; j++) {
+      if (fits) order[at++] = (held){m->held_places[j], m->held + j * size};
+      else lose(d, participant, m->held + j * size);
+    }
+    m->n_held = 0;
+  }
+  if (fits) {
+    qsort(order, n, sizeof *order, is_behind);
+    for (uint64_t i = 0; i < n; i++) {
+      memcpy(own->all_held + i * size, order[i].record, size);
+      own->all_places[i] = order[i].place;
+    }
+    *done = (sd_blocks_done){done->records, own->all_held, own->all_places, n};
+  }
+  free(order);
+}
+
+/* Adds what the run handled to the strands' counts. */
+static void settle(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_blocks_done *done) {
   for (uint32_t key = 0; key < b->keys; key++) {
     uint32_t failed;
     const uint64_t n = count_of(d, key, &failed);
@@ -461,27 +515,7 @@ static int settle(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_block
     done->records += n + failed;
   }
   b->handled += done->records;
-  for (uint32_t i = 0; i < d->n_participants; i++) done->n_held += b->members[i].n_held;
-  if (!done->n_held) return SD_OK;
-  if (b->held_room < done->n_held) {
-    free(b->held);
-    free(b->held_places);
-    b->held_room = 0;
-    b->held = malloc(done->n_held * size);
-    b->held_places = malloc(done->n_held * sizeof *b->held_places);
-    if (!b->held || !b->held_places) return SD_E_NO_MEMORY;
-    b->held_room = done->n_held;
-  }
-  uint64_t at = 0;
-  for (uint32_t i = 0; i < d->n_participants; i++) {
-    memcpy(b->held + at * size, b->members[i].held, b->members[i].n_held * size);
-    memcpy(b->held_places + at, b->members[i].held_places, b->members[i].n_held * sizeof *b->held_places);
-    at += b->members[i].n_held;
-    b->members[i].n_held = 0;
-  }
-  done->held = b->held;
-  done->places = b->held_places;
-  return SD_OK;
+  collect(d, b, participant, done);
 }
 
 /* How long the window is. It is short as long as nobody waits for a slot, so that slots stay in the cores' caches; longer if a thread
@@ -523,6 +557,8 @@ int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source 
       memset(b->members[i].counts, 0, source->keys * sizeof *b->members[i].counts);
       b->members[i].stalls = 0;
     }
+    /* H7: relaxed; all who wrote it have left. */
+    if (sd_load(&b->failed, relaxed, H7)) memset(b->is_held, 0, d->arena->n_strands);
     sd_init(&b->failed, 0u);
     sd_window_open(&b->window);
     sd_idle_wake_all(&d->arena->idle);
@@ -531,7 +567,7 @@ int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source 
     sd_window_shut(&b->window);
     while (!sd_window_empty(&b->window)) wait_a_little();
     b->taken = sd_window_taken(&b->window);
-    code = settle(d, b, participant, done);
+    settle(d, b, participant, done);
     if (done->records) b->cost = (double)(sd_now() - start) * threads / (double)done->records;
   }
   let_go(d, b, b->n_strands);

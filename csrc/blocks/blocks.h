@@ -31,6 +31,7 @@ typedef struct sd_block_entry {
 } sd_block_entry;
 
 typedef struct sd_block {
+  uint64_t number;
   uint64_t begin, end; /* its place in the source: bytes, or records */
   uint64_t start;      /* of its bytes, if it has any */
   uint64_t before;     /* what the source has to know when records are gathered; written as the block is adopted */
@@ -71,10 +72,10 @@ typedef struct sd_block_source {
 /* What a run did. */
 typedef struct sd_blocks_done {
   uint64_t records; /* handled, or failed */
-  const unsigned char *
-      held; /* records of strands whose handler failed before; they belong into their strands, in this order. Valid until
-                                the next run. */
-  const uint64_t *places; /* where they lie in the source */
+  /* Records of strands whose handler failed before. They belong into their strands, in this order. Valid until the participant's next
+   * run. */
+  const unsigned char *held;
+  uint64_t *places; /* of each: its block's number, and in the lower half its place there */
   uint64_t n_held;
 } sd_blocks_done;
 

@@ -57,6 +57,8 @@ int sd_publish_in_blocks(sd_dispatcher *d, uint32_t participant, sd_publisher *p
     p->after = p->records;
     p->n_after = p->n;
     p->at_after = p->at + (int64_t)array.adopted;
+    for (uint64_t i = 0; i < done.n_held; i++)
+      done.places[i] = (uint64_t)p->at + (done.places[i] >> 32) * SD_ARRAY_BLOCK + (uint32_t)done.places[i];
     p->held_places = done.places;
     p->records = done.held;
     p->n = (int64_t)done.n_held;

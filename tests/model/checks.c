@@ -527,10 +527,11 @@ static const char *paused_is_not_handled_inline(void) {
 
 enum { KEYED = 12 };
 
-/* Each record has a symbol, and its strand is in this participant's hands. */
+/* Each record has a symbol, and its strand is in this participant's hands; or in those of the publisher, whose blocks it takes part in. */
 static int is_of_a_strand_in_hand(const record *t, int64_t i, sd_context *ctx) {
   expect(t->key < W.config.sizes.n_symbols, "a record of no symbol reaches a handler");
-  expect(sd_owner_in(sd_load(&W.d->strands[W.d->map[t->key]].owner, relaxed, X1)) == ctx->participant + 1,
+  const uint32_t owner = sd_owner_in(sd_load(&W.d->strands[W.d->map[t->key]].owner, relaxed, X1));
+  expect(owner == ctx->participant + 1 || (W.d->blocks && owner == W.config.sizes.n_workers + 1),
          "a record reaches a handler by a strand that is not its symbol's");
   return 0;
 }

@@ -43,6 +43,7 @@ struct sd_blocks {
   sd_home home[SD_MAX_HOMES];
   sd_a64 made[SD_BLOCK_SLOTS];
   sd_block slot[SD_BLOCK_SLOTS];
+  sd_a32 running;                        /* a lock: one publisher at a time uses all of this */
   SD_ALIGNED(2 * SD_LINE) sd_a32 failed; /* a handler has failed in this run */
   /* written before the window opens */
   const sd_block_source *source;
@@ -232,12 +233,6 @@ static uint64_t count_of(const sd_dispatcher *d, uint32_t key, uint32_t *failed)
     *failed |= count >> 31;
   }
   return n;
-}
-
-uint64_t sd_blocks_count(const sd_dispatcher *d, uint32_t key) {
-  uint32_t failed;
-  const uint64_t n = count_of(d, key, &failed);
-  return n + failed;
 }
 
 /* How many records of a strand the run has finished. By the holder of its home's token. */
@@ -512,6 +507,7 @@ static void settle(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_bloc
     sd_strand *s = &d->strands[d->map[key]];
     sd_bump(&s->accepted, n + failed);
     sd_account_strand(sd_counts_at(d, participant, 0), s, n);
+    if (b->source->counts) b->source->counts[key] += (int64_t)(n + failed);
     done->records += n + failed;
   }
   b->handled += done->records;
@@ -533,9 +529,9 @@ static uint32_t slots(const sd_dispatcher *d, const sd_block_source *source, uin
   return n < fewest ? fewest : n < SD_BLOCK_SLOTS ? n : SD_BLOCK_SLOTS;
 }
 
-int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
-                  sd_blocks_done *done) {
-  *done = (sd_blocks_done){0};
+/* As sd_blocks_run, by the one publisher that may. */
+static int run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
+               sd_blocks_done *done) {
   sd_blocks *b = d->blocks;
   const uint32_t threads = sd_active_workers(d) + 1;
   const uint32_t n_homes = threads * SD_HOMES_A_THREAD < SD_MAX_HOMES ? threads * SD_HOMES_A_THREAD : SD_MAX_HOMES;
@@ -571,5 +567,14 @@ int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source 
     if (done->records) b->cost = (double)(sd_now() - start) * threads / (double)done->records;
   }
   let_go(d, b, b->n_strands);
+  return code;
+}
+
+int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
+                  sd_blocks_done *done) {
+  *done = (sd_blocks_done){0};
+  if (!sd_try_lock(&d->blocks->running)) return SD_AGAIN;
+  const int code = run(d, participant, source, self, slice, done);
+  sd_unlock(&d->blocks->running);
   return code;
 }

@@ -59,6 +59,7 @@ typedef struct sd_block_source {
   uint32_t keys;       /* all keys are below this one; others make a block odd */
   uint32_t most;       /* records in a block, at most */
   uint32_t slot_bytes; /* memory that a block needs for itself */
+  int64_t *counts;     /* per key: a run adds what it handled, or failed on; or NULL */
   /* Makes a block: `begin`, `end`, `odd` and its lists, which are empty. `exactly`: begins at block->begin, which is known; else the
    * source guesses. */
   void (*make)(void *self, uint64_t number, sd_block *block, int exactly, const uint8_t *home_of);
@@ -96,10 +97,13 @@ int sd_blocks_reason(const struct sd_dispatcher *d);
 int sd_blocks_create(sd_dispatcher *d);
 void sd_blocks_destroy(sd_dispatcher *d);
 /* Runs blocks until the source ends, one is odd, a handler fails, the dispatcher stops, or `slice` clock counts are over. SD_OK; SD_AGAIN:
+<<<<<<< HEAD
  * a strand is not idle; SD_E_FULL: one is paused or quarantined; SD_E_NO_MEMORY. In these cases nothing was done. By a publisher whose call is announced. */
+=======
+ * a strand is not idle, or paused, or there are tasks, or another publisher runs blocks, and nothing was done; SD_E_NO_MEMORY. By a
+ * publisher whose call is announced. */
+>>>>>>> dcc028d6 (Blocks: one publisher at a time runs them)
 int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
                   sd_blocks_done *done);
-/* How many records of a key the last run handled, or failed on. */
-uint64_t sd_blocks_count(const sd_dispatcher *d, uint32_t key);
 
 #endif

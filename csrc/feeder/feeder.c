@@ -105,9 +105,9 @@ int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
                        .seen = f->seen};
   sd_block_source source;
   sd_blocks_done done = {0};
-  code = f->open_blocks(&part, &source) ? sd_publish_blocks(d, participant, &source, &part, slice_ns, &done) : SD_AGAIN;
-  for (uint64_t key = 0; done.records && key < part.keys; key++)
-    f->counts[key] += (int64_t)sd_blocks_count(d, (uint32_t)key);
+  const int open = f->open_blocks(&part, &source);
+  source.counts = f->counts; /* they are as many as part.n_counts */
+  code = open ? sd_publish_blocks(d, participant, &source, &part, slice_ns, &done) : SD_AGAIN;
   f->published += done.records;
   if (f->seen->latest > (int64_t)f->feed_time) f->feed_time = (uint64_t)f->seen->latest;
   if (done.n_held) {

@@ -97,12 +97,8 @@ int sd_blocks_reason(const struct sd_dispatcher *d);
 int sd_blocks_create(sd_dispatcher *d);
 void sd_blocks_destroy(sd_dispatcher *d);
 /* Runs blocks until the source ends, one is odd, a handler fails, the dispatcher stops, or `slice` clock counts are over. SD_OK; SD_AGAIN:
-<<<<<<< HEAD
- * a strand is not idle; SD_E_FULL: one is paused or quarantined; SD_E_NO_MEMORY. In these cases nothing was done. By a publisher whose call is announced. */
-=======
- * a strand is not idle, or paused, or there are tasks, or another publisher runs blocks, and nothing was done; SD_E_NO_MEMORY. By a
- * publisher whose call is announced. */
->>>>>>> dcc028d6 (Blocks: one publisher at a time runs them)
+ * a strand is not idle, or another publisher runs blocks; SD_E_FULL: a strand is paused or quarantined; SD_E_NO_MEMORY. In these cases
+ * nothing was done. By a publisher whose call is announced. */
 int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
                   sd_blocks_done *done);
 

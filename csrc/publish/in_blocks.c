@@ -8,7 +8,7 @@
 #include "worker/worker.h"
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { FEWEST = 2 * SD_ARRAY_BLOCK, SLICE_NS = 100000, SEEN_SLICE_NS = SLICE_NS, SETTLE_NS = 20 };
+enum { FEWEST = 2 * SD_ARRAY_BLOCK, SLICE_NS = 3000, SEEN_SLICE_NS = SLICE_NS, SETTLE_NS = 20 };
 #else
 enum {
   FEWEST = 4 * SD_ARRAY_BLOCK, /* records */

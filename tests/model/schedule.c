@@ -9,12 +9,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "blocks/choice.h"
 #include "crashes.h"
 #include "engine/api.h"
 #include "sd_error.h"
 #include "seeded/scheduler.h"
 
 enum { TASKS = 64, FREES = 48, FREE_TAG = 1000 };
+enum { LONG_CALL = 80 }; /* records */
 enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MAX_STEPS = 2000000 };
 
 typedef struct record {
@@ -59,6 +61,7 @@ typedef struct run {
       failing, nesting;
   uint32_t map[SYMBOLS], stride, emits;
   uint32_t in_python; /* workers that run tasks of Python's */
+  uint32_t blocks;    /* long calls, which may go in blocks */
   int running[STRANDS];
   task *middle[STRANDS];           /* a task that has begun, and is not over */
   uint64_t seen[SYMBOLS][SOURCES]; /* last sequence handled */
@@ -78,6 +81,7 @@ typedef struct run {
 } run;
 
 static run R;
+static uint64_t in_blocks; /* records of all runs */
 static int POLICY;
 
 static record *at(const void *records, int64_t i) { return (record *)((char *)records + (size_t)i * R.stride); }
@@ -627,7 +631,7 @@ static void publisher(void *unused, unsigned index) {
   static _Alignas(8) unsigned char batches[SOURCES][8 * RECORD]; /* stays until publish ends */
   unsigned char *batch = batches[source];
   for (uint32_t b = 0; b < R.n_batches; b++) {
-    int64_t participant = sd_publisher_enter(R.d), n = 1 + sd_scheduler_random(8);
+    int64_t participant = sd_publisher_enter(R.d), n = 1 + sd_scheduler_random(R.blocks ? LONG_CALL : 8);
     if (participant < 0) {
       sd_pause();
       continue;
@@ -641,7 +645,7 @@ static void publisher(void *unused, unsigned index) {
       r->key = sd_scheduler_random(R.n_symbols);
       r->source = source;
       r->sequence = R.next[r->key][source]++;
-      r->fails = R.failing && sd_scheduler_random(16) == 0;
+      r->fails = R.failing && sd_scheduler_random(R.blocks ? 64 : 16) == 0;
       R.clock += sd_scheduler_random(4);
       r->time = R.clock;
       r->nests = R.nesting && sd_scheduler_random(4) == 0;
@@ -742,6 +746,21 @@ static void closer(void *unused, unsigned index) {
   R.merging = 0;
 }
 
+/* Of every eighth seed, all that keeps records from going in blocks goes away. */
+static void draw_blocks(sd_config *c, uint64_t seed) {
+  R.blocks = seed % 8 == 5;
+  if (!R.blocks) return;
+  R.stride = 64;
+  R.emits = R.merging = R.timed = R.nesting = R.python = 0;
+  c->publisher_drains = 1;
+  c->one_core = 0;
+  c->on_full = SD_BLOCK;
+  c->sizes.record_size = R.stride;
+  c->sizes.has_positions = 0;
+  c->total_capacity = 0;
+  c->ingest = seed % 32 == 5 ? SD_INGEST_AUTO : SD_INGEST_BLOCKS;
+}
+
 static int prepare(uint64_t seed) {
   memset(&R, 0, sizeof R);
   R.n_workers = one_of(1, 3);
@@ -814,6 +833,7 @@ static int prepare(uint64_t seed) {
   c->publisher_drains = (int32_t)sd_scheduler_random(2);
   c->one_core = (int32_t)sd_scheduler_random(2);
   c->python_workers = draw_python_workers(seed);
+  draw_blocks(c, seed);
   /* A quarantined strand keeps what it holds: the pool has to have that much, or all the others wait for its segments. */
   if (R.failing) c->sizes.n_segments += R.n_strands * (c->capacity + 1);
   if (sd_space_create(0, 0, &R.space) || sd_dispatcher_create(R.space, c, &R.d)) return 0;
@@ -822,7 +842,7 @@ static int prepare(uint64_t seed) {
     R.map[i] = i % R.n_strands;
     for (uint32_t j = 0; j < SOURCES; j++) R.next[i][j] = 1;
   }
-  int quiet = !R.nesting && sd_scheduler_random(2);
+  int quiet = !R.nesting && (sd_scheduler_random(2) || R.blocks);
   static const uint32_t its_outputs[1] = {0};
   const uint32_t bytes = sizeof(emission);
   sd_handler handlers[2] = {{quiet ? pure : native, NULL, quiet, R.emits, its_outputs, .wake = R.timed ? wake : NULL,
@@ -884,6 +904,7 @@ static const char *check(void) {
     there += k.tasks;
   }
   if (waiting > there) return "a task is lost";
+  in_blocks += t.handled_in_blocks;
   if (t.handled != R.handled) return "handled is not what handlers ran over";
   if (t.failed != R.failed) return "failed is not what handlers failed on";
   if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return "the totals do not balance";
@@ -974,8 +995,8 @@ int main(int argc, char **argv) {
     steps += sd_scheduler_steps();
   }
   clock_gettime(CLOCK_MONOTONIC, &to);
-  printf("%s %llu seeds from %llu, %llu steps, %.1f s\n", bad ? "FAILED" : "ok", (unsigned long long)i,
-         (unsigned long long)first, (unsigned long long)steps,
+  printf("%s %llu seeds from %llu, %llu steps, %llu records in blocks, %.1f s\n", bad ? "FAILED" : "ok",
+         (unsigned long long)i, (unsigned long long)first, (unsigned long long)steps, (unsigned long long)in_blocks,
          (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
   return bad != 0;
 }

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "blocks/array.h"
+#include "blocks/choice.h"
 #include "crashes.h"
 #include "engine/api.h"
 #include "sd_error.h"
@@ -20,6 +22,7 @@
 enum { SYMBOLS = 8, PARTICIPANTS = 6, MAX_RECORDS = 64, LONG_RECORD = 1984, MAX_STEPS = 100000, SLICE_NS = 60 };
 enum { MAX_LOOKS = 2000, MAX_NUMBERS = 100, BLOCKS_OF_B = 5, MAX_NOTES = 64 };
 enum { NATIVE, PURE, PYTHON };
+enum { MAX_MET = 4 * MAX_RECORDS, MET = 1, FAILED_ON = 2 };
 
 typedef struct record {
   uint32_t key, unused;
@@ -51,6 +54,11 @@ typedef struct world {
   uint64_t time_of[MAX_NUMBERS];         /* of the record with that number */
   note notes[MAX_NOTES];
   uint32_t n_notes, n_told;
+  uint64_t next_of[SYMBOLS]; /* per strand: one more than the number of its record that was handled last */
+  int at_work[SYMBOLS];      /* per strand */
+  uint8_t met[MAX_MET];      /* per record: handled, or failed on */
+  uint64_t failed, met_at_stop;
+  int failing_seldom, stops;
 } world;
 
 static world W;
@@ -579,6 +587,146 @@ static const char *keys_are_read_once(void) {
   add_workers(1);
   sd_scheduler_add(changed_keys_script, (void *)(uintptr_t)1);
   sd_scheduler_add(changes_keys, (void *)(uintptr_t)1);
+  return run();
+}
+
+/* ---- blocks */
+
+/* Along a strand each record once, in the order of publishing, and one at a time. */
+static int is_next_of_its_strand(const record *t, int64_t i, sd_context *ctx) {
+  const uint32_t strand = W.d->map[t->key];
+  expect(!W.at_work[strand], "two handlers of a strand at a time");
+  W.at_work[strand] = 1;
+  for (uint32_t turns = sd_scheduler_random(3); turns; turns--) sd_pause();
+  expect(t->nth >= W.next_of[strand], "a strand's records are out of order, or one is handled twice");
+  W.next_of[strand] = t->nth + 1;
+  W.at_work[strand] = 0;
+  const int fails = W.failing_seldom && sd_scheduler_random(24) == 0;
+  W.met[t->nth] = fails ? FAILED_ON : MET;
+  W.failed += (uint64_t)fails;
+  return fails;
+}
+
+static void make_blocks(uint32_t workers) {
+  sd_config c = usual(4, workers, 1);
+  c.sizes.n_strands = one_of(1, 4);
+  c.publisher_drains = 1;
+  c.ingest = SD_INGEST_BLOCKS;
+  /* A quarantined strand has room for all. */
+  c.capacity = MAX_MET;
+  c.sizes.n_segments += MAX_MET / 8;
+  c.budget_records = one_of(1, 5);
+  make(&c, PURE, 0, 0);
+  W.each = is_next_of_its_strand;
+  add_workers(workers);
+}
+
+/* A call of at least two blocks. */
+static int publish_long(uint32_t participant) {
+  char symbols[MAX_RECORDS + 1] = {0};
+  for (uint32_t i = one_of(8, MAX_RECORDS); i; i--) symbols[i - 1] = (char)('a' + sd_scheduler_random(4));
+  return publish_all(participant, symbols);
+}
+
+static void quarantine_ends(void) {
+  for (uint32_t i = 0; i < W.d->arena->n_strands; i++) sd_dispatcher_resume(W.d, i, SD_QUARANTINED);
+}
+
+/* Ends quarantines at any time: also while blocks are under way. */
+static void frees(void *unused, unsigned fiber) {
+  while (W.publishing) {
+    for (uint32_t i = sd_scheduler_random(60); i && W.publishing; i--) sd_pause();
+    quarantine_ends();
+  }
+}
+
+static void blocks_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_totals now;
+  for (int i = 0; i < 3; i++) {
+    expect(publish_long(participant) == SD_OK, "publishing ends otherwise than it may");
+    if (sd_scheduler_random(2)) quarantine_ends();
+  }
+  while (W.handled + W.failed < W.given) {
+    quarantine_ends();
+    sd_pause();
+  }
+  W.publishing = 0;
+  while (!at_rest()) sd_pause();
+  sd_dispatcher_totals(W.d, &now);
+  expect(now.accepted == W.given && now.handled == W.handled && now.failed == W.failed, "a record is not counted");
+  expect(W.failed || now.handled_in_blocks > 0, "nothing goes in blocks though all is idle");
+  stop();
+}
+
+static const char *blocks_keep_the_order(void) {
+  make_blocks(one_of(1, 3));
+  sd_scheduler_add(blocks_script, NULL);
+  return run();
+}
+
+static const char *blocks_hold_back_in_order(void) {
+  make_blocks(one_of(1, 3));
+  W.failing_seldom = W.publishing = 1;
+  sd_scheduler_add(blocks_script, NULL);
+  if (sd_scheduler_random(2)) sd_scheduler_add(frees, NULL);
+  return run();
+}
+
+static void stops_some_time(void *unused, unsigned fiber) {
+  for (uint32_t i = sd_scheduler_random(400); i; i--) sd_pause();
+  W.met_at_stop = W.handled + W.failed;
+  W.stops = 1;
+  sd_dispatcher_stop(W.d);
+}
+
+/* A stop ends a call with what was adopted handled, and the rest named. */
+static void stopped_blocks_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  int64_t positions[MAX_RECORDS], rejected = 0;
+  const int code = publish_long(participant);
+  expect(code == SD_OK || code == SD_E_STOPPED, "publishing ends otherwise than it may");
+  if (code) rejected = sd_publish_rejected(W.d, participant, 0, positions, MAX_RECORDS);
+  for (int64_t i = 0; i < rejected; i++) {
+    expect(positions[i] < (int64_t)W.given && (!i || positions[i] > positions[i - 1]), "rejected twice, or nothing");
+    expect(!W.met[positions[i]], "a record is handled and called rejected");
+  }
+  /* What fills the window, and a block that each thread was about to take. */
+  const uint64_t most = (SD_BLOCK_SLOTS + W.d->n_participants) * SD_ARRAY_BLOCK;
+  expect(!W.stops || W.handled + W.failed <= W.met_at_stop + most, "blocks go on after a stop");
+  stop();
+  sd_totals now;
+  sd_dispatcher_totals(W.d, &now);
+  expect(now.accepted + (uint64_t)rejected == W.given && now.handled == W.handled && now.failed == W.failed &&
+             now.accepted == now.handled + now.failed + now.pending,
+         "a record is not counted");
+}
+
+static const char *blocks_stop_in_the_middle(void) {
+  make_blocks(one_of(1, 2));
+  W.failing_seldom = (int)sd_scheduler_random(2);
+  sd_scheduler_add(stopped_blocks_script, NULL);
+  sd_scheduler_add(stops_some_time, NULL);
+  return run();
+}
+
+/* A strand that is paused keeps its records, and the others' go the other way. */
+static void beside_paused_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_totals now;
+  sd_dispatcher_hold(W.d, 0, SD_PAUSED);
+  publish_all(participant, "abcdabcdabcdabcd");
+  sd_dispatcher_totals(W.d, &now);
+  expect(now.handled_in_blocks == 0, "a paused strand's records go in blocks");
+  expect(W.handled_of[0] == 0, "a paused strand is handled");
+  sd_dispatcher_resume(W.d, 0, SD_PAUSED);
+  until_handled(16);
+  stop();
+}
+
+static const char *blocks_wait_for_paused(void) {
+  make_blocks(1);
+  sd_scheduler_add(beside_paused_script, NULL);
   return run();
 }
 
@@ -2334,6 +2482,10 @@ static const struct check {
     {"leaves-nothing-behind", leaves_nothing_behind, 1},
     {"paused-is-not-handled-inline", paused_is_not_handled_inline, 1},
     {"keys-are-read-once", keys_are_read_once, 4000},
+    {"blocks-keep-the-order", blocks_keep_the_order, 4000},
+    {"blocks-hold-back-in-order", blocks_hold_back_in_order, 8000},
+    {"blocks-stop-in-the-middle", blocks_stop_in_the_middle, 4000},
+    {"blocks-wait-for-paused", blocks_wait_for_paused, 20},
     {"takes-an-idle-strands-segment", takes_an_idle_strands_segment, 1},
     {"goes-on-when-the-pool-is-dry", goes_on_when_the_pool_is_dry, 1000},
     {"segments-are-handed-out-once", segments_are_handed_out_once, 20},

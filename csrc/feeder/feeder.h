@@ -37,7 +37,8 @@ typedef struct sd_feeder {
   int32_t in_blocks;   /* the next ticks are to go in blocks: call sd_feeder_in_blocks */
   const sd_tick *over; /* ticks that blocks kept back, to be published before all others */
   uint64_t n_over;
-  uint64_t in_turn; /* bytes to be decoded before blocks are tried again, because there was something else than blocks */
+  uint64_t
+      in_turn;    /* bytes to be decoded before blocks are tried again, because there was something else than blocks */
   uint64_t ended; /* the clock at the end of the last call */
   sd_choice choice;
 } sd_feeder;

@@ -32,6 +32,8 @@ struct blocks_world {
   SD_PLAIN(uint64_t) wrong;  /* likewise: the block that is guessed wrongly */
   SD_PLAIN(uint64_t) offset; /* the decoder's: where the next block to be adopted begins */
   SD_PLAIN(uint64_t) row[HOMES];
+  sd_a32 joins;             /* workers may join, as sd_blocks_create says while they run already */
+  SD_PLAIN(uint64_t) there; /* what was created before that */
   int done; /* the oracle's: the threads need not come back */
 
   void begin() {
@@ -39,6 +41,8 @@ struct blocks_world {
     sd_init(&w.adopting, 0u);
     for (auto &h : home) sd_init(&h.token, 0u);
     for (auto &r : row) r = 0u;
+    sd_init(&joins, 0u);
+    there = 0u;
     w.home = home;
     w.made = made;
     done = 0;
@@ -209,13 +213,18 @@ template <typename rules> struct blocks : rl::test_suite<blocks<rules>, 3> {
   }
   void thread(unsigned index) {
     if (index == 0) {
+      s.there = 1;
+      sd_store(&s.joins, 1u, release, H9);
       /* A window that is closed early, in one of three runs. */
       const uint32_t closed = rl::rand(3);
       for (uint32_t i = 0; i < ROUNDS; i++) run(&rounds[i], 1000 * (i + 1), closed == i);
       s.done = 1;
     } else {
       while (!s.done) {
-        if (!rules::enter(&s.w)) {
+        /* As sd_join_blocks in state/state.h. */
+        const int joins = sd_load(&s.joins, acquire, H9);
+        if (joins) RL_ASSERT(s.there == 1);
+        if (!joins || !rules::enter(&s.w)) {
           sd_pause();
           continue;
         }

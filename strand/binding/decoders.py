@@ -75,6 +75,11 @@ class Decoder(ABC):
         """C's structure, for a feeder, and for decoders of what the stream travels in."""
         return self._state
 
+    @property
+    def offset(self) -> int:
+        """Bytes of the stream decoded so far."""
+        return int(self._state.offset)
+
     def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]:
         """Decodes ``data`` into ``out`` (contiguous, of dtype ``strand.TICK``, ``max_per_record`` long or more).
 

@@ -196,11 +196,6 @@ class ItchDecoder(Decoder):
         return True
 
     @property
-    def offset(self) -> int:
-        """Bytes of the stream decoded so far."""
-        return int(self._state.offset)
-
-    @property
     def in_step(self) -> bool:
         """True if frames of true lengths were seen, and the last one was sound."""
         return bool(self._state.prefixed) and not self._state.lost

@@ -1,20 +1,25 @@
 """Cost of tasks on this machine: python bench/tasks.py [PART ...] [--turns 9]
 
-    futures   empty Python tasks, submit to done, beside ThreadPoolExecutor(4), in turn: medians of the ratios
-    native    tasks in C, submitted by running tasks in batches of 64, on two workers
+    futures     empty Python tasks, submit to done, beside ThreadPoolExecutor(4), in turn: medians of the ratios
+    coroutines  empty coroutines in bursts of 1,000, by a thread that waits for each and by asyncio.gather, beside
+                asyncio's own: run_coroutine_threadsafe, and gather of create_task
+    idle        submit to result of one empty task after a pause of 1 ms, beside ThreadPoolExecutor(2)
+    native      tasks in C, submitted by running tasks in batches of 64, on two workers
 
-Run it while the machine is quiet.
+The sides take turns. Run it while the machine is quiet; the processor time is that of the process.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import concurrent.futures
 import ctypes
 import os
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +30,7 @@ import numpy as np
 
 import strand
 
-N_TASKS = 50_000
+N_TASKS, BURST = 50_000, 1000
 
 
 def nothing(*_: Any) -> None:
@@ -86,6 +91,94 @@ def futures(turns: int) -> None:
     print(f"4 workers against 1: {ratio:.2f}")
 
 
+async def soon() -> None:
+    pass
+
+
+def quartiles(values: list[float]) -> str:
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{middle:7.2f} ({low:.2f} to {high:.2f})"
+
+
+def beside(turns: int, sides: dict[str, Callable[[], int]], rivals: dict[str, str]) -> None:
+    """Shows what a call of each side takes by the clock and of processor time, in us for each of the calls that it
+    says it made, and the ratios to its rival's in the same turn."""
+    wall: dict[str, list[float]] = {name: [] for name in sides}
+    processor: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(-turns // 4, turns):
+        for name, side in sides.items():
+            begun, spent = time.perf_counter(), time.process_time()
+            n = side()
+            spent, begun = time.process_time() - spent, time.perf_counter() - begun
+            if turn >= 0:  # the first ones warm up
+                wall[name].append(begun / n * 1e6)
+                processor[name].append(spent / n * 1e6)
+    for name in sides:
+        line = f"{name:42} us by the clock {quartiles(wall[name])}, processor {quartiles(processor[name])}"
+        if rival := rivals.get(name):
+            ratios = [[a / b for a, b in zip(of[name], of[rival], strict=True)] for of in (wall, processor)]
+            line += "".join(f"; {quartiles(each).strip()}" for each in ratios) + f" of {rival}"
+        print(line)
+
+
+def coroutines(turns: int) -> None:
+    loop, other = asyncio.new_event_loop(), asyncio.new_event_loop()
+    thread = threading.Thread(target=other.run_forever)
+    thread.start()
+
+    def waits(begin: Callable[[], Any]) -> Callable[[], int]:
+        def side() -> int:
+            for future in [begin() for _ in range(BURST)]:
+                future.result()
+            return BURST
+
+        return side
+
+    def gathers(begin: Callable[[], Any]) -> Callable[[], int]:
+        async def gather() -> int:
+            await asyncio.gather(*[begin() for _ in range(BURST)])
+            return BURST
+
+        return lambda: loop.run_until_complete(gather())
+
+    with strand.Scheduler(2) as scheduler:
+        sides = {
+            "run_coroutine_threadsafe": waits(lambda: asyncio.run_coroutine_threadsafe(soon(), other)),
+            "Scheduler(2), a thread waits": waits(lambda: scheduler.submit(soon)),
+            "gather of create_task": gathers(lambda: loop.create_task(soon())),
+            "Scheduler(2), gather": gathers(lambda: scheduler.submit(soon)),
+        }
+        names = list(sides)
+        beside(turns * 5, sides, {names[1]: names[0], names[3]: names[2]})
+    other.call_soon_threadsafe(other.stop)
+    thread.join()
+    for each in (loop, other):
+        each.close()
+
+
+def idle(turns: int) -> None:
+    def times(executor: concurrent.futures.Executor, kept: list[float]) -> Callable[[], int]:
+        def side() -> int:
+            for _ in range(50):
+                time.sleep(0.001)
+                begun = time.perf_counter()
+                executor.submit(nothing).result()
+                kept.append((time.perf_counter() - begun) * 1e6)
+            return 50
+
+        return side
+
+    with strand.Scheduler(2) as scheduler, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        kept: dict[str, list[float]] = {"ThreadPoolExecutor(2)": [], "Scheduler(2)": []}
+        sides = {name: times(e, kept[name]) for name, e in zip(kept, (pool, scheduler), strict=True)}
+        beside(turns * 5, sides, {"Scheduler(2)": "ThreadPoolExecutor(2)"})
+    theirs, ours = kept.values()
+    for name, of in kept.items():
+        print(f"{name:42} submit to result {quartiles(of)} us, mean {statistics.mean(of):.1f}")
+    at = (statistics.median, lambda of: statistics.quantiles(of, n=4)[0], statistics.mean)
+    print("ratios of the median, the lower quartile, the mean: " + ", ".join(f"{q(ours) / q(theirs):.2f}" for q in at))
+
+
 @contextmanager
 def task_functions() -> Iterator[ctypes.CDLL]:
     """bench/task_functions.c, built."""
@@ -125,7 +218,7 @@ def native(turns: int) -> None:
             )
 
 
-PARTS = {"futures": futures, "native": native}
+PARTS = {"futures": futures, "coroutines": coroutines, "idle": idle, "native": native}
 
 
 def main() -> None:

@@ -8,10 +8,13 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from _thread import RLock, allocate_lock, start_new_thread
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import Context
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from strand.errors import StrandError
@@ -35,9 +38,13 @@ __all__ = [
     "interrupts_later",
     "mended",
     "sleep_exactly",
+    "sleep_until",
+    "wake",
 ]
 
 _PR_SET_TIMERSLACK: Final = 29
+#: After so long a wake-up of an event loop is taken for lost, as an interrupt of the main thread may lose one.
+_LOST_S: Final = 1.0
 
 #: Error text for a thread that is inside and would wait.
 WAITS_FOR_ITSELF: Final = (
@@ -87,59 +94,110 @@ class Bell(RLock):  # type: ignore[misc]  # it is final in the stubs alone
 
     def ring(self) -> None:
         """Makes all sleepers look again. A call that an interrupt cuts short can be repeated."""
-        for sleeper in tuple(self._sleepers):
-            with suppress(RuntimeError):  # it is awake
-                sleeper.release()
+        wake(self._sleepers)
 
     notify_all = ring  # the name in concurrent.futures
 
     def wait_for(self, is_so: Callable[[], bool], timeout: float | None = None) -> bool:
         """Sleeps until ``is_so()``, for so many seconds at most. Returns what that says in the end."""
-        if is_so():
-            return True
-        until = None if timeout is None else time.monotonic() + timeout
-        sleeper = allocate_lock()
-        sleeper.acquire()
-        try:
-            self._sleepers.append(sleeper)
-            while not is_so():
-                left = -1 if until is None else until - time.monotonic()
-                if until is not None and left <= 0:
-                    return is_so()
-                sleeper.acquire(True, min(left, threading.TIMEOUT_MAX))
-            return True
-        finally:
-            with suppress(ValueError):
-                self._sleepers.remove(sleeper)
+        return sleep_until(is_so, self._sleepers, timeout)
+
+
+def sleep_until(is_so: Callable[[], bool], sleepers: list[Any], timeout: float | None = None) -> bool:
+    """Sleeps until ``is_so()``, for so many seconds at most. Returns what that says in the end. It is asked again after
+    each ``wake`` of the sleepers."""
+    until = None if timeout is None else time.monotonic() + timeout
+    sleeper = allocate_lock()
+    sleeper.acquire()
+    try:
+        sleepers.append(sleeper)
+        while not is_so():
+            if until is None:
+                sleeper.acquire()
+                continue
+            left = until - time.monotonic()
+            if left <= 0:
+                return is_so()
+            sleeper.acquire(True, min(left, threading.TIMEOUT_MAX))
+        return True
+    finally:
+        try:  # noqa: SIM105 - ``suppress`` takes longer than all the rest where nobody sleeps
+            sleepers.remove(sleeper)
+        except ValueError:
+            pass
+
+
+def wake(sleepers: Iterable[Any]) -> None:
+    """Makes all sleepers of a list look again."""
+    for sleeper in tuple(sleepers):
+        try:  # noqa: SIM105 - as above
+            sleeper.release()
+        except RuntimeError:  # it is awake
+            pass
 
 
 class LoopCalls:
     """Calls that other threads hand to an event loop, many by one wake-up: a wake-up is a call of the system, which
-    gives up the GIL. A call must raise nothing."""
+    gives up the GIL. A call must raise nothing. All who use a loop share the object that ``of`` returns."""
 
-    __slots__ = ("_calls", "_is_woken", "loop")
+    __slots__ = ("__weakref__", "_calls", "_context", "_loop", "_woken_s")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
-        self.loop = loop
+        self._loop = weakref.ref(loop)
         self._calls: deque[Callable[[], object]] = deque()
-        self._is_woken = False
+        #: The calls are part of nothing that the thread is in that happens to wake the loop.
+        self._context = Context()
+        #: When the loop was woken for the calls; never, where it has to be for the next one.
+        self._woken_s = -inf
+
+    @staticmethod
+    def of(loop: AbstractEventLoop) -> LoopCalls:
+        """The calls of a loop, made on the first use."""
+        return _loop_calls.get(loop) or _loop_calls.setdefault(loop, LoopCalls(loop))
+
+    @property
+    def loop(self) -> AbstractEventLoop:
+        """The loop. Raises RuntimeError where it is gone."""
+        loop = self._loop()
+        if loop is None:
+            raise RuntimeError("the event loop is gone")
+        return loop
+
+    @property
+    def is_closed(self) -> bool:
+        """True if the loop calls nothing any more."""
+        loop = self._loop()
+        return loop is None or loop.is_closed()
 
     def add(self, call: Callable[[], object]) -> None:
         """Makes the loop call it, from any thread. Raises RuntimeError where the loop is closed."""
-        self._calls.append(call)  # before the look at the flag: the loop clears the flag before it looks here
-        if not self._is_woken:
-            self._is_woken = True
+        self._calls.append(call)  # before the look: the loop says that it must be woken before it looks here
+        now = time.monotonic()
+        if now - self._woken_s > _LOST_S:
+            self._woken_s = now
             try:
-                self.loop.call_soon_threadsafe(self._run)
+                self.loop.call_soon_threadsafe(self._run, context=self._context)
             except RuntimeError:
+                self._woken_s = -inf
                 self._calls.clear()
                 raise
 
     def _run(self) -> None:
-        self._is_woken = False
+        """Makes the calls that are there. Those that come meanwhile have another turn, so that the loop gets on with
+        other things."""
         calls = self._calls
-        while calls:
-            calls.popleft()()
+        try:
+            for _ in range(len(calls)):
+                calls.popleft()()
+        finally:
+            if not calls:
+                self._woken_s = -inf
+            if calls:  # a second look: whoever added one before the line above has not woken the loop
+                self._woken_s = time.monotonic()
+                self.loop.call_soon(self._run, context=self._context)
+
+
+_loop_calls: weakref.WeakKeyDictionary[AbstractEventLoop, LoopCalls] = weakref.WeakKeyDictionary()
 
 
 def mended(act: Callable[..., Any], mend: Callable[..., object], *arguments: Any) -> Any:

@@ -38,7 +38,7 @@ static int good_bounds(const sd_config *c) {
 
 static int good_config(const sd_config *c) {
   const sd_sizes *z = &c->sizes;
-  if (c->idle < SD_IDLE_SPIN || c->idle > SD_IDLE_PARK) return 0;
+  if (c->idle < SD_IDLE_SPIN || c->idle > SD_IDLE_SLEEP) return 0;
   if (c->on_full < SD_BLOCK || c->on_full > SD_SHED) return 0;
   if (c->python_workers > z->n_workers && c->python_workers != SD_ALL_BUT_ONE) return 0;
   if (c->on_error != SD_ON_ERROR_STOP && c->on_error != SD_ON_ERROR_QUARANTINE) return 0;

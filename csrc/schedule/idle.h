@@ -21,7 +21,9 @@
 #include "base/atomic.h"
 
 /* cffi: begin */
-enum { SD_IDLE_SPIN = 0, SD_IDLE_BACKOFF = 1, SD_IDLE_PARK = 2 };
+/* Sleeping is parking without looks before it, as for workers without ticks: to look longer delays the thread that waits for the task that
+ * has just ended, if it has the same core. */
+enum { SD_IDLE_SPIN = 0, SD_IDLE_BACKOFF = 1, SD_IDLE_PARK = 2, SD_IDLE_SLEEP = 3 };
 /* cffi: end */
 
 #define SD_WAKING 0x80000000u
@@ -43,13 +45,15 @@ void sd_futex_wake(sd_a32 *word, uint32_t n);
 #include <time.h>
 #include <unistd.h>
 static inline void sd_futex_wait(sd_a32 *word, uint32_t seen) {
-  syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 }
 static inline void sd_futex_wait_for(sd_a32 *word, uint32_t seen, uint64_t ns) {
   const struct timespec most = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-  syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, NULL, 0);
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
 }
-static inline void sd_futex_wake(sd_a32 *word, uint32_t n) { syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0); }
+static inline void sd_futex_wake(sd_a32 *word, uint32_t n) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
 #endif
 
 /* Registers a sleeper; returns the epoch to wait on. The caller then looks at all lists under their locks, and at what else could end the

@@ -188,6 +188,21 @@ static inline void sd_guest_gives_up(sd_task_pool *pool, uint32_t index, int kin
   sd_unlock(&list->lock);
 }
 
+/* By the thread of a task that is away: the task is over, and its entry free. Zero: the pool is closed, and the stop ends the task. */
+static inline int sd_guest_ends(sd_task_pool *pool, uint32_t index, int kind) {
+  sd_task_list *list = pool->list;
+  sd_lock(&list->lock);
+  const int open = !list->closed;
+  if (open) {
+    sd_task_end(&pool->tasks[index]);
+    pool->stack[list->free] = index;
+    list->free = list->free + 1;
+    sd_tasks_count_ended(&list->counts, kind);
+  }
+  sd_unlock(&list->lock);
+  return open;
+}
+
 /* From here on nobody gets entries from the pool. Returns how many were ever handed out; all that guests took are submitted. */
 static inline uint32_t sd_tasks_close(sd_task_pool *pool) {
   sd_task_list *list = pool->list;

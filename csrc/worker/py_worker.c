@@ -28,9 +28,18 @@ int64_t sd_py_worker_go_on(sd_py_worker *hand) {
 
 /* ---- free tasks */
 
+static uint64_t tag_of(const sd_py_worker *hand) {
+  return hand->what == SD_PY_TASK ? hand->batch.task | (uint64_t)hand->batch.rose << SD_PY_ROSE_AT : 0;
+}
+
 uint64_t sd_py_task_next(sd_py_worker *hand) {
   hand->what = sd_worker_task_next(hand->d, hand->participant, &hand->batch);
-  return hand->what == SD_PY_TASK ? hand->batch.task | (uint64_t)hand->batch.rose << SD_PY_ROSE_AT : 0;
+  return tag_of(hand);
+}
+
+uint64_t sd_py_task_wait(sd_py_worker *hand) {
+  hand->what = sd_worker_next(hand->d, hand->participant, &hand->batch);
+  return tag_of(hand);
 }
 
 int sd_py_should_yield(const sd_py_worker *hand) {

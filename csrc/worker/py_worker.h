@@ -19,12 +19,14 @@ int64_t sd_py_worker_next(sd_py_worker *hand);
 /* The same, after Python has handled the whole batch that it has. */
 int64_t sd_py_worker_go_on(sd_py_worker *hand);
 
-/* The next four never wait, and take short locks alone: for a caller that keeps the GIL. Giving it up for each task would have all threads
+/* The next five never wait, but for sd_py_task_wait, and take short locks alone: for a caller that keeps the GIL. Giving it up for each task would have all threads
  * that run tasks fight for it.
  *
  * Ends the task in hand, if there is one, and takes what comes next. Returns its tag, if that is a free task of Python's; else 0, and
  * sd_py_worker_next has to be called, which waits. */
 uint64_t sd_py_task_next(sd_py_worker *hand);
+/* The same, when nothing is in hand: it waits for what comes next, so the caller has to give up the GIL. 0: `what` says what came. */
+uint64_t sd_py_task_wait(sd_py_worker *hand);
 /* Whether the task in hand should let others go, as sd_should_yield. */
 int sd_py_should_yield(const sd_py_worker *hand);
 /* Submits a free task of Python's. Returns its handle; 0: the table of tasks is full, the dispatcher stops, or the policy has no such

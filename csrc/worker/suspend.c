@@ -49,6 +49,11 @@ int sd_task_return(sd_dispatcher *d, uint32_t participant, uint32_t entry) {
   return SD_OK;
 }
 
+int sd_task_end_away(sd_dispatcher *d, uint32_t entry) {
+  if (d->policy->over) d->policy->over(&d->ready, entry);
+  return sd_guest_ends(&d->tasks, entry - d->ready.n_strands, SD_FREE_TASKS) ? SD_OK : SD_E_STOPPED;
+}
+
 void sd_task_charge(sd_dispatcher *d, uint32_t entry, uint64_t on_cpu_ns) {
   if (d->policy->charge) d->policy->charge(&d->ready, entry, on_cpu_ns);
 }

@@ -47,7 +47,8 @@ int sd_be_idle(sd_dispatcher *d, uint32_t participant, uint32_t turn) {
   const uint64_t due = d->policy->due ? d->policy->due(&d->ready, sd_now()) : 0;
   if (due && due != UINT64_MAX) return park(d, participant, due);
   const int how = due ? SD_IDLE_PARK : d->config.idle;
-  if (how == SD_IDLE_PARK ? turn >= PARK_TURNS : how == SD_IDLE_BACKOFF && turn >= BACKOFF_TURNS)
+  if (how == SD_IDLE_SLEEP || (how == SD_IDLE_PARK && turn >= PARK_TURNS) ||
+      (how == SD_IDLE_BACKOFF && turn >= BACKOFF_TURNS))
     return park(d, participant, 0);
   /* A thread that reads or inflates a file, or the merger, may find no free core, or only the publisher's core, and would then keep the
    * publisher waiting. */

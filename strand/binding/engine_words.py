@@ -51,6 +51,8 @@ __all__ = [
 ]
 
 IDLE: Final = {"spin": lib.SD_IDLE_SPIN, "backoff": lib.SD_IDLE_BACKOFF, "park": lib.SD_IDLE_PARK}
+#: Of an engine without ticks: its workers park without looks before it.
+_SLEEP: Final = {"sleep": lib.SD_IDLE_SLEEP}
 ON_FULL: Final = {
     "block": lib.SD_BLOCK,
     "drop_newest": lib.SD_DROP_NEWEST,
@@ -182,7 +184,7 @@ def config_struct(config: EngineConfig, core: Core) -> Any:
     c.sizes.sequence_high = config.sequence_high
     c.sizes.has_positions = config.has_positions
     c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
-    c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
+    c.idle, c.on_error, c.on_full = (IDLE | _SLEEP)[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
     c.policy.number = lib.sd_policy_number(config.policy.name.encode())
     c.policy.fair.n_groups = config.n_groups
     for name, value in config.policy.options.items():

@@ -59,11 +59,12 @@ _SPEC: Final = np.dtype(
 )
 
 
-def _keeping_gil(core: Core, name: str, *types: Any) -> Callable[..., int]:
+def _keeping_gil(core: Core, name: str, *types: Any, kind: Any = ctypes.PYFUNCTYPE) -> Callable[..., int]:
     """A function of the core that waits for nobody, called without giving up the GIL, as cffi would for each call.
-    ``types``: of its result and its arguments, by ctypes."""
+    ``types``: of its result and its arguments, by ctypes. ``kind``: CFUNCTYPE for one that waits, without the GIL."""
     address = core.ffi.addressof(core.lib, name)
-    return ctypes.PYFUNCTYPE(*types)(int(core.ffi.cast("uintptr_t", address)))
+    call: Callable[..., int] = kind(*types)(int(core.ffi.cast("uintptr_t", address)))
+    return call
 
 
 class TaskTotals(NamedTuple):
@@ -110,6 +111,12 @@ class Tasks:
         """Returns a call for the worker that owns ``hand``: it ends the current task and takes the next free task of
         Python's. The call returns the tag; 0: there is none, or other work comes next: ask ``PyBatches.more``."""
         call = self._keeping_gil("sd_py_task_next", ctypes.c_uint64, ctypes.c_void_p)
+        return partial(call, int(self._ffi.cast("uintptr_t", hand)))
+
+    def wait_of(self, hand: Any) -> Callable[[], int]:
+        """Returns a call like that of ``next_of`` for a worker without a current task. It gives up the GIL, and waits
+        for what comes; 0: ``PyBatches.what`` says what came."""
+        call = self._keeping_gil("sd_py_task_wait", ctypes.c_uint64, ctypes.c_void_p, kind=ctypes.CFUNCTYPE)
         return partial(call, int(self._ffi.cast("uintptr_t", hand)))
 
     def question_of(self, hand: Any) -> Callable[[], int]:
@@ -287,6 +294,7 @@ class PyBatches:
         suspend = _keeping_gil(core, "sd_task_suspend", code, pointer, one, pointer, code)
         self._suspend = partial(suspend, at, participant, batch)
         self._return = partial(_keeping_gil(core, "sd_task_return", code, pointer, one, one), at, participant)
+        self._end_away = partial(_keeping_gil(core, "sd_task_end_away", code, pointer, one), at)
 
     def more(self) -> int:
         """Runs native handlers until there is something for Python: a strand, or -1, and ``what`` says what it is."""
@@ -369,14 +377,19 @@ class PyBatches:
 
     @property
     def entry(self) -> int:
-        """The task in hand, as ``come_back`` takes it: a free one, or one on a strand."""
+        """The task in hand, as ``returner`` and ``end_away`` take it: a free one, or one on a strand."""
         return int(self._batch.strand)
+
+    @property
+    def is_on_strand(self) -> bool:
+        """True if the task in hand is one on a strand."""
+        return self.entry < self._n_strands
 
     def suspender(self, *, away: bool) -> Callable[[], int]:
         """A call of C, for the task in hand: that gives this worker back, and nothing is in hand, so another thread may
-        be the worker. A worker gets the task by RESUME; one that is ``away`` only after ``come_back``. The call returns
+        be the worker. A worker gets the task by RESUME; one that is ``away`` only after ``returner``. The call returns
         0, or another code where a stop ends the tasks, and the task stays in hand."""
-        if self.entry < self._n_strands:
+        if self.is_on_strand:
             return partial(self._lib.sd_task_suspend, self._d, self._participant, self._batch, away)
         return partial(self._suspend, away)
 
@@ -387,9 +400,13 @@ class PyBatches:
             return partial(self._lib.sd_task_return, self._d, self._participant, entry)
         return partial(self._return, entry)
 
-    def come_back(self, entry: int) -> bool:
-        """Calls ``returner``. False: a stop has ended the task."""
-        return self.returner(entry)() == Code.OK
+    def end_away(self, entry: int) -> None:
+        """Ends a task that is away, unless a stop does. One on a strand, whose token it holds, comes back for that: the
+        worker that gets it by RESUME ends it."""
+        if entry < self._n_strands:
+            self.returner(entry)()
+        else:
+            self._end_away(entry)
 
     def resumed(self) -> None:
         """Continues the suspended task in hand as this worker; called by the task's thread."""

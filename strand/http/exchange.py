@@ -266,7 +266,7 @@ class Batch:
     """Requests that the event loop has read in one round, which become tasks at one go."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.calls = LoopCalls(loop)
+        self.calls = LoopCalls.of(loop)
         self.watches = Watches(loop)
         self._waiting: list[tuple[TaskExecutor, Exchange]] = []
 

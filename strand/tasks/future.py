@@ -1,18 +1,19 @@
 """The future of a task: its state, the calls that change the task, and the ways to wait for it.
 
-How a waiter and the worker that ends the task meet. Both call ``setdefault`` for the same entry of the future's dict,
-a waiter with a new ``Bell``, the worker with ``NOBODY``. One of the two is first. This is one atomic step with the
-GIL, and on a free-threaded build too, where it holds the dict's lock; so whatever was written before one call is seen
-after the other.
+How ``wait``, ``as_completed``, or who adds a callback, and the worker that ends the task meet. Both call ``setdefault``
+for the same entry of the future's dict, the one that waits with a new lock, the worker with ``NOBODY``. One of the two
+is first. This is one atomic step with the GIL, and on a free-threaded build too, where it holds the dict's lock; so
+whatever was written before one call is seen after the other.
 
-- The waiter is first: the worker finds its bell. It writes the state while it holds that as a lock, as
-  ``concurrent.futures`` does, so ``wait`` and ``as_completed`` never see a state change while they hold it.
+- The waiter is first: the worker finds its lock. It writes the state while it holds that, as ``concurrent.futures``
+  does, so ``wait`` and ``as_completed`` never see a state change while they hold it.
 - The worker is first: it wrote the result and the final state before, so all of that is there for a waiter that finds
   ``NOBODY``. The state itself may not be written yet. The waiter writes it, too, the same word as the worker does.
-  From then on nothing changes any more, so nothing needs a lock: ``NOBODY`` is a bell that does nothing.
+  From then on nothing changes any more, so nothing needs a lock: ``NOBODY`` is a lock that does nothing.
 
-A simple write of the state by the worker, and a look for a bell after it, would not do: ``as_completed`` would see
-a future as finished that then tells its waiter again.
+A simple write of the state by the worker, and a look for a lock after it, would not do: ``as_completed`` would see
+a future as finished that then tells its waiter again. For ``result`` it does: a thread enters the list of sleepers,
+and then looks at the state, and the worker writes the state, and then looks at that list.
 
 An end that an exception cuts short is repeated, so each step of it may be done twice, but for two: to tell a waiter of
 ``concurrent.futures``, and to call a callback. A signal must not interrupt the first one, so the main thread leaves it
@@ -24,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from _thread import start_new_thread
+from _thread import RLock, start_new_thread
 from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
@@ -36,15 +37,16 @@ from strand.logs import Event
 from strand.spans import SpanLike
 from strand.tasks.groups import InLoop, TaskGroup, awaited
 from strand.tasks.options import TaskOptions
+from strand.tasks.places import seat_here
 from strand.tasks.waits import (
     CURRENT_TASK,
     ENDING_TASK,
+    LOOPS,
     Waiter,
     check_not_in_loop,
     wait_as,
-    waiter_here,
 )
-from strand.threads import Bell, in_main_thread, interrupts
+from strand.threads import Bell, in_main_thread, interrupts, sleep_until, wake
 from strand.validate import seconds
 
 __all__ = [
@@ -71,7 +73,7 @@ _CALLBACK_FAILED: Final = Event(
 
 
 class _Nobody:
-    """The bell of a future that is done: there is nothing to wait for."""
+    """The lock of a future that is done: nothing changes any more."""
 
     def acquire(self) -> bool:
         return True
@@ -85,12 +87,8 @@ class _Nobody:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        del timeout
-        return predicate()
 
-
-#: The bell of every future that is done.
+#: The lock of every future that is done.
 NOBODY: Final = _Nobody()
 
 
@@ -143,7 +141,7 @@ class _Waiters(list[Any]):
         super().append(waiter)
 
 
-def _is_left_behind(bell: Bell) -> bool:
+def _is_left_behind(lock: RLock) -> bool:
     """Tells whether an interrupt has ended a ``wait`` or ``as_completed`` of the main thread while it took its futures'
     locks. CPython's code does not give back the locks that it holds then."""
     main = threading.main_thread().ident
@@ -152,7 +150,7 @@ def _is_left_behind(bell: Bell) -> bool:
         if frame.f_code.co_filename == wait.__code__.co_filename:
             return False
         frame = frame.f_back
-    return f"owner={main} " in repr(bell)
+    return f"owner={main} " in repr(lock)
 
 
 def _state_of(end: str | None) -> str:
@@ -174,8 +172,9 @@ class Keeper(Protocol):
     waits_on: dict[int, Waiter]
     #: Of the scheduler or dispatcher.
     name: str
-    #: Raises WouldDeadlockError where the calling thread would wait for itself: in words, and with another way.
-    check_outside: Callable[[str, str], None]
+    #: Raises WouldDeadlockError where the calling thread would wait for itself: in words, and with another way. None:
+    #: no thread would.
+    check_outside: Callable[[str, str], None] | None
 
     @property
     def is_fork(self) -> bool: ...
@@ -496,13 +495,18 @@ class TaskFuture(Future[Any]):
         """
         if self._state in OVER:
             return
-        if self._keeper.is_fork:
+        keeper, me, seat = self._keeper, CURRENT_TASK.get(), seat_here()
+        # By now a worker that the submit has woken is about to want the GIL: the usual wait hurries to sleep.
+        if keeper.is_fork:
             raise StoppedError("this process is a fork of the one that runs the task: it never ends here")
-        if (timeout := seconds("timeout", timeout)) is not None and timeout <= 0:
+        if me is None and seat is None and timeout is None and keeper.check_outside is None and not LOOPS:
+            sleep_until(self._has_ended, self.__dict__.setdefault("_sleepers", []))
+            return
+        if timeout is not None and (timeout := seconds("timeout", timeout)) is not None and timeout <= 0:
             self._wait(timeout)
             return
-        self._keeper.check_outside(self.in_words(), "use add_done_callback, or look for done() later")
-        seat, me = waiter_here()
+        if keeper.check_outside is not None:
+            keeper.check_outside(self.in_words(), "use add_done_callback, or look for done() later")
         if me is None and seat is not None:
             seat.check_not_in_handler()
         check_not_in_loop(self.in_words())
@@ -521,7 +525,13 @@ class TaskFuture(Future[Any]):
         Returns:
             Whether the task has ended.
         """
-        return bool(self._condition.wait_for(self.done, timeout))
+        return sleep_until(self._has_ended, self.__dict__.setdefault("_sleepers", []), timeout)
+
+    def _has_ended(self) -> bool:
+        """``done``, also where the worker has written all but the state."""
+        if self._state not in OVER and self.__dict__.get("_meeting") is NOBODY:
+            self._state = _state_of(self._end)
+        return self._state in OVER
 
     # -- its end
 
@@ -530,7 +540,7 @@ class TaskFuture(Future[Any]):
         fields = self.__dict__
         found = fields.get("_meeting")
         if found is None:
-            found = fields.setdefault("_meeting", Bell())
+            found = fields.setdefault("_meeting", RLock())
         if found is NOBODY:
             self._state = _state_of(self._end)
         return found
@@ -538,15 +548,16 @@ class TaskFuture(Future[Any]):
     def finish(self) -> None:
         """Ends the task, whose ``_end``, ``_result`` and ``_exception`` are there. Only the one thread that has the
         right to calls it, or, where an exception has cut it short, another one after it."""
-        bell = self.__dict__.setdefault("_meeting", NOBODY)
-        if bell is NOBODY:
+        lock = self.__dict__.setdefault("_meeting", NOBODY)
+        if lock is NOBODY:
             self._state = _state_of(self._end)
+            self.wake()
             return
         if "_waiters" in self.__dict__ and in_main_thread():
-            start_new_thread(self._tell, (bell,))
-            bell.wait_for(lambda: self._state in OVER)
+            start_new_thread(self._tell, (lock,))
+            self.wait(None)
         else:
-            self._tell(bell)
+            self._tell(lock)
         callbacks = self.__dict__.get("_done_callbacks")
         if callbacks:
             outer = CURRENT_TASK.get(), ENDING_TASK.get()
@@ -559,11 +570,15 @@ class TaskFuture(Future[Any]):
                 CURRENT_TASK.set(outer[0])
                 ENDING_TASK.set(outer[1])
 
-    def _tell(self, bell: Bell) -> None:
+    def wake(self) -> None:
+        """Wakes the threads that wait for the end."""
+        wake(self.__dict__.get("_sleepers", ()))
+
+    def _tell(self, lock: RLock) -> None:
         """Writes the state, and tells those that wait."""
-        is_mine = bell.acquire(timeout=_LOOK_S)
-        while not is_mine and not _is_left_behind(bell):
-            is_mine = bell.acquire(timeout=_LOOK_S)
+        is_mine = lock.acquire(timeout=_LOOK_S)
+        while not is_mine and not _is_left_behind(lock):
+            is_mine = lock.acquire(timeout=_LOOK_S)
         try:
             if self._state not in OVER:
                 for waiter in self.__dict__.get("_waiters", ()):
@@ -577,8 +592,8 @@ class TaskFuture(Future[Any]):
                 self._state = _state_of(self._end)
         finally:
             if is_mine:
-                bell.release()
-        bell.ring()
+                lock.release()
+        self.wake()
 
     def _call_back(self, callbacks: list[Callable[[Future[Any]], object]]) -> None:
         """Calls the first of the callbacks, which is then in the list no more."""

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from functools import partial
@@ -21,7 +21,7 @@ from strand.errors import ConfigurationError, QueueFull, StoppedError
 from strand.options import named_options
 from strand.policies.groups import Groups
 from strand.tasks.waits import CURRENT_TASK, Waiter, begin_wait, end_wait
-from strand.threads import Bell, interrupts_later, mended
+from strand.threads import Bell, LoopCalls, interrupts_later, mended
 
 __all__ = [
     "CURRENT_GROUP",
@@ -39,13 +39,15 @@ __all__ = [
 class InLoop:
     """A callback that asyncio adds as to a future of its own: it has to be called in the event loop's thread."""
 
+    __slots__ = ("_calls", "_fn")
+
     def __init__(self, fn: Callable[[Any], object]) -> None:
         self._fn = fn
-        self._loop = asyncio.get_running_loop()
+        self._calls = LoopCalls.of(asyncio.get_running_loop())
 
     def __call__(self, future: Future[Any]) -> None:
         with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self._fn, future)
+            self._calls.add(partial(self._fn, future))
 
     def __eq__(self, other: object) -> bool:
         return other is self or other == self._fn
@@ -53,22 +55,62 @@ class InLoop:
     __hash__ = None  # type: ignore[assignment]
 
 
+class _Meeting:
+    """A callback of a task for which a coroutine waits."""
+
+    __slots__ = ("_calls", "over")
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.over = loop.create_future()
+        self._calls = LoopCalls.of(loop)
+
+    def __call__(self, future: Future[Any]) -> None:
+        del future
+        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            self._calls.add(self._tell)
+
+    def _tell(self) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
+
+
 def awaited(future: Future[Any]) -> Generator[Any, None, Any]:
-    """Awaits the future of a task or call, as ``asyncio.wrap_future`` does. Raises WouldDeadlockError where the future
-    waits for the coroutine that awaits."""
-    if future.done():
-        return (yield from asyncio.wrap_future(future))
-    with noted_wait(future):  # type: ignore[arg-type]  # it is a Waiter too
-        return (yield from asyncio.wrap_future(future))
+    """Awaits the future of a task or call, and cancels that if the await is cancelled. Raises WouldDeadlockError where
+    the future waits for the coroutine that awaits."""
+    if not future.done():
+        me = _waiter_here()
+        if me is not None:
+            begin_wait(me, future)  # type: ignore[arg-type]  # it is a Waiter too
+        try:
+            meeting = _Meeting()
+            future.add_done_callback(meeting)
+            yield from meeting.over
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        finally:
+            if me is not None:
+                end_wait(me)
+    try:
+        return future.result()
+    except CancelledError as error:
+        raise asyncio.CancelledError(*error.args) from None
+
+
+def _waiter_here() -> Waiter | None:
+    """The coroutine of a scheduler that runs here. None in an asyncio task that such a coroutine has started: the
+    coroutine may not need that to end."""
+    me = CURRENT_TASK.get()
+    return None if me is None or me._runner is None or me._runner is not asyncio.current_task() else me
 
 
 @contextmanager
 def noted_wait(target: Waiter) -> Iterator[None]:
     """Notes, in the block, that a coroutine of a scheduler waits for another task or call, so that circles of waits are
-    found. Raises WouldDeadlockError where this wait would close one. An asyncio task that such a coroutine has started
-    is not looked at: the coroutine may not need it to end."""
-    me = CURRENT_TASK.get()
-    if me is None or me._runner is None or me._runner is not asyncio.current_task():
+    found. Raises WouldDeadlockError where this wait would close one."""
+    me = _waiter_here()
+    if me is None:
         yield
         return
     begin_wait(me, target)

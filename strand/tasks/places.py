@@ -58,13 +58,14 @@ class Place:
     """A worker of the engine. It is used by the thread that has it. ``core``: the one to which it pins that thread;
     None: it does not pin it."""
 
-    __slots__ = ("batches", "core", "participant", "should_yield", "take")
+    __slots__ = ("batches", "core", "participant", "should_yield", "take", "wait")
 
     def __init__(self, engine: Engine, participant: int, dtype: np.dtype[Any]) -> None:
         self.participant = participant
         self.core: int | None = None
         self.batches = engine.batches(participant, dtype)
         self.take: Callable[[], int] = engine.tasks.next_of(self.batches.hand)
+        self.wait: Callable[[], int] = engine.tasks.wait_of(self.batches.hand)
         self.should_yield: Callable[[], int] = engine.tasks.question_of(self.batches.hand)
 
 
@@ -120,20 +121,16 @@ class TasksAlone:
     def serve(self, seat: Seat, place: Place) -> int:
         """Gives the GIL up only if there is nothing to run. Each time it is given up, other threads that run tasks wake
         for it, and this thread waits for it again."""
-        run, take, batches = self._run, place.take, place.batches
+        run, take, wait, batches = self._run, place.take, place.wait, place.batches
         if seat.is_cut:
             seat.is_cut = False
             if batches.task:
                 run(batches.task)  # if it has run, this does nothing
         while seat.place is place:
-            tag = take()
-            if tag:
-                run(tag)
-            else:
-                batches.more()
-                if batches.what != TASK:
-                    return batches.what
-                run(batches.tag)
+            tag = take() or wait()
+            if not tag:
+                return batches.what
+            run(tag)
         return TASK
 
     def over(self) -> None:
@@ -156,9 +153,8 @@ class Turn:
         self.entry = place.batches.entry
 
     def over(self) -> None:
-        """The task has ended, or waits for a retry; called from any thread, once. A worker ends the entry that this
-        lists. Where a stop has ended it, nothing is left to do."""
-        self._batches.come_back(self.entry)
+        """The task has ended, or waits for a retry; called from any thread, once."""
+        self._batches.end_away(self.entry)
 
 
 #: Default of the largest number of threads.
@@ -168,7 +164,13 @@ _STOPPED: Final = "the workers have stopped, and the task cannot go on"
 _ASK_NS: Final = 100_000
 _GIL_NS: Final = 1_000_000
 
-_here = threading.local()
+
+class _Here(threading.local):
+    #: Here, as a thread that has none would make an AttributeError each time it is asked.
+    seat: Seat | None = None
+
+
+_here = _Here()
 
 
 class Regular(Protocol):
@@ -302,8 +304,7 @@ class Seat:
 
 def seat_here() -> Seat | None:
     """Seat of this thread, if the thread runs tasks."""
-    found: Seat | None = getattr(_here, "seat", None)
-    return found
+    return _here.seat
 
 
 class Places:
@@ -331,7 +332,7 @@ class Places:
         self._spares: list[Seat] = []
         #: By the tags of their tasks.
         self._suspended: dict[int, Seat] = {}
-        #: The entries of tasks that run in no thread here. No lock: a task is entered before a worker can resume it;
+        #: The strands of tasks that run in no thread here. No lock: a task is entered before a worker can resume it;
         #: then one worker at a time has it.
         self._held: set[int] = set()
         self._suspensions = self._refused = 0
@@ -429,7 +430,8 @@ class Places:
     def hold(self, place: Place) -> Turn:
         """See ``Seat.hold``: the thread of the place has no task in hand afterwards."""
         turn = Turn(place)
-        self._held.add(turn.entry)
+        if place.batches.is_on_strand:
+            self._held.add(turn.entry)
         if place.batches.suspender(away=True)() != Code.OK:
             raise RuntimeError(ENDED)
         return turn

@@ -92,7 +92,7 @@ class States:
         #: Of the scheduler or dispatcher.
         self.name = numbered("scheduler")
         #: Raises WouldDeadlockError where the calling thread would wait for itself; a dispatcher sets it.
-        self.check_outside: Callable[[str, str], None] = lambda *_: None
+        self.check_outside: Callable[[str, str], None] | None = None
         self.pool = pool
         self.deadlines = Deadlines(timers, table.alive, self.expire)
         self._ended = dict(counts.ended)
@@ -208,14 +208,6 @@ class States:
 
     # -- running
 
-    def claim(self, task: TaskFuture, visit: list[int]) -> bool:
-        """Gives the right to begin a task to a worker's visit, and takes the task off the queue. False: somebody else
-        has begun or ended it, or it waits for a time."""
-        if task._place != "waiting" or task.__dict__.setdefault("_claim", visit) is not visit:
-            return False
-        self._queued[task._queued_at].discard(task.id)
-        return True
-
     def begin(self, task: TaskFuture, begun: int) -> None:
         """Begins an attempt at a claimed task."""
         if task._begun_ns is None:
@@ -285,6 +277,8 @@ class States:
                 self._count_times(task, number, now)
             if task.__dict__.setdefault("_meeting", NOBODY) is NOBODY:
                 task._state = FINISHED
+                if "_sleepers" in task.__dict__:
+                    task.wake()
             else:
                 task.finish()
             group = task._group
@@ -578,9 +572,9 @@ class Attempts:
     """Attempts at the tasks of one scheduler. ``seed``: of the random part of backoffs; None: another one each time."""
 
     def __init__(self, states: States, dead_letters: DeadLetters, seed: int | None) -> None:
-        self.coroutines = Coroutines()
+        self.coroutines = Coroutines(states.pool.hold, self._coroutine_ended)
         self._alive = states.table.alive
-        self._claim = states.claim
+        self._queued = states.table.queued
         self._begin = states.begin
         self._states = states
         self._pool = states.pool
@@ -603,8 +597,9 @@ class Attempts:
             return
         visit = [tag]
         try:
-            if not self._claim(task, visit):
-                return
+            if task._place != "waiting" or task.__dict__.setdefault("_claim", visit) is not visit:
+                return  # somebody else has begun or ended it, or it waits for a time
+            self._queued[task._queued_at].discard(task.id)
             begun = visit_ns = self._now()
             # When it returns, this frame holds no task: the traceback of an error holds the frame.
             while (task := self._call(task, begun, visit_ns, visit)) is not None:
@@ -662,7 +657,7 @@ class Attempts:
         """Passes a coroutine to the asyncio thread, where it keeps the turn of its task. Raises the reason if that
         fails, and closes the coroutine then."""
         try:
-            self.coroutines.run(task, coroutine, context, self._pool.hold, self._coroutine_ended)
+            self.coroutines.run(task, coroutine, context)
         except BaseException:
             coroutine.close()
             raise
@@ -683,21 +678,24 @@ class Attempts:
             raise
         CURRENT_TASK.set(outer)
         task._runner = None
-        try:
-            now = self._now()
-            task._ran_ns += now - task._attempt_ns
-            self._follow(task, value, now, now, [])
-        except BaseException:
-            mended(self._end, self._end, task, "done", value, None)
-            raise
+        self._coroutine_ended(task, value, None)
         return value
 
     def _coroutine_ended(self, task: TaskFuture, value: Any, error: BaseException | None) -> None:
-        task._ran_ns += self._now() - task._attempt_ns
         if error is not None:
+            task._ran_ns += self._now() - task._attempt_ns
             mended(self._failed, self._end_failed, task, error)
-        else:
+            return
+        try:
+            now = self._now()
+            task._ran_ns += now - task._attempt_ns
+            if task._options.key is None:
+                self._follow(task, value, now, now, [])
+            else:  # the next one of the key is for a worker
+                self._end(task, "done", value, None)
+        except BaseException:
             mended(self._end, self._end, task, "done", value, None)
+            raise
 
     def _end_failed(self, task: TaskFuture, error: BaseException) -> None:
         self._end(task, "failed", None, error)

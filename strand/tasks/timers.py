@@ -8,17 +8,19 @@ import itertools
 import threading
 import time
 from _thread import start_new_thread
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future
 from contextvars import Context
+from functools import partial
 from typing import Any, Final
 
 from strand.binding.gate import Thread
 from strand.errors import StrandError
 from strand.logs import Event
 from strand.tasks.future import TaskFuture
+from strand.tasks.groups import CURRENT_GROUP
 from strand.tasks.places import Turn
-from strand.tasks.waits import CURRENT_TASK, LOOPS, Waiter
+from strand.tasks.waits import CURRENT_TASK, Waiter, note_loop
 from strand.threads import Bell, Clock, LoopCalls, mended
 
 __all__ = ["Coroutines", "Deadlines", "Periodic", "Timer", "Timers"]
@@ -322,9 +324,17 @@ _LEFT_S: Final = 1.0
 
 class Coroutines:
     """The asyncio thread of a scheduler, or an event loop elsewhere that takes its place. The thread starts with the
-    first coroutine, and ends with ``end``."""
+    first coroutine, and ends with ``end``.
 
-    def __init__(self) -> None:
+    ``hold``: called by ``run``, for the turn that the coroutine keeps. ``ended``: called in the loop before the turn is
+    over, with the coroutine's value or with what it raised.
+    """
+
+    def __init__(
+        self, hold: Callable[[], Turn], ended: Callable[[TaskFuture, Any, BaseException | None], None]
+    ) -> None:
+        self._hold = hold
+        self._ended = ended
         self._lock = threading.RLock()
         #: The loop of the thread, and the one that takes its place.
         self._own: LoopCalls | None = None
@@ -338,57 +348,57 @@ class Coroutines:
 
     def use(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """Runs coroutines that begin from now on in a loop that another thread runs; None: in the own thread."""
-        self._outer = None if loop is None else LoopCalls(loop)
+        self._outer = None if loop is None else LoopCalls.of(loop)
         if loop is not None:
-            LOOPS.add(loop)
+            note_loop(loop)
 
-    def run(
-        self,
-        task: TaskFuture,
-        coroutine: Coroutine[Any, Any, Any],
-        context: Context,
-        hold: Callable[[], Turn],
-        ended: Callable[[TaskFuture, Any, BaseException | None], None],
-    ) -> None:
-        """Runs a coroutine in the loop, in a context, and calls ``ended`` there with its value or with what it raised.
-        ``hold``: called here, for the turn that is over after that. Raises RuntimeError where no thread can be started,
-        and what ``hold`` raises."""
-
-        def begin() -> None:
-            if turn.charge is not None and loop.get_task_factory() is None:
-                loop.set_task_factory(_charged_task)
-            running = loop.create_task(_guarded(coroutine), context=context)
-            running.add_done_callback(end)
-            task._runner = running
-            if task.cancel_requested:
-                running.cancel()
-
-        def end(running: asyncio.Task[Any]) -> None:
-            with self._lock:
-                self._tasks.discard(task)
-                self._running -= 1
-            task._runner = task._charge = None
-            try:
-                if running.cancelled():  # before its first step: later ones hand CancelledError over as a value
-                    coroutine.close()
-                    ended(task, None, asyncio.CancelledError())
-                else:
-                    ended(task, *running.result())
-            finally:
-                if not self._over:
-                    loop.call_soon(self._let_go)
-                self._over.append(turn)
-
+    def run(self, task: TaskFuture, coroutine: Coroutine[Any, Any, Any], context: Context) -> None:
+        """Runs a coroutine in the loop, in a context. Raises RuntimeError where no thread can be started, and what
+        ``hold`` raises."""
         with self._lock:
             calls = self._outer
-            if calls is None or calls.loop.is_closed():
-                calls = self._own = self._own or LoopCalls(self._started())
-            loop = calls.loop
-            turn = hold()
+            if calls is None or calls.is_closed:
+                calls = self._own = self._own or LoopCalls.of(self._started())
+            turn = self._hold()
             task._charge = turn.charge
             self._tasks.add(task)
             self._running += 1
-            calls.add(begin)
+            calls.add(partial(self._begin, task, coroutine, context, turn))
+
+    def _begin(self, task: TaskFuture, coroutine: Coroutine[Any, Any, Any], context: Context, turn: Turn) -> None:
+        loop = asyncio.get_running_loop()
+        if turn.charge is not None and loop.get_task_factory() is None:
+            loop.set_task_factory(_charged_task)
+        life = self._live(task, coroutine, turn)
+        life.send(None)
+        task._runner = loop.create_task(life, context=context)
+        if task.cancel_requested:
+            task._runner.cancel()
+
+    async def _live(self, task: TaskFuture, coroutine: Coroutine[Any, Any, Any], turn: Turn) -> None:
+        """Runs a coroutine, and ends its task. It is begun before it is an asyncio task, so that it does so even if
+        that is cancelled before its first step. No error comes out of it: SystemExit and KeyboardInterrupt would end
+        the loop's thread."""
+        value, failure = None, None
+        try:
+            await _BEGUN
+            value = await coroutine
+        except BaseException as error:
+            coroutine.close()
+            failure = error
+        with self._lock:
+            self._tasks.discard(task)
+            self._running -= 1
+        task._runner = task._charge = None
+        CURRENT_TASK.set(None)
+        CURRENT_GROUP.set(None)
+        try:
+            self._ended(task, value, failure)
+        finally:
+            value = failure = None  # whose traceback holds this frame
+            if not self._over:
+                asyncio.get_running_loop().call_soon(self._let_go)
+            self._over.append(turn)
 
     def _let_go(self) -> None:
         """Gives back the turns that are over, in the loop's thread. Each worker that this wakes wants the GIL, so they
@@ -431,12 +441,16 @@ class Coroutines:
             self._thread.join()
 
 
-async def _guarded(coroutine: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """Result and exception of a coroutine, as values: SystemExit and KeyboardInterrupt would end the loop's thread."""
-    try:
-        return await coroutine, None
-    except BaseException as error:
-        return None, error
+class _Begun:
+    """Something that a coroutine awaits for one step."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+_BEGUN: Final = _Begun()
 
 
 class _Charged(Coroutine[Any, Any, Any]):
@@ -461,13 +475,14 @@ class _Charged(Coroutine[Any, Any, Any]):
         return (yield from self._coroutine.__await__())
 
     def _step(self, go_on: Callable[..., Any], *arguments: Any) -> Any:
+        charge = self._task._charge
+        if charge is None:
+            return go_on(*arguments)
         begun = time.thread_time_ns()
         try:
             return go_on(*arguments)
         finally:
-            charge = self._task._charge
-            if charge is not None:
-                charge(time.thread_time_ns() - begun)
+            charge(time.thread_time_ns() - begun)
 
 
 def _charged_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
@@ -488,7 +503,7 @@ class _Loop:
 
     def run(self) -> None:
         loop = self._loop
-        LOOPS.add(loop)
+        note_loop(loop)
         if loop.is_closed():
             return
         if not self._is_stopped:

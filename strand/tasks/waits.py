@@ -30,6 +30,7 @@ __all__ = [
     "checkpoint",
     "end_wait",
     "in_loop",
+    "note_loop",
     "numbered",
     "on_behalf_of",
     "wait_as",
@@ -41,8 +42,14 @@ _WAITS: Final = threading.RLock()
 _NUMBERS: Final = itertools.count(1)
 
 
-#: Event loops that run all coroutines of a scheduler.
-LOOPS: Final[weakref.WeakSet[asyncio.AbstractEventLoop]] = weakref.WeakSet()
+#: Event loops that run all coroutines of a scheduler. Each wait asks whether there is one, which a WeakSet answers by a
+#: call of Python.
+LOOPS: Final[set[weakref.ref[asyncio.AbstractEventLoop]]] = set()
+
+
+def note_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Adds one of ``LOOPS``, for as long as it lives."""
+    LOOPS.add(weakref.ref(loop, LOOPS.discard))
 
 
 def in_loop() -> bool:
@@ -52,7 +59,7 @@ def in_loop() -> bool:
     import asyncio  # only now: a replay without tasks does not need it
 
     try:
-        return asyncio.get_running_loop() in LOOPS
+        return weakref.ref(asyncio.get_running_loop()) in LOOPS
     except RuntimeError:
         return False
 

@@ -70,6 +70,11 @@ static void expect(int yes, const char *what) {
 
 static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
 
+static int draw_idle(void) {
+  const uint32_t drawn = sd_scheduler_random(4);
+  return drawn == 0 ? SD_IDLE_BACKOFF : drawn == 1 ? SD_IDLE_SLEEP : SD_IDLE_PARK;
+}
+
 /* ---- a dispatcher */
 
 /* A symbol a strand, nothing drains but workers, and there is room for everything. */
@@ -321,7 +326,7 @@ static void publish_abc(void *unused, unsigned fiber) {
 
 static const char *spreads(void) {
   sd_config c = usual(3, 3, 1);
-  c.idle = sd_scheduler_random(4) ? SD_IDLE_PARK : SD_IDLE_BACKOFF;
+  c.idle = draw_idle();
   make(&c, NATIVE, 0, 0);
   W.each = meets;
   uint32_t worker = one_of(0, 2);
@@ -2074,7 +2079,7 @@ static const char *deferred_tasks_run(void) {
   const uint32_t workers = one_of(2, 3);
   sd_config c = usual_of((int32_t)sd_scheduler_random(SD_POLICY_COUNT), 2, workers);
   c.python_workers = 1;
-  c.idle = sd_scheduler_random(4) ? SD_IDLE_PARK : SD_IDLE_BACKOFF;
+  c.idle = draw_idle();
   W.nesting = sd_scheduler_random(4) == 0;
   make(&c, NATIVE, 0, 0);
   W.each = waits_for_a_task;

@@ -528,7 +528,15 @@ static void returner(void *unused, unsigned index) {
     const uint32_t i = sd_scheduler_random(R.n_away), entry = R.away[i], by = R.away_by[i];
     R.away[i] = R.away[--R.n_away];
     R.away_by[i] = R.away_by[R.n_away];
-    if (sd_task_return(R.d, by, entry)) broken("a task cannot come back");
+    if (sd_is_task(R.d, entry) && sd_scheduler_random(2)) {
+      /* A coroutine, which has ended. */
+      free_task *f = &R.frees[sd_task_of(R.d, entry)->call - FREE_TAG];
+      f->suspended = f->turns = 0;
+      f->over = 1;
+      if (sd_task_end_away(R.d, entry)) broken("a task that is away cannot end");
+    } else if (sd_task_return(R.d, by, entry)) {
+      broken("a task cannot come back");
+    }
   }
 }
 

@@ -4,6 +4,15 @@
 struct right_pauses {
   enum { LISTED_FIRST = 0 };
   static int pause(sd_task *t, uint32_t to) { return sd_task_pause(t, to); }
+  static int end_away(sd_task_pool *pool, uint32_t index) { return sd_guest_ends(pool, index, SD_FREE_TASKS); }
+};
+/* It does not look whether a stop ends the task. */
+struct ends_behind_a_stop : right_pauses {
+  static int end_away(sd_task_pool *pool, uint32_t index) {
+    sd_task_end(&pool->tasks[index]);
+    sd_guest_gives(pool, index, SD_FREE_TASKS, 0);
+    return 1;
+  }
 };
 /* The word changes when others may have the task. */
 struct lists_before_it_says : right_pauses {
@@ -143,10 +152,14 @@ template <typename rules> struct suspended : rl::test_suite<suspended<rules>, 4>
   void after() { w.end(); }
 };
 
-/* Free tasks of three turns each, one of which goes away behind its first turn, while a stop ends whatever is left. */
+/* Free tasks of three turns each, one of which goes away behind its first turn, and comes back or ends there, while a stop ends whatever is
+ * left. */
 template <typename rules> struct suspended_free : rl::test_suite<suspended_free<rules>, 4> {
   enum { N = 2, TURNS = 3 };
   sd_task table[N];
+  sd_task_list pool_list;
+  SD_PLAIN(uint32_t) stack[N];
+  sd_task_pool pool;
   sd_list list;
   sd_a32 ring[4];
   SD_PLAIN(uint32_t) kept[N];
@@ -166,6 +179,14 @@ template <typename rules> struct suspended_free : rl::test_suite<suspended_free<
     }
     stopping = false;
     sd_init(&away, 0u), sd_init(&submitted, 0u);
+    sd_init(&pool_list.lock, 0u), sd_init(&pool_list.guests, 0u);
+    pool_list.free = pool_list.closed = 0u;
+    pool_list.unused = pool_list.filled = pool_list.n = N;
+    pool_list.kept = 0;
+    for (int kind = 0; kind < SD_TASK_KINDS; kind++)
+      sd_init(&pool_list.counts.submitted[kind], 0u), sd_init(&pool_list.counts.ended[kind], 0u);
+    sd_init(&pool_list.counts.cancelled, 0u);
+    pool.list = &pool_list, pool.stack = stack, pool.tasks = table;
   }
   void end(uint32_t index) {
     RL_ASSERT(!told[index] && (uint32_t)kept[index] == turns[index]);
@@ -199,14 +220,21 @@ template <typename rules> struct suspended_free : rl::test_suite<suspended_free<
       const uint32_t it = 1;
       uint32_t went = 0;
       while (!(went = sd_load(&away, acquire, X)) && !stopping) sd_pause();
-      if (went && sd_task_come_back(&table[it])) sd_list_push(&list, ring, NULL, &it, 1);
+      if (went && rl::rand(2)) {
+        if (!rules::end_away(&pool, it)) return;
+        RL_ASSERT(!told[it]);
+        told[it] = 1;
+      } else if (went && sd_task_come_back(&table[it])) {
+        sd_list_push(&list, ring, NULL, &it, 1);
+      }
     } else if (index < 3) {
       while (!stopping && told[0] + told[1] < N) work();
     } else {
       while (!sd_load(&submitted, acquire, X)) sd_pause();
       for (unsigned i = rl::rand(40); i; i--) sd_pause();
       stopping = true;
-      for (uint32_t i = 0; i < N; i++) {
+      const uint32_t used = sd_tasks_close(&pool);
+      for (uint32_t i = 0; i < used; i++) {
         const uint32_t state = sd_task_stop(&table[i]);
         if (state != SD_TASK_FREE && state != SD_TASK_RUNS) end(i);
       }

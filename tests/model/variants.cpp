@@ -314,6 +314,7 @@ static const model_program programs[] = {
     {"gives_back_before_it_ends", "wrong", model_simulate<free_tasks<gives_back_before_it_ends>>},
     {"lets_go_what_was_taken", "wrong", model_simulate<free_tasks<lets_go_what_was_taken>>},
     {"lists_before_it_says", "wrong", model_simulate<suspended<lists_before_it_says>>},
+    {"ends_behind_a_stop", "wrong", model_simulate<suspended_free<ends_behind_a_stop>>},
     {"pauses_by_a_store", "wrong", model_simulate<suspended_free<pauses_by_a_store>>},
     {"looks_without_locks", "wrong", model_simulate<looks_without_locks>},
     {"defers_and_goes_on", "wrong", model_simulate<permits<defers_and_goes_on, 3>>},

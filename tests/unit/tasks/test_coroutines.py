@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -12,12 +15,13 @@ import pytest
 from engine_support import wait_until
 from task_pools import Stepped, Threaded
 
-from strand import Dispatcher, Levels, RetryPolicy, Scheduler, TaskGroup
+from strand import Dispatcher, Fair, Levels, RetryPolicy, Scheduler, TaskGroup
 from strand.binding.gate import Thread
 from strand.errors import StoppedError, WouldDeadlockError
 from strand.tasks import TaskFuture, current_task
 from strand.tasks.groups import noted_wait
 from strand.tasks.waits import CURRENT_TASK
+from strand.threads import LoopCalls
 
 pytestmark = pytest.mark.python
 
@@ -234,6 +238,132 @@ def test_asyncio_tasks_that_a_coroutine_leaves_behind_are_cancelled_at_the_end()
         scheduler.submit(leaves).result(60)
         assert ends == []
     assert ends == ["cancelled"]
+
+
+def test_a_coroutine_that_ends_needs_no_worker_for_that() -> None:
+    ends, gate = threading.Event(), threading.Event()
+
+    async def waits() -> None:
+        while not ends.is_set():
+            await asyncio.sleep(0.001)
+
+    with Scheduler(1) as scheduler:
+        coroutine, blocks = scheduler.submit(waits), scheduler.submit(gate.wait, 60)
+        wait_until(blocks.running)
+        ends.set()
+        coroutine.result(60)
+
+        def left() -> int:
+            totals = scheduler._engine.tasks.totals(on_strands=False)
+            return totals.submitted - totals.ended
+
+        wait_until(lambda: left() == 1)
+        assert blocks.running()
+        gate.set()
+
+
+def test_a_callback_of_a_coroutine_is_part_of_that_and_of_no_other_one() -> None:
+    here, found = Stepped(), {}
+    group = TaskGroup()
+    futures = [here.tasks.options(group=group if n == 0 else None).submit(double, n) for n in range(3)]
+
+    def note(future: Any) -> None:
+        found[future.id] = current_task(), here.tasks.submit(int).group
+
+    for future in futures:
+        future.add_done_callback(note)
+    here.pool.run_all()
+    for future in futures:
+        future.result(60)
+    wait_until(lambda: len(found) == 3)
+    assert found == {future.id: (future, None) for future in futures}
+    here.pool.run_all()
+    here.tasks.shutdown()
+
+
+def test_the_only_step_of_a_coroutine_is_charged_to_its_group() -> None:
+    async def computes() -> None:
+        begun = time.thread_time()
+        while time.thread_time() < begun + 0.03:
+            pass
+
+    with Scheduler(1, policy=Fair()) as scheduler:
+        scheduler.options(group=TaskGroup("computes")).submit(computes).result(60)
+    fair = scheduler.statistics().fair
+    assert fair is not None
+    assert fair.groups["computes"].on_cpu_ns >= 30_000_000
+
+
+# ---- Calls that other threads hand to a loop
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """Counts its wake-ups. ``loses``: the next one comes to nothing."""
+
+    woken, loses = 0, False
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        self.woken += 1
+        if self.loses:
+            self.loses = False
+            return None
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    made = Loop()
+    yield made
+    made.close()
+
+
+def test_many_calls_wake_a_loop_once_and_leave_it_time_for_other_things(loop: Loop) -> None:
+    calls, made = LoopCalls.of(loop), []
+    assert LoopCalls.of(loop) is calls
+
+    def again() -> None:
+        made.append(len(made))
+        calls.add(again)
+
+    for _ in range(3):
+        calls.add(again)
+    assert loop.woken == 1
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert len(made) == 3
+    loop.run_until_complete(asyncio.sleep(0))
+    assert len(made) > 3
+    assert loop.woken == 1
+
+
+def test_a_loop_whose_wake_up_was_lost_is_woken_again(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, made, now = LoopCalls.of(loop), [], [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    loop.loses = True
+    calls.add(lambda: made.append(1))
+    calls.add(lambda: made.append(2))
+    loop.run_until_complete(asyncio.sleep(0))
+    assert made == []
+    now[0] = 5.0
+    calls.add(lambda: made.append(3))
+    loop.run_until_complete(asyncio.sleep(0))
+    assert made == [1, 2, 3]
+
+
+def test_calls_of_a_loop_that_is_closed_or_gone_are_refused_each_time() -> None:
+    loop = Loop()
+    calls = LoopCalls.of(loop)
+    assert not calls.is_closed
+    loop.close()
+    for _ in range(2):
+        assert calls.is_closed
+        with pytest.raises(RuntimeError, match="closed"):
+            calls.add(int)
+    del loop
+    gc.collect()
+    assert calls.is_closed
+    with pytest.raises(RuntimeError, match="gone"):
+        calls.add(int)
 
 
 # ---- Tasks and calls are awaited in asyncio as they are, and circles of awaits are found

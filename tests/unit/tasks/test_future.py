@@ -8,6 +8,7 @@ import logging
 import sys
 import threading
 import time
+from _thread import RLock
 from concurrent.futures import CancelledError, _base, as_completed, wait
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import Any
@@ -20,7 +21,6 @@ import strand
 from strand.errors import ConfigurationError, WouldDeadlockError
 from strand.tasks import TaskFuture, current_task, register_joblib
 from strand.tasks.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
-from strand.threads import Bell
 
 pytestmark = pytest.mark.python
 
@@ -222,19 +222,19 @@ def test_a_callback_that_would_wait_for_its_own_scheduler_or_key_is_refused() ->
 # ---- Whoever waits for a task, and whenever, meets the worker that ends it
 
 
-def has_bell(future: TaskFuture) -> bool:
-    return isinstance(future.__dict__.get("_meeting"), Bell)
+def has_lock(future: TaskFuture) -> bool:
+    return isinstance(future.__dict__.get("_meeting"), RLock)
 
 
-def test_a_plain_task_makes_no_bell() -> None:
+def test_a_plain_task_makes_no_lock() -> None:
     here = Stepped()
     future = here.tasks.submit(pow, 2, 3)
-    assert not has_bell(future)
+    assert not has_lock(future)
     here.pool.run_all()
     assert future.result() == 8
     assert future.done()
     assert future.exception() is None
-    assert not has_bell(future)
+    assert not has_lock(future)
 
 
 def test_callbacks_are_called_once_in_their_order_before_or_after_the_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -245,7 +245,7 @@ def test_callbacks_are_called_once_in_their_order_before_or_after_the_end(caplog
     for error in (ValueError("callback"), SystemExit(3)):
         future.add_done_callback(lambda _, error=error: raises(error)())  # type: ignore[misc]
     future.add_done_callback(lambda f: called.append(("last", f.done())))
-    assert has_bell(future)
+    assert has_lock(future)
     assert called == []
     with caplog.at_level(logging.ERROR, "concurrent.futures"):
         here.pool.run_all()

@@ -41,9 +41,9 @@ from strand.tasks.places import seat_here
 from strand.tasks.waits import (
     CURRENT_TASK,
     ENDING_TASK,
-    LOOPS,
     Waiter,
     check_not_in_loop,
+    in_loop,
     wait_as,
 )
 from strand.threads import Bell, in_main_thread, interrupts, sleep_until, wake
@@ -499,7 +499,7 @@ class TaskFuture(Future[Any]):
         # By now a worker that the submit has woken is about to want the GIL: the usual wait hurries to sleep.
         if keeper.is_fork:
             raise StoppedError("this process is a fork of the one that runs the task: it never ends here")
-        if me is None and seat is None and timeout is None and keeper.check_outside is None and not LOOPS:
+        if me is None and seat is None and timeout is None and keeper.check_outside is None and not in_loop():
             sleep_until(self._has_ended, self.__dict__.setdefault("_sleepers", []))
             return
         if timeout is not None and (timeout := seconds("timeout", timeout)) is not None and timeout <= 0:

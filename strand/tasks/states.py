@@ -275,9 +275,10 @@ class States:
                 break
             if self._times is not None:
                 self._count_times(task, number, now)
-            if task.__dict__.setdefault("_meeting", NOBODY) is NOBODY:
+            fields = task.__dict__
+            if fields.setdefault("_meeting", NOBODY) is NOBODY:
                 task._state = FINISHED
-                if "_sleepers" in task.__dict__:
+                if "_sleepers" in fields:
                     task.wake()
             else:
                 task.finish()

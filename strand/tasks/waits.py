@@ -56,12 +56,11 @@ def in_loop() -> bool:
     """Tells whether the calling thread is in one of ``LOOPS``."""
     if not LOOPS:
         return False
-    import asyncio  # only now: a replay without tasks does not need it
+    from asyncio import _get_running_loop  # only now: a replay without tasks does not need it
 
-    try:
-        return weakref.ref(asyncio.get_running_loop()) in LOOPS
-    except RuntimeError:
-        return False
+    # asyncio exports it. ``get_running_loop`` would make an error in each thread without a loop.
+    loop = _get_running_loop()
+    return loop is not None and weakref.ref(loop) in LOOPS
 
 
 def numbered(kind: str) -> str:

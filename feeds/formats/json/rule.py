@@ -1,14 +1,15 @@
 """Rules of a profile: which messages a rule takes, and the records that it makes of them.
 
-A rule is compiled once, into two functions of Python: ``matches`` and ``records``. Their code has the rule's paths and
+A rule is compiled once, into two functions of Python: ``matches`` and ``take``. Their code has the rule's paths and
 constants in it, and of each key of a field only what the profile gives: a message costs what its rule looks at.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from strand.feeds.formats.json.numbering import Numbering, Numbers, SnapshotOf, whole_number
 from strand.feeds.mapping.clocks import TextTimes
@@ -27,7 +28,7 @@ from strand.feeds.mapping.rules import (
 from strand.symbols import name_problem
 from strand.ticks import UNDEF_PRICE
 
-__all__ = ["OUTER", "PLACES", "Field", "MessageRule", "Path_", "Record", "Values", "at_path"]
+__all__ = ["OUTER", "PLACES", "Field", "MessageRule", "Path_", "Records", "Values", "at_path"]
 
 Path_ = tuple[str, ...]
 #: Before a path: it is of the message, though the record has a field of that name.
@@ -41,13 +42,29 @@ PLACES: Final = (
 _MAY_LACK: Final = ("ts_event", "order_id", "sequence", "action")
 #: Values of the fields ``PLACES``.
 Values = tuple[int | None, int | None, int, int, int, int | None, int, bytes, bytes, int, int, int]
-#: The symbol of a tick; the message's numbers, None where they are not followed; whether a number was rounded; and the
-#: values of the tick. Without values the record makes no tick, and has the numbers of a whole message.
-Record = tuple[str, Numbers | None, bool, Values | None]
 #: Names that a rule knows, before it forgets them.
 _NAMES: Final = 1 << 16
 #: Place of a message whose value was not looked for.
 _UNSET: Final = object()
+
+
+class Records(Protocol):
+    """A taker of the records of a message."""
+
+    def add(self, rule: MessageRule, symbol: str, values: Values, /) -> None:
+        """Takes a tick."""
+
+    def whole(self, rule: MessageRule, symbol: str, numbers: Numbers | None) -> None:
+        """Takes the symbol and the numbers of the message itself, before its records."""
+
+    def follow(self, rule: MessageRule, symbol: str, numbers: Numbers, time: int | None) -> bool:
+        """Tells whether a record counts, by its message's numbers. ``time``: of its event."""
+
+    def rounded(self) -> None:
+        """Takes note of a record with a number that was rounded."""
+
+    def refuse(self, why: str) -> None:
+        """Takes the fault of a record that is none."""
 
 
 def at_path(value: Any, path: Path_) -> Any:
@@ -133,7 +150,7 @@ class MessageRule:
 
     Attributes:
         matches: Tells whether the rule takes a message.
-        records: Makes the records of a message, with a BadRecord in place of each bad one.
+        take: Gives the records of a message to a ``Records``.
     """
 
     where: tuple[tuple[Path_, str], ...]
@@ -148,7 +165,7 @@ class MessageRule:
     fields: tuple[Field, ...]
     rounding: Rounding
     matches: Callable[[Any], bool] = field(init=False, compare=False, repr=False)
-    records: Callable[[Any], list[Record | BadRecord]] = field(init=False, compare=False, repr=False)
+    take: Callable[[Any, Records], None] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for made in (_Condition(self), _Extraction(self)):
@@ -168,6 +185,7 @@ class _Code:
     """Text of a function that is being written, and the objects that it names."""
 
     name: str
+    arguments: str
 
     def __init__(self, rule: MessageRule) -> None:
         self._rule = rule
@@ -175,11 +193,12 @@ class _Code:
         self._lines: list[str] = []
         self._depth = 1
         self._parents: dict[tuple[str, Path_], str] = {}
+        self._numbers = itertools.count()
 
     def function(self) -> Any:
         """The function."""
         self.write()
-        code = "\n".join([f"def {self.name}(message):", *self._lines])
+        code = "\n".join([f"def {self.name}({self.arguments}):", *self._lines])
         exec(compile(code, f"<{self.name} of a rule>", "exec"), self._names)
         return self._names[self.name]
 
@@ -200,7 +219,7 @@ class _Code:
         for end in range(1, len(path)):
             parent = self._parents.get((base, path[:end]))
             if parent is None:
-                parent = self._parents[base, path[:end]] = f"{base}{len(self._parents)}"
+                parent = self._parents[base, path[:end]] = f"at{next(self._numbers)}"
                 self._line(f"{parent} = {_step(at, path[end - 1])}")
             at = parent
         self._line(f"{to} = {_step(at, path[-1])}")
@@ -209,7 +228,7 @@ class _Code:
 class _Condition(_Code):
     """The condition of a rule."""
 
-    name = "matches"
+    name, arguments = "matches", "message"
 
     def write(self) -> None:
         rule = self._rule
@@ -231,7 +250,7 @@ class _Condition(_Code):
 class _Extraction(_Code):
     """The records of a rule's messages."""
 
-    name = "records"
+    name, arguments = "take", "message, into"
 
     def __init__(self, rule: MessageRule) -> None:
         super().__init__(rule)
@@ -239,7 +258,7 @@ class _Extraction(_Code):
         self._outer: dict[Path_, str] = {}
         self._latest: list[str] = []
         #: Places of a tick that have a variable.
-        self._varying = {each.rule.place for each in rule.fields if each.paths} | {"sequence"}
+        self._varying = {each.rule.place for each in rule.fields if each.paths} | {"ts_event", "sequence"}
         self._varying |= {"side"} if any(each.rule.signed for each in rule.fields) else set()
         self._varying |= {"kind", "action"} if self._varying & {"kind", "action"} else set()
         self._names |= {"name_of": _names(), "Numbers": Numbers, "new": tuple.__new__}
@@ -247,21 +266,21 @@ class _Extraction(_Code):
 
     def write(self) -> None:
         rule = self._rule
-        self._line("found = []", "add = found.append", "at = ''")
+        self._names["rule"] = rule
+        self._line("add = into.add", "at = ''")
         head = len(self._lines)
         if rule.each is None:
             self._write_record("message")
         else:
             self._look("items", "message", rule.each)
             text = f"there is no list at {'.'.join(rule.each)}: if such messages have no data, give optional = true"
-            self._line("if type(items) is not list:", f"    return [BadRecord({text!r})]")
+            self._line("if type(items) is not list:", f"    into.refuse({text!r})", "    return")
             if rule.snapshot is not None or (rule.numbering is not None and rule.numbering.last is not None):
                 self._write_whole()
             self._line("for item in items:")
             self._depth += 1
             self._write_record("item")
             self._depth -= 1
-        self._line("return found")
         unset = [f"{name} = UNSET" for name in (*self._outer.values(), *self._latest)]
         given = [f"{name} = {value!r}" for name, value in self._constants().items() if name in self._varying]
         self._lines[head:head] = [f"    {text}" for text in (*unset, *given)]
@@ -286,14 +305,14 @@ class _Extraction(_Code):
         self._depth += 1
         self._write_symbol("message")
         self._write_numbers("message", is_whole=True)
-        self._line("add((symbol, numbers, False, None))")
         self._depth -= 1
-        self._line("except BadRecord:", "    pass")  # each record has its own
+        # Without them, each record has its own.
+        self._line("except BadRecord:", "    pass", "else:", "    into.whole(rule, symbol, numbers)")
 
     def _write_record(self, base: str) -> None:
         rounds, given = self._rule.rounding.rounds, self._constants()
-        values = ", ".join(place if place in self._varying else repr(given[place]) for place in PLACES)
-        self._line("try:")
+        self._names["rounding"] = self._rule.rounding
+        self._line("fault = None", "try:")
         self._depth += 1
         self._write_symbol(base)
         for each in self._rule.fields:
@@ -301,15 +320,21 @@ class _Extraction(_Code):
                 self._write_field(each, base)
         self._write_kind()
         self._write_numbers(base)
+        self._depth -= 1
+        self._line("except BadRecord as error:", "    fault = at + str(error)")
         if rounds:
             self._line("rounded, rounding.rounded = rounding.rounded, False")
-        self._line(f"add((symbol, numbers, {'rounded' if rounds else 'False'}, ({values})))")
-        self._depth -= 1
-        self._line("except BadRecord as error:")
+        self._line("if fault is not None:", "    into.refuse(fault)")
+        self._line("else:")
+        self._depth += 1
         if rounds:
-            self._names["rounding"] = self._rule.rounding
-            self._line("    rounding.rounded = False")
-        self._line("    add(BadRecord(at + str(error)))")
+            self._line("if rounded:", "    into.rounded()")
+        if self._rule.numbering is not None:
+            self._line("if numbers is None or into.follow(rule, symbol, numbers, ts_event):")
+            self._depth += 1
+        values = ", ".join(place if place in self._varying else repr(given[place]) for place in PLACES)
+        self._line(f"add(rule, symbol, ({values}))")
+        self._depth -= 1 + (self._rule.numbering is not None)
 
     def _write_value(self, to: str, paths: Sequence[Path_], base: str) -> None:
         """The first value that is there: in the record by any of the paths, then in the message."""
@@ -336,7 +361,13 @@ class _Extraction(_Code):
     def _write_outer(self, to: str, path: Path_) -> None:
         """A value of the message itself, which is looked for once."""
         name = self._outer.setdefault(path, f"outer{len(self._outer)}")
-        self._line(f"if {name} is UNSET:", f"    {name} = at_path(message, {path!r})", f"{to} = {name}")
+        self._line(f"if {name} is UNSET:")
+        known, self._parents = self._parents, {}  # what is looked up here is there in this branch alone
+        self._depth += 1
+        self._look(name, "message", path)
+        self._depth -= 1
+        self._parents = known
+        self._line(f"{to} = {name}")
 
     def _later(self, name: str) -> str:
         """A variable that is ``UNSET`` at first."""
@@ -417,7 +448,7 @@ class _Extraction(_Code):
     def _write_numbers(self, base: str, *, is_whole: bool = False) -> None:
         numbering = self._rule.numbering
         if numbering is None or (numbering.last is None and is_whole):
-            self._line("numbers = None")
+            self._line(*["numbers = None"] * is_whole)
         elif numbering.last is None:
             self._line("numbers = None if sequence is None else new(Numbers, (sequence, None, None))")
         else:

@@ -17,7 +17,7 @@ from strand.errors import FeedError, FormatError
 from strand.feeds.base import Skipped, TickBatch
 from strand.feeds.formats.json.numbering import NEXT, Chain, Numbers, Step
 from strand.feeds.formats.json.profile import JsonProfile
-from strand.feeds.formats.json.rule import MessageRule, Record, Values
+from strand.feeds.formats.json.rule import MessageRule, Values
 from strand.feeds.mapping.options import MEND
 from strand.feeds.mapping.rules import BadRecord
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, TICK, UNDEF_PRICE, empty
@@ -30,8 +30,6 @@ _COUNTS: Final = (
     "messages", "ticks", "other_messages", "rows_rounded", "connected", "disconnected", "gap", "gap_messages",
     "not_rising", "older_messages", "repeated_after_snapshot", "sequences_left_out",
 )  # fmt: skip
-#: Kinds of ticks that change books.
-_BOOKS: Final = (KIND_ORDER, KIND_QUOTE)
 #: The sign of a step in price to a worse level.
 _WORSE: Final = {b"B": -1, b"A": 1}
 #: Actions that change one price of a side.
@@ -240,11 +238,10 @@ class JsonTicks:
             raise FormatError(f"message {number}: {why}: {MEND}{self.hint}", path=self._where, offset=offset, line=line)
         self._skipped.add("not as the profile has it", offset=offset, line=number if line is None else line, text=why)
 
-    def _came(self, received: int) -> None:
-        """Notes the time of a tick. The ticks that wait for a time have the first one."""
-        if self._latest_ns is None:
-            for at in range(0, len(self._made), _BYTES):
-                _TWO_TIMES.pack_into(self._made, at, received, received)
+    def _begin(self, received: int) -> None:
+        """Notes the first time. The ticks that wait for one have it."""
+        for at in range(0, len(self._made), _BYTES):
+            _TWO_TIMES.pack_into(self._made, at, received, received)
         self._latest_ns = received
 
     def _follow_book(self, symbol: str, *, begins: bool) -> None:
@@ -269,11 +266,10 @@ class _Message:
 
     def __init__(self, ticks: JsonTicks, profile: JsonProfile) -> None:
         self._ticks, self._profile = ticks, profile
-        self._levels_kept, self._last = profile.book_levels is not None, profile.sets_last
-        self._snapshot = profile.flags.snapshot
-        self._has_snapshots = any(rule.snapshot is not None for rule in profile.rules)
-        by_message = any(rule.numbering is not None and rule.numbering.last is not None for rule in profile.rules)
-        self._keeps_more = self._levels_kept or self._has_snapshots or by_message
+        self._last, self._snapshot = profile.sets_last, profile.flags.snapshot
+        marked = profile.book_levels is not None or any(rule.snapshot is not None for rule in profile.rules)
+        self._keeps_more = marked or any(rule.numbering is not None for rule in profile.rules)
+        self.add: Callable[..., None] = self._add_marked if marked else self._add
         self._message: tuple[Any, int] = (None, 0)
         self._now_ns: int | None = None
         self._place: tuple[int | None, int | None] = (None, None)
@@ -301,44 +297,38 @@ class _Message:
         self._message, self._now_ns, self._place = (message, size), now_ns, place
         try:
             for rule in rules:
-                self._take(rule, rule.records(message))
+                rule.take(message, self)
             if self._keeps_more:
                 self._complete()
         finally:
             self._end()
 
-    def _take(self, rule: MessageRule, found: Iterable[Record | BadRecord]) -> None:
-        ticks, is_snapshot = self._ticks, rule.snapshot is not None
-        for record in found:
-            if isinstance(record, BadRecord):
-                ticks._refuse(str(record), *self._place)
-                continue
-            symbol, numbers, rounded, values = record
-            if rounded:
-                ticks.counts["rows_rounded"] += 1
-            if numbers is not None and not self._follow(rule, symbol, numbers, values):
-                continue
-            if is_snapshot and symbol not in self._snapshots:
-                self._snapshots[symbol] = rule, None if values is None else values[0]
-            if values is not None:
-                self._add(rule, symbol, values)
-
     def _complete(self) -> None:
         """Adds the ticks that the message does not have itself."""
         for symbol, (rule, time) in self._snapshots.items():
             if symbol not in self._begun:  # an empty book
-                self._add(rule, symbol, _clear(rule, time))
+                self._clear(rule, symbol, time)
         for key, message in self._again:
+            again = _Again(self, key, self._now_ns or self._ticks._latest_ns)  # it comes when the snapshot does
             for rule in self._profile.rules_of(message):
-                for record in rule.records(message):
-                    if not isinstance(record, BadRecord) and record[3] is not None and _key(rule, record[0]) == key:
-                        self._ticks.counts["repeated_after_snapshot"] += 1
-                        # It comes when the snapshot does.
-                        self._add(rule, record[0], record[3], self._now_ns or self._ticks._latest_ns)
+                rule.take(message, again)
         for symbol, (rule, time) in list(self._with_levels.items()):
             self._remove_pushed_out(symbol, rule, time)
 
-    def _follow(self, rule: MessageRule, symbol: str, numbers: Numbers, values: Values | None) -> bool:
+    def refuse(self, why: str) -> None:
+        """Counts a record that is none, or raises FormatError."""
+        self._ticks._refuse(why, *self._place)
+
+    def rounded(self) -> None:
+        """Counts a record with a number that was rounded."""
+        self._ticks.counts["rows_rounded"] += 1
+
+    def whole(self, rule: MessageRule, symbol: str, numbers: Numbers | None) -> None:
+        """Follows the numbers of the message itself."""
+        if (numbers is None or self.follow(rule, symbol, numbers, None)) and rule.snapshot is not None:
+            self._snapshots.setdefault(symbol, (rule, None))
+
+    def follow(self, rule: MessageRule, symbol: str, numbers: Numbers, time: int | None) -> bool:
         """Tells whether a record counts, by its message's numbers."""
         ticks, key = self._ticks, _key(rule, symbol)
         by_message = rule.numbering is not None and rule.numbering.last is not None
@@ -353,34 +343,29 @@ class _Message:
             ticks.counts["not_rising"] += step.back
             ticks.counts["older_messages"] += step.older
             if step.missing:
-                received = self._now_ns if self._now_ns is not None or values is None else values[0]
+                received = time if self._now_ns is None else self._now_ns
                 ticks._missing(symbol, step, received or ticks._latest_ns or 0)
             self._again += [(key, message) for message in step.again]
-        if by_message:
-            self._followed[key] = (numbers, step.taken)
+        self._followed[key] = (numbers, step.taken)
         return step.taken
 
-    def _add(self, rule: MessageRule, symbol: str, values: Values, received: int | None = None) -> None:
+    def _add(self, rule: MessageRule, symbol: str, values: Values, received: int | None = None) -> None:  # noqa: ARG002
+        """Adds a tick. ``received``: its time of receipt, where that is not the message's."""
         ticks = self._ticks
         event, order_id, price, size, ref_id, sequence, publisher_id, action, side, flags, depth, kind = values
-        if rule.snapshot is not None:
-            flags |= self._snapshot
-            if kind == KIND_ORDER and symbol not in self._begun and action != b"R":
-                self._begun.add(symbol)
-                self._add(rule, symbol, _clear(rule, event))
-        if self._levels_kept and kind == KIND_QUOTE:
-            self._keep_level(rule, symbol, values, flags)
-        if self._has_snapshots:
-            self._begun.add(symbol)
         if received is None:
             received = event if self._now_ns is None else self._now_ns
+        in_book = kind in (KIND_QUOTE, KIND_ORDER)
+        is_snapshot = in_book and (flags & self._snapshot or (action == b"R" and price == UNDEF_PRICE))
         if received is None:
-            if not _is_snapshot(values, flags & self._snapshot):
-                ticks._refuse("has no time of receipt and no ts_event: map one in the profile", *self._place)
+            if not is_snapshot:
+                self.refuse("has no time of receipt and no ts_event: map one in the profile")
                 return
             received = ticks._latest_ns or 0  # a snapshot was requested: it is as late as what came before it
+        elif ticks._latest_ns is None:
+            ticks._begin(received)
         else:
-            ticks._came(received)
+            ticks._latest_ns = received
         if sequence is None:
             sequence = ticks._next
         elif sequence > MAX_SEQUENCE:
@@ -396,19 +381,38 @@ class _Message:
             received if event is None else event, received, (order_id or 0) & _WORD, price, size, key,
             sequence & 0xFFFF_FFFF, ref_id, publisher_id, action, side, flags, depth, kind, sequence >> 32,
         )  # fmt: skip
-        if kind in _BOOKS:
+        if in_book:
             ticks._with_books[symbol] = None
             if symbol in ticks._doubtful:
-                ticks._follow_book(symbol, begins=_begins_book(values, flags & self._snapshot))
+                begins = is_snapshot or (kind == KIND_QUOTE and side == b"N" and not depth)
+                ticks._follow_book(symbol, begins=bool(begins))
 
-    def _keep_level(self, rule: MessageRule, symbol: str, values: Values, given: int) -> None:
-        """Follows the prices of a book that the venue bounds, as the handler ``depth`` does. ``given``: the flags."""
+    def _add_marked(self, rule: MessageRule, symbol: str, values: Values, received: int | None = None) -> None:
+        """Adds a tick as ``_add`` does, where the profile has snapshots, or bounds the levels of books."""
+        event, action, flags, depth, kind = values[0], values[7], values[9], values[10], values[11]
+        if rule.snapshot is not None:
+            self._snapshots.setdefault(symbol, (rule, event))
+            values = (*values[:9], flags | self._snapshot, depth, kind)
+            if kind == KIND_ORDER and symbol not in self._begun and action != b"R":
+                self._clear(rule, symbol, event)
+        if kind == KIND_QUOTE and self._profile.book_levels is not None:
+            self._keep_level(symbol, values)
+            self._with_levels[symbol] = rule, event
+        self._begun.add(symbol)
+        self._add(rule, symbol, values, received)
+
+    def _clear(self, rule: MessageRule, symbol: str, time: int | None) -> None:
+        """Adds a tick that empties a book."""
+        self._begun.add(symbol)
+        self.add(rule, symbol, (time, None, UNDEF_PRICE, 0, 0, None, 0, b"R", b"N", 0, 0, rule.kind))
+
+    def _keep_level(self, symbol: str, values: Values) -> None:
+        """Follows the prices of a book that the venue bounds, as the handler ``depth`` does."""
+        _, order_id, price, size, _, _, _, action, side, given, depth, _ = values
         sides = self._ticks._levels.setdefault(symbol, {b"B": set(), b"A": set()})
-        event, order_id, price, size, _, _, _, action, side, _, depth, _ = values
         flags = self._profile.flags
         if given & flags.snapshot and symbol not in self._with_levels:
             sides[b"B"], sides[b"A"] = set(), set()
-        self._with_levels[symbol] = rule, event
         if side == b"N":
             for each, one in ((b"B", price), (b"A", UNDEF_PRICE if order_id is None else order_id)):
                 kept = sides[each] if depth else set()
@@ -432,8 +436,7 @@ class _Message:
             if len(prices) <= (self._profile.book_levels or 0):
                 continue
             for price in sorted(prices, key=lambda each: each * _WORSE[side])[self._profile.book_levels :]:
-                gone = (time, None, price, 0, 0, None, 0, b"C", side, 0, 0, KIND_QUOTE)
-                self._add(rule, symbol, gone)
+                self.add(rule, symbol, (time, None, price, 0, 0, None, 0, b"C", side, 0, 0, KIND_QUOTE))
 
     def _end(self) -> None:
         """Marks the last tick of each symbol, which ends the event, and forgets the message."""
@@ -450,18 +453,22 @@ def _key(rule: MessageRule, symbol: str) -> tuple[str, str]:
     return ("" if rule.numbering is None else rule.numbering.name, symbol)
 
 
-def _is_snapshot(values: Values, marked: int) -> bool:
-    """True if a tick is part of a snapshot, or empties the book of its symbol."""
-    _, _, price, _, _, _, _, action, _, _, _, kind = values
-    return kind in _BOOKS and (bool(marked) or (action == b"R" and price == UNDEF_PRICE))
+class _Again:
+    """Takes the records of an earlier message that a snapshot lacks."""
 
+    def __init__(self, message: _Message, key: tuple[str, str], received: int | None) -> None:
+        self._message, self._key, self._received = message, key, received
 
-def _begins_book(values: Values, marked: int) -> bool:
-    """Tells whether a tick empties the book of all earlier levels."""
-    _, _, _, _, _, _, _, _, side, _, depth, kind = values
-    return (kind == KIND_QUOTE and side == b"N" and not depth) or _is_snapshot(values, marked)
+    def add(self, rule: MessageRule, symbol: str, values: Values) -> None:
+        if _key(rule, symbol) == self._key:
+            self._message._ticks.counts["repeated_after_snapshot"] += 1
+            self._message.add(rule, symbol, values, self._received)
 
+    def whole(self, rule: MessageRule, symbol: str, numbers: Numbers | None) -> None: ...
 
-def _clear(rule: MessageRule, time: int | None) -> Values:
-    """The values of a tick that empties a book."""
-    return (time, None, UNDEF_PRICE, 0, 0, None, 0, b"R", b"N", 0, 0, rule.kind)
+    def follow(self, rule: MessageRule, symbol: str, numbers: Numbers, time: int | None) -> bool:  # noqa: ARG002
+        return True
+
+    def rounded(self) -> None: ...
+
+    def refuse(self, why: str) -> None: ...

@@ -306,6 +306,43 @@ def test_a_number_of_many_digits_that_no_field_reads_is_passed_over(tmp_path: Pa
     assert ticks[:1].tobytes() == ticks[1:].tobytes()
 
 
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", '"\\ud800"', "1e400", "[" * 200 + "]" * 200])
+def test_values_that_only_pythons_json_reads_are_passed_over_where_no_field_reads_them(
+    tmp_path: Path, text: str
+) -> None:
+    line = json.dumps({"data": TRADE | {"x": "HERE"}}).replace('"HERE"', text)
+    ticks, error = read(feeds.open(write(tmp_path / "a.jsonl", [LINES[0], line]), profile=profile(tmp_path)))
+    assert error is None
+    assert ticks["price"].tolist() == [2683_810_000_000] * 2
+
+
+def test_prices_and_sizes_are_exact_in_every_form_and_as_often_as_they_come(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    texts = ["0", "00012", "1.", ".5", "1.50", "1e3", "1.5E-7", "9223372036.854775806", "-0.0", "+7", " 8 "]
+    texts += [f"{rng.integers(0, 10**9)}.{rng.integers(0, 10**8):08}" for _ in range(500)]
+    plain = [text for text in texts if text[0].isdigit() and text[:2] != "00" and text[-1] != "."]
+    forms = [*[(json.dumps(text), text) for text in texts], *[(text, text) for text in plain]] * 2
+    lines = [json.dumps({"data": TRADE | {"p": "HERE"}}).replace('"HERE"', written) for written, _ in forms]
+    ticks, error = read(feeds.open(write(tmp_path / "a.jsonl", lines), profile=profile(tmp_path)))
+    assert error is None
+    assert ticks["price"].tolist() == [Fraction(Decimal(text)) * 10**9 for _, text in forms]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_bad_line_has_its_place_however_long_the_lines_before_it_are(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lines = [LINES[0] | {"pad": "x" * int(rng.integers(0, 1 << int(rng.integers(4, 19))))} for _ in range(60)]
+    lines[40:40] = ["{bad", {"pad": "x" * (1 << 20)}, LINES[0], "{bad"]
+    path = write(tmp_path / "a.jsonl", lines)
+    content = path.read_bytes()
+    feed = feeds.open(path, profile=profile(tmp_path), on_bad_record="skip")
+    assert len(read(feed)[0]) == 61
+    places = [sum(map(len, content.splitlines(keepends=True)[:at])) for at in (40, 41, 43)]
+    assert [(sample.offset, sample.line) for sample in feed.skipped.samples] == [
+        (places[0], 41), (places[1], 42), (places[2], 44)
+    ]  # fmt: skip
+
+
 def kraken(kept: int, rng: np.random.Generator) -> tuple[list[dict[str, Any]], list[tuple[list[Any], list[Any]]]]:
     """Messages of a venue that sends the best ``kept`` levels of each side, and says nothing of a level that others
     push beyond them; and the levels after each message, best first."""

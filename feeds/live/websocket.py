@@ -1,22 +1,28 @@
-"""JSON messages over a WebSocket as ticks, with reconnection. Needs the extra ``live``.
+"""JSON messages over a WebSocket as ticks, with reconnection. Needs the extra ``live``, or ``picows``.
 
-A profile gives the meaning of the messages (strand.feeds.formats.json.profile). Messages are parsed one by one in
-Python: ten to forty thousand a second on one core, where MoldUDP64 has a million.
+A profile gives the meaning of the messages (strand.feeds.formats.json.profile). The messages that have come make a
+batch. Two packages make connections: websockets, and picows, which costs a tenth per message.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import collections
 import contextlib
 import json
 import math
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, Unpack
-from urllib.parse import urlsplit
+from typing import Any, Final, Literal, Protocol, Unpack
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.base import FeedInfo, TickBatch
@@ -70,6 +76,269 @@ def backoff_s(attempt: int, min_s: float, max_s: float, draw: Callable[[], float
     return whole * (1 - draw() / 2)
 
 
+class _Connection(Protocol):
+    """A connection to a server."""
+
+    def send(self, message: str, /) -> None:
+        """Sends a text."""
+
+    def messages(self, timeout_s: float) -> Iterator[str | bytes]:
+        """Waits for a message, and gives all that have come. Raises what the client calls ``failed`` at the end."""
+
+
+class _Websockets:
+    """Connections by the package websockets."""
+
+    def __init__(self) -> None:
+        try:
+            import websockets.exceptions
+            import websockets.sync.client
+        except ImportError as error:
+            raise MissingExtraError("a WebSocket feed", "websockets", "live") from error
+        self._connect = websockets.sync.client.connect
+        self.failed: tuple[type[Exception], ...] = (OSError, websockets.exceptions.WebSocketException)
+
+    @contextlib.contextmanager
+    def connect(
+        self, url: str, headers: Mapping[str, str], timeout_s: float | None, most_bytes: int
+    ) -> Iterator[_Connection]:
+        """A connection, which ends with the block."""
+        with self._connect(
+            url, open_timeout=timeout_s, close_timeout=1, max_size=most_bytes, additional_headers=headers
+        ) as connection:
+            yield _OfWebsockets(connection)
+
+
+class _OfWebsockets:
+    def __init__(self, connection: Any) -> None:
+        self.send, self._recv = connection.send, connection.recv
+
+    def messages(self, timeout_s: float) -> Iterator[str | bytes]:
+        try:
+            yield self._recv(timeout=timeout_s)
+            while True:
+                yield self._recv(timeout=0)
+        except TimeoutError:
+            pass
+
+
+class _Picows:
+    """Connections by the package picows."""
+
+    failed: Final[tuple[type[Exception], ...]] = (OSError,)
+
+    def __init__(self) -> None:
+        try:
+            import picows
+        except ImportError as error:
+            raise MissingExtraError("a WebSocket feed with client='picows'", "picows", "picows") from error
+        self._picows = picows
+
+    @contextlib.contextmanager
+    def connect(
+        self, url: str, headers: Mapping[str, str], timeout_s: float | None, most_bytes: int
+    ) -> Iterator[_Connection]:
+        """A connection, which ends with the block. Raises ConnectionError."""
+        connection = _OfPicows(self._picows, most_bytes)
+        try:
+            connection.open(url, headers, timeout_s)
+            yield connection
+        finally:
+            connection.close()
+
+
+#: Bytes of messages that wait, with so many more for each: beyond it, picows reads no more until half are taken.
+_MOST_WAIT: Final = 1 << 22
+_MESSAGE_BYTES: Final = 64
+#: Seconds between pings, and until the answer, as of websockets.
+_PING_S: Final = 20.0
+#: Seconds in which a connection closes.
+_CLOSE_S: Final = 2.0
+
+
+class _OfPicows:
+    """A connection whose event loop is in a thread of its own: it answers pings while ticks are handled."""
+
+    def __init__(self, picows: Any, most_bytes: int) -> None:
+        self._picows, self._most_bytes = picows, most_bytes
+        self._kinds = picows.WSMsgType
+        self._bell = Bell()
+        self._arrived: collections.deque[str | bytes] = collections.deque()
+        # Each is counted by one thread: the loop's, and the one that takes.
+        self._bytes_come = self._bytes_taken = 0
+        self._is_paused = self._rings = self._is_left = self._is_over = False
+        #: Parts of a message that has not come whole.
+        self._parts: list[bytes] = []
+        self._is_text = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._transport: Any = None
+        self._task: Any = None
+        #: The reason for which the connection is over.
+        self._end: str | None = None
+        self._thread: threading.Thread | None = None
+
+    def open(self, url: str, headers: Mapping[str, str], timeout_s: float | None) -> None:
+        """Connects. Raises ConnectionError."""
+        self._thread = threading.Thread(target=self._run, args=(url, headers, timeout_s), daemon=True)
+        self._thread.start()
+        self._bell.wait_for(lambda: self._transport is not None or self._is_over)
+        if self._transport is None:
+            raise ConnectionError(self._end)
+
+    def close(self) -> None:
+        """Says goodbye, and ends the thread."""
+        self._is_left = True
+        self._call(self._goodbye)
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S)
+
+    def send(self, message: str) -> None:
+        self._call(lambda: self._transport.send(self._kinds.TEXT, message.encode()))
+
+    def messages(self, timeout_s: float) -> Iterator[str | bytes]:
+        arrived = self._arrived
+        self._bell.wait_for(lambda: bool(arrived) or self._is_over, timeout_s)
+        is_over = self._is_over  # before the look at what has arrived
+        try:
+            while arrived:
+                data = arrived.popleft()
+                self._bytes_taken += len(data) + _MESSAGE_BYTES
+                yield data
+        finally:
+            if self._is_paused:
+                self._call(self._resume)
+        if is_over:
+            raise ConnectionError(self._end)
+
+    @property
+    def _waiting(self) -> int:
+        """Bytes of messages that nobody has taken."""
+        return self._bytes_come - self._bytes_taken
+
+    def _call(self, function: Callable[[], object]) -> None:
+        """Makes the loop call a function, if it still runs."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(function)
+
+    # ---- in the loop's thread
+
+    def _run(self, url: str, headers: Mapping[str, str], timeout_s: float | None) -> None:
+        end = "the connection was lost"
+        try:
+            asyncio.run(self._listen(url, headers, timeout_s))
+        except TimeoutError:
+            end = "timed out while it connected"
+        except asyncio.CancelledError:
+            end = "closed while it connected"
+        except self._picows.WSProtocolError as error:
+            end = f"sent {error.args[0].value}: {error.args[1]}"
+        except Exception as error:
+            end = str(error) or type(error).__name__
+        finally:
+            self._end, self._is_over = self._end or end, True
+            self._bell.ring()
+
+    async def _listen(self, url: str, headers: Mapping[str, str], timeout_s: float | None) -> None:
+        picows, connection = self._picows, self
+        self._task, self._loop = asyncio.current_task(), asyncio.get_running_loop()
+
+        class Listener(picows.WSListener):  # type: ignore[misc, name-defined]
+            def on_ws_frame(self, transport: Any, frame: Any) -> None:
+                connection._frame(transport, frame)
+
+        parts = urlsplit(url)
+        if parts.username is not None:
+            words = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+            headers = {"Authorization": f"Basic {base64.b64encode(words).decode()}", **headers}
+            url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        async with asyncio.timeout(timeout_s):
+            transport, _ = await picows.ws_connect(
+                Listener, url, extra_headers=dict(headers), max_frame_size=self._most_bytes, proxy=_proxy(url),
+                websocket_handshake_timeout=timeout_s, enable_auto_ping=True, auto_ping_idle_timeout=_PING_S,
+                auto_ping_reply_timeout=_PING_S,
+            )  # fmt: skip
+        self._transport = transport
+        self._bell.ring()
+        if self._is_left:
+            self._goodbye()
+        await transport.wait_disconnected()
+
+    def _frame(self, transport: Any, frame: Any) -> None:
+        kind, codes = frame.msg_type, self._picows.WSCloseCode
+        if transport.is_close_frame_sent:  # picows goes on in the middle of a message that it refused
+            return
+        try:
+            if kind == self._kinds.TEXT and frame.fin:
+                self._add(transport, frame.get_payload_as_utf8_text())
+                return
+            if kind in (self._kinds.TEXT, self._kinds.BINARY, self._kinds.CONTINUATION):
+                self._add_part(transport, frame, kind)
+        except UnicodeDecodeError:
+            self._refuse(transport, codes.INVALID_TEXT, "a text is not UTF-8")
+        if kind == self._kinds.CLOSE:
+            reason = frame.get_close_reason()
+            self._end = f"received {int(frame.get_close_code())}{' ' * bool(reason)}{reason or ''}"
+            transport.send_close(frame.get_close_code())
+            transport.disconnect()
+
+    def _add_part(self, transport: Any, frame: Any, kind: Any) -> None:
+        """Adds a message of bytes, or a part of one."""
+        if kind != self._kinds.CONTINUATION:
+            self._parts, self._is_text = [], kind == self._kinds.TEXT
+        self._parts.append(frame.get_payload_as_bytes())
+        if sum(map(len, self._parts)) > self._most_bytes:
+            why = f"a message has more than {self._most_bytes:,} bytes"
+            self._refuse(transport, self._picows.WSCloseCode.MESSAGE_TOO_BIG, why)
+        elif frame.fin:
+            data, self._parts = b"".join(self._parts), []
+            self._add(transport, data.decode() if self._is_text else data)
+
+    def _add(self, transport: Any, data: str | bytes) -> None:
+        self._arrived.append(data)
+        self._bytes_come += len(data) + _MESSAGE_BYTES
+        if not self._rings:  # when all that the loop has read is here
+            self._rings = True
+            assert self._loop is not None
+            self._loop.call_soon(self._ring)
+        if not self._is_paused and self._waiting > _MOST_WAIT:
+            self._is_paused = True
+            transport.underlying_transport.pause_reading()
+
+    def _refuse(self, transport: Any, code: Any, why: str) -> None:
+        self._end = f"sent {code.value}: {why}"
+        transport.send_close(code)
+        transport.disconnect()
+
+    def _ring(self) -> None:
+        self._rings = False
+        self._bell.ring()
+
+    def _goodbye(self) -> None:
+        """Ends the connection, or the attempt to make it."""
+        if self._transport is None:
+            self._task.cancel()
+        else:
+            self._transport.send_close(self._picows.WSCloseCode.OK)
+            self._transport.disconnect()
+
+    def _resume(self) -> None:
+        if self._is_paused and 2 * self._waiting < _MOST_WAIT:
+            self._is_paused = False
+            with contextlib.suppress(RuntimeError):  # it is closed
+                self._transport.underlying_transport.resume_reading()
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for an address, as websockets finds it."""
+    parts = urlsplit(url)
+    if parts.hostname is None or proxy_bypass(parts.hostname):
+        return None
+    named = getproxies()
+    schemes = ("wss", "socks", "https") if parts.scheme == "wss" else ("ws", "socks", "https", "http")
+    return next((named[scheme] for scheme in schemes if scheme in named), None)
+
+
 @named_options("WebSocketFeed()", declares=WebSocketOptions)
 class WebSocketFeed(MessageFeed):
     """Receives ticks as the JSON messages of a WebSocket; each batch holds what has arrived.
@@ -83,7 +352,7 @@ class WebSocketFeed(MessageFeed):
 
     Raises:
         ConfigurationError: If an option or the profile cannot work.
-        MissingExtraError: If the package ``websockets`` is not installed.
+        MissingExtraError: If the package that ``client`` names is not installed.
     """
 
     def __init__(
@@ -107,14 +376,9 @@ class WebSocketFeed(MessageFeed):
             raise ConfigurationError("subscribe", f"give a sequence of messages, not the one {subscribe!r}")
         if len(symbols) > max_symbols:
             raise ConfigurationError("symbols", f"{len(symbols):,} of them, and max_symbols is {max_symbols:,}")
-        try:
-            import websockets.exceptions
-            import websockets.sync.client
-        except ImportError as error:
-            raise MissingExtraError("a WebSocket feed", "websockets", "live") from error
-        self._connect = websockets.sync.client.connect
-        self._closed_by_peer = websockets.exceptions.ConnectionClosed
-        self._failed = (OSError, websockets.exceptions.WebSocketException)
+        client: _Websockets | _Picows = _Picows() if options["client"] == "picows" else _Websockets()
+        self._connect = client.connect
+        self._failed: tuple[type[Exception], ...] = client.failed
         self._url, self._shown_url, self._options = url, _without_secrets(url), options
         record, on_bad_record = options["record"], options["on_bad_record"]
         check_outputs([("record", record)], options={"profile": profile})
@@ -176,13 +440,8 @@ class WebSocketFeed(MessageFeed):
             connected = False
             limit = min(math.inf if options["open_timeout_s"] is None else options["open_timeout_s"], self._left_s())
             try:
-                with self._connect(
-                    self._url,
-                    open_timeout=limit if limit < math.inf else None,
-                    close_timeout=1,
-                    max_size=options["max_message_bytes"],
-                    additional_headers=self._headers,
-                ) as connection:
+                timeout = limit if limit < math.inf else None
+                with self._connect(self._url, self._headers, timeout, options["max_message_bytes"]) as connection:
                     connected = True
                     self._note("connected", f"to {self._shown_url}")
                     for message in self._subscribe:
@@ -205,18 +464,19 @@ class WebSocketFeed(MessageFeed):
             self._bell.wait_for(lambda: self._stopped, pause_s)
             attempt += 1
 
-    def _received(self, connection: Any) -> Iterator[TickBatch]:
+    def _received(self, connection: _Connection) -> Iterator[TickBatch]:
         """The batches of one connection. Raises what the connection raises, after the ticks before it."""
         quiet_since, silence_s, most = time.monotonic(), self._options["silence_s"], self._options["batch_ticks"]
+        expected: tuple[type[Exception], ...] = (FeedError, *self._failed)
         while not self._over():
             fault: Exception | None = None
             try:
-                self._take(connection.recv(timeout=min(_SLICE_S, max(self._left_s(), 0.0))))
-                while self._ticks.pending < most and not self._limit_reached():
-                    self._take(connection.recv(timeout=0))
-            except TimeoutError:
-                pass
-            except (FeedError, *self._failed) as error:
+                # Of messages that make no ticks, no more than so many: then the feed looks whether its time is over.
+                for data in islice(connection.messages(min(_SLICE_S, self._left_s())), most):
+                    self._take(data)
+                    if self._ticks.pending >= most or self._limit_reached():
+                        break
+            except expected as error:
                 fault = error
             if self._ticks.pending:
                 quiet_since = self._heard

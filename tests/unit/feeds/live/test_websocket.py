@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import signal
@@ -27,16 +28,27 @@ from warm_python import run_warm
 from websocket_server import TRADES, listen, message, serving, stay, trade
 
 import strand
+from strand import feeds
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
+from strand.feeds.formats.websocket import read_entry
 from strand.feeds.live.websocket import FeedEvent, WebSocketFeed, backoff_s
 from strand.ticks import KIND_TRADE, UNDEF_PRICE
 
 pytestmark = pytest.mark.python
+#: The packages that connect.
+BOTH = pytest.mark.parametrize("client", ["websockets", "picows"])
 
 
-def test_records_become_ticks_with_exact_prices_and_sizes() -> None:
+@pytest.fixture(autouse=True)
+def installed(request: pytest.FixtureRequest) -> None:
+    if request.node.callspec.params.get("client") == "picows" if hasattr(request.node, "callspec") else False:
+        pytest.importorskip("picows")
+
+
+@BOTH
+def test_records_become_ticks_with_exact_prices_and_sizes(client: str) -> None:
     with serving(lambda connection, _: connection.send(message(trade(1), trade(2, "ETH", p=0.1, q="2")))) as url:
-        ticks = ticks_of(feed := listen(url, max_messages=1))
+        ticks = ticks_of(feed := listen(url, client=client, max_messages=1))
     assert list(feed.symbols) == ["BTC", "ETH"]
     assert ticks["instrument_id"].tolist() == [0, 1]
     assert ticks["price"].tolist() == [100_250_000_000, 100_000_000]
@@ -48,7 +60,8 @@ def test_records_become_ticks_with_exact_prices_and_sizes() -> None:
     assert np.all(ticks["ts_recv"] > ticks["ts_event"])
 
 
-def test_a_dropped_connection_is_made_again_and_everything_is_subscribed_to_again() -> None:
+@BOTH
+def test_a_dropped_connection_is_made_again_and_everything_is_subscribed_to_again(client: str) -> None:
     asked: list[str] = []
 
     def handle(connection: Any, before: int) -> None:
@@ -60,7 +73,7 @@ def test_a_dropped_connection_is_made_again_and_everything_is_subscribed_to_agai
     told: list[FeedEvent] = []
     with serving(handle) as url:
         options = {"subscribe": [{"op": "subscribe"}], "on_event": told.append, "reconnect": 1}
-        ticks = ticks_of(feed := listen(url, max_messages=4, **options))
+        ticks = ticks_of(feed := listen(url, client=client, max_messages=4, **options))
     assert ticks["sequence"].tolist() == [1, 2, 3, 4]
     assert asked == ['{"op": "subscribe"}'] * 4
     assert [event.kind for event in told] == ["connected", "disconnected"] * 3 + ["connected"]
@@ -68,22 +81,24 @@ def test_a_dropped_connection_is_made_again_and_everything_is_subscribed_to_agai
     assert feed.statistics()["disconnected"] == 3
 
 
-def test_an_address_that_never_answers_is_told_when_the_time_is_over() -> None:
+@BOTH
+def test_an_address_that_never_answers_is_told_when_the_time_is_over(client: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"ws://127.0.0.1:{silent.getsockname()[1]}"
         # The time allowed ends the attempt, not the ten minutes that one may take.
-        feed = listen(url, max_seconds=2.0, open_timeout_s=600.0)
+        feed = listen(url, client=client, max_seconds=2.0, open_timeout_s=600.0)
         assert len(ticks_of(feed)) == 0
     assert [event.kind for event in feed.events] == ["disconnected"]
     assert "timed out" in feed.events[0].text
 
 
-def test_what_was_missed_while_away_is_an_event_that_says_how_much() -> None:
+@BOTH
+def test_what_was_missed_while_away_is_an_event_that_says_how_much(client: str) -> None:
     def handle(connection: Any, before: int) -> None:
         connection.send(message(trade(1 + 10 * before), trade(1 + before, "ETH")))
 
     with serving(handle) as url:
-        feed = listen(url, max_messages=2)
+        feed = listen(url, client=client, max_messages=2)
         assert len(ticks_of(feed)) == 4
     gaps = [event for event in feed.events if event.kind == "gap"]
     assert [(gap.symbol, gap.missing, gap.text) for gap in gaps] == [("BTC", 9, "BTC: 2 to 10")]
@@ -91,22 +106,24 @@ def test_what_was_missed_while_away_is_an_event_that_says_how_much() -> None:
     assert (counts["gap"], counts["gap_messages"]) == (1, 9)
 
 
-def test_a_server_that_stays_away_is_given_up_after_so_many_attempts() -> None:
+@BOTH
+def test_a_server_that_stays_away_is_given_up_after_so_many_attempts(client: str) -> None:
     with serving(lambda connection, _: connection.send(message(trade(1)))) as url:
         pass
-    feed = listen(url, reconnect=2, reconnect_max_s=0.01)
+    feed = listen(url, client=client, reconnect=2, reconnect_max_s=0.01)
     with pytest.raises(FeedError, match="no connection after 2 attempts to reconnect"):
         ticks_of(feed)
     assert feed.statistics()["disconnected"] == 3
 
 
-def test_a_server_that_falls_silent_is_left() -> None:
+@BOTH
+def test_a_server_that_falls_silent_is_left(client: str) -> None:
     def handle(connection: Any, before: int) -> None:
         connection.send(message(trade(before + 1)))
         stay(connection)
 
     with serving(handle) as url:
-        feed = listen(url, max_messages=2, silence_s=0.2)
+        feed = listen(url, client=client, max_messages=2, silence_s=0.2)
         assert len(ticks_of(feed)) == 2
     assert [event.text for event in feed.events if event.kind == "disconnected"] == ["nothing came for 0.2 s"]
 
@@ -129,7 +146,8 @@ def test_a_message_that_cannot_be_read_is_an_error_after_the_ticks_before_it() -
     assert taken == [1]
 
 
-def test_messages_that_cannot_be_read_can_be_passed_over_and_are_counted() -> None:
+@BOTH
+def test_messages_that_cannot_be_read_can_be_passed_over_and_are_counted(client: str) -> None:
     def handle(connection: Any, _: int) -> None:
         connection.send(message(trade(1), trade(2, p="ten"), trade(3)))
         connection.send("{no JSON")
@@ -139,19 +157,20 @@ def test_messages_that_cannot_be_read_can_be_passed_over_and_are_counted() -> No
         connection.send(message(trade(4)))
 
     with serving(handle) as url:
-        ticks = ticks_of(feed := listen(url, max_messages=6, on_bad_record="skip"))
+        ticks = ticks_of(feed := listen(url, client=client, max_messages=6, on_bad_record="skip"))
     assert ticks["sequence"].tolist() == [1, 3, 4]
     assert feed.skipped.total == 4
     assert feed.statistics()["other_messages"] == 1
 
 
-def test_a_message_beyond_the_bound_ends_the_connection_and_not_the_feed() -> None:
+@BOTH
+def test_a_message_beyond_the_bound_ends_the_connection_and_not_the_feed(client: str) -> None:
     def handle(connection: Any, before: int) -> None:
         connection.send("x" * 100_000 if before == 0 else message(trade(1)))
         stay(connection)
 
     with serving(handle) as url:
-        feed = listen(url, max_messages=1, max_message_bytes=10_000)
+        feed = listen(url, client=client, max_messages=1, max_message_bytes=10_000)
         assert len(ticks_of(feed)) == 1
     assert feed.statistics()["disconnected"] == 1
 
@@ -164,19 +183,21 @@ def test_more_symbols_than_allowed_are_an_error() -> None:
         ticks_of(listen(url, max_symbols=1))
 
 
-def test_a_feed_is_stopped_from_another_thread() -> None:
+@BOTH
+def test_a_feed_is_stopped_from_another_thread(client: str) -> None:
     with serving(lambda connection, _: stay(connection)) as url:
-        feed = listen(url)
+        feed = listen(url, client=client)
         timer = threading.Timer(0.1, feed.stop)
         timer.start()
         assert len(ticks_of(feed)) == 0
         timer.join()
 
 
-def test_handlers_run_on_it_as_on_any_feed() -> None:
+@BOTH
+def test_handlers_run_on_it_as_on_any_feed(client: str) -> None:
     trades = [trade(n, "BTC" if n % 3 else "ETH") for n in range(1, 31)]
     with serving(lambda connection, _: connection.send(message(*trades))) as url:
-        result = strand.replay(listen(url, max_messages=1), "vwap", workers=1)
+        result = strand.replay(listen(url, client=client, max_messages=1), "vwap", workers=1)
     assert result.ticks == 30
     assert result.rows["BTC"]["trades"] == 20
     assert result.rows["ETH"]["volume"] == 5_000
@@ -333,7 +354,66 @@ def test_what_opens_a_url_is_shown_nowhere(tmp_path: Path) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "websockets.sync.client", None)
-    with pytest.raises(MissingExtraError, match=r"strand\[live\]"):
-        WebSocketFeed("ws://127.0.0.1:1", TRADES)
+@pytest.mark.parametrize(
+    ("options", "package", "extra"),
+    [({}, "websockets.sync.client", "live"), ({"client": "picows"}, "picows", "picows")],
+)
+def test_without_the_package_the_extra_is_named(
+    options: dict[str, Any], package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"strand\[{extra}\]"):
+        WebSocketFeed("ws://127.0.0.1:1", TRADES, **options)
+
+
+@BOTH
+def test_messages_of_bytes_and_in_parts_are_recorded_as_they_came(client: str, tmp_path: Path) -> None:
+    sent = [message(trade(1, "\u00c4")), message(trade(2)).encode(), message(trade(3))]
+
+    def handle(connection: Any, _: int) -> None:
+        connection.send(sent[0])
+        connection.send(sent[1])
+        connection.send([sent[2][:7], sent[2][7:30], sent[2][30:]])
+        stay(connection)
+
+    with serving(handle) as url:
+        ticks = ticks_of(listen(url, client=client, max_messages=3, record=tmp_path / "a.ws"))
+    assert ticks["sequence"].tolist() == [1, 2, 3]
+    lines = (tmp_path / "a.ws").read_bytes().splitlines()
+    entries = [read_entry(line) for line in lines[2:-1]]
+    assert [(entry.word, entry.value) for entry in entries if entry.word in ("text", "binary")] == [
+        ("text", sent[0]), ("binary", sent[1]), ("text", sent[2])
+    ]  # fmt: skip
+    assert feeds.open(tmp_path / "a.ws").to_numpy().tobytes() == ticks.tobytes()
+
+
+@BOTH
+def test_a_name_and_a_password_of_the_url_are_sent_to_the_server(client: str) -> None:
+    asked: list[Any] = []
+
+    def handle(connection: Any, _: int) -> None:
+        headers = connection.request.headers
+        asked.append((headers["Authorization"], headers["X-Key"], connection.request.path))
+        connection.send(message(trade(1)))
+
+    with serving(handle) as url:
+        url = url.replace("127", "me:p%40ss@127") + "/a?b=c"
+        ticks_of(listen(url, client=client, max_messages=1, headers={"X-Key": "7"}))
+    assert asked == [(f"Basic {base64.b64encode(b'me:p@ss').decode()}", "7", "/a?b=c")]
+
+
+@BOTH
+def test_a_server_that_sends_faster_than_ticks_are_taken_has_to_wait(client: str) -> None:
+    text, count, over = message(trade(1)) + " " * 10_000, 6_000, threading.Event()
+
+    def handle(connection: Any, _: int) -> None:
+        for _ in range(count):
+            connection.send(text)
+        over.set()
+        stay(connection)
+
+    with serving(handle) as url:
+        batches = listen(url, client=client, max_messages=count, max_seconds=60.0).batches()
+        taken = sum(len(next(batches)) for _ in range(2))
+        assert not over.wait(0.5)  # 60 MB do not fit into what waits, and into the sockets
+        assert taken + sum(map(len, batches)) == count

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "books/depth_layout.h"
 
 static sd_depth *books_of(const sd_depths *depths) { return sd_relative_get(&depths->book); }
@@ -323,15 +324,47 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
   return at;
 }
 
+/* So many ticks before its turn a tick's book and row are asked for, and then the best levels of its side. */
+enum { BOOK_AHEAD = 8, SIDE_AHEAD = 4 };
+
+static inline sd_depth_row *row_of(void *rows, const sd_tick *t, const sd_context *ctx) {
+  return (sd_depth_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
+}
+
+static inline void ask_for_book(const sd_depths *depths, void *rows, const sd_tick *t, const sd_context *ctx) {
+  if (SD_UNLIKELY(t->instrument_id >= depths->n)) return;
+  const char *book = (const char *)&books_of(depths)[t->instrument_id];
+  for (size_t at = 0; at < sizeof(sd_depth); at += SD_LINE) sd_prefetch_write(book + at);
+  const char *row = (const char *)row_of(rows, t, ctx);
+  for (size_t at = 0; at < sizeof(sd_depth_row); at += SD_LINE) sd_prefetch_write(row + at);
+}
+
+static inline void ask_for_side(const sd_depths *depths, const sd_tick *t) {
+  if (SD_UNLIKELY(t->instrument_id >= depths->n)) return;
+  const sd_depth_side *s = &books_of(depths)[t->instrument_id].side[t->side == 'B' ? SD_BID : SD_ASK];
+  if (!s->n) return;
+  sd_prefetch_write((const char *)&sd_depth_keys(s)[s->n - 1]);
+  sd_prefetch_write((const char *)&sd_depth_sizes(s)[s->n - 1]);
+}
+
+void sd_ahead_depth(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx) {
+  const sd_depths *depths = ((const sd_depth_params *)ctx->params)->depths;
+  for (int64_t i = 0; i < n; i++) ask_for_book(depths, rows, &ticks[i], ctx);
+  for (int64_t i = 0; i < n; i++) ask_for_side(depths, &ticks[i]);
+}
+
 int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_depth_params *params = ctx->params;
   sd_depths *depths = params->depths;
   sd_pool pool = sd_pools_of(&depths->pools, params->space, ctx->participant);
+  if (n > 1) sd_ahead_depth(rows, ticks, n < BOOK_AHEAD ? n : BOOK_AHEAD, ctx);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
+    if (i + BOOK_AHEAD < n) ask_for_book(depths, rows, t + BOOK_AHEAD, ctx);
+    if (i + SIDE_AHEAD < n) ask_for_side(depths, t + SIDE_AHEAD);
     if (SD_UNLIKELY(t->instrument_id >= depths->n))
       return fail(ctx, NO_BOOK, "no book was made for symbol %u", t->instrument_id, i);
-    sd_depth_row *row = (sd_depth_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
+    sd_depth_row *row = row_of(rows, t, ctx);
     sd_depth_change c = change_of(params, &pool, t->instrument_id, row);
     if (SD_UNLIKELY(row->ticks == 0)) c.from[0] = c.from[1] = 0;
     const int fault = apply(&c, t, &params->rules);

@@ -70,6 +70,8 @@ typedef struct sd_depth_level {
 sd_depths *sd_depths_create(struct sd_space *space, uint64_t n);
 
 int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+/* Asks for the memory that ticks will touch (sd_ahead_fn). */
+void sd_ahead_depth(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);
 int sd_finish_depth(void *rows, uint32_t key, sd_context *ctx);
 
 /* Writes the best n levels of side 'A' or 'B', best first; returns how many. To be called while nobody drains the symbol's strand. */

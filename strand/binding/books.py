@@ -273,7 +273,8 @@ class DepthMemory:
             "sd_depth_params *", {"depths": depths, "space": space.pointer, "top": top, "max_levels": max_levels}
         )
         ffi.buffer(ffi.addressof(params, "rules"))[:] = (rules or TradeRules()).packed
-        self.function: Final = builtin_function("depth", bytes(ffi.buffer(params)), ends=True, keep=space)
+        function = builtin_function("depth", bytes(ffi.buffer(params)), ends=True, keep=space)
+        self.function: Final = function._replace(ahead=ffi.addressof(lib, "sd_ahead_depth"))
 
     def levels(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:
         """The best ``n`` levels of side ``"A"`` or ``"B"``, best first: an array of DEPTH_LEVEL, ``n`` rows at most."""

@@ -21,6 +21,31 @@ static uint64_t noted(const uint16_t *faults, uint64_t count) {
   return n;
 }
 
+/* Lines that are split have the same number of fields each, which end where a delimiter or the line does; others are not split. */
+static void split(const uint8_t *bytes, size_t size, uint32_t columns, int odd) {
+  const uint64_t room = size + 128;
+  int32_t *ends = malloc(room * sizeof *ends);
+  int spaced;
+  const uint64_t lines = sd_split(bytes, size, ',', columns, ends, room, &spaced);
+  uint64_t found = 0, fields = 0;
+  int even = size != 0 && !odd;
+  for (size_t at = 0; at < size && even; at++) {
+    const int ends_line = bytes[at] == '\n';
+    if (!ends_line && bytes[at] != ',' && at + 1 < size) continue;
+    if (bytes[at] == ',' || ends_line) fields++, found++;
+    if (lines && (bytes[at] == ',' || ends_line)) REQUIRE(ends[found] == (int32_t)at);
+    const int ends_text = at + 1 == size && !ends_line;
+    if (ends_text) fields++, found++;
+    if (lines && ends_text) REQUIRE(ends[found] == (int32_t)size);
+    if (!ends_line && !ends_text) continue;
+    even = fields == columns;
+    fields = 0;
+  }
+  REQUIRE((lines != 0) == even);
+  REQUIRE(!lines || (lines == found / columns && spaced == (memchr(bytes, ' ', size) != NULL)));
+  free(ends);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 4) return 0;
   sd_number_rule rule = {.lowest = INT64_MIN, .highest = INT64_MAX, .form = data[0] % 8};
@@ -51,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     others |= bytes[at] == '"' || bytes[at] == '\r';
   }
   REQUIRE(sd_line_ends(bytes, size, &odd) == ends && odd == others);
+  split(bytes, size, (uint32_t)most % 4 + 2, odd);
   uint32_t chosen[MAX_ROWS];
   for (uint64_t i = 0; i < rows; i++) chosen[i] = (uint32_t)(rows - 1 - i);
   uint8_t *out = calloc(rows + 1, STRIDE);

@@ -19,7 +19,7 @@ static void take(numbers *to, const sd_tick *t, uint32_t n, uint64_t first, uint
 /* Two loops rather than one: compilers make both parallel. */
 #define TAKE(value, given) \
   for (uint32_t i = 0; i < n; i++) to->values[i] = (int64_t)(value); \
-  for (uint32_t i = 0; i < n; i++) to->defined[i] = (given); \
+  for (uint32_t i = 0; i < n; i++) to->defined[i] = (uint8_t)(given); \
   break
   switch (what) {
   case SD_SHOWN_NUMBER:
@@ -61,12 +61,32 @@ static void take(numbers *to, const sd_tick *t, uint32_t n, uint64_t first, uint
 }
 
 static void put(sd_shown *c, const numbers *from, uint64_t at, uint32_t n) {
+  uint64_t defined = 0;
+  for (uint32_t i = 0; i < n; i++) defined += from->defined[i];
+  c->undefined += n - defined;
+  if (defined == n || !defined) {
+    memset(c->valid + at / 8, defined ? 0xff : 0, (n + 7) / 8);
+  } else {
+    for (uint32_t i = 0; i < n; i += 8) {
+      uint64_t eight = 0;
+      memcpy(&eight, from->defined + i, n - i < 8 ? n - i : 8);
+      /* A byte that is 1 becomes one bit of the highest byte: the first one the lowest. */
+      c->valid[(at + i) / 8] = (uint8_t)(eight * UINT64_C(0x0102040810204080) >> 56);
+    }
+  }
+  const uint64_t width = c->width ? c->width : sizeof(double);
+  uint8_t *const out = c->out + at * width;
+  if (!defined) {
+    memset(out, 0, n * width);
+    return;
+  }
+  const double factor = c->factor, divisor = c->divisor;
 #define PUT(type, value) \
-  for (uint32_t i = 0; i < n; i++) ((type *)c->out)[at + i] = (type)(value); \
+  for (uint32_t i = 0; i < n; i++) ((type *restrict)out)[i] = (type)(value); \
   break
   switch (c->width) {
   case SD_SHOWN_REAL:
-    PUT(double, (double)from->values[i] * c->factor / c->divisor);
+    PUT(double, (double)from->values[i] * factor / divisor);
   case 1:
     PUT(uint8_t, from->values[i]);
   case 2:
@@ -79,39 +99,39 @@ static void put(sd_shown *c, const numbers *from, uint64_t at, uint32_t n) {
     PUT(__int128, from->values[i]);
   }
 #undef PUT
-  uint64_t defined = 0;
-  for (uint32_t i = 0; i < n; i++) defined += from->defined[i];
-  c->undefined += n - defined;
-  for (uint32_t i = 0; i < n; i += 8) {
-    uint64_t eight = 0;
-    for (uint32_t bit = 0; bit < 8 && i + bit < n; bit++) eight |= (uint64_t)from->defined[i + bit] << bit;
-    c->valid[(at + i) / 8] = (uint8_t)eight;
+}
+
+/* Letters as views: their lengths, and the letter, or four that stand for one that is not ASCII. */
+typedef struct letters {
+  struct {
+    int32_t length;
+    uint8_t text[12];
+  } views[256];
+} letters;
+
+static void fill(letters *to) {
+  static const char digits[] = "0123456789abcdef";
+  memset(to, 0, sizeof *to);
+  for (int letter = 1; letter < 128; letter++) {
+    to->views[letter].length = 1;
+    to->views[letter].text[0] = (uint8_t)letter;
+  }
+  for (int letter = 128; letter < 256; letter++) {
+    to->views[letter].length = 4;
+    memcpy(to->views[letter].text, (char[]){'\\', 'x', digits[letter >> 4], digits[letter & 15]}, 4);
   }
 }
 
-/* A letter as a view: its length, and the letter, or four that stand for one that is not ASCII. */
-static void view_of(uint8_t letter, uint8_t view[16]) {
-  static const char digits[] = "0123456789abcdef";
-  const int32_t length = letter > 127 ? 4 : letter != 0;
-  memset(view, 0, 16);
-  memcpy(view, &length, sizeof length);
-  view[4] = letter;
-  if (letter > 127)
-    memcpy(view + 4, (uint8_t[]){'\\', 'x', (uint8_t)digits[letter >> 4], (uint8_t)digits[letter & 15]}, 4);
-}
-
-static void put_letters(sd_shown *c, const sd_tick *t, uint64_t at, uint32_t n) {
-  uint8_t view[16];
-  int32_t length, end = c->width ? 0 : c->ends[at];
+static void put_letters(sd_shown *c, const letters *of, const sd_tick *t, uint64_t at, uint32_t n) {
+  int32_t end = c->width ? 0 : c->ends[at];
   for (uint32_t i = 0; i < n; i++) {
-    view_of((uint8_t)(c->what == SD_SHOWN_ACTION ? t[i].action : t[i].side), view);
+    const uint8_t letter = (uint8_t)(c->what == SD_SHOWN_ACTION ? t[i].action : t[i].side);
     if (c->width) {
-      memcpy(c->out + (at + i) * 16, view, 16);
+      memcpy(c->out + (at + i) * 16, &of->views[letter], 16);
       continue;
     }
-    memcpy(c->out + end, view + 4, 4);
-    memcpy(&length, view, sizeof length);
-    c->ends[at + i + 1] = end += length;
+    memcpy(c->out + end, of->views[letter].text, 4);
+    c->ends[at + i + 1] = end += of->views[letter].length;
   }
 }
 
@@ -137,6 +157,8 @@ uint64_t sd_show(const sd_tick *ticks, uint64_t n, uint64_t first, sd_shown *col
                  const sd_shown_names *names) {
   uint64_t needed = 0;
   numbers found;
+  letters of;
+  fill(&of);
   for (uint32_t c = 0; c < count; c++) {
     columns[c].undefined = 0;
     if (columns[c].what >= SD_SHOWN_ACTION && !columns[c].width) columns[c].ends[0] = 0;
@@ -148,7 +170,7 @@ uint64_t sd_show(const sd_tick *ticks, uint64_t n, uint64_t first, sd_shown *col
         const uint64_t more = needed ? 0 : put_symbols(&columns[c], ticks + at, at, some, names);
         needed = more > needed ? more : needed;
       } else if (columns[c].what >= SD_SHOWN_ACTION) {
-        put_letters(&columns[c], ticks + at, at, some);
+        put_letters(&columns[c], &of, ticks + at, at, some);
       } else {
         take(&found, ticks + at, some, first + at, columns[c].what);
         put(&columns[c], &found, at, some);

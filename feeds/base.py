@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from strand.binding.columns import Showing, ShownColumn, ShownNames, show_ticks
 from strand.brief import brief, several, written
 from strand.errors import ConfigurationError, FeedError
+from strand.fixed import dataclass
 from strand.lazy import imported
 from strand.options import named_fields
 from strand.symbols import SymbolTable

@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, Final, TypedDict, Unpack, get_args, get_origin
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, Unpack, get_args, get_origin
 
 from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
@@ -29,6 +28,9 @@ from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.times import NEW_YORK, Moment, as_date, date_in_name, day_of_ns
 from strand.options import Flag, Kind, Text, Whole, check_apart, named_options, options_of, refuse_unknown
 from strand.zones import checked_zone
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 __all__ = [
     "FeedOptions", "OpenOptions", "ReadOptions", "expand", "open", "option_values", "options_with_date", "read_symbols",
@@ -353,7 +355,7 @@ def open(path_or_paths: Paths, **options: Unpack[OpenOptions]) -> BaseFeed:  # n
     return _dated(merged, day_zone)
 
 
-def _dated(feed: BaseFeed, day_zone: ZoneInfo | None) -> BaseFeed:
+def _dated(feed: BaseFeed, day_zone: "ZoneInfo | None") -> BaseFeed:
     """The feed, with new days where the date changes in a zone, if one is given."""
     return feed if day_zone is None else DatedFeed(feed, day_zone)
 

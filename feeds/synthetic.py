@@ -13,7 +13,6 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, SupportsIndex, overload
@@ -30,6 +29,7 @@ from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.times import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.npy import npy_header
+from strand.fixed import dataclass
 from strand.ticks import TICK, aligned_ticks, empty
 from strand.validate import is_number, whole
 

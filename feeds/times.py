@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Self
 
 from strand.errors import ConfigurationError
 from strand.validate import is_whole
-from strand.zones import ZoneInfoNotFoundError, zone_named
+from strand.zones import zone_named
 
 __all__ = ["NEW_YORK", "Moment", "as_date", "date_in_name", "date_in_names", "day_of_ns", "midnight_ns"]
 
@@ -88,7 +88,7 @@ def midnight_ns(date: dt.date, zone: str = NEW_YORK) -> int:
         raise _beyond(date)
     try:
         midnight = dt.datetime.combine(date, dt.time(), zone_named(zone))
-    except ZoneInfoNotFoundError:
+    except KeyError:
         raise ConfigurationError(
             "zone", f"{zone} is not known on this system: install its time zone database, or  pip install tzdata"
         ) from None

@@ -15,11 +15,12 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from typing import Any, ClassVar, Final, TypeVar, is_typeddict
 
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError, UnknownOptionError
+from strand.fixed import dataclass
 from strand.spans import span_ns, span_text
 from strand.validate import MAXIMUM, Faults, did_you_mean, is_between, one_of, path, shown, whole, yes_or_no
 

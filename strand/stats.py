@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from strand.brief import brief, listed, several
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.validate import is_number, one_of, shown
 
 __all__ = [

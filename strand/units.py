@@ -8,13 +8,14 @@ pages go by the same declaration. A field of a plain dtype declares nothing: tab
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.ticks import UNDEF_PRICE
 from strand.validate import several, shown, text
 

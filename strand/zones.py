@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
-import zoneinfo
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strand.errors import ConfigurationError
 
-__all__ = ["ZoneData", "ZoneInfo", "ZoneInfoNotFoundError", "checked_zone", "zone_data", "zone_named"]
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
-_VERSION: Final = re.compile(r"(?:# version )?(\d{4}[a-z]+)\s*")
+__all__ = ["ZoneData", "checked_zone", "zone_data", "zone_named"]
 
 
 class ZoneData(NamedTuple):
@@ -36,7 +35,7 @@ def _version_in(folder: Path) -> str | None:
     for name in ("tzdata.zi", "+VERSION"):
         try:
             with (folder / name).open(encoding="ascii") as file:
-                found = _VERSION.fullmatch(file.readline(80))
+                found = re.fullmatch(r"(?:# version )?(\d{4}[a-z]+)\s*", file.readline(80))
         except (OSError, UnicodeDecodeError):
             continue
         if found is not None:
@@ -55,7 +54,9 @@ def _package() -> Any:
 @functools.cache
 def zone_data() -> ZoneData:
     """The newer of the two databases. The package's, where the system does not say how old its own is."""
-    folder = next((Path(path) for path in zoneinfo.TZPATH if (Path(path) / "UTC").exists()), None)
+    from zoneinfo import TZPATH
+
+    folder = next((Path(path) for path in TZPATH if (Path(path) / "UTC").exists()), None)
     system = None if folder is None else _version_in(folder)
     package = getattr(_package(), "IANA_VERSION", None)
     if package is not None and (folder is None or system is None or package > system):
@@ -68,9 +69,11 @@ def zone_named(name: str) -> ZoneInfo:
     """The zone of that name, from ``zone_data()``; from the other database if that one lacks it.
 
     Raises:
-        ZoneInfoNotFoundError: If neither has it.
+        zoneinfo.ZoneInfoNotFoundError: If neither has it; it is a KeyError.
         ValueError: If the name is not one that a zone can have.
     """
+    from zoneinfo import ZoneInfo
+
     found = ZoneInfo(name)  # which knows what a name may be, and the zones of a system
     if zone_data().owner == "the system":
         return found
@@ -86,7 +89,7 @@ def checked_zone(where: str, zone: str) -> str:
     """A time zone's name. Raises ConfigurationError where nobody knows it."""
     try:
         zone_named(zone)
-    except (ZoneInfoNotFoundError, TypeError, AttributeError, ValueError, OSError):
+    except (KeyError, TypeError, AttributeError, ValueError, OSError):
         raise ConfigurationError(
             where, f"{zone!r} is not a time zone that this system knows: give one like America/New_York"
         ) from None

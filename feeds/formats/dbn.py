@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Unpack
 
@@ -26,6 +26,7 @@ from strand.feeds.formats.options import DbnOptions
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.streams import InputStream
 from strand.feeds.mapping.events import roll_text
+from strand.fixed import dataclass
 from strand.options import named_options
 from strand.symbols import name_problem
 from strand.validate import one_of, whole

@@ -10,7 +10,6 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -29,6 +28,7 @@ from strand.feeds.io.streams import ZipMemberStream, open_archive
 from strand.feeds.mapping.options import check_options
 from strand.feeds.merge.streams import merge_streams
 from strand.feeds.times import NEW_YORK
+from strand.fixed import dataclass
 from strand.symbols import name_problem
 from strand.validate import whole
 

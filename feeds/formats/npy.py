@@ -10,7 +10,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, BinaryIO, ClassVar, Final, Unpack
@@ -30,6 +30,7 @@ from strand.feeds.mapping.columns import Conversion, Reading, columns_of
 from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import MEND, options_among
 from strand.feeds.mapping.records import RecordColumns, numpy_column
+from strand.fixed import dataclass
 from strand.options import named_options
 from strand.symbols import check_name, name_problem
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, TICK, named, picked

@@ -28,9 +28,10 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.itch import ItchFeed
 from strand.feeds.formats.options import RecordedOptions
 from strand.feeds.io.atomic_write import atomic_write, flushed, partial_path
+from strand.feeds.io.files import times_path
 from strand.options import named_options
 
-__all__ = ["RecordedFeed", "Recorder", "has_times", "recognise", "times_path"]
+__all__ = ["RecordedFeed", "Recorder", "recognise"]
 
 MAGIC: Final = b"SDTIMES1"
 _HEADER_BYTES: Final = 16
@@ -42,20 +43,6 @@ _RUNS_A_READ: Final = 1 << 15
 def recognise(head: bytes) -> bool:
     """Tells whether a file that begins with ``head`` is the ``.times`` half of a recording."""
     return head.startswith(MAGIC)
-
-
-def has_times(path: str | os.PathLike[str]) -> bool:
-    """Tells whether a file is the ITCH half of a recording: its receive times lie beside it."""
-    try:
-        with times_path(path).open("rb") as file:
-            return recognise(file.read(len(MAGIC)))
-    except OSError:
-        return False
-
-
-def times_path(path: str | os.PathLike[str]) -> Path:
-    """Path of a recording's receive times."""
-    return Path(path).with_name(Path(path).name + ".times")
 
 
 class Recorder:

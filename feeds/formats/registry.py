@@ -7,6 +7,7 @@ function of its own here where the bytes alone do not tell. Modules are imported
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,10 +16,11 @@ from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.guess import guess
+from strand.feeds.io.files import times_path
 from strand.feeds.io.sources import HEAD_BYTES, STANDARD_INPUT, InflateLimits, is_pipe, open_source
 from strand.feeds.io.streams import ZIP_MAGICS, data_members, open_archive, open_stream, split_member
 
-__all__ = ["Format", "Input", "format_named", "formats", "look_at", "recognised"]
+__all__ = ["Format", "Input", "format_named", "formats", "has_times", "look_at", "recognised"]
 
 
 class Input(NamedTuple):
@@ -84,7 +86,17 @@ def _is_recording(found: Input) -> bool:
     itch = importlib.import_module("strand.feeds.formats.itch")
     if not itch.recognise(found.head) or is_pipe(found.path):
         return False
-    return bool(importlib.import_module("strand.feeds.formats.recording").has_times(found.path))
+    return has_times(found.path)
+
+
+def has_times(path: str | os.PathLike[str]) -> bool:
+    """Tells whether a file is the ITCH half of a recording: its receive times lie beside it."""
+    try:
+        with times_path(path).open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        return False
+    return bool(importlib.import_module("strand.feeds.formats.recording").recognise(head))
 
 
 def _never(found: Input) -> bool:

@@ -27,7 +27,6 @@ import json
 import os
 import zlib
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, Self, cast
 
@@ -37,6 +36,7 @@ from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.reader import Lines, MessageFile
 from strand.feeds.io.atomic_write import atomic_write, flushed
 from strand.feeds.io.streams import InflateLimits, InputStream
+from strand.fixed import dataclass
 from strand.validate import is_whole
 
 __all__ = [

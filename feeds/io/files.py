@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +13,7 @@ from strand.feeds.io.sources import STANDARD_INPUT
 
 __all__ = [
     "Paths", "check_folder", "files_in", "named_paths", "read_head", "regular_file",
-    "small_text",
+    "small_text", "times_path",
 ]  # fmt: skip
 
 _MAX_TEXT: Final = 64 << 20
@@ -81,6 +80,8 @@ def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
         if text == STANDARD_INPUT:
             yield text
         elif any(mark in text for mark in _WILD) and not _is_there(path):
+            import glob
+
             found = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns too
             files = [match for match in found if not match.is_dir()]
             if not files:
@@ -98,6 +99,11 @@ def files_in(folder: Path, *, empty: bool = False) -> list[Path]:
         for path in sorted(folder.iterdir())
         if not path.name.startswith((".", "_")) and path.is_file() and (path.stat().st_size == 0) == empty
     ]
+
+
+def times_path(path: str | os.PathLike[str]) -> Path:
+    """Path of the receive times beside the file of a recording."""
+    return Path(path).with_name(Path(path).name + ".times")
 
 
 def check_folder(option: str, path: Path) -> None:

@@ -13,11 +13,11 @@ import select
 import stat
 import threading
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
+from strand.fixed import dataclass
 from strand.options import named_fields
 from strand.validate import is_number, whole
 

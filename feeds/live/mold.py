@@ -13,7 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from typing import Any, Final, Unpack
 
 import numpy as np
@@ -24,11 +24,13 @@ from strand.binding.live import LINES, OUT_BYTES, LineOptions, Receiver, Sender,
 from strand.errors import ConfigurationError, FeedError, FormatError, GapError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.itch import ItchSymbols, recognise
-from strand.feeds.formats.recording import Recorder, times_path
+from strand.feeds.formats.recording import Recorder
+from strand.feeds.io.files import times_path
 from strand.feeds.io.streams import open_stream
 from strand.feeds.live.options import Address, MoldOptions, ipv4, parse_address
 from strand.feeds.times import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
+from strand.fixed import dataclass
 from strand.logs import Event
 from strand.options import Flag, Number, Text, Whole, named_fields, named_options, option, read_options
 from strand.ticks import empty

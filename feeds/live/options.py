@@ -7,11 +7,11 @@ import ipaddress
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
 from strand.errors import ConfigurationError
 from strand.feeds.formats.json.ticks import FeedEvent
+from strand.fixed import dataclass
 from strand.options import Choice, File, Kind, Number, Text, Whole
 from strand.ticks import MAX_SEQUENCE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -61,6 +61,7 @@ from strand.feeds.mapping.values import (
     times,
     unusable,
 )
+from strand.fixed import dataclass
 from strand.ticks import FIELDS, KIND_QUOTE, MAX_SEQUENCE, UNDEF_PRICE, empty, limits, picked
 from strand.validate import is_whole
 

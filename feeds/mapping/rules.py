@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from types import UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -20,6 +20,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre, usual_flags
 from strand.feeds.mapping.clocks import Ambiguous, Pattern, TextTimes, pattern_of
 from strand.feeds.mapping.values import IDS, PRICE_POWER, PRICE_UNIT, TIME_POWERS, WORDS, Target, nearest
+from strand.fixed import dataclass
 from strand.ticks import (
     FIELDS,
     KIND_NONE,

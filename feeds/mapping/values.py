@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any, Final, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from strand.binding.columns import DECIMAL, HEX, ID, NO_ENTRY, Field, Numbers, entries_of
 from strand.feeds.mapping.clocks import LocalTimes, Pattern, TextTimes
+from strand.fixed import dataclass
 from strand.ticks import FIELDS, limits
 from strand.validate import MIN_UNIT
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,10 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import Feed, FeedInfo, Selection, TickBatch
 from strand.feeds.merge.selected import SelectedFeed
 from strand.ticks import clear_records
-from strand.zones import ZoneInfo, ZoneInfoNotFoundError, zone_named
+from strand.zones import zone_named
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 __all__ = ["Boundaries", "DatedFeed", "RollsBetween", "check_new_day", "days_of", "zone_of", "zone_of_days"]
 
@@ -225,7 +228,7 @@ def zone_of(new_day: object) -> ZoneInfo | None:
         return None
     try:
         return zone_named(name.strip() or "UTC")
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    except (KeyError, ValueError, OSError):
         raise ConfigurationError(
             "new_day", f"{name!r} is not a time zone that this system knows: give one like 'date America/New_York'"
         ) from None

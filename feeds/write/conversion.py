@@ -5,7 +5,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Unpack
 
@@ -20,6 +20,7 @@ from strand.feeds.opening import ReadOptions, options_with_date, read_symbols
 from strand.feeds.opening import open as open_feed
 from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.targets import ENDINGS, NAMES, TARGETS, Misfits, target_for
+from strand.fixed import dataclass
 from strand.options import Choice, Kind, named_options
 from strand.tables.columns import Prices
 from strand.tables.tabular import Tabular

@@ -14,9 +14,8 @@ from typing import Any
 
 from strand.errors import ConfigurationError, UnknownFormatError
 from strand.feeds.base import Feed
-from strand.feeds.formats.recording import has_times, times_path
-from strand.feeds.formats.registry import recognised
-from strand.feeds.io.files import Paths, files_in, named_paths
+from strand.feeds.formats.registry import has_times, recognised
+from strand.feeds.io.files import Paths, files_in, named_paths, times_path
 from strand.feeds.io.sources import STANDARD_INPUT
 from strand.feeds.io.streams import split_member
 from strand.feeds.merge.selected import files_read, files_written

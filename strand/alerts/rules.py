@@ -9,11 +9,12 @@ limit, as an event that does not recover.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, Literal, get_args
 
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.options import Kind, Number, Span, Whole
 from strand.policies.policy import LEVELS
 from strand.validate import Faults, path, shown, unknown

@@ -11,12 +11,13 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from strand.alerts.rules import ALL, ANY, DEFAULTS, READINGS, Rule, Severity
 from strand.alerts.webhook import Webhook
 from strand.background import Rounds
+from strand.fixed import dataclass
 from strand.logs import Bound, Event
 from strand.validate import whole
 

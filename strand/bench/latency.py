@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
 
 from strand.binding.lab import ping
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.machine import choose_cores
 from strand.options import Whole, named_fields, option, read_options
 

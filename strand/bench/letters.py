@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import EngineError
+from strand.fixed import dataclass
 from strand.options import Number, Whole, named_fields, option, read_options
 from strand.policies.policy import LEVELS, Fifo, Levels
 from strand.tasks.scheduler import Scheduler, napoleon

@@ -12,7 +12,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import engine_interior
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.synthetic import route_stream
+from strand.fixed import dataclass
 from strand.handlers import spin
 from strand.machine import Cores, choose_cores, pinned
 from strand.options import ByName, Choice, Number, Whole, named_fields, option, read_options

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from strand.binding.lab import MAX_WORKERS
 from strand.dispatch.routing import StrandsLike, strand_count
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic import Skew, check_skew, route_stream
+from strand.fixed import dataclass
 from strand.handlers import spin
 from strand.machine import choose_cores, describe
 from strand.options import Choice, Text, Whole, named_fields, option, read_options

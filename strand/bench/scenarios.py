@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from strand.binding.lab import Neighbour
 from strand.dispatch.routing import StrandsLike
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic import route_stream
+from strand.fixed import dataclass
 from strand.handlers import NativeHandler, spin
 from strand.machine import Cores, choose_cores
 from strand.options import Text, Whole, named_fields, option, read_options

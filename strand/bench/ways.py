@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import engine_interior
 from strand.dispatch.routing import StrandsLike
 from strand.errors import EngineError
+from strand.fixed import dataclass
 from strand.handlers import SPIN_ROW, NativeHandler
 from strand.machine import Cores, pinned
 from strand.stats import Latency

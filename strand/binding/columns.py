@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import accumulate
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from strand.binding import ffi, lib
 from strand.binding.gate import made
 from strand.binding.memory import owned
+from strand.fixed import dataclass
 from strand.ticks import TICK, empty
 
 __all__ = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -15,6 +14,7 @@ from strand.binding import ffi, lib
 from strand.binding.gate import Code, checked, fault_error, made, refusal
 from strand.binding.memory import held, owned
 from strand.errors import FeedError
+from strand.fixed import dataclass
 
 __all__ = [
     "ATTRIBUTED",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from strand.binding import Core, ffi, lib
 from strand.binding.gate import text_of
+from strand.fixed import dataclass
 
 __all__ = [
     "AGING_BY_LOAD",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from strand.binding.gate import checked, made
 from strand.binding.memory import filled, owned
 from strand.binding.native import NativeFunction
 from strand.errors import DISTRIBUTION, ConfigurationError
+from strand.fixed import dataclass
 
 try:
     from strand._lab import ffi, lib

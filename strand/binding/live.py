@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final
@@ -16,6 +15,7 @@ from strand.binding import ffi, lib
 from strand.binding.gate import Code, check_system, fault_error, made
 from strand.binding.memory import filled, owned_from
 from strand.errors import FeedError
+from strand.fixed import dataclass
 
 __all__ = [
     "LINES",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from strand.binding import ffi, lib
 from strand.binding.memory import Space
+from strand.fixed import dataclass
 
 __all__ = [
     "CONTEXT_OFFSETS",

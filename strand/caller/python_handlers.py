@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
 from operator import add, call
@@ -18,6 +17,7 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.binding.native import Chained
 from strand.errors import ConfigurationError, PlaceError
+from strand.fixed import dataclass
 from strand.handlers.base import BoundHandler, BoundPython, TickByTick
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, ticks_until
 from strand.handlers.failures import failure_of

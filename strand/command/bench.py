@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from statistics import median
@@ -30,6 +30,7 @@ from strand.command.parameters import SectionedCommand, declared, progress
 from strand.command.run_options import of_other_policies, policy_keywords, policy_named, policy_options, values_of
 from strand.errors import ConfigurationError, EngineError, MissingExtraError, StrandError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.fixed import dataclass
 from strand.handlers import batch_handler, spin
 from strand.machine import choose_cores
 from strand.options import options_in

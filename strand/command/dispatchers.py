@@ -11,7 +11,7 @@ from dataclasses import asdict
 from itertools import zip_longest
 from math import isnan
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import numpy as np
@@ -20,9 +20,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from strand.alerts.export import prometheus_rules
-from strand.alerts.watch import Alert, Alerts
-from strand.alerts.webhook import Webhook
 from strand.binding.engine_words import BUCKETS_AN_OCTAVE
 from strand.binding.outside import MAX_LEVELS
 from strand.brief import several
@@ -33,13 +30,15 @@ from strand.errors import ConfigurationError
 from strand.feeds.io.files import small_text
 from strand.lazy import imported
 from strand.logs import EVENTS
-from strand.metrics import DASHBOARD, Machine, Readings, exposition, serving
 from strand.outside.attached import Attached, BookLook, Look, attach
 from strand.outside.snapshot import KindSnapshot
 from strand.report.quantities import duration, moment, printable
 from strand.report.tables import latency_table, print_policy
 from strand.stats import Statistics
 from strand.ticks import PRICE_SCALE
+
+if TYPE_CHECKING:
+    from strand.alerts.watch import Alert
 
 __all__ = ["alerts", "config", "describe", "metrics", "stat", "top"]
 
@@ -389,6 +388,8 @@ def metrics(pid: int | None, name: str | None, port: int | None, grafana: bool) 
 
     The process has to have been started with --attachable, or with attachable=True.
     """
+    from strand.metrics import DASHBOARD, Machine, exposition, serving
+
     if grafana:
         click.echo(DASHBOARD.read_bytes(), nl=False)
         return
@@ -459,6 +460,8 @@ def alerts() -> None:
 @_CONFIG
 def export(config: Path | None) -> None:
     """Print a file of rules for Prometheus 2.42 or later: the same limits on the metrics that it scrapes."""
+    from strand.alerts.export import prometheus_rules
+
     click.echo(json.dumps(prometheus_rules(_config(config).alerts), indent=1))
 
 
@@ -479,6 +482,10 @@ def run(
     pid: int, name: str | None, config: Path | None, webhook: str | None, secret_file: Path | None, as_json: bool
 ) -> None:
     """Watch process PID until it ends or this command is interrupted, and print each alert."""
+    from strand.alerts.watch import Alerts
+    from strand.alerts.webhook import Webhook
+    from strand.metrics import Readings
+
     if secret_file is not None and webhook is None:
         raise ConfigurationError("secret_file", "signs what a webhook gets: give --webhook too")
     secret = None if secret_file is None else small_text(secret_file, "secret_file").strip().encode()

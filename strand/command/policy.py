@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from strand.command.parameters import Reads, SectionedCommand, complete_files, r
 from strand.command.run_options import handling
 from strand.errors import ConfigurationError
 from strand.feeds import Feed
+from strand.fixed import dataclass
 from strand.handlers import Handler, HandlerLike
 from strand.replaying.replay import replay
 from strand.report.quantities import duration

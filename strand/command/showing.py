@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,8 +23,8 @@ from strand.feeds.write.destinations import output_paths
 from strand.handlers import Handler
 from strand.options import options_in
 from strand.replaying.result import ReplayResult
-from strand.report.quantities import feed_clock, printable
-from strand.report.result_rows import TOP, check_rows_path, check_sort, result_rows, sort_fields, write_rows
+from strand.report.quantities import feed_clock, printable, text_width
+from strand.report.result_rows import TOP, ResultRows, check_rows_path, check_sort, result_rows, sort_fields, write_rows
 from strand.report.summary import as_dict, closing_lines
 from strand.tables.columns import Table
 
@@ -72,14 +75,61 @@ class Shows(NamedTuple):
             return
         if rows is None:
             return
-        from strand.report.tables import print_rows, standard_output
+        width = None
+        if sys.stdout.isatty():
+            import shutil
 
-        console = standard_output()
-        print_rows(console, rows, console.width if console.is_terminal else None)
+            width = shutil.get_terminal_size().columns
+        print_rows(rows, width)
 
 
 def _line(stressed: str, text: str) -> None:
-    click.echo(click.style(printable(stressed), fg="yellow") + printable(text) if stressed else printable(text))
+    click.echo(_styled(stressed, fg="yellow") + _styled(text))
+
+
+def _styled(text: str, **style: Any) -> str:
+    """The text, as codes that a terminal shows in a style, if there are both a style and such a terminal."""
+    plain = not text or not style or os.environ.get("TERM") in ("dumb", "unknown")
+    return printable(text) if plain else click.style(printable(text), **style)
+
+
+#: Letters between two columns.
+_GAP: Final = "  "
+
+
+def print_rows(rows: ResultRows, width: int | None) -> None:
+    """Prints the rows as a table of the columns that fit, and what it does not show of them. ``width``: letters in a
+    line, None: there is no end, as where a program reads them.
+
+    The table is written here: to import rich takes as long as to import numpy.
+    """
+    fields, left = rows.fitting(width, gap=len(_GAP))
+
+    def line(texts: Iterable[str], **style: Any) -> None:
+        cells = []
+        for field, text in zip(fields, texts, strict=True):
+            space = " " * (field.width - text_width(text))
+            styled = _styled(text, **style)
+            cells.append(space + styled if field.flush_right else styled + space)
+        click.echo(_GAP.join(cells))
+
+    line((field.name for field in fields), bold=True)
+    if any(field.unit for field in fields):
+        line((field.unit for field in fields), dim=True)
+    rule = "─" if "utf" in (sys.stdout.encoding or "").lower() else "-"
+    click.echo(rule * (sum(field.width for field in fields) + len(_GAP) * (len(fields) - 1)))
+    for cells in zip(*(field.cells for field in fields), strict=True):
+        line(cells)
+    notes = [rows.note] if rows.note else []
+    if rows.rest:
+        shown = len(rows.symbols.cells)
+        notes.append(f"{shown:,} of {shown + rows.rest:,} symbols, by {rows.by} (--top, --sort)")
+    if rows.others:
+        notes.append(f"{rows.others:,} symbols have another handler")
+    if left:
+        notes.append(f"more fields (--out rows.csv has all): {', '.join(left)}")
+    for note in notes:
+        click.echo(_styled(note if width is None else textwrap.fill(note, width, break_on_hyphens=False)))
 
 
 def _showing(command: Callable[..., None]) -> Callable[..., None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from strand.brief import written
@@ -25,6 +25,7 @@ from strand.dicts import FrozenDict
 from strand.dispatch.configuration import Limits, Pool, grouped, worker_cores
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.options import named_fields, options_in
 from strand.policies.policy import POLICIES, Fifo, Policy
 from strand.spans import span_text
@@ -69,7 +70,7 @@ class Config:
         guard: That of ``resource_limits``; None: there is none.
     """
 
-    policy: Policy = Fifo()  # noqa: RUF009 - frozen
+    policy: Policy = Fifo()
     priorities: Mapping[str, Any] = FrozenDict()
     groups: Mapping[str, str] = FrozenDict()
     marks: Mapping[str, Any] = FrozenDict()

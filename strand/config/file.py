@@ -11,9 +11,7 @@ import json
 import os
 import re
 import textwrap
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -25,6 +23,7 @@ from strand.dispatch.routing import priorities_of
 from strand.dispatch.watching import least_of
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.io.files import small_text
+from strand.fixed import dataclass
 from strand.options import Option, Whole, options_in
 from strand.policies.groups import groups_of
 from strand.policies.policy import LEVELS, POLICIES, Levels, Policy
@@ -55,7 +54,7 @@ def read_file(path: str | os.PathLike[str]) -> Mapping[Any, Any]:
     text = small_text(Path(path), "config")
     try:
         tables = parse(text)
-    except (tomllib.TOMLDecodeError, _NoYamlError, RecursionError) as error:
+    except (ValueError, _NoYamlError, RecursionError) as error:
         reason = "tables are nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ConfigurationError(f"{path}: is not valid {format_of(path).upper()}: {reason}") from None
     if tables is None:
@@ -101,7 +100,13 @@ def _read_yaml(text: str) -> Any:
         raise _NoYamlError(re.sub(r"\s*\n\s*", " ", str(error))) from None
 
 
-_PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {"toml": tomllib.loads, "yaml": _read_yaml}
+def _read_toml(text: str) -> Any:
+    import tomllib
+
+    return tomllib.loads(text)
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {"toml": _read_toml, "yaml": _read_yaml}
 _FORMATS: Final = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 
 T = TypeVar("T")

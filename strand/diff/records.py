@@ -8,7 +8,7 @@ import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from strand.diff.runs import to_json
 from strand.errors import ConfigurationError, FeedError, FormatError, UnknownFormatError
+from strand.fixed import dataclass
 from strand.lazy import imported
 from strand.output.records import NO_FEED, NO_SEQUENCE
 

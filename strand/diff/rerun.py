@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, StrandError
 from strand.feeds import Feed
 from strand.feeds.merge.selected import batches_from, feeds_of_batch
+from strand.fixed import dataclass
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler
 from strand.output.emitted import EmittedRecords

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from strand.fixed import dataclass
 from strand.replaying.fingerprint_file import End, Interval, OutputState, SymbolState, read_fingerprints
 
 __all__ = ["OutputParting", "Parting", "SymbolParting", "diff_runs", "to_json"]

@@ -5,7 +5,7 @@
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
@@ -36,6 +36,7 @@ from strand.dispatch.routing import (
     strands_for,
 )
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.handlers import Handler
 from strand.handlers.loading import Assigned
 from strand.options import ByName, Choice, Flag, Kind, Number, Object, Text, Whole, named_fields, option, read_options

@@ -36,7 +36,6 @@ from strand.dispatch.configuration import (
 )
 from strand.dispatch.engine_run import EngineRun, RunEnd
 from strand.dispatch.publishers import Publishers
-from strand.dispatch.saving import check_name
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import Attachable, choices, say_ended, say_started
 from strand.dispatch.watching import least_of
@@ -439,6 +438,8 @@ class Dispatcher(EngineRun, Attachable):
             WouldDeadlockError: In a thread inside the dispatcher. The run goes on.
             StoppedError: After a stop.
         """
+        from strand.dispatch.saving import check_name
+
         check_name(path)
         self._lifecycle.save(lambda: self._saving.write(path, self._python, self._reader.rows_read, _more or {}))
 

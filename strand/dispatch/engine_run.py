@@ -22,7 +22,6 @@ from strand.dispatch.calls import Calls, RunTasks
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.python_handlers import PythonHandlers, stop_objects
 from strand.dispatch.routing import Order, Routing
-from strand.dispatch.saving import Saving, check_objects
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import statistics_of_run
 from strand.errors import EngineError, HandlerError, SavedStateError
@@ -31,6 +30,7 @@ from strand.output.rows import Rows
 from strand.stats import Statistics
 
 if TYPE_CHECKING:
+    from strand.dispatch.saving import Saving
     from strand.tasks.retry import RetryPolicy
 
 __all__ = ["EngineInterior", "EngineRun", "RunEnd", "engine_interior"]
@@ -58,6 +58,8 @@ class RunEnd:
 
     def check_saved(self) -> None:
         """Raises SavedStateError where the handlers that Python runs cannot be saved."""
+        from strand.dispatch.saving import check_objects
+
         check_objects(self._python)
 
     def close(self, *, drained: bool, started: bool = True, save: Callable[[], None] | None = None) -> None:
@@ -132,7 +134,7 @@ class EngineRun(RunBase):
             engine.set_outputs(self._outputs.record_bytes)
         start = space.bytes
         self._open(engine, engine.row_stride, space)
-        self._saving = Saving(engine, self._assigned, start, space.bytes)
+        self._saved_from, self._saved_fixed = start, space.bytes
         saved = None if load is None else self._saving.begin(load)
         self._python: PythonHandlers = PythonHandlers(engine, self._assigned, self._rows, self._bound)
         bound, outputs = self._bound, self._output_numbers
@@ -150,6 +152,12 @@ class EngineRun(RunBase):
             self._saving.take_up(saved, self._routing, self._reader, self._python)
         elif expected is not None or engine.config.n_strands >= engine.config.n_symbols:
             self._routing.by_counts(expected)
+
+    @property
+    def _saving(self) -> Saving:
+        from strand.dispatch.saving import Saving
+
+        return Saving(self._engine, self._assigned, self._saved_from, self._saved_fixed)
 
     def __repr__(self) -> str:
         handlers, totals = listed(dict.fromkeys(h.name for h in self._handlers)), self._engine.totals()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from strand.brief import written
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.options import Number, Span, Whole, named_fields, option, read_options
 from strand.policies.policy import Levels, Policy, give_policy, mark_bits
 from strand.spans import SpanLike, span_ns, span_text

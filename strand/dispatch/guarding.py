@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from strand.dicts import FrozenDict
 from strand.dispatch.guard import Guard, Hold, Reading, decide
 from strand.dispatch.watching import Regular
 from strand.errors import MissingExtraError
+from strand.fixed import dataclass
 from strand.logs import Event
 from strand.stats import GuardStatistics
 from strand.threads import Inside

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import PolicyConfig
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import ConfigurationError, WouldDeadlockError
+from strand.fixed import dataclass
 from strand.handlers.base import BoundHandler, BoundPython
 from strand.handlers.loading import Assigned
 from strand.policies.groups import Groups

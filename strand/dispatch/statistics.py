@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
 import numpy as np
@@ -24,6 +24,7 @@ from strand.dispatch.records import OrderWatch
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 from strand.errors import AttachError, ConfigurationError
+from strand.fixed import dataclass
 from strand.logs import Event
 from strand.machine import strand_version
 from strand.policies.policy import CLASSES, LEVELS, RULES

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from strand.binding.memory import Space
 from strand.binding.native import NativeFunction
 from strand.brief import brief, listed
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.handlers.context import Context, Emit, Timer
 from strand.handlers.feed_trades import ContractMemory, trades_of
 from strand.handlers.host import Host, Site

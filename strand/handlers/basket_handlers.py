@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from operator import itemgetter
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from strand.brief import one_line, several
 from strand.errors import ConfigurationError, PlaceError, UnknownSymbolError
+from strand.fixed import dataclass
 from strand.handlers.base import BindContext, Shape, SingleHandler
 from strand.handlers.compiled.called_again import PlainFields, PlainOutputs, PlainRow
 from strand.handlers.compiled.handlers import CompiledHandler, arguments_of

@@ -8,7 +8,7 @@ others' rows right after it (strand.handlers.chains). Each handler has timers of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from strand.binding.books import Tapes
 from strand.binding.native import MAX_PARTS, Chained, Part, chained
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.handlers.base import (
     BindContext,
     BoundHandler,

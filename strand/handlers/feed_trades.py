@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from strand.binding.books import TradeRules, TradeSource
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.options import named_fields
 from strand.spans import span_text
 from strand.ticks import PRICE_SCALE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -21,6 +21,7 @@ from strand.binding.native import (
     wake_pointer,
 )
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.handlers.base import BindContext, BoundNative, Handler, SingleHandler
 from strand.handlers.feed_trades import ContractMemory, Contracts, On, source_for
 from strand.handlers.state import Parameters, output_dtypes, row_dtype

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from types import FunctionType
 from typing import Any, ClassVar, Final, overload
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from strand.binding.books import TradeMaker
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.handlers.base import BindContext, BoundPython, SingleHandler, TickByTick
 from strand.handlers.compiled.called_again import FailedCall, trade_of
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, Timer

@@ -6,9 +6,7 @@ import datetime as dt
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Final, Self
 
 import numpy as np
@@ -16,10 +14,11 @@ import numpy.typing as npt
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.options import named_fields
 from strand.spans import SpanLike, span_ns
 from strand.validate import mapping, several, text
-from strand.zones import ZoneInfoNotFoundError, zone_named
+from strand.zones import zone_named
 
 __all__ = ["Sessions", "SessionsLike", "session_table"]
 
@@ -58,6 +57,8 @@ class Sessions:
 
     def __str__(self) -> str:
         """Number of sessions, and a digest that tells tables apart."""
+        from hashlib import blake2b
+
         return f"{len(self.table):,} sessions, {blake2b(self.table.tobytes(), digest_size=8).hexdigest()}"
 
     def __repr__(self) -> str:
@@ -175,7 +176,7 @@ def _date(name: str, day: dt.date | str) -> dt.date:
 def _zone(name: str) -> str:
     try:
         return str(zone_named(name))
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    except (KeyError, ValueError, OSError) as error:
         raise ConfigurationError(
             "sessions",
             f"there is no time zone {name!r} here; names are like America/New_York, and a system without any "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from strand.brief import several
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.handlers.base import BindContext, FailedSet, Handler, Shape, SingleHandler, not_callable
 from strand.handlers.chains import ChainHandler, chain_dtype
 from strand.handlers.compiled.handlers import CompiledHandler

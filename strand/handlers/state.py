@@ -7,14 +7,14 @@ import inspect
 import keyword
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from dataclasses import replace
 from typing import Annotated, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.fixed import dataclass
 from strand.handlers.options import Option, options_of_record
 from strand.symbols import SymbolTable
 from strand.units import BY_NAME, declare, meaning_of
@@ -260,6 +260,8 @@ class Parameters:
         described = {name: str(value) for name, value in self.values.get("*", {}).items()}
         single = sorted((symbol, sorted(row.items())) for symbol, row in self.values.items() if symbol != "*")
         if single:
+            from hashlib import blake2b
+
             digest = blake2b(repr(single).encode())
             described["by symbol"] = f"{len(single):,} symbols, {digest.hexdigest()[:16]}"
         return described

@@ -7,7 +7,6 @@ import secrets
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -16,6 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.http.exchange import Batch
 from strand.http.options import AppOptions
 from strand.http.requests import ROOT, Request

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.options import File, Span, Text, Whole, named_fields, option, read_options
 from strand.spans import SpanLike, span_ns
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -24,6 +23,8 @@ from strand.ticks import joined
 from strand.units import undeclared
 
 if TYPE_CHECKING:
+    from hashlib import blake2b
+
     from strand.output.rows import Rows
 
 __all__ = [
@@ -80,9 +81,16 @@ def _assign(out: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
             _assign(out[name], rows[name])
 
 
+def hash_of(data: bytes = b"", size: int = DIGEST_BYTES) -> blake2b:
+    """A hash that is fed with the data. hashlib is imported when a digest is asked for: it brings OpenSSL."""
+    from hashlib import blake2b
+
+    return blake2b(data, digest_size=size)
+
+
 def row_head(layout: np.dtype[Any]) -> bytes:
     """The bytes that stand for a row's layout in its digest: from the names and types of the fields."""
-    return blake2b(repr(layout.descr).encode(), digest_size=8).digest()
+    return hash_of(repr(layout.descr).encode(), 8).digest()
 
 
 def row_digests(
@@ -92,7 +100,7 @@ def row_digests(
     packed bytes, shape (n, bytes a row), ``head`` what stands for the layout."""
     data, width = rows.tobytes(), rows.shape[1]
     found = [
-        blake2b(b"%b%d %b\0%b" % (head, count, names[i].encode(), data[j * width : (j + 1) * width]), digest_size=16)
+        hash_of(b"%b%d %b\0%b" % (head, count, names[i].encode(), data[j * width : (j + 1) * width]))
         for j, (i, count) in enumerate(zip(at, counts, strict=True))
     ]
     return _as_array([h.digest() for h in found])
@@ -117,7 +125,7 @@ class OutputDigest:
     def __init__(self, dtype: np.dtype[Any], names: Sequence[str] = ()) -> None:
         self.records = 0
         layout = layout_of(dtype)
-        self._first = blake2b(row_head(layout), digest_size=DIGEST_BYTES)
+        self._first = hash_of(row_head(layout))
         self._hash = self._first.copy()
         self._names = names
         self._name_ids = np.zeros(len(names), np.uint64)
@@ -155,7 +163,7 @@ class OutputDigest:
         ids = self._name_ids[keys]
         if not ids.all():
             for key in set(keys[ids == 0].tolist()):
-                digest = blake2b(self._names[key].encode(), digest_size=8).digest()
+                digest = hash_of(self._names[key].encode(), 8).digest()
                 self._name_ids[key] = int.from_bytes(digest, "little") | 1  # 0: not known yet
             ids = self._name_ids[keys]
         return ids
@@ -170,7 +178,7 @@ def fingerprint_of(
 ) -> str:
     """A fingerprint, 32 hexadecimal digits: of the sum of the symbols' digests, and by name of outputs and of shared
     ``rows``."""
-    whole = blake2b(total.astype("<u8").tobytes(), digest_size=DIGEST_BYTES)
+    whole = hash_of(total.astype("<u8").tobytes())
     digests = dict(outputs or {})
     for name, row in ({} if rows is None else rows.shared.records()).items():
         digests[name] = OutputDigest(row.dtype)
@@ -266,7 +274,7 @@ class Running:
         hashes = self._hashes
         for key, start, end in zip(keys[starts].tolist(), (starts * size).tolist(), ends.tolist(), strict=True):
             if key not in hashes:
-                hashes[key] = blake2b(digest_size=DIGEST_BYTES)
+                hashes[key] = hash_of()
             hashes[key].update(data[start:end])
 
     def digests(self, names: Names, at: Iterable[int]) -> Digests:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from strand.binding.outside import MAX_LEVELS, NotRunningError, OutsideView
 from strand.brief import brief, listed, several
 from strand.dispatch.statistics import Description, HandlerDescription, statistics_of
 from strand.errors import AttachError, ConfigurationError, UnknownSymbolError
+from strand.fixed import dataclass
 from strand.options import named_options
 from strand.output.books import merged_levels
 from strand.outside.snapshot import Snapshot, snapshot_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, field, fields, is_dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from strand.dicts import FrozenDict
 from strand.dispatch.samples import PAST_S, n_counted, now_dtype, past_dtype, tick_figures
 from strand.dispatch.statistics import Description, statistics_of
 from strand.errors import AttachError
+from strand.fixed import dataclass
 from strand.stats import (
     LEAST_ENDS,
     TASK_ENDS,

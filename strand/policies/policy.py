@@ -7,7 +7,7 @@ command line and their documentation are made of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
@@ -19,6 +19,7 @@ from strand.binding.engine_words import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USUA
 from strand.brief import written
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.options import ByName, Choice, Number, Span, Whole, named_fields, option, read_options
 from strand.spans import Nanoseconds, SpanLike, span_ns, span_text
 from strand.symbols import check_name

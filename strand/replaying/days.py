@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from strand.brief import brief, several
 from strand.dispatch.base import interior
 from strand.feeds import Feed, TickBatch
+from strand.fixed import dataclass
 from strand.output.fingerprint import fingerprint_of_rows
 from strand.output.rows import BasketRows, Rows
 from strand.replaying.stops import Stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -18,6 +18,7 @@ from strand.dispatch.base import interior
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.merge.selected import batches_from
+from strand.fixed import dataclass
 from strand.handlers.failures import place_of, timer_of
 from strand.replaying.result import ReplayResult
 from strand.threads import mended

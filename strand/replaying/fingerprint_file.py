@@ -11,13 +11,14 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from strand.brief import brief, several
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds.io.atomic_write import atomic_write
+from strand.fixed import dataclass
 
 __all__ = [
     "VERSION",

@@ -6,7 +6,7 @@ import math
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from strand.binding import live
 from strand.brief import brief, several
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.stats import Latency
 from strand.threads import Bell, Clock, installed
 from strand.validate import is_number, whole

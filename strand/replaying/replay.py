@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import numpy as np
@@ -17,30 +18,26 @@ from strand import feeds
 from strand.brief import in_full, several
 from strand.dispatch.configuration import GROUPS, RunOptions, workers_of
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.saving import SavedState, check_name
 from strand.errors import ConfigurationError, FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.base import Selection
 from strand.feeds.merge.selected import SelectedFeed, empty_feed, is_live, unknown_symbol
 from strand.feeds.opening import FeedOptions, options_with_date
 from strand.feeds.times import Moment, as_date
-from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.options import named_options, options_in
 from strand.output.sinks import files_and_sinks
 from strand.replaying.days import DayRecorder
 from strand.replaying.failed import raise_first, rereading
 from strand.replaying.options import Asked, ReplayOptions, records, selection, writes
-from strand.replaying.recorder import Recorder, describe_source, run_header
 from strand.replaying.result import ReplayResult
 from strand.replaying.run import Published, Run, Sampler, Source, Stops, Straddling, pinned, rows_watched
 from strand.replaying.run_result import feed_counts
-from strand.replaying.snapshots import check_snapshot, history_of, snapshots_for
-from strand.replaying.until import Until
 from strand.symbols import SymbolTable, near_symbol
 from strand.validate import file_path, mapping
 
 if TYPE_CHECKING:
+    from strand.dispatch.saving import SavedState
     from strand.feeds.progress_bar import ProgressBar
     from strand.replaying.pacing import Pacer
 
@@ -106,18 +103,18 @@ def replay_by(
     cut = (
         None
         if asked["until"] is None and not asked["pdb"]
-        else Until.of(asked["until"], pdb=asked["pdb"], workers=workers_of(options))
+        else import_module("strand.replaying.until").Until.of(
+            asked["until"], pdb=asked["pdb"], workers=workers_of(options)
+        )
     )
     if asked["snapshot"] is not None:
-        check_snapshot(asked["snapshot"])
+        import_module("strand.replaying.snapshots").check_snapshot(asked["snapshot"])
     reading, progress = options_with_date(asked["feed_options"], asked["date"]), _Progress(asked)
     wanted = feeds.read_symbols(asked["symbols"] or ())
     left = SavedReplay.of(asked, source, reading, plain=plain)
     position = left.position
     whole_handlers, handler = handler, None if handler is None else resolve(handler)
-    if writes(asked):
-        written = [*output_paths(files_and_sinks(asked["out"])[0], asked["fingerprints"]), ("save", asked["save"])]
-        check_outputs(written, source, symbols=asked["symbols"], options=reading)
+    _check_written(asked, source, reading)
     feed = _feed(source, wanted, asked, reading, plain=plain)
     begun = time.perf_counter()
     try:
@@ -134,7 +131,11 @@ def replay_by(
             handlers=handlers,
             out=asked["out"],
             **({} if asked["load"] is None else {"load": asked["load"]}),
-            **({} if kept is None else {"_history": partial(history_of, kept)}),
+            **(
+                {}
+                if kept is None
+                else {"_history": partial(import_module("strand.replaying.snapshots").history_of, kept)}
+            ),
             **(_of_dispatchers(feed, paced=pacer is not None) if make is Dispatcher else {}),
             **options,
         )
@@ -144,16 +145,20 @@ def replay_by(
         again = None if asked["load"] else partial(rereading, replay, source, asked, wanted, reading)
         if cut is not None:
             cut.joins(feed, dispatcher, again)
-        header = partial(
-            run_header,
-            source,
-            {"*": whole_handlers} if handlers is None else handlers,
-            asked,
-            {"symbols": list(wanted), "position": position},
-            feed_options=reading,
-            settings={**options, "workers": dispatcher.workers},
-        )
-        recorder = Recorder(dispatcher, lambda: feed.symbols, counts, asked, header) if records(asked) else None
+        recorder = None
+        if records(asked):
+            header = partial(
+                import_module("strand.replaying.recorder").run_header,
+                source,
+                {"*": whole_handlers} if handlers is None else handlers,
+                asked,
+                {"symbols": list(wanted), "position": position},
+                feed_options=reading,
+                settings={**options, "workers": dispatcher.workers},
+            )
+            recorder = import_module("strand.replaying.recorder").Recorder(
+                dispatcher, lambda: feed.symbols, counts, asked, header
+            )
         samples = asked["timeline"] and isinstance(dispatcher, Dispatcher)
         rows = rows_watched(dispatcher, asked["watch"], counts, feed) if samples else None
         sampler = Sampler(dispatcher, begun, published.time_ns, rows) if samples else None
@@ -161,7 +166,9 @@ def replay_by(
             rows,
             recorder,
             Straddling.of([handler, *(handlers or {}).values()], feed),
-            None if asked["snapshot"] is None else snapshots_for(asked["snapshot"], feed, dispatcher, counts),
+            None
+            if asked["snapshot"] is None
+            else import_module("strand.replaying.snapshots").snapshots_for(asked["snapshot"], feed, dispatcher, counts),
             DayRecorder(feed, dispatcher, counts) if asked["per_day"] else None,
             cut,
         )
@@ -195,6 +202,15 @@ def replay_by(
     if stops.days is not None:
         stops.days.end()
     return _told_of(run, run.result(wall_s, setup_s, ticks.spent_s, feed_statistics), feed, wanted, asked)
+
+
+def _check_written(asked: Asked, source: Any, feed_options: FeedOptions) -> None:
+    """Raises ConfigurationError for a file to write that the run reads, or that another output is written to."""
+    if writes(asked):
+        from strand.feeds.write.destinations import check_outputs, output_paths
+
+        written = [*output_paths(files_and_sinks(asked["out"])[0], asked["fingerprints"]), ("save", asked["save"])]
+        check_outputs(written, source, symbols=asked["symbols"], options=feed_options)
 
 
 def _of_dispatchers(feed: Feed, *, paced: bool) -> dict[str, Any]:
@@ -372,6 +388,9 @@ class SavedReplay:
         fit them. Raises FeedError for a source that cannot be read."""
         if asked["load"] is None and asked["save"] is None:
             return cls(asked["position"], [], {})
+        from strand.dispatch.saving import SavedState, check_name
+        from strand.replaying.recorder import describe_source
+
         if asked["save"] is not None:
             check_name(asked["save"])
         if plain:

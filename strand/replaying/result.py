@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from strand.fixed import dataclass
 from strand.replaying.run_result import RunResult
 
 __all__ = ["ReplayResult"]

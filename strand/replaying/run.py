@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +26,7 @@ from strand.feeds import Feed, TickBatch
 from strand.feeds.base import inflates
 from strand.feeds.formats.decoded import DecodedFeed, Reading
 from strand.feeds.merge.selected import are_wanted, batches_from, feeds_of_batch, skipped_of, tick_feeds_of
+from strand.fixed import dataclass
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.native_handlers import NativeHandler
 from strand.output.emitted import EmittedRecords

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,6 +19,7 @@ from strand.errors import ConfigurationError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.base import Skipped, inflates
 from strand.feeds.merge.selected import live_counts_of
+from strand.fixed import dataclass
 from strand.output.books import NO_BOOKS, Books
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest, fingerprint_of_rows

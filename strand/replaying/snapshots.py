@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from strand.brief import brief, listed
 from strand.dispatch.base import interior
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
+from strand.fixed import dataclass
 from strand.handlers.sessions import Sessions, SessionsLike
 from strand.options import named_options
 from strand.replaying.snapshot_tables import Changes, Copies, Fields, Snapshots, Taken

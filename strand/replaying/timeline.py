@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from strand.dispatch.calls import SymbolView
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import BackpressureError, ConfigurationError, QuarantinedError
 from strand.feeds import Feed, TickBatch
+from strand.fixed import dataclass
 from strand.replaying.stops import Stop
 from strand.validate import is_whole
 

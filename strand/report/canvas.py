@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, Final
 
+from strand.fixed import dataclass
 from strand.lazy import imported
 from strand.report.quantities import FeedClock
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,7 @@ from strand.brief import several
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder
+from strand.fixed import dataclass
 from strand.lazy import imported
 from strand.machine import describe, strand_version
 from strand.output.notebook import facts_html

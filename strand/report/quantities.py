@@ -6,6 +6,7 @@ The feed's time is on the clocks of the market's sessions, or in UTC where no zo
 from __future__ import annotations
 
 import datetime as dt
+import unicodedata
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UTC_CLOCK", "FeedClock", "clock_of", "count", "duration", "feed_clock", "moment", "prices_of", "printable", "rate",
-    "sizes_of",
+    "sizes_of", "text_width",
 ]  # fmt: skip
 
 
@@ -75,6 +76,15 @@ def printable(text: str) -> str:
     return "".join(
         letter if letter == "\n" or letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text
+    )
+
+
+def text_width(text: str) -> int:
+    """The columns of a terminal that a text takes: two for a wide letter of East Asia, none for one that combines."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text
     )
 
 

@@ -19,9 +19,9 @@ from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder
 from strand.output.files import check_path, write_csv
 from strand.replaying.run_result import RunResult
-from strand.report.quantities import UTC_CLOCK, FeedClock, duration, printable
+from strand.report.quantities import UTC_CLOCK, FeedClock, duration, printable, text_width
 from strand.tables.arrow import arrow_file
-from strand.tables.columns import Column
+from strand.tables.columns import Column, Shown
 from strand.units import Unit
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ShownField(NamedTuple):
 
     @property
     def width(self) -> int:
-        return max(map(len, (self.name, self.unit, *self.cells)))
+        return max(map(text_width, (self.name, self.unit, *self.cells)))
 
 
 class ResultRows(NamedTuple):
@@ -133,17 +133,20 @@ def result_rows(
     if not len(busiest):
         return None
     rows: Rows = result.rows.alike(busiest)
-    table = rows.table()
-    columns = {name: column for name, column in table.items() if column.ndim == 1 and name not in ("symbol", "ticks")}
+    symbols, table = rows.shown()
+    own = ("symbol", "ticks")
+    columns = {name: column for name, column in table.items() if column.values.ndim == 1 and name not in own}
     check_sort(sort, list(columns))
-    names = table["symbol"].tolist()
+    texts = symbols.texts()
+    names = texts.tolist()
     by_name = dict(zip(result.symbols, counts.tolist(), strict=False))
     ticks = np.array([by_name[name] for name in names])
-    order = _order(sort, {"symbol": table["symbol"], "ticks": ticks, **columns})[:top]
+    order = _order(sort, {"symbol": Shown(texts, None), "ticks": Shown(ticks, None), **columns})[:top]
     fields = [
         _shown(
             name,
-            column[order],
+            column,
+            order.tolist(),
             rows.units.get(name),
             is_exact=_is_exact(rows, name) and not name.endswith("vwap"),
             clock=clock,
@@ -155,7 +158,7 @@ def result_rows(
         ShownField("symbol", "", [printable(names[at]) for at in order], flush_right=False),
         ShownField("ticks", "", [f"{ticks[at]:,}" for at in order]),
         sorted(fields, key=lambda field: _rank(field, sort, under_way)),
-        [name for name, column in table.items() if column.ndim > 1],
+        [name for name, column in table.items() if column.values.ndim > 1],
         len(names) - len(order),
         sort or "ticks",
         len(busiest) - len(names),
@@ -163,14 +166,14 @@ def result_rows(
     )
 
 
-def _order(sort: str | None, columns: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.intp]:
+def _order(sort: str | None, columns: dict[str, Shown]) -> npt.NDArray[np.intp]:
     """Places of rows in the order in which they are shown."""
-    values = columns[sort or "ticks"]
-    ranks = np.unique(np.asarray(values), return_inverse=True)[1]
+    values, none, _ = columns[sort or "ticks"]
+    ranks = np.unique(values, return_inverse=True)[1]
     if sort == "symbol":
         return np.argsort(ranks)
-    none = np.ma.getmaskarray(values)
-    return np.lexsort((-columns["ticks"], -ranks, none))
+    last = np.zeros(len(ranks), bool) if none is None else none
+    return np.lexsort((-columns["ticks"].values, np.where(last, 0, -ranks), last))
 
 
 def _rank(field: ShownField, sort: str | None, under_way: Set[str]) -> tuple[bool, bool, bool, int]:
@@ -188,16 +191,19 @@ def _is_exact(rows: Rows, name: str) -> bool:
     return dtype.kind in "iu"
 
 
-def _shown(name: str, column: npt.NDArray[Any], unit: Unit | None, *, is_exact: bool, clock: FeedClock) -> ShownField:
+def _shown(
+    name: str, column: Shown, places: Sequence[int], unit: Unit | None, *, is_exact: bool, clock: FeedClock
+) -> ShownField:
     quantity = "raw" if unit is None else unit.quantity
-    values: list[Any] = column.tolist()  # None where one is undefined
-    if column.dtype.kind == "M":
+    kind, none = column.values.dtype.kind, column.none
+    values: list[Any] = [None if none is not None and none[at] else column.values[at].item() for at in places]
+    if kind == "M":
         return _times(name, values, clock)
     if quantity == "span":
         return ShownField(name, "", [UNDEFINED if ns is None else duration(ns) for ns in values])
-    if column.dtype.kind == "f":
+    if kind == "f":
         return ShownField(name, _UNITS.get(quantity, ""), _floats(values, quantity, is_exact=is_exact))
-    if column.dtype.kind in "iu":
+    if kind in "iu":
         cells = [UNDEFINED if n is None else f"{n:,}" for n in values]
         return ShownField(name, _UNITS.get(quantity, ""), cells)
     return ShownField(

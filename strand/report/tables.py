@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions
 from rich.markup import escape
 from rich.segment import Segment
@@ -17,7 +16,6 @@ from rich.table import Table
 from strand.brief import several
 from strand.replaying.run_result import RunResult
 from strand.report.quantities import clock_of, duration, feed_clock, printable, rate
-from strand.report.result_rows import ResultRows
 from strand.report.summary import (
     LATENCY_HEADS,
     UNDATED,
@@ -38,7 +36,6 @@ __all__ = [
     "print_info",
     "print_policy",
     "print_replay",
-    "print_rows",
     "print_skipped",
     "standard_output",
 ]
@@ -69,29 +66,6 @@ def print_skipped(console: Console, found: dict[str, Any]) -> None:
     for sample in found["samples"]:
         at = "".join(f" at {word} {sample[key]}" for word, key in _PLACES if sample[key] is not None)
         console.print(f"  {escape(sample['reason'])}{at} {escape(sample['text'])}".rstrip())
-
-
-def print_rows(console: Console, rows: ResultRows, width: int | None) -> None:
-    """The rows as a table of the columns that fit, and what is not shown of them. ``width``: letters in a line, None:
-    there is no end."""
-    fields, left = rows.fitting(width, gap=2)
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    has_units = any(field.unit for field in fields)
-    for field in fields:
-        head = escape(field.name) + (f"\n[dim not bold]{escape(field.unit)}[/]" if has_units else "")
-        table.add_column(head, justify="right" if field.flush_right else "left", no_wrap=True)
-    for cells in zip(*(field.cells for field in fields), strict=True):
-        table.add_row(*map(escape, cells))
-    console.print(table, highlight=False)
-    if rows.note:
-        console.print(escape(rows.note), highlight=False)
-    if rows.rest:
-        shown, by = len(rows.symbols.cells), rows.by
-        console.print(f"{shown:,} of {shown + rows.rest:,} symbols, by {escape(by)} (--top, --sort)", highlight=False)
-    if rows.others:
-        console.print(f"{rows.others:,} symbols have another handler", highlight=False)
-    if left:
-        console.print(f"more fields (--out rows.csv has all): {escape(', '.join(left))}", highlight=False)
 
 
 def print_replay(console: Console, result: RunResult, out: Path | None) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.fixed import dataclass
 from strand.outside.attached import Attached
 from strand.outside.snapshot import KindSnapshot, Snapshot
 

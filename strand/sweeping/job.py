@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from strand.errors import FeedError
 from strand.feeds.io.atomic_write import atomic_write
+from strand.fixed import dataclass
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler as _  # noqa: F401 - handlers in C are pickled by it
 from strand.handlers.sets import part_with_sets, with_sets

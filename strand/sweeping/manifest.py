@@ -10,12 +10,13 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError, FeedError
+from strand.fixed import dataclass
 from strand.sweeping.digests import Stamp
 from strand.sweeping.job import Emitted
 from strand.sweeping.sets import ParameterSet, text_of

@@ -4,13 +4,13 @@ extra ``plot``."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.handlers.state import SET
 from strand.lazy import imported
 from strand.report.canvas import LIGHT, Palette, matplotlib, new_figure, styled

@@ -8,13 +8,14 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strand.brief import brief, several
 from strand.dicts import ByName
+from strand.fixed import dataclass
 from strand.handlers.state import SET
 from strand.lazy import imported
 from strand.sweeping.job import ROWS

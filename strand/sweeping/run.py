@@ -12,7 +12,7 @@ import sys
 from collections import ChainMap, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Annotated, Any, Final, Literal, Unpack, get_args
 from strand.errors import ConfigurationError, FeedError, MissingExtraError, StrandError
 from strand.feeds.opening import ReadOptions, expand, options_with_date, read_symbols, takes_option
 from strand.feeds.times import as_date
+from strand.fixed import dataclass
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.sets import part_with_sets, with_sets
 from strand.handlers.state import SET

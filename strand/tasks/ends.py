@@ -14,7 +14,6 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, TypeVar
 
@@ -24,6 +23,7 @@ from strand.binding.engine_words import histogram_floors_ns
 from strand.brief import brief, several
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.stats import TASK_ENDS, Latency, TaskStatistics
 from strand.tasks.future import TaskFuture
 from strand.tasks.options import Ranks, TaskOptions

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from strand.binding.gate import NOT_STARTED
 from strand.binding.tasks import OWN_LEVEL, USUAL_PRIORITY
 from strand.brief import one_line, several
 from strand.errors import QueueFull, StoppedError
+from strand.fixed import dataclass
 from strand.handlers.native_handlers import NativeFunctions
 from strand.policies.policy import LEVELS, Fair, Levels, Policy
 from strand.tasks.future import TaskFuture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from strand.brief import written
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.options import Number, Span, Whole, named_fields, option, read_options
 from strand.spans import SpanLike, span_ns, span_text
 

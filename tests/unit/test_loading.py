@@ -87,6 +87,45 @@ def test_a_replay_to_a_parquet_file_imports_none_of_what_it_does_not_use(tmp_pat
     }  # fmt: skip
 
 
+#: What no small replay into rows needs, whether the command or Python asks for it.
+UNUSED = {
+    "asyncio", "bz2", "csv", "difflib", "email", "glob", "gzip", "hashlib", "html", "http", "importlib.metadata",
+    "msgspec", "numba", "numpy.ma", "pandas", "pdb", "polars", "pyarrow", "random", "rich", "shutil", "ssl",
+    "starlette", "tomllib", "urllib.request", "zipfile",
+    "strand.alerts", "strand.binding.live", "strand.caller", "strand.dispatch.guarding", "strand.dispatch.samples",
+    "strand.dispatch.saving", "strand.feeds.formats.recording", "strand.handlers.builtin.bar_handlers",
+    "strand.handlers.builtin.measures", "strand.handlers.builtin.tape", "strand.handlers.chains",
+    "strand.handlers.python_handlers", "strand.http", "strand.metrics", "strand.outside", "strand.replaying.pacing",
+    "strand.replaying.fingerprint_file", "strand.replaying.recorder", "strand.replaying.snapshots",
+    "strand.replaying.until", "strand.report.html", "strand.report.tables", "strand.screens", "strand.sweeping",
+    "strand.tasks.future", "strand.tasks.tasks",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("program", "most"),
+    [
+        ("import sys\nsys.argv[1:] = {words!r}\nfrom strand.__main__ import main\nmain()", 150),
+        ("import strand\nstrand.replay({file!r}, 'count')", 135),
+    ],
+    ids=["command", "python"],
+)
+def test_a_small_replay_imports_few_modules(tmp_path: Path, program: str, most: int) -> None:
+    """A module takes 0.2 ms and more: `python bench/start.py` shows what they take together."""
+    file = str(tmp_path / "small.itch")
+    run("-m", "strand", "gen", "itch", "--out", file, "--messages", "1000", "--symbols", "10")
+    found = imported(program.format(file=file, words=["replay", file, "--handler", "count"]))
+    assert "strand.feeds.formats.itch" in found
+    assert not found & UNUSED
+    assert len([name for name in found if name.startswith("strand")]) <= most
+
+
+@pytest.mark.parametrize("words", [["stat", "--help"], ["config", "init", "--help"], ["alerts", "run", "--help"]])
+def test_commands_on_another_process_import_no_network_for_their_help(words: list[str]) -> None:
+    found = imported(f"import sys\nsys.argv[1:] = {words!r}\nfrom strand.__main__ import main\nmain()")
+    assert not found & {"email", "http", "socket", "ssl", "strand.alerts.watch", "strand.metrics", "urllib.request"}
+
+
 @pytest.mark.parametrize("when", ["first", "last"])
 def test_public_names_are_the_same_before_and_after_all_modules_are_imported(when: str) -> None:
     """A module that has the name of a function would take its place."""

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -48,6 +48,7 @@ from strand.feeds.mapping.clocks import CLOCKS, STAMPS, LocalTimes
 from strand.feeds.mapping.rules import FieldRule, Plus
 from strand.feeds.mapping.symbols import joined_texts
 from strand.feeds.mapping.values import NO_TIME, TIME_POWERS, nearest_units
+from strand.fixed import dataclass
 from strand.ticks import limits
 from strand.zones import zone_named
 

@@ -7,7 +7,7 @@ import functools
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -32,6 +32,7 @@ from strand.feeds.mapping.rules import (
     flags_of,
     names_of,
 )
+from strand.fixed import dataclass
 from strand.spans import span_ns
 from strand.validate import unit_power
 from strand.zones import checked_zone

@@ -14,11 +14,12 @@ A snapshot has one number. Changes up to it are in it, and the first change beyo
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal, NamedTuple
 
 from strand.feeds.mapping.rules import BadRecord, decimal_of, shown
+from strand.fixed import dataclass
 
 __all__ = ["NEXT", "Chain", "Numbering", "Numbers", "SnapshotOf", "Step", "whole_number"]
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -65,6 +65,7 @@ from strand.feeds.mapping.rules import (
     text_of,
 )
 from strand.feeds.mapping.values import TIME_POWERS
+from strand.fixed import dataclass
 from strand.symbols import check_name
 from strand.ticks import KIND_NONE, KIND_QUOTE
 from strand.validate import unit_power, whole

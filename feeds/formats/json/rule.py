@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 from strand.feeds.formats.json.numbering import Numbering, Numbers, SnapshotOf, whole_number
@@ -25,6 +25,7 @@ from strand.feeds.mapping.rules import (
     shown,
     text_of,
 )
+from strand.fixed import dataclass
 from strand.symbols import name_problem
 from strand.ticks import UNDEF_PRICE
 

@@ -6,7 +6,6 @@ import collections
 import json
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
 
@@ -20,6 +19,7 @@ from strand.feeds.formats.json.profile import JsonProfile
 from strand.feeds.formats.json.rule import MessageRule, Values
 from strand.feeds.mapping.options import MEND
 from strand.feeds.mapping.rules import BadRecord
+from strand.fixed import dataclass
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, TICK, UNDEF_PRICE, empty
 
 __all__ = ["EVENTS", "FeedEvent", "JsonTicks", "parsed"]

@@ -6,10 +6,11 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, ParamSpec, TypeVar
+from importlib import import_module
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from strand.brief import brief
+from strand.dicts import FrozenDict
 from strand.handlers.base import Handler
 from strand.handlers.options import Option, Origin, options_of_function
 from strand.options import named_options
@@ -20,17 +21,23 @@ P = ParamSpec("P")
 H = TypeVar("H", bound=Handler)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Builtin:
-    """A built-in handler by name: the function that makes it, and its options. The options hold unless one of
-    ``instead`` is given."""
+class Builtin(NamedTuple):
+    """A built-in handler: its name, the module of the function of that name that makes it, which is imported when the
+    handler is used, and its options. The options hold unless one of ``instead`` is given."""
 
-    make: Callable[..., Handler]
-    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    name: str
+    module: str
+    defaults: Mapping[str, Any] = FrozenDict()
     instead: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return brief(self, self.make.__name__)
+        return brief(self, self.name)
+
+    @property
+    def make(self) -> Callable[..., Handler]:
+        """The function that makes it."""
+        found: Callable[..., Handler] = getattr(import_module(self.module), self.name)
+        return found
 
     def __call__(self, **given: Any) -> Handler:
         return self.make(**(given if any(name in given for name in self.instead) else {**self.defaults, **given}))
@@ -40,7 +47,7 @@ class Builtin:
         """Options of the handler, by name in their order."""
         found = {}
         for name, option in options_of_function(self.make).items():
-            about = ABOUT.get(f"{self.make.__name__}.{name}", ABOUT.get(name, ""))
+            about = ABOUT.get(f"{self.name}.{name}", ABOUT.get(name, ""))
             default = option.kind.show(self.defaults[name]) if name in self.defaults else option.default
             found[name] = option._replace(default=default, about=about)
         return found

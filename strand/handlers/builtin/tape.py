@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from strand.binding.books import TapeMemory, TradeRules, source_bytes
 from strand.binding.native import builtin_function
 from strand.errors import ConfigurationError
+from strand.fixed import dataclass
 from strand.handlers.feed_trades import Contracts, Fills, check_intervals, fills_of, flags_of, ticks_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.sessions import session_table

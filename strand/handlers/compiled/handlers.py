@@ -8,7 +8,7 @@ import inspect
 import linecache
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import CodeType
 from typing import Any, Literal
@@ -17,6 +17,7 @@ import numpy as np
 
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
+from strand.fixed import dataclass
 from strand.handlers.base import BindContext, BoundNative, SingleHandler
 from strand.handlers.compiled.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs, PlainRow, trade_of
 from strand.handlers.context import Context, as_ticks

@@ -8,6 +8,7 @@ import gzip
 import io
 import re
 import sys
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from rich.console import Console
 
 import strand
+from strand.command.showing import print_rows
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds import FeedInfo
@@ -39,7 +41,7 @@ from strand.report.summary import (
     queue_depth,
     shown_latency,
 )
-from strand.report.tables import print_policy, print_replay, print_rows, print_skipped
+from strand.report.tables import print_policy, print_replay, print_skipped
 from strand.stats import FairStatistics, GroupStatistics, GuardStatistics, Latency, Statistics
 from strand.ticks import TICK
 
@@ -52,8 +54,8 @@ def vwap() -> strand.ReplayResult:
 
 
 def shown(rows: ResultRows, width: int | None) -> list[str]:
-    text = io.StringIO()
-    print_rows(Console(file=text, width=width or 10_000), rows, width)
+    with redirect_stdout(io.StringIO()) as text:
+        print_rows(rows, width)
     return text.getvalue().splitlines()
 
 

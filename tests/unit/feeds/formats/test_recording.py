@@ -19,7 +19,8 @@ from strand.errors import (
     FormatError,
     TruncatedFeedError,
 )
-from strand.feeds.formats.recording import RecordedFeed, Recorder, times_path
+from strand.feeds.formats.recording import RecordedFeed, Recorder
+from strand.feeds.io.files import times_path
 
 pytestmark = pytest.mark.python
 

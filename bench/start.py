@@ -1,0 +1,92 @@
+"""The start of a small replay beside numpy's own import: python bench/start.py [--turns 15] [CHECKOUT ...]
+
+Each program is a process of its own, and the programs take turns: a replay of 10,000 messages by the command and by
+Python, ``import strand``, some commands, and ``import numpy``, which every replay imports. The table has medians and
+quartiles of processor time and of time, and the median of what each takes beyond numpy in the same turn. Processor time
+counts: other load on the machine changes it less.
+
+CHECKOUT: others that `make install` has been run in; their programs take turns with these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parents[1]
+
+
+def programs(file: str) -> dict[str, list[str]]:
+    """Arguments of Python by the name of a program."""
+    strand = ["-m", "strand"]
+    return {
+        "import numpy": ["-c", "import numpy"],
+        "strand replay": [*strand, "replay", file, "--handler", "count"],
+        "strand.replay()": ["-c", f"import strand; strand.replay({file!r}, 'count')"],
+        "import strand": ["-c", "import strand"],
+        "strand --version": [*strand, "--version"],
+        "strand stat --help": [*strand, "stat", "--help"],
+        "strand info": [*strand, "info", file],
+    }
+
+
+def measured(command: list[str]) -> tuple[float, float]:
+    """Processor time and time of a process, in ms. Ends the benchmark where it fails."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    begun = time.perf_counter()
+    actions = [(os.POSIX_SPAWN_DUP2, nothing, 1), (os.POSIX_SPAWN_DUP2, nothing, 2)]
+    pid = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
+    _, status, used = os.wait4(pid, 0)
+    took = time.perf_counter() - begun
+    os.close(nothing)
+    if status:
+        sys.exit(f"{' '.join(command)} failed")
+    return (used.ru_utime + used.ru_stime) * 1e3, took * 1e3
+
+
+def quartiles(values: list[float]) -> str:
+    """The median, between the quartiles."""
+    low, middle, high = statistics.quantiles(values)
+    return f"{middle:6.0f} ({low:.0f} to {high:.0f})"
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkouts", nargs="*", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--turns", type=int, default=15)
+    given = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else what was never imported is compiled in every turn
+    checkouts = {str(path): str(path.resolve() / ".venv/bin/python") for path in (HERE, *given.checkouts)}
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/small.itch"
+        made = ["-m", "strand", "gen", "itch", "--out", file, "--messages", "10000", "--symbols", "100"]
+        measured([checkouts[str(HERE)], *made])
+        os.chdir(folder)
+        names = programs(file)
+        sides = [(python, name) for name in names for python in checkouts.values()]
+        found: dict[tuple[str, str], list[tuple[float, float]]] = {side: [] for side in sides}
+        for turn in range(given.turns + 1):
+            for python, name in sides if turn % 2 else reversed(sides):
+                taken = measured([python, *names[name]])
+                if turn:  # the first one writes what Python compiles, and brings the files into memory
+                    found[python, name].append(taken)
+    print(f"{'ms':<20} {'processor time':>22} {'beyond numpy':>13} {'time':>22} {'beyond numpy':>13}")
+    for where, python in checkouts.items():
+        print(where)
+        numpy = found[python, "import numpy"]
+        for name in names:
+            columns = [f"  {name:<18}"]
+            for which in (0, 1):
+                beyond = statistics.median(a[which] - b[which] for a, b in zip(found[python, name], numpy, strict=True))
+                columns += [f"{quartiles([one[which] for one in found[python, name]]):>22}", f"{beyond:>13.0f}"]
+            print(*columns)
+
+
+if __name__ == "__main__":
+    main()

@@ -121,7 +121,6 @@ def _number_of(target: Target, rounding: Rounding, known: dict[str, int] | None)
     def number_of(value: Any) -> int:
         units: int
         kind = type(value)
-        units: int
         if kind is int:
             if power >= 0 and lowest <= (units := value * factors[power]) <= highest:
                 return units

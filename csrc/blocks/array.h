@@ -7,6 +7,8 @@
 enum {
 #if defined(SD_MODEL_SCHEDULER)
   SD_ARRAY_BLOCK = 4
+#elif defined(SD_STRESS)
+  SD_ARRAY_BLOCK = 256
 #else
   SD_ARRAY_BLOCK = 8192 /* records */
 #endif

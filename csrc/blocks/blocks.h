@@ -17,6 +17,10 @@ enum {
   SD_MAX_HOMES = 4,
   SD_HOMES_A_THREAD = 2,
   SD_BLOCK_SLOTS = 3,
+#elif defined(SD_STRESS)
+  SD_MAX_HOMES = 64,
+  SD_HOMES_A_THREAD = 2,
+  SD_BLOCK_SLOTS = 3,
 #else
   SD_MAX_HOMES = 64,
   SD_HOMES_A_THREAD = 4,

@@ -9,6 +9,8 @@
 
 #if defined(SD_MODEL_SCHEDULER)
 enum { FEWEST = 2 * SD_ARRAY_BLOCK, SLICE_NS = 3000, SEEN_SLICE_NS = SLICE_NS, SETTLE_NS = 20 };
+#elif defined(SD_STRESS)
+enum { FEWEST = 2 * SD_ARRAY_BLOCK, SLICE_NS = 500000, SEEN_SLICE_NS = SLICE_NS, SETTLE_NS = 2000000 };
 #else
 enum {
   FEWEST = 4 * SD_ARRAY_BLOCK, /* records */

@@ -14,11 +14,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "blocks/choice.h"
 #include "engine/api.h"
 #include "sd_error.h"
 
 enum { TASKS = 100, FREES = 400 };
-enum { SYMBOLS = 64, SOURCES = 4, WORKERS = 4, BATCH = 256 };
+enum { SYMBOLS = 64, SOURCES = 4, WORKERS = 4, BATCH = 256, LONG_CALL = 4000 };
 /* How many looks in a row, so far apart, find that nothing has moved before something is said to wait for ever. */
 enum { LOOK_NS = 100000000, MAX_LOOKS = 600 };
 
@@ -64,6 +65,7 @@ typedef struct scene {
       python, stop_early;
   uint32_t map[SYMBOLS], timed, yields;
   uint32_t guards; /* strands are held back now and then */
+  uint32_t blocks; /* long calls, which go in blocks where strands are idle */
   sd_a64 clock;
   source sources[SOURCES];
   sd_a32 publishing;
@@ -376,11 +378,11 @@ static void submit_free(source *me) {
 
 static void *publisher(void *argument) {
   source *me = argument;
-  static _Thread_local _Alignas(64) unsigned char batch[BATCH * 256];
+  static _Thread_local _Alignas(64) unsigned char batch[LONG_CALL * 64];
   for (uint32_t b = 0; b < S.batches; b++) {
     int64_t participant;
     while ((participant = sd_publisher_enter(S.d)) < 0) usleep(10);
-    uint32_t n = 1 + draw(&me->random, b % 4 ? BATCH : 8);
+    uint32_t n = 1 + draw(&me->random, b % 4 == 0 ? 8 : S.blocks && b % 4 == 1 ? LONG_CALL : BATCH);
     for (uint32_t i = 0; i < n; i++) {
       uint32_t key = draw(&me->random, S.n_symbols), mark = 0;
       if (S.fail_one_in && draw(&me->random, S.fail_one_in) == 0) mark |= 1;
@@ -529,7 +531,26 @@ static int admission_balances(const sd_totals *t, uint64_t dropped) {
   return (!S.d->admitted || waits == t->pending) && (S.config.policy.number != SD_LEVELS || at == dropped);
 }
 
-static void prepare(void) {
+/* In every fourth round, all that keeps records from going in blocks goes away. */
+static void draw_blocks(sd_config *c, uint32_t round) {
+  S.blocks = round % 4 == 3;
+  if (!S.blocks) return;
+  S.record_size = 64;
+  S.emits = S.timed = S.python = S.nest_one_in = 0;
+  S.n_publishers = one_of(1, 2);
+  c->sizes.record_size = S.record_size;
+  c->sizes.has_positions = 0;
+  c->publisher_drains = 1;
+  c->one_core = 0;
+  c->on_full = SD_BLOCK;
+  c->policy = (sd_policy_config){.number = SD_FIFO};
+  S.guards = 0;
+  c->total_capacity = 0;
+  memset(c->level_capacity, 0, sizeof c->level_capacity);
+  c->ingest = one_of(0, 3) ? SD_INGEST_BLOCKS : SD_INGEST_AUTO;
+}
+
+static void prepare(uint32_t round) {
   memset(&S, 0, sizeof S);
   S.n_workers = one_of(1, WORKERS);
   S.n_publishers = one_of(1, SOURCES);
@@ -595,6 +616,7 @@ static void prepare(void) {
   c->one_core = (int32_t)one_of(0, 1);
   const uint32_t bounds[] = {0, SD_ALL_BUT_ONE, one_of(1, S.n_workers)};
   c->python_workers = bounds[one_of(0, 2)];
+  draw_blocks(c, round);
 }
 
 static int fail(const char *what, uint32_t round) {
@@ -618,7 +640,7 @@ static int fail(const char *what, uint32_t round) {
 
 static struct {
   uint64_t rounds, accepted, handled, dropped, shed, failed, stolen, handled_inline, parks, wakes, stopped, tasks,
-      timers, merged, merged_timers, looks, believed;
+      timers, merged, merged_timers, looks, believed, handled_in_blocks;
 } sum;
 
 static int all_told(void) {
@@ -629,12 +651,12 @@ static int all_told(void) {
 }
 
 static int play(uint32_t round) {
-  prepare();
+  prepare(round);
   if (sd_space_create(0, 0, &S.space) || sd_dispatcher_create(S.space, &S.config, &S.d))
     return fail("the configuration was refused", round);
   uint16_t handler_of[SYMBOLS] = {0};
   for (uint32_t i = 0; i < S.n_symbols; i++) S.map[i] = i % S.n_strands;
-  int pure = !S.nest_one_in && one_of(0, 1);
+  int pure = !S.nest_one_in && (one_of(0, 1) || S.blocks);
   static const uint32_t its_outputs[1] = {0};
   const uint32_t bytes = sizeof(emission);
   sd_handler handlers[2] = {
@@ -742,6 +764,7 @@ static int play(uint32_t round) {
   if (bad) return fail(why[bad - 1], round);
   sum.rounds++;
   sum.accepted += t.accepted, sum.handled += t.handled, sum.dropped += dropped, sum.failed += t.failed + t.lost;
+  sum.handled_in_blocks += t.handled_in_blocks;
   sum.stolen += t.stolen, sum.handled_inline += t.handled_inline, sum.parks += t.parks, sum.wakes += t.wakes,
       sum.stopped += (uint64_t)stopped, sum.merged += S.merged, sum.timers += timers,
       sum.merged_timers += S.merged_timers, sum.looks += S.looks, sum.believed += S.believed;
@@ -759,23 +782,25 @@ int main(int argc, char **argv) {
   while (!bad && (double)(sd_monotonic_ns() - start) / 1e9 < seconds) bad = play(round++);
   /* A part of the engine that no round came by was not stressed. */
   if (!bad && sum.rounds >= 100 &&
-      !(sum.stolen && sum.handled_inline && sum.parks && sum.stopped && sum.failed && sum.dropped && sum.shed &&
-        sum.tasks && sum.timers && sum.merged && sum.merged_timers && sum.looks > sum.believed)) {
-    fprintf(stderr,
-            "no round stole, handled_inline, parked, stopped early, failed, dropped, shed, ran tasks or timers, merged "
-            "what records or timers emit, or looked at a strand in a visit: see which is 0\n");
+      !(sum.stolen && sum.handled_inline && sum.handled_in_blocks && sum.parks && sum.stopped && sum.failed &&
+        sum.dropped && sum.shed && sum.tasks && sum.timers && sum.merged && sum.merged_timers &&
+        sum.looks > sum.believed)) {
+    fprintf(stderr, "no round stole, handled_inline, went in blocks, parked, stopped early, failed, dropped, shed, ran "
+                    "tasks or timers, merged "
+                    "what records or timers emit, or looked at a strand in a visit: see which is 0\n");
     bad = 1;
   }
   printf("%s %llu rounds, %.0f s: accepted %llu, handled %llu, dropped %llu, failed %llu, stolen %llu, handled_inline "
-         "%llu, "
+         "%llu, in blocks %llu, "
          "parks %llu, wakes %llu, "
          "stopped before the end %llu, tasks %llu, timers %llu, merged %llu, of timers %llu, looks %llu, believed "
          "%llu\n",
          bad ? "FAILED" : "ok", (unsigned long long)sum.rounds, (double)(sd_monotonic_ns() - start) / 1e9,
          (unsigned long long)sum.accepted, (unsigned long long)sum.handled, (unsigned long long)sum.dropped,
          (unsigned long long)sum.failed, (unsigned long long)sum.stolen, (unsigned long long)sum.handled_inline,
-         (unsigned long long)sum.parks, (unsigned long long)sum.wakes, (unsigned long long)sum.stopped,
-         (unsigned long long)sum.tasks, (unsigned long long)sum.timers, (unsigned long long)sum.merged,
-         (unsigned long long)sum.merged_timers, (unsigned long long)sum.looks, (unsigned long long)sum.believed);
+         (unsigned long long)sum.handled_in_blocks, (unsigned long long)sum.parks, (unsigned long long)sum.wakes,
+         (unsigned long long)sum.stopped, (unsigned long long)sum.tasks, (unsigned long long)sum.timers,
+         (unsigned long long)sum.merged, (unsigned long long)sum.merged_timers, (unsigned long long)sum.looks,
+         (unsigned long long)sum.believed);
   return bad;
 }

@@ -17,7 +17,8 @@
 enum {
   BYTES = 1 << SD_ITCH_BLOCK_BITS, /* frames that begin in so many bytes are a block */
   BEHIND = SD_ITCH_MAX_FRAME + HOT_BYTES,
-  SHORTEST = PREFIX_BYTES + 19, /* a frame of those that make a block */
+  SEARCH = BYTES < SD_ITCH_STRIPE_SEARCH ? BYTES : SD_ITCH_STRIPE_SEARCH, /* for the first frame */
+  SHORTEST = PREFIX_BYTES + 19,                                           /* a frame of those that make a block */
   READ_AHEAD = 512,
   FRAMES_AHEAD = 24,
   MOST_OF_A_FRAME = 36
@@ -76,17 +77,18 @@ static void walk(const uint8_t *p, const uint8_t *stop, sd_block *b, const uint8
     const gait *g = &gaits[m[0]];
     const uint64_t its = sd_itch_time(m);
     sd_prefetch(p + READ_AHEAD);
-    if (SD_UNLIKELY(!g->length || sd_load_u16(p) != g->length || its < time)) return;
+    if (SD_UNLIKELY(!g->length || sd_load_u16(p) != g->length)) return;
+    b->notes[g->note]++;
+    p += PREFIX_BYTES + g->length;
     if (SD_UNLIKELY(g->is & ~TAKEN)) {
+      if (g->is & NO_TICK) continue; /* its time is no tick's */
       if (is_odd(g, m)) return;
     }
+    if (SD_UNLIKELY(its < time)) return;
     time = its;
-    if (SD_UNLIKELY(!frames)) first = its;
-    b->notes[g->note]++;
-    const uint32_t place = (uint32_t)(p - base) | frames << SD_ITCH_BLOCK_BITS;
-    if (SD_LIKELY(!(g->is & NO_TICK)) && SD_UNLIKELY(!sd_block_add(b, home_of, keys, place, sd_load_u16(m + 1))))
-      return;
-    p += PREFIX_BYTES + g->length;
+    if (SD_UNLIKELY(first == UINT64_MAX)) first = its;
+    const uint32_t place = (uint32_t)(m - PREFIX_BYTES - base) | frames << SD_ITCH_BLOCK_BITS;
+    if (SD_UNLIKELY(!sd_block_add(b, home_of, keys, place, sd_load_u16(m + 1)))) return;
   }
   b->notes[MESSAGES] = frames;
   b->end = b->start + (uint64_t)(p - base);
@@ -107,7 +109,7 @@ static void make(void *self, uint64_t number, sd_block *b, int exactly, const ui
   }
   if (!exactly) {
     int found;
-    b->begin = b->start + sd_itch_find_sync(itch, b->bytes, SD_ITCH_STRIPE_SEARCH, 0, &found);
+    b->begin = b->start + sd_itch_find_sync(itch, b->bytes, SEARCH, 0, &found);
     if (!found) {
       b->begin = UINT64_MAX;
       return;
@@ -128,7 +130,7 @@ static int adopt(void *self, uint64_t number, sd_block *b, const uint8_t *home_o
   }
   const uint32_t messages = b->notes[MESSAGES], ticks = messages - b->notes[TYPES - 1];
   if (b->odd || b->begin != itch->offset || ticks > part->limit - part->ticks ||
-      (int64_t)(itch->midnight_ns + b->first_time) < seen->latest)
+      (ticks && (int64_t)(itch->midnight_ns + b->first_time) < seen->latest))
     return 0;
   b->before = itch->messages;
   for (int i = 0; i < TYPES; i++) itch->counts[types[i]] += b->notes[i];
@@ -139,7 +141,7 @@ static int adopt(void *self, uint64_t number, sd_block *b, const uint8_t *home_o
   for (int i = 0; i < ORDERS; i++) seen->orders += b->notes[i];
   for (int i = FIRST_TRADE; i < FIRST_TRADE + TRADE_TYPES; i++) seen->trades += b->notes[i];
   seen->ticks += ticks;
-  seen->latest = (int64_t)(itch->midnight_ns + b->last_time);
+  if (ticks) seen->latest = (int64_t)(itch->midnight_ns + b->last_time);
   return 1;
 }
 

@@ -85,6 +85,8 @@ static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int bu
     w->since = now;
     return 0;
   }
+  /* A worker that rests finishes nothing, and publishers that help may take what is there and put it back. */
+  if (victim >= sd_active_workers(d)) return 1;
   if (!busy && length >= STEAL_LENGTH) return 1;
   /* R2 */
   uint32_t head = sd_load(&d->ready.lists[victim].head, relaxed, R2);

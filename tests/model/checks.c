@@ -606,6 +606,7 @@ static int is_next_of_its_strand(const record *t, int64_t i, sd_context *ctx) {
   expect(t->nth >= W.next_of[strand], "a strand's records are out of order, or one is handled twice");
   W.next_of[strand] = t->nth + 1;
   W.at_work[strand] = 0;
+  expect(!(sd_load(&W.d->strands[strand].control, relaxed, X1) & SD_QUARANTINED), "a strand in quarantine is handled");
   const int fails = W.failing_seldom && sd_scheduler_random(24) == 0;
   W.met[t->nth] = fails ? FAILED_ON : MET;
   W.failed += (uint64_t)fails;

@@ -1069,6 +1069,7 @@ static void activating_script(void *unused, unsigned fiber) {
   sd_dispatcher_activate(W.d, 1);
   publish(participant, "a");
   until_asleep(1);
+  while (!W.meeting) sd_pause();
   publish(participant, "bc");
   for (int i = 0; i < 20; i++) sd_pause();
   expect(W.handled == 0, "a worker that is not active takes a strand");
@@ -1083,6 +1084,7 @@ static void activating_script(void *unused, unsigned fiber) {
 }
 
 static int waits_for_the_others(const record *t, int64_t i, sd_context *ctx) {
+  W.meeting = 1;
   while (t->key == 0 && W.handled < 2) sd_pause();
   return 0;
 }

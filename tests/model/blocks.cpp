@@ -34,7 +34,7 @@ struct blocks_world {
   SD_PLAIN(uint64_t) row[HOMES];
   sd_a32 joins;             /* workers may join, as sd_blocks_create says while they run already */
   SD_PLAIN(uint64_t) there; /* what was created before that */
-  int done; /* the oracle's: the threads need not come back */
+  int done;                 /* the oracle's: the threads need not come back */
 
   void begin() {
     sd_init(&w.inside, 0u);

@@ -70,7 +70,9 @@ void sd_blocks_destroy(sd_dispatcher *) {}
 int sd_blocks_create(sd_dispatcher *) { return SD_OK; }
 int sd_blocks_reason(const sd_dispatcher *) { return SD_BLOCKS_HANDLERS; }
 int sd_publish_in_blocks(sd_dispatcher *, uint32_t, sd_publisher *) { return 0; }
-int sd_run_in_blocks(sd_dispatcher *, uint32_t, const sd_block_source *, void *, uint64_t, sd_blocks_done *) { return SD_AGAIN; }
+int sd_run_in_blocks(sd_dispatcher *, uint32_t, const sd_block_source *, void *, uint64_t, sd_blocks_done *) {
+  return SD_AGAIN;
+}
 void sd_choice_learn(sd_choice *, uint64_t, uint64_t, int) {}
 
 #include "model_run.hpp"

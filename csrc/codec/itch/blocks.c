@@ -129,7 +129,8 @@ static int adopt(void *self, uint64_t number, sd_block *b, const uint8_t *home_o
     make(self, number, b, 1, home_of);
   }
   const uint32_t messages = b->notes[MESSAGES], ticks = messages - b->notes[TYPES - 1];
-  if (b->odd || b->begin != itch->offset || ticks > part->limit - part->ticks ||
+  /* In turn, what makes no tick is not read behind the last tick of the limit. */
+  if (b->odd || b->begin != itch->offset || ticks >= part->limit - part->ticks ||
       (ticks && (int64_t)(itch->midnight_ns + b->first_time) < seen->latest))
     return 0;
   b->before = itch->messages;

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, Literal, get_args
 
+from strand.brief import several
 from strand.errors import ConfigurationError
 from strand.fixed import dataclass
 from strand.options import Kind, Number, Span, Whole
@@ -135,6 +136,8 @@ class Rule:
                 return f"{value * 100:.6g} %"
             case "seconds":
                 return f"{value:,.6g} s"
+            case "tasks":
+                return several(round(value), "task")
             case unit:
                 return f"{value:,.0f} {unit}"
 

@@ -94,10 +94,12 @@ class Webhook:
         proxies = {scheme: proxy for scheme, proxy in urllib.request.getproxies().items() if scheme == "https"}
         self._opener = urllib.request.build_opener(_NoRedirects, urllib.request.ProxyHandler(proxies))
         self._rounds = Rounds(self._send, _IDLE_S, "strand webhook")
+        self._is_started = False
 
     def start(self) -> None:
         """Starts the thread that sends."""
         self._rounds.start()
+        self._is_started = True
 
     def put(self, message: Mapping[str, Any]) -> None:
         """Hands over a message, which JSON has to hold. Waits for nobody."""
@@ -112,7 +114,8 @@ class Webhook:
 
     def stop(self) -> None:
         """Waits up to ``stop_s`` for messages that wait, and ends. What waits then is lost, and counted."""
-        self._empty.wait(self._stop_s)
+        if self._is_started:  # else nobody sends
+            self._empty.wait(self._stop_s)
         self._rounds.end()
         with self._lock:
             self.lost += len(self._waiting)

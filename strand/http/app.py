@@ -36,6 +36,7 @@ from strand.http.front import POLLED, Front, HttpStatistics, add_families, failu
 from strand.http.options import AppOptions
 from strand.http.requests import HAS_BODY, IDS, ROOT, Header, PerRequest, Request, ids_of, keep_ids, restore, set_ids
 from strand.lazy import imported
+from strand.logs import Event
 from strand.metrics import Machine, exposition
 from strand.outside.attached import Attached
 from strand.spans import span_ns
@@ -54,6 +55,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 #: The route of requests that none has, and of those that a mounted application answers.
 OTHER: Final = "(other)"
+_FAILED: Final = Event("http.failed", ".http", "ERROR", "%(method)s %(path)s was answered by 500")
 #: What a handler raises that was asked to end: by ``strand.checkpoint()``, and at an ``await``.
 _CANCELLED: Final = (CancelledError, asyncio.CancelledError)
 
@@ -557,7 +559,9 @@ class App(Starlette):
                 headers = [*message.get("headers", ())]
                 if not is_inner:
                     headers.append(its_id)
-                    if message["status"] == 500:  # uvicorn closes the connection behind an error, whoever uses it then
+                    if message["status"] == 500:
+                        _FAILED(method=scope["method"], path=scope["path"])
+                        # uvicorn closes the connection behind an error, whoever uses it then
                         headers.append((b"connection", b"close"))
                 message["headers"] = headers
             await send(message)

@@ -107,7 +107,7 @@ def test_a_rule_of_changes_tells_of_what_each_sample_adds_and_does_not_recover()
     found = [watch.sample(rule, {("tasks_dead", "all"): count}, at) for at, count in enumerate(counts)]
     told = [(alert.time_ns, alert.state, alert.value) for alerts in found for alert in alerts]
     assert told == [(3, "event", 2), (6, "event", 3)]
-    assert "tasks_dead grew by 3 tasks; it alerts above 1 tasks" in [alert.text for alert in found[6]]
+    assert "tasks_dead grew by 3 tasks; it alerts above 1 task" in [alert.text for alert in found[6]]
     assert watch.firing == []
 
 
@@ -421,6 +421,13 @@ def test_beyond_the_bound_the_oldest_is_lost_and_counted(caplog: pytest.LogCaptu
     hook.stop()
     assert (hook.delivered, hook.lost) == (0, 5)
     assert "secret-path" not in caplog.text
+
+
+def test_a_webhook_that_was_never_started_waits_for_nobody_at_its_end() -> None:
+    hook = Webhook("http://127.0.0.1:9", stop_s=3600)
+    hook.put({})
+    hook.stop()
+    assert (hook.delivered, hook.lost) == (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -594,6 +594,23 @@ def test_an_async_handler_that_awaits_a_cancelled_task_has_failed_and_is_not_cut
     assert app.statistics().requests == {("/", 500): 1}
 
 
+def test_an_answer_of_500_is_logged_with_its_method_and_path(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EVENTS["http.failed"], "most", None)
+    app = App()
+
+    @app.get("/orders/{n}")
+    def divides(request: Request) -> str:
+        return f"{1 / int(request.path_params['n'])}"
+
+    with serving(app) as served:
+        assert httpx.get(f"{served.url}/orders/1").status_code == 200
+        assert httpx.get(f"{served.url}/orders/0?key=secret").status_code == 500
+    told = [record.getMessage() for record in caplog.records if record.name == "strand.http"]
+    assert told == ["GET /orders/0 was answered by 500"]
+
+
 @pytest.mark.parametrize("with_scheduler", [False, True])
 def test_a_handler_whose_own_submit_is_refused_answers_429_or_503(with_scheduler: bool) -> None:
     other = strand.Scheduler(1)

@@ -118,14 +118,14 @@ class Ahead:
 
     def make(self, ticks: npt.NDArray[Any]) -> int:
         """Returns the number of ticks, from the first one on, that have their records in ``made``."""
-        kept, known = self._kept, 0 if self._kept is None else len(self._kept)
-        if kept is not None and (known >= len(ticks) or self.failure is not None):
-            self.made = kept
-        elif self.failure is None:
-            made, self.failure = self._more(ticks[known:] if known else ticks)
-            self.made = made if kept is None else _joined(kept, made)
-        else:
-            self.made = self.made[:0]
+        if not self.is_ahead:
+            self.made, self.failure = self._more(ticks)
+            return len(self.made)
+        kept = self.made[:0] if self._kept is None else self._kept
+        if self.failure is None and len(kept) < len(ticks):
+            more, self.failure = self._more(ticks[len(kept) :])
+            kept = _joined(kept, more)
+        self.made = kept
         return min(len(self.made), len(ticks))
 
     def keep(self, gone: int, *, comes_again: bool) -> None:
@@ -335,7 +335,7 @@ class Host:
             if failed is not None:
                 self._keep(0 if site.failed_come_again else done + 1, asked=asked)
                 raise FailedOnTick(done) from failed
-        if asked or before is not None or trades is not None:
+        if asked or before is not None or (trades is not None and (handled < n or trades.is_ahead)):
             self._keep(handled, asked=asked)
         return None if handled == n else handled
 

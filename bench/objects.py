@@ -44,19 +44,26 @@ class OnTick:
         self.size += tick.size
 
 
-class OnTrade(OnTick):
-    on_tick = None  # type: ignore[assignment]
+class OnTrade:
+    def __init__(self) -> None:
+        self.size = 0
 
     def on_trade(self, trade: Any) -> None:
         self.size += trade.size
 
 
-class TickFields(OnTick):
+class TickFields:
+    def __init__(self) -> None:
+        self.size = 0
+
     def on_tick(self, size: int) -> None:
         self.size += size
 
 
-class TradeFields(OnTrade):
+class TradeFields:
+    def __init__(self) -> None:
+        self.size = 0
+
     def on_trade(self, size: int) -> None:
         self.size += size
 

@@ -80,7 +80,7 @@ class TicksInTurn:
         key: str,
     ) -> None:
         self._host_of = host_of
-        self._in_hand = in_hand
+        self._in_hand, self._clock = in_hand, in_hand.time
         self._rows = rows
         self._key = key
         #: In the order of their calls for one tick.
@@ -134,7 +134,7 @@ class TicksInTurn:
     def _bind(self, key: int) -> None:
         """Binds a symbol at its first tick. Raises _MoreSources."""
         context, host = self._host_of(key)
-        context.clock = self._in_hand.time
+        context.clock = self._clock
         self._bound.add(key)
         its = sources_of(host.object)
         more = [source for source in its if source not in self._methods]

@@ -521,7 +521,7 @@ class _ObjectCall:
 
     def __init__(self, thing: Any, context: Context, watches: Sequence[Watch], counts: bool) -> None:
         self._context = context
-        self._watches = watches
+        self._watches = tuple(watches)
         self._takes = tuple((getattr(thing, source.method), *source.taking) for source in sources_of(thing))
         #: In the memory of the row. To write to a field of a record takes as long as some calls.
         self._counted = np.asarray(context.row)["ticks"].data if counts else None

@@ -13,7 +13,7 @@ from strand import Context, Dispatcher, Tick, Trade, object_handler
 from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
 from strand.handlers.sets import with_sets
-from strand.ticks import BY_NAME, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, TICK, TRADE
+from strand.ticks import BY_NAME, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, TICK, TRADE, is_clear
 
 pytestmark = pytest.mark.python
 KINDS = {"order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS}
@@ -226,7 +226,7 @@ def test_a_method_that_names_fields_gets_what_the_whole_record_has(method: str, 
     there = list(TRADE.names or ()) if method == "on_trade" else [*(TICK.names or ()), *BY_NAME]
     whole: list[Any] = []
     run(type("Whole", (), {method: lambda self, record: whole.append(record)}), ticks, workers)
-    assert whole
+    assert len(whole) == np.count_nonzero(is_clear(ticks)) if method == "on_day" else whole
     for fields in (there, there[::-1], ["price"], ["size", "price"], [there[-1]], ["sequence"]):
         kept: list[Any] = []
         run(recorder(method, fields, kept), ticks, workers)
@@ -304,21 +304,26 @@ def test_on_the_calling_thread_objects_with_other_methods_than_those_before_them
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_method_of_fields_fails_at_its_tick_and_can_be_called_again(workers: int) -> None:
+    times: list[int] = []
+
     class Fails:
-        def __init__(self) -> None:
-            self.n = 0
+        def on_start(self, ctx: Context) -> None:
+            self.ctx = ctx
 
         def on_trade(self, size: int) -> None:
-            self.n += 1
+            times.append(self.ctx.time)
             if size == 4:
                 raise ValueError("no 4")
 
+    ticks = trades_for(10)
+    ticks["ts_recv"] = 10 * (1 + np.arange(10))
     with pytest.raises(HandlerError, match="no 4") as caught:
-        run(Fails, trades_for(10), workers, symbols=1)
+        run(Fails, ticks, workers, symbols=1)
     error = caught.value
     assert (error.sequence, error.row["ticks"]) == (4, 3)
     with pytest.raises(ValueError, match="no 4"):
         error.replay()
+    assert times == [10, 20, 30, 40, 40]
 
 
 def test_objects_of_sets_take_fields_too() -> None:

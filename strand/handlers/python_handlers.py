@@ -399,6 +399,7 @@ def object_handler(
     function that makes objects. The objects of such a function cannot have ``on_wake``, ``on_finish`` or ``on_trade``.
 
     Strand calls those of these methods that are defined. Ticks are ``strand.Tick``, trades ``strand.Trade``.
+    A method for either may name fields of theirs as its arguments instead, such as ``on_trade(size, price)``.
 
     - ``on_start(ctx)``: before the first tick, with the symbol's ``Context``.
     - ``on_tick(tick)``: for each tick; ``on_order``, ``on_quote`` and ``on_status`` for those of their kind.

@@ -46,12 +46,12 @@ print(json.dumps([time.time(), result.wall_s, result.ticks, result.statistics.ha
 
 def day(folder: Path, messages: int, symbols: int) -> Path:
     """A generated day, made once."""
-    from strand.feeds.synthetic import SyntheticFeed, write_itch
+    from strand.feeds.synthetic import SyntheticFeed
 
     path = folder / f"blocks-{messages}.itch50"
     if not path.exists():
         folder.mkdir(exist_ok=True)
-        write_itch(SyntheticFeed(symbols, messages, seed=7, date=DAY), path)
+        SyntheticFeed(symbols, messages, seed=7, date=DAY).write_itch(path)
     return path
 
 

@@ -4,12 +4,14 @@ the selection of its ticks."""
 from __future__ import annotations
 
 import fnmatch
+import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from decimal import Decimal
+from functools import lru_cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
-    "TickBatch", "TicksAre", "inflates", "usual_flags",
+    "TickBatch", "TicksAre", "inflates", "is_glob", "names_like", "usual_flags",
 ]  # fmt: skip
 
 #: Characters of a path that a line shows.
@@ -214,6 +216,26 @@ class StockAttributes:
     inverse: str
 
 
+_WILD: Final = "*?["
+
+
+def is_glob(pattern: str) -> bool:
+    """Tells whether a name that was asked for stands for several."""
+    return any(letter in pattern for letter in _WILD)
+
+
+@lru_cache(maxsize=16)
+def names_like(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    """A function that tells whether a name is one of these, or matches one of the globs among them. It takes as long
+    for thousands of names as for one."""
+    globs = [pattern for pattern in patterns if is_glob(pattern)]
+    exact = frozenset(patterns).difference(globs)
+    if not globs:
+        return exact.__contains__
+    matches = re.compile("|".join(map(fnmatch.translate, globs))).match
+    return lambda name: name in exact or matches(name) is not None
+
+
 @named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Selection:
@@ -252,7 +274,7 @@ class Selection:
         Args:
             name: The symbol's name.
         """
-        return not self.symbols or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.symbols)
+        return not self.symbols or names_like(self.symbols)(name)
 
     def keys(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Mask of the symbols that are wanted, by ``instrument_id``.
@@ -263,7 +285,9 @@ class Selection:
         Returns:
             A bool array of shape (n,), n being the number of names.
         """
-        return np.fromiter((self.keeps(name) for name in names), dtype=np.bool_, count=len(names))
+        if not self.symbols:
+            return np.ones(len(names), np.bool_)
+        return np.fromiter(map(names_like(self.symbols), names), dtype=np.bool_, count=len(names))
 
     def mask(self, ticks: TickBatch, keys: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Mask of the ticks that are wanted.

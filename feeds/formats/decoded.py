@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import fnmatch
 import os
-import re
 import stat
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
@@ -17,7 +15,7 @@ import numpy as np
 from strand.binding.decoders import NAME_BYTES, Decoder, Keeps
 from strand.binding.feeder import Feeder
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
-from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch, is_glob, names_like
 from strand.feeds.formats.options import DecodedOptions
 from strand.feeds.io.prefetch import Chunks, Prefetch, read_chunks
 from strand.feeds.io.sources import RawStream
@@ -28,7 +26,6 @@ from strand.validate import is_whole
 
 __all__ = ["BATCH_STEP", "DecodedFeed", "Reading", "file_bytes", "symbol_filter", "times_since"]
 
-_WILD: Final = "*?["
 #: Ticks of the largest batch, which has to lie in memory.
 _LARGEST_BATCH: Final = 1 << 31
 
@@ -37,18 +34,18 @@ def symbol_filter(select: Selection) -> Keeps:
     """A function that says of each name what ``select.keeps`` says."""
     if not select.symbols:
         return lambda names: np.ones(len(names), np.bool_)
-    globs = [pattern for pattern in select.symbols if any(letter in pattern for letter in _WILD)]
-    exact = frozenset(select.symbols).difference(globs)
-    if not globs:
+    if not any(map(is_glob, select.symbols)):
         # Names of up to eight letters compare as one number. Venues have no longer names, and none beyond ASCII.
-        able = (name for name in exact if len(name) <= NAME_BYTES and name.isascii() and not name.endswith(" "))
+        able = (
+            name
+            for name in set(select.symbols)
+            if len(name) <= NAME_BYTES and name.isascii() and not name.endswith(" ")
+        )
         wanted = np.array([name.ljust(NAME_BYTES).encode() for name in able], f"S{NAME_BYTES}").view(np.uint64)
         return lambda names: np.isin(names.view(np.uint64), wanted)
-    matches = re.compile("|".join(map(fnmatch.translate, globs))).match
+    wants = names_like(select.symbols)
     return lambda names: np.fromiter(
-        (name in exact or matches(name) is not None for name in map(str.rstrip, names.astype("U").tolist())),
-        np.bool_,
-        count=len(names),
+        map(wants, map(str.rstrip, names.astype("U").tolist())), np.bool_, count=len(names)
     )
 
 

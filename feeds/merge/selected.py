@@ -10,7 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import EmptyFeedError, RecordTypeError, UnknownSymbolError
-from strand.feeds.base import BaseFeed, Feed, FeedInfo, Selection, Skipped, StockAttributes, TickBatch
+from strand.feeds.base import (
+    BaseFeed,
+    Feed,
+    FeedInfo,
+    Selection,
+    Skipped,
+    StockAttributes,
+    TickBatch,
+    is_glob,
+    names_like,
+)
 from strand.symbols import near_symbol
 from strand.ticks import is_clear, picked
 
@@ -96,9 +106,11 @@ def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | No
     """The error for the first name or glob that matches no symbol; None where all match. Call it at the feed's end,
     when all symbols are known."""
     names = plain_symbols(feed)
+    known = set(names)
     for pattern in wanted:
-        one = Selection((pattern,))
-        if not any(name and one.keeps(name) for name in names):
+        if pattern in known and pattern:
+            continue
+        if not is_glob(pattern) or not any(name and names_like((pattern,))(name) for name in names):
             near = near_symbol(pattern, names)
             return UnknownSymbolError(f"symbols: nothing in {feed.info.path} is named {pattern!r}{near}")
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zipfile
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,9 @@ PATTERNS = st.lists(st.text("ABab.*?[]!", max_size=9), max_size=4).map(tuple)
 def test_a_name_is_kept_where_the_selection_keeps_it(names: list[str], symbols: tuple[str, ...]) -> None:
     select = Selection(symbols)
     asked = np.array([name.ljust(8).encode() for name in names], "S8")
-    assert symbol_filter(select)(asked).tolist() == [select.keeps(name) for name in names]
+    wanted = [not symbols or any(fnmatchcase(name, pattern) for pattern in symbols) for name in names]
+    assert symbol_filter(select)(asked).tolist() == wanted
+    assert [select.keeps(name) for name in names] == select.keys(names).tolist() == wanted
 
 
 def test_names_that_no_message_can_hold_want_nothing_and_stop_nothing() -> None:

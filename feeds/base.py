@@ -274,7 +274,7 @@ class Selection:
         Args:
             name: The symbol's name.
         """
-        return not self.symbols or names_like(self.symbols)(name)
+        return not self.symbols or names_like(tuple(self.symbols))(name)
 
     def keys(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Mask of the symbols that are wanted, by ``instrument_id``.
@@ -287,7 +287,7 @@ class Selection:
         """
         if not self.symbols:
             return np.ones(len(names), np.bool_)
-        return np.fromiter(map(names_like(self.symbols), names), dtype=np.bool_, count=len(names))
+        return np.fromiter(map(names_like(tuple(self.symbols)), names), dtype=np.bool_, count=len(names))
 
     def mask(self, ticks: TickBatch, keys: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Mask of the ticks that are wanted.

@@ -55,7 +55,8 @@ struct sd_blocks {
   uint32_t *strands;       /* that have a home, and how many */
   uint32_t n_strands;
   uint32_t keys;
-  uint64_t next_deal; /* records handled when strands are dealt again */
+  uint64_t count_bytes; /* of a member's counts */
+  uint64_t next_deal;   /* records handled when strands are dealt again */
   uint64_t handled;
   unsigned char *memory; /* of the slots */
   uint64_t memory_bytes;
@@ -85,7 +86,7 @@ void sd_blocks_destroy(sd_dispatcher *d) {
   sd_blocks *b = d->blocks;
   if (!b) return;
   for (uint32_t i = 0; b->members && i < d->n_participants; i++) {
-    free(b->members[i].counts);
+    if (b->members[i].counts) munmap(b->members[i].counts, b->count_bytes);
     free(b->members[i].records);
     free(b->members[i].held);
     free(b->members[i].held_places);
@@ -434,9 +435,11 @@ int sd_blocks_create(sd_dispatcher *d) {
   b->is_held = calloc(d->arena->n_strands, sizeof *b->is_held);
   b->strands = calloc(d->arena->n_strands, sizeof *b->strands);
   if (b->members) memset(b->members, 0, members);
+  b->count_bytes = d->arena->n_symbols * sizeof *b->members->counts;
   int code = b->members && b->home_of && b->home_of_strand && b->is_held && b->strands ? SD_OK : SD_E_NO_MEMORY;
   for (uint32_t i = 0; !code && i < d->n_participants; i++) {
-    b->members[i].counts = calloc(d->arena->n_symbols, sizeof *b->members[i].counts);
+    /* Not calloc(), which may write the zeros: most dispatchers have no blocks, and many have a million symbols. */
+    b->members[i].counts = zeros(b->count_bytes);
     b->members[i].records = aligned_alloc(SD_LINE, in_lines(GATHERED * (uint64_t)d->arena->record_size));
     if (!b->members[i].counts || !b->members[i].records) code = SD_E_NO_MEMORY;
   }

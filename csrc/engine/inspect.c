@@ -30,8 +30,8 @@ void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *o
       &c->dropped[3], &c->dropped[4], &c->lost,   NULL,           &c->handled_inline, &c->handled_in_blocks,
       &c->stolen,     &c->cut,        &c->busy,   &c->parks,      &c->wakes,          &c->waited};
   for (int i = 0; i < SD_COUNTER_FIELDS; i++) out[i] = fields[i] ? sd_peek(fields[i]) : visits_of(d, participant);
-  out[14] = ns_of(d, out[14]);
-  out[17] = ns_of(d, out[17]);
+  out[SD_COUNTER_BUSY] = ns_of(d, out[SD_COUNTER_BUSY]);
+  out[SD_COUNTER_WAITED] = ns_of(d, out[SD_COUNTER_WAITED]);
 }
 
 uint64_t sd_dispatcher_ready(sd_dispatcher *d) {

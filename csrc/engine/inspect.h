@@ -22,7 +22,7 @@ int sd_dispatcher_group_counts(sd_dispatcher *d, uint32_t n, sd_group_counts *gr
 int sd_group_close(sd_dispatcher *d, uint32_t group);
 uint32_t sd_groups_returned(sd_dispatcher *d, uint32_t n, int all, uint32_t *groups, sd_group_counts *counts);
 /* Writes a participant's counters to `out`: SD_COUNTER_FIELDS values, in the order of struct sd_counters; busy and waited in ns. */
-enum { SD_COUNTER_FIELDS = 18 };
+enum { SD_COUNTER_FIELDS = 18, SD_COUNTER_BUSY = 14, SD_COUNTER_PARKS = 15, SD_COUNTER_WAITED = 17 };
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out);
 enum { SD_WAIT = 0, SD_HANDLER_TIME = 1, SD_END_TO_END = 2 };
 /* By how many levels visits are counted: those of SD_LEVELS, the classes of SD_AGING, else one. */

@@ -33,12 +33,12 @@ typedef struct sd_counters {
   sd_a64 lost;           /* records that the owner of a lossy strand had copied out when the strand was quarantined */
   sd_a64 handled_inline; /* records handled where they lay, by the publisher, without being enqueued */
   sd_a64 handled_in_blocks; /* records handled in blocks, without being enqueued */
-  sd_a64 stolen;         /* strands taken from another participant's list */
-  sd_a64 cut;            /* visits that the budget ended */
-  sd_a64 busy;           /* clock counts spent draining, and in tasks */
-  sd_a64 parks;          /* how often this participant went to sleep */
-  sd_a64 wakes;          /* how often it woke another participant */
-  sd_a64 waited;         /* publishers: clock counts spent on waiting for space or helping to drain */
+  sd_a64 stolen;            /* strands taken from another participant's list */
+  sd_a64 cut;               /* visits that the budget ended */
+  sd_a64 busy;              /* clock counts spent draining, and in tasks */
+  sd_a64 parks;             /* how often this participant went to sleep */
+  sd_a64 wakes;             /* how often it woke another participant */
+  sd_a64 waited;            /* publishers: clock counts spent on waiting for space or helping to drain */
 } sd_counters;
 
 /* What a participant counts by level: by that at which the policy had the strand when it was taken. */

@@ -43,7 +43,7 @@ def symbol_filter(select: Selection) -> Keeps:
         )
         wanted = np.array([name.ljust(NAME_BYTES).encode() for name in able], f"S{NAME_BYTES}").view(np.uint64)
         return lambda names: np.isin(names.view(np.uint64), wanted)
-    wants = names_like(select.symbols)
+    wants = names_like(tuple(select.symbols))
     return lambda names: np.fromiter(
         map(wants, map(str.rstrip, names.astype("U").tolist())), np.bool_, count=len(names)
     )

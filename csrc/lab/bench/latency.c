@@ -159,7 +159,7 @@ int sd_bench_ping_run(sd_bench_ping *ping, const sd_bench_engine *engine) {
     if (!code) {
       uint64_t counters[SD_COUNTER_FIELDS];
       SD_OF_ENGINE(engine, participant_counters)(g->d, 0, counters);
-      ping->parks = counters[13];
+      ping->parks = counters[SD_COUNTER_PARKS];
       ping->worker_cpu_ns = g->cpu_end_ns - g->cpu_start_ns;
     }
     SD_OF_ENGINE(engine, dispatcher_destroy)(g->d);

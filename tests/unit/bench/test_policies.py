@@ -321,7 +321,7 @@ def test_latency_of_single_ticks_is_measured_spinning_and_parked(two_cores: None
     assert (spinning["idle"], spinning["ticks"], parked["idle"], parked["ticks"]) == ("spin", 300, "park", 20)
     for line in found["latency"]:
         assert 0 < line["p50_ns"] <= line["p99_ns"] <= line["p999_ns"] <= line["max_ns"]
-    assert parked["parks"] >= 20  # it slept before each of them
+    assert 20 <= parked["parks"] < 1_000  # it slept before each of them
     assert parked["quiet_cpu_share"] < 0.01 < spinning["quiet_cpu_share"]
 
 

@@ -361,7 +361,7 @@ def test_with_json_every_line_of_the_log_is_json_and_has_the_ids_of_its_request(
         _, errors = process.communicate(timeout=MOST_S)
     lines += [json.loads(text) for text in errors.splitlines()]
     events = [each.get("event") for each in lines]
-    assert {event for event in events if event} == {"run.started", "command.said", "run.ended"}
+    assert {event for event in events if event} == {"run.started", "command.said", "http.failed", "run.ended"}
     (raised,) = [each for each in lines if "exception" in each]
     assert raised["request_id"] == "request-7"
     assert "ValueError: it failed" in raised["exception"]

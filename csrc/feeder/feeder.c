@@ -4,7 +4,10 @@
 #include "base/clock.h"
 #include "sd_error.h"
 
-enum { IN_TURN = 1 << 18 };
+enum {
+  IN_TURN = 1 << 18,
+  MANY_ODD = 8 /* parts in a row that were nothing for blocks: then they are given up for a while */
+};
 
 /* Publishes the batch, and counts it once all of it has been accepted. */
 static int publish(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
@@ -35,10 +38,11 @@ static void fill(sd_feeder *f, uint64_t wanted) {
   if (f->held > left) f->held = left;
 }
 
-/* Notes what the last ticks cost, reading them included, and whether the next ones are to go in blocks. */
-static void learn(sd_feeder *f, const sd_dispatcher *d, uint64_t published, int possible) {
+/* Notes what the last ticks cost, reading them included, `in_blocks` or not, and whether the next ones are to go in blocks. */
+static void learn(sd_feeder *f, const sd_dispatcher *d, uint64_t published, int in_blocks, int possible) {
   const uint64_t now = sd_now();
-  if (f->ended && f->open_blocks) sd_choice_learn(&f->choice, now - f->ended, published, possible);
+  if (f->ended && f->open_blocks && (in_blocks || !f->choice.blocks))
+    sd_choice_learn(&f->choice, now - f->ended, published, possible);
   f->ended = now;
   f->in_blocks = f->open_blocks && d->blocks && !f->in_turn && sd_choice_blocks(&f->choice, d->config.ingest);
 }
@@ -58,13 +62,19 @@ static int step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush,
   }
 }
 
+static int publish_over(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns);
+
 int sd_feeder_step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {
+  if (f->n_over) {
+    const int code = publish_over(f, d, participant, slice_ns);
+    if (code) return code;
+  }
   const uint64_t before = f->published;
-  if (!f->ended) learn(f, d, 0, 1);
+  if (!f->ended) learn(f, d, 0, 0, 1);
   /* Blocks begin where the decoder stands, if the user wants them. */
   if (f->in_blocks && !flush && !f->open) return SD_OK;
   const int code = step(f, d, participant, flush, slice_ns);
-  learn(f, d, f->published - before, 1);
+  learn(f, d, f->published - before, 0, 1);
   return code;
 }
 
@@ -117,7 +127,8 @@ int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
   }
   f->publishing += sd_now() - f->ended;
   if (!part.ticks) f->in_turn = IN_TURN;
-  learn(f, d, part.ticks, code == SD_OK && part.ticks);
+  f->odd = part.ticks ? 0 : f->odd + 1;
+  learn(f, d, part.ticks, 1, code == SD_OK && f->odd < MANY_ODD);
   if (f->n_over) return publish_over(f, d, participant, slice_ns);
   return code == SD_E_NO_MEMORY ? code : SD_OK;
 }

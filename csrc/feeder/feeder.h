@@ -39,6 +39,7 @@ typedef struct sd_feeder {
   uint64_t n_over;
   uint64_t
       in_turn;    /* bytes to be decoded before blocks are tried again, because there was something else than blocks */
+  uint32_t odd;   /* parts in a row that were nothing for blocks */
   uint64_t ended; /* the clock at the end of the last call */
   sd_choice choice;
 } sd_feeder;

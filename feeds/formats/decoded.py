@@ -165,7 +165,7 @@ class DecodedFeed(BaseFeed):
         chunks = self._chunks_of(self._stream)
         self._chunks.append(chunks)
         self._last = chunks
-        return Reading(self, decoder, chunks)
+        return Reading(self, decoder, chunks, self._stream)
 
     def _chunks_of(self, stream: InputStream) -> Chunks:
         """The stream, cut into the pieces that the new decoder gets."""
@@ -222,8 +222,9 @@ class DecodedFeed(BaseFeed):
 class Reading(Iterator[TickBatch]):
     """A file on its way through a decoder. It gives batches, until a feeder takes all further ticks."""
 
-    def __init__(self, feed: DecodedFeed, decoder: Decoder, chunks: Chunks) -> None:
+    def __init__(self, feed: DecodedFeed, decoder: Decoder, chunks: Chunks, stream: InputStream) -> None:
         self._feed = feed
+        self._stream = stream
         self._decoder = decoder
         self._chunks = chunks
         self._out = aligned_ticks(feed._batch_ticks + decoder.max_per_record - 1)
@@ -281,27 +282,39 @@ class Reading(Iterator[TickBatch]):
 
     def _offer(self, feeder: Feeder) -> None:
         """Offers a plain file to be read in blocks."""
-        stream = self._feed._stream
+        stream = self._stream
         if isinstance(stream, RawStream) and stream.start == 0 and self._decoder.open_blocks:
             feeder.offer(self._decoder, stream.fileno())
 
     def _feed_in_blocks(self, feeder: Feeder) -> None:
         """Lets a feeder go on in blocks, and reads on where the decoder stands then."""
-        if isinstance(self._chunks, Prefetch):
-            self._read_in_turn()
-            self._offer(feeder)
-        feeder.run_blocks()
-        self._chunks.stand_at(self._decoder.offset)
+        if isinstance(self._chunks, Prefetch) and not self._read_in_turn():
+            feeder.withdraw()
+            return
+        self._offer(feeder)
+        with self._chunks.apart() as stream:
+            feeder.run_blocks()
+            stream.stand_at(self._decoder.offset)
         self._data, self._last = memoryview(b""), False
 
-    def _read_in_turn(self) -> None:
-        """Gives up the thread that reads ahead: blocks read the file themselves."""
-        feed, old = self._feed, self._chunks
-        feed._stream = stream = feed._open_stream()
+    def _read_in_turn(self) -> bool:
+        """Gives up the thread that reads ahead, as blocks read the file themselves. Returns False where the path is
+        another file by now."""
+        feed, old, was = self._feed, self._chunks, self._stream
+        assert isinstance(was, RawStream)
+        try:
+            stream = feed._open_stream()
+        except FeedError:
+            return False
+        if not isinstance(stream, RawStream) or stream.identity != was.identity:
+            stream.close()
+            return False
+        self._stream = feed._stream = stream
         feed._last = self._chunks = Chunks(stream, chunk_bytes=_RAW_CHUNK, headroom=feed._headroom)
         feed._chunks.append(self._chunks)
         old.close()
         feed._chunks.remove(old)
+        return True
 
     def close(self) -> None:
         """Ends the reading, and its thread. May be repeated."""

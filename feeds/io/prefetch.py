@@ -72,13 +72,15 @@ class Chunks:
             return None
         return self._buffer[start : self._headroom + got]
 
-    def stand_at(self, at: int) -> None:
-        """Goes on at byte ``at`` of a plain file, all before it having been read otherwise. Raises FeedError."""
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[RawStream]:
+        """The plain file, for who reads it otherwise and then says where it stands: a close waits so long. Raises
+        FeedError."""
         with self._lock:
             if self._closed:
                 raise FeedError("the feed was closed while it was being read")
             assert isinstance(self._stream, RawStream)
-            self._stream.stand_at(at)
+            yield self._stream
 
     def keep_to(self, cores: Collection[int]) -> None:
         """Keeps the reading thread on these cores, if it is not the caller's thread."""

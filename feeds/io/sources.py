@@ -265,6 +265,8 @@ class RawStream(Source):
             raise
         self.start = self._at = start
         self._size = status.st_size
+        #: What tells the file from another one under the same path, also once this one is closed.
+        self.identity = status.st_dev, status.st_ino
         self._end = start + length if length is not None else None
 
     @property

@@ -83,6 +83,10 @@ class Feeder:
             self._begin(decoder)
         self._feeder.open_blocks, self._feeder.fd = decoder.open_blocks, fd
 
+    def withdraw(self) -> None:
+        """Takes the offer back."""
+        self._feeder.open_blocks, self._feeder.in_blocks = ffi.NULL, 0
+
     @property
     def goes_in_blocks(self) -> bool:
         """True if the next ticks are to go in blocks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +64,32 @@ def test_a_file_in_blocks_gives_what_a_plain_loop_gives(day: Path, handler: str,
     assert what(blocks) == what(plain)
     assert blocks.statistics.handled == blocks.statistics.accepted == blocks.ticks
     assert blocks.statistics.handled_in_blocks > 0
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_a_thread_reads_ahead_goes_over_to_blocks_if_its_path_is_still_that_file(
+    day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    plain = replay(day, "count", workers=0, **DAY)
+    path, other = tmp_path / "day.itch50", tmp_path / "other.itch50"
+    path.write_bytes(day.read_bytes())
+    other.write_bytes(b"\0" * path.stat().st_size)
+    # A plain file gets such a thread where there are more than two cores.
+    cores = [*os.sched_getaffinity(0), 10_000, 10_001]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cores))
+    feed = strand.feeds.open(path, date=SAMPLE_DATE)
+    begun = feed.reading  # type: ignore[attr-defined]
+
+    def reading() -> Any:
+        found = begun()
+        if replaced:
+            other.replace(path)
+        return found
+
+    monkeypatch.setattr(feed, "reading", reading)
+    result = replay(feed, "count", workers=1, cores=None, ingest="blocks", timeline=False)
+    assert what(result) == what(plain)
+    assert (result.statistics.handled_in_blocks > 0) == (not replaced)
 
 
 def test_a_limit_within_a_block_is_exact(day: Path) -> None:

@@ -281,6 +281,8 @@ WORKS: Final = (0, 20, 100, 300)
 REPEATS: Final = 5
 ROUNDS: Final = 3
 WAYS: Final[tuple[WayName, ...]] = ("serial", "static", "static_lpt", "strand")
+#: Built-in handlers whose cost is told beside the comparison's.
+BUILT_IN: Final = ("count", "book", "vwap", "bars", "bbo")
 
 
 @batch_handler(state=[("ticks", "u8"), ("adds", "u8"), ("highest_bid", "i8")])
@@ -318,10 +320,10 @@ def demo(as_json: bool) -> None:
     own = _own_handlers(results[-1], workers)
     _show_own(console, own)
     console.rule("[bold]3[/] the same ticks by dynamic and by static routing")
-    comparisons = _compare(workers)
-    _show_comparison(console, comparisons, cores)
+    comparisons, built_in = _compare(workers), _built_in_costs()
+    _show_comparison(console, comparisons, built_in, cores)
     if as_json:
-        click.echo(json.dumps(_plain(results[-1], own, comparisons, cores)))
+        click.echo(json.dumps(_plain(results[-1], own, comparisons, cores) | {"built_in_ns": built_in}))
 
 
 def _same_rows(results: list[ReplayResult]) -> None:
@@ -402,7 +404,16 @@ def _compare(workers: int) -> list[Comparison]:
     return found
 
 
-def _show_comparison(console: Console, comparisons: list[Comparison], cores: int) -> None:
+def _built_in_costs() -> dict[str, float]:
+    """ns that one core is busy with a tick of the sample in some built-in handlers, medians. Reading is left out."""
+    costs = {}
+    for name in BUILT_IN:
+        runs = [replay(sample_path(), name, workers=0, date=SAMPLE_DATE).statistics.workers[0] for _ in range(ROUNDS)]
+        costs[name] = median(run.busy_ns / run.handled for run in runs)
+    return costs
+
+
+def _show_comparison(console: Console, comparisons: list[Comparison], built_in: dict[str, float], cores: int) -> None:
     title = f"million ticks per second, {cores} cores, median of {ROUNDS}"
     table = numbers_table("handler", *WAYS, "strand / static", title=title)
     for c in comparisons:
@@ -410,6 +421,8 @@ def _show_comparison(console: Console, comparisons: list[Comparison], cores: int
         cells = [f"[bold]{rate:.1f}[/]" if rate == best else f"{rate:.1f}" for rate in c.rates.values()]
         table.add_row(f"{duration(c.handler_ns)} per tick", *cells, f"{c.rates['strand'] / c.rates['static']:.2f}")
     console.print(table)
+    costs = ", ".join(f"{name} {duration(cost)}" for name, cost in built_in.items())
+    console.print(f"built-in handlers per tick of this file, on one core, its first use of memory included: {costs}")
     console.print(
         "serial: a plain loop on one core. static: symbol modulo workers, one ring each. static_lpt: largest first, by "
         "counts known in advance. Longer runs and other streams: strand bench route, strand bench scenarios."

@@ -240,6 +240,8 @@ def test_the_demo_shows_rows_and_every_way_of_routing(
     for row in found["comparison"]:
         assert set(row["mticks_s"]) == {"serial", "static", "static_lpt", "strand"}
         assert min(row["mticks_s"].values()) > 0
+    assert set(found["built_in_ns"]) == {"count", "book", "vwap", "bars", "bbo"}
+    assert min(found["built_in_ns"].values()) > 0
 
 
 # ---- The help of commands with many options

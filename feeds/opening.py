@@ -100,7 +100,7 @@ class _Opening(Merging, total=False):
     ]
 
 
-class FeedOptions(_Day, _Opening, ReaderOptions, total=False):
+class FeedOptions(ReaderOptions, _Day, _Opening, total=False):
     """``feed_options``: what ``strand.feeds.open`` takes beside the files and which of their ticks are wanted."""
 
 

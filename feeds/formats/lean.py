@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Unpack
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, Skipped, TickBatch
 from strand.feeds.formats.csv.columns import LONGEST_LINE, Scratch
 from strand.feeds.formats.csv.profile import BOM, Match, named_profile
 from strand.feeds.formats.csv.ticks import CsvRows, TickMaker
+from strand.feeds.formats.options import LeanOptions
 from strand.feeds.io.files import regular_file
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import InflateLimits
@@ -29,8 +30,8 @@ from strand.feeds.mapping.options import check_options
 from strand.feeds.merge.streams import merge_streams
 from strand.feeds.times import NEW_YORK
 from strand.fixed import dataclass
+from strand.options import named_options
 from strand.symbols import name_problem
-from strand.validate import whole
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFeed", "LeanFile", "lean_member", "named_as_lean", "read_lean_file"]
 
@@ -145,6 +146,7 @@ _CHUNKS_BYTES: Final = 64 << 20
 _CHUNK_BYTES: Final = (32 << 10, 1 << 20)
 
 
+@named_options("LeanFeed()", declares=LeanOptions)
 class LeanFeed(BaseFeed):
     """Reads one or several LEAN equity tick archives, merged by time, then in the order given, then by position.
 
@@ -169,9 +171,6 @@ class LeanFeed(BaseFeed):
 
     Args:
         paths: One or several archives.
-        batch_ticks: The greatest number of ticks in a batch.
-        on_bad_record: ``"raise"``, or ``"skip"`` to skip rows that are no trade or quote.
-        limits: How far an archive may expand; None: ``InflateLimits()``.
 
     Raises:
         FormatError: If a row is no trade or quote, unless ``on_bad_record`` is ``"skip"``; it names the line.
@@ -179,21 +178,14 @@ class LeanFeed(BaseFeed):
         MissingExtraError: If pyarrow is not installed.
     """
 
-    def __init__(
-        self,
-        paths: str | Path | Sequence[str | Path],
-        *,
-        batch_ticks: int = 65536,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        limits: InflateLimits | None = None,
-    ) -> None:
+    def __init__(self, paths: str | Path | Sequence[str | Path], **options: Unpack[LeanOptions]) -> None:
         super().__init__()
         named = [paths] if isinstance(paths, str | Path) else list(paths)
         if not named:
             raise ConfigurationError("paths", "name a file")
-        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
-        self._skip = check_options(on_bad_record=on_bad_record).skips
-        self._limits = InflateLimits.of(limits)
+        self._batch_ticks = options["batch_ticks"]
+        self._skip = check_options(on_bad_record=options["on_bad_record"]).skips
+        self._limits = InflateLimits.of(options["limits"])
         self._files = [lean_member(regular_file(path)) for path in named]
         # A dict for the order in which names first appear.
         self._symbols = tuple(dict.fromkeys(file.symbol for file in self._files))

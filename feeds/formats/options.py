@@ -1,4 +1,4 @@
-"""The options of readers with a decoder, and of those of arrays; and the types of the options of all readers."""
+"""The options of readers of files: their types, defaults, what each takes and its text."""
 
 # Not with annotations as text: the declarations of options stand in types.
 
@@ -6,7 +6,7 @@ import datetime as dt
 import os
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar
 
 from strand.binding.itch import MAX_HELD
 from strand.feeds.base import Selection, TicksAre
@@ -18,35 +18,13 @@ if TYPE_CHECKING:
     from strand.feeds.formats.json.profile import JsonProfile
 
 __all__ = [
-    "DatedOptions", "DbnOptions", "DecodedOptions", "NpyOptions", "ParquetOptions", "PcapOptions", "ReaderOptions",
-    "RecordedOptions",
+    "CsvOptions", "DatedOptions", "DbnOptions", "DecodedOptions", "JsonLinesOptions", "LeanOptions", "NpyOptions",
+    "ParquetOptions", "PcapOptions", "ReaderOptions", "RecordedMessagesOptions", "RecordedOptions",
 ]  # fmt: skip
 
+K = TypeVar("K", bound=type[Any])
 _ANY = Kind()
-
-
-class ReaderOptions(ColumnOptions, total=False):
-    """Options of files' readers. The class of each reader lists its own options and their meaning."""
-
-    on_bad_record: Literal["raise", "skip"]
-    batch_ticks: int
-    limits: InflateLimits | None
-    profile: "JsonProfile | Mapping[str, Any] | str | os.PathLike[str] | None"
-    symbol: str | None
-    columns: Mapping[str, str | Mapping[str, Any] | None] | None
-    ticks: TicksAre | None
-    flags: Mapping[str, int] | None
-    event: str | Sequence[str] | None
-    array: str | None
-    bars: str | None
-    levels: int | None
-    max_symbols: int | None
-    threads: int | None
-    port: int | Collection[int] | None
-    session: str | None
-    blank_headers: bool
-    hold: int
-    hold_ns: int
+_LIMITS = "How far a compressed file may expand. None: as far as ``InflateLimits()``."
 
 
 class _Packed(TypedDict, total=False):
@@ -68,7 +46,7 @@ class DecodedOptions(_Packed, total=False):
     """Options of all readers with a decoder in C."""
 
     select: Annotated[
-        Selection | None, None, _ANY, "Only these ticks are read.\nThe decoder makes no others. None: all."
+        Selection | None, None, _ANY, "Only these ticks are read. None: all.\nThe decoder makes no others."
     ]
 
 
@@ -93,8 +71,8 @@ class RecordedOptions(_Day, _Packed, total=False):
     """Options of ``RecordedFeed``."""
 
 
-class PcapOptions(DatedOptions, total=False):
-    """Options of ``PcapFeed``."""
+class _Packets(TypedDict, total=False):
+    """Options of captures of a network."""
 
     port: Annotated[
         int | Collection[int] | None,
@@ -123,8 +101,12 @@ class PcapOptions(DatedOptions, total=False):
     ]
 
 
-class DbnOptions(DecodedOptions, total=False):
-    """Options of ``DbnFeed``."""
+class PcapOptions(_Packets, DatedOptions, total=False):
+    """Options of ``PcapFeed``."""
+
+
+class _Dbn(TypedDict, total=False):
+    """Options of DBN alone."""
 
     levels: Annotated[int, 1, Whole(1, 10), "How many levels of an MBP-10 record become quotes."]
     bars: Annotated[
@@ -143,7 +125,11 @@ class DbnOptions(DecodedOptions, total=False):
     ]
 
 
-class _TableOptions(TypedDict, total=False):
+class DbnOptions(_Dbn, DecodedOptions, total=False):
+    """Options of ``DbnFeed``."""
+
+
+class _Tables(ColumnOptions, total=False):
     """Options of readers of columns that are arrays."""
 
     columns: Annotated[
@@ -155,35 +141,6 @@ class _TableOptions(TypedDict, total=False):
         "there are "
         "also ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``.",
     ]
-    constants: Annotated[
-        Mapping[str, int | str | bytes] | None, None, _ANY, "Tick fields that have one value for all ticks, by name."
-    ]
-    price_unit: Annotated[
-        str | Decimal | None,
-        None,
-        _ANY,
-        'What 1 in the source\'s price is worth, a power of ten (``"0.01"``). None: currency.',
-    ]
-    size_unit: Annotated[
-        str | Decimal | None, None, _ANY, "What 1 in a tick's ``size`` is worth, for quantities that are fractions."
-    ]
-    inexact: Annotated[
-        Literal["raise", "round"],
-        "raise",
-        _ANY,
-        "At a price that is no whole number of 1e-9, or a size that is no whole number of ``size_unit``, "
-        '``"raise"``, or ``"round"`` to the nearest, ties to even.\n``statistics()["rows_rounded"]`` counts rounded '
-        "rows. A size above 0 that rounds to 0 is a bad row.",
-    ]
-    time_unit: Annotated[
-        Literal["s", "ms", "us", "ns"] | None,
-        None,
-        _ANY,
-        "The unit of times that are plain numbers. None: what the file or the column's name says.\nIntegers that "
-        "only ns "
-        "can be need no word. Others are refused. Timestamps may have any unit.",
-    ]
-    zone: Annotated[str | None, None, _ANY, "The time zone of times that do not say theirs. None: UTC."]
     ticks: Annotated[
         TicksAre | None,
         None,
@@ -206,14 +163,6 @@ class _TableOptions(TypedDict, total=False):
         'What rows of one message of the venue have in common: ``"ts_recv"``, or several fields. None: each row is an '
         "event, or the flags say where one ends.\nBooks change at the last of these rows.",
     ]
-    nulls: Annotated[
-        Literal["raise", "undefined"],
-        "raise",
-        _ANY,
-        '``"raise"``: a null or NaN is a bad row; ``"undefined"``: it is the field\'s undefined value, except in '
-        "times and "
-        "symbols.",
-    ]
     symbol: Annotated[str | None, None, _ANY, "The one symbol of a file without a column for it."]
     on_bad_record: Annotated[
         Literal["raise", "skip"],
@@ -226,14 +175,17 @@ class _TableOptions(TypedDict, total=False):
     ]
 
 
-class NpyOptions(_TableOptions, total=False):
-    """Options of ``NpyFeed``."""
+class _Zoned(TypedDict, total=False):
+    """Zone of tables that do not say it."""
 
-    symbols: Annotated[
-        Sequence[str] | None,
-        None,
-        _ANY,
-        "The names by index. None: those of the array ``symbols`` of an .npz; without that every name is empty.",
+    zone: Annotated[str | None, None, _ANY, "The time zone of times that do not say theirs. None: UTC."]
+
+
+class _Arrays(TypedDict, total=False):
+    """Options of arrays of numpy alone."""
+
+    array: Annotated[
+        str | None, None, _ANY, "The array of an .npz to read. None: ``ticks``, or the only one beside ``symbols``."
     ]
     max_symbols: Annotated[
         int | None,
@@ -242,13 +194,21 @@ class NpyOptions(_TableOptions, total=False):
         "The greatest number of symbols. None: as many as there are names.\nWithout names, one scan of the keys "
         "finds it.",
     ]
-    array: Annotated[
-        str | None, None, _ANY, "The array of an .npz to read. None: ``ticks``, or the only one beside ``symbols``."
-    ]
     batch_ticks: Annotated[int, 65_536, Whole(1), "Ticks in a full batch."]
 
 
-class ParquetOptions(_TableOptions, total=False):
+class NpyOptions(_Arrays, _Zoned, _Tables, total=False):
+    """Options of ``NpyFeed``."""
+
+    symbols: Annotated[
+        Sequence[str] | None,
+        None,
+        _ANY,
+        "The names by index. None: those of the array ``symbols`` of an .npz; without that every name is empty.",
+    ]
+
+
+class ParquetOptions(_Zoned, _Tables, total=False):
     """Options of ``ParquetFeed``."""
 
     max_symbols: Annotated[int | None, None, Whole(1, 1 << 24), "The greatest number of symbols. None: 65,536."]
@@ -257,7 +217,186 @@ class ParquetOptions(_TableOptions, total=False):
         None,
         _ANY,
         "Only these ticks are read. None: all.\nRow groups whose statistics lie outside of it are not read; other "
-        "rows are "
-        "skipped before they become ticks.",
+        "rows are skipped before they become ticks.",
     ]
     batch_ticks: Annotated[int, 131_072, Whole(1, 1 << 24), "The greatest number of rows that are read at a time."]
+
+
+class _Lines(TypedDict, total=False):
+    """Options of CSV files alone."""
+
+    profile: Annotated[
+        str | os.PathLike[str] | None,
+        None,
+        _ANY,
+        "The name of a built-in profile, or the path of your own TOML file. None: the one built-in profile that "
+        "recognises the file.",
+    ]
+    symbol: Annotated[
+        str | None, None, _ANY, "The symbol of all lines, if the file's name does not say it. None: the name says it."
+    ]
+    price_unit: Annotated[
+        str | Decimal | None,
+        None,
+        _ANY,
+        'What 1 in the file\'s prices is worth, a power of ten (``"0.001"``), in place of what the profile says. '
+        "None: as the profile says.",
+    ]
+    size_unit: Annotated[
+        str | Decimal | None,
+        None,
+        _ANY,
+        'What 1 in a tick\'s ``size`` is worth, if amounts are no whole numbers: a power of ten (``"0.001"``). None: '
+        "as the profile says.",
+    ]
+    inexact: Annotated[
+        Literal["raise", "round"],
+        "raise",
+        _ANY,
+        'At a number that has more decimals than a tick, ``"raise"``, or ``"round"`` to the nearest, ties to even.\n'
+        "Examples are 35821.088778456004 s with times in ns, and an amount of 0.0015 with a ``size_unit`` of 0.001. "
+        '``statistics()["rows_rounded"]`` counts rounded rows. A size above 0 that rounds to 0 is an error.',
+    ]
+    bars: Annotated[
+        str | None,
+        None,
+        _ANY,
+        'The length of the rows\' bars, as ``"1m"``, or ``"1mo"`` for calendar months, where the profile says that '
+        "rows are bars. None: the profile or the file's path says it.",
+    ]
+    levels: Annotated[
+        int | None, None, Whole(1, 64), "How many levels of a row that holds a book become ticks. None: all."
+    ]
+    max_symbols: Annotated[int, 65_536, Whole(1, 1 << 30), "The greatest number of symbols in a symbol column."]
+    threads: Annotated[
+        int | None,
+        None,
+        Whole(1, 64),
+        "How many threads parse lines with quotes; other lines are split in place. None: up to three, one for each "
+        "core besides the caller's.",
+    ]
+    on_bad_record: Annotated[
+        Literal["raise", "skip"],
+        "raise",
+        _ANY,
+        '``"raise"``, or ``"skip"`` to skip lines that do not fit the profile, and to count them in ``skipped``.',
+    ]
+    batch_ticks: Annotated[int, 65_536, Whole(1), "The greatest number of ticks in a batch."]
+    limits: Annotated[InflateLimits | None, None, _ANY, _LIMITS]
+
+
+class CsvOptions(_Lines, total=False):
+    """Options of ``CsvFeed``."""
+
+    date: Annotated[
+        dt.date | str | None,
+        None,
+        _ANY,
+        "The day of files whose lines have only the time of day. None: the one in the file's name, or its folder's.\n"
+        "Without it, times count from 1970-01-01T00:00.",
+    ]
+    zone: Annotated[
+        str | None,
+        None,
+        _ANY,
+        "The time zone of times that do not say theirs, in place of the profile's. None: the profile says it.",
+    ]
+    select: Annotated[
+        Selection | None,
+        None,
+        _ANY,
+        "Only these ticks are read. None: all.\nOf other lines only the symbol and the time are looked at.",
+    ]
+
+
+class LeanOptions(TypedDict, total=False):
+    """Options of ``LeanFeed``."""
+
+    batch_ticks: Annotated[int, 65_536, Whole(1), "The greatest number of ticks in a batch."]
+    on_bad_record: Annotated[
+        Literal["raise", "skip"],
+        "raise",
+        _ANY,
+        '``"raise"``, or ``"skip"`` to skip rows that are no trade or quote, and to count them in ``skipped``.',
+    ]
+    limits: Annotated[InflateLimits | None, None, _ANY, _LIMITS]
+
+
+class _Messages(TypedDict, total=False):
+    """Options of files of JSON messages."""
+
+    batch_ticks: Annotated[int, 4_096, Whole(1), "A batch ends with the message that makes it so many ticks or more."]
+    limits: Annotated[InflateLimits | None, None, _ANY, _LIMITS]
+
+
+class RecordedMessagesOptions(_Messages, total=False):
+    """Options of ``RecordedMessages``."""
+
+    profile: Annotated[
+        "JsonProfile | Mapping[str, Any] | str | os.PathLike[str] | None",
+        None,
+        _ANY,
+        "Read the messages by this one: a ``JsonProfile``, a dict, or the path of a TOML file. None: by the "
+        "recording's.",
+    ]
+    on_bad_record: Annotated[
+        Literal["raise", "skip"],
+        "raise",
+        _ANY,
+        'At a damaged line, or a message that the profile cannot read, ``"raise"`` FormatError, or ``"skip"`` it.\n'
+        "Messages that the live feed passed over are passed over again either way.",
+    ]
+
+
+class _JsonLines(_Messages, total=False):
+    """Options of ``JsonLinesFeed`` but for the zone, which all files have."""
+
+    profile: Annotated[
+        "JsonProfile | Mapping[str, Any] | str | os.PathLike[str] | None",
+        None,
+        _ANY,
+        "A ``JsonProfile``, a dict, or the path of a TOML file; it has to be given.",
+    ]
+    size_unit: Annotated[
+        str | Decimal | None,
+        None,
+        _ANY,
+        "What 1 in a tick's ``size`` is worth, in place of the profile's ``size_unit``. None: the profile's.",
+    ]
+    inexact: Annotated[
+        Literal["raise", "round"] | None,
+        None,
+        _ANY,
+        '``"raise"`` or ``"round"``, in place of the profile\'s ``inexact``. None: the profile\'s.',
+    ]
+    max_symbols: Annotated[int, 65_536, Whole(1), "The greatest number of symbols."]
+    on_bad_record: Annotated[
+        Literal["raise", "skip"],
+        "raise",
+        _ANY,
+        'At a line that is no JSON, or a message that the profile cannot read, ``"raise"`` FormatError, or ``"skip"`` '
+        "it.\nMessages that no rule of the profile is for are skipped and counted either way.",
+    ]
+
+
+class JsonLinesOptions(_JsonLines, total=False):
+    """Options of ``JsonLinesFeed``."""
+
+    zone: Annotated[
+        str | None,
+        None,
+        _ANY,
+        "The time zone of texts that do not say theirs, in place of the profile's. None: the profile's.",
+    ]
+
+
+def _types_alone(of: K) -> K:
+    """A TypedDict with the types of another one alone: no default or text holds for all readers."""
+    types = {name: getattr(hint, "__origin__", hint) for name, hint in of.__annotations__.items()}
+    return TypedDict(of.__name__, types, total=False)  # type: ignore[operator, no-any-return]
+
+
+@_types_alone
+class ReaderOptions(_Packed, _Packets, _Dbn, _Tables, _Lines, _JsonLines, _Arrays, total=False):  # type: ignore[misc]
+    """Types of the options of files' readers, each the widest that a reader takes: of a name that several have, the
+    last one's. The class of each reader lists its own options and their meaning."""

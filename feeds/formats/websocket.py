@@ -28,15 +28,17 @@ import os
 import zlib
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, Self, cast
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, Self, Unpack, cast
 
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds.base import FeedInfo
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.reader import Lines, MessageFile
+from strand.feeds.formats.options import RecordedMessagesOptions
 from strand.feeds.io.atomic_write import atomic_write, flushed
-from strand.feeds.io.streams import InflateLimits, InputStream
+from strand.feeds.io.streams import InputStream
 from strand.fixed import dataclass
+from strand.options import named_options
 from strand.validate import is_whole
 
 __all__ = [
@@ -105,37 +107,30 @@ class MessageRecorder:
         self._stack.close()
 
 
+@named_options("RecordedMessages()", declares=RecordedMessagesOptions)
 class RecordedMessages(MessageFile):
     """A recording as the ticks that were live: the same receive times, sequences and symbols in the same order.
-
-    ``profile``: read the messages by this one instead of the recording's: a ``JsonProfile``, a dict, or the path of a
-    TOML file. ``on_bad_record``: at a damaged line, or a message that the profile cannot read, ``"raise"`` FormatError
-    or ``"skip"``; messages that the live feed passed over are passed over again either way. ``batch_ticks``: a batch
-    ends with the message that makes it so many or more. ``limits``: what a compressed file may expand to.
 
     ``events`` has the newest of the live feed's. A file without its last line raises TruncatedFeedError behind all that
     it has. Raises FeedError, FormatError and TruncatedFeedError with byte and line, ConfigurationError.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        profile: JsonProfile | Mapping[str, Any] | str | Path | None = None,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        batch_ticks: int = 4_096,
-        limits: InflateLimits | None = None,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[RecordedMessagesOptions]) -> None:
         super().__init__()
-        with self._opened(path, limits, on_bad_record, batch_ticks) as stream:
+        with self._opened(path, options) as stream:
             header, first = read_header(stream, self._path)
+        profile = options["profile"]
         if profile is None or isinstance(profile, JsonProfile):
             read = profile or header.profile
         else:
             read = read_profile(profile)
         self._header = header
-        lines = Lines(self._path, limits, first=first, longest=longest_line(header.max_message_bytes), open_end=False)
-        on_bad_message: Literal["raise", "skip"] = "skip" if header.on_bad_record == "skip" else on_bad_record
+        lines = Lines(
+            self._path, options["limits"], first=first, longest=longest_line(header.max_message_bytes), open_end=False
+        )
+        on_bad_message: Literal["raise", "skip"] = (
+            "skip" if header.on_bad_record == "skip" else options["on_bad_record"]
+        )
         self._begin(read, lines, header.symbols, header.max_symbols, on_bad_message)
 
     def _steps(self) -> Generator[None, None, None]:

@@ -46,7 +46,7 @@ def read_head(path: Path, size: int) -> bytes:
         raise FeedError(f"cannot be read: {error.strerror}", path=path) from error
 
 
-def small_text(path: str | Path, what: str) -> str:
+def small_text(path: str | os.PathLike[str], what: str) -> str:
     """The text of a file that the user wrote, such as a list of names. Raises ConfigurationError; ``what`` leads.
 
     It may be a pipe, so its size is not known; what has no end, such as /dev/zero, is refused after 64 MiB.

@@ -12,12 +12,11 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Unpack
 
 from strand.errors import ConfigurationError, FormatError
-from strand.feeds.base import BaseFeed, FeedInfo, Selection, Skipped, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, Skipped, TickBatch
 from strand.feeds.formats.csv.columns import LONGEST_LINE
 from strand.feeds.formats.csv.profile import (
     Match,
@@ -31,20 +30,21 @@ from strand.feeds.formats.csv.profile import (
     place_of,
 )
 from strand.feeds.formats.csv.ticks import CsvRows, TickMaker
+from strand.feeds.formats.options import CsvOptions
 from strand.feeds.io.prefetch import Chunks, read_chunks
-from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream, split_member
+from strand.feeds.io.streams import STANDARD_INPUT, names_of, open_stream, split_member
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.rules import PRICES, FieldRule, Plus
 from strand.feeds.times import as_date, date_in_name, date_in_names
+from strand.options import named_options
 from strand.symbols import check_name
-from strand.validate import unit_power, whole
+from strand.validate import unit_power
 from strand.zones import checked_zone
 
 __all__ = ["CsvFeed", "profiles", "recognise"]
 
 _CHUNK_BYTES: Final = 2 << 20
-_MAX_SYMBOLS: Final = 65536
 _DAY_FOLDER: Final = re.compile(r"\d{8}|\d{4}-\d{2}-\d{2}")
 _HEAD_BYTES: Final = 1 << 15
 _DAY: Final = 86400 * 10**9
@@ -65,6 +65,7 @@ def profiles() -> dict[str, str]:
     return {profile.name: profile.about for profile in built_in()}
 
 
+@named_options("CsvFeed()", declares=CsvOptions)
 class CsvFeed(BaseFeed):
     """Reads a CSV file as batches of ticks, line by line in the file's order.
 
@@ -73,30 +74,6 @@ class CsvFeed(BaseFeed):
 
     Args:
         path: The file.
-        profile: The name of a built-in profile, or the path of your own TOML file. None: the one built-in profile that
-            recognises the file.
-        symbol: The symbol of all lines, if the file's name does not say it.
-        date: The day of files whose lines have only the time of day. By default it is taken from the file's name, or
-            its folder's. Without it, times count from 1970-01-01T00:00.
-        price_unit: What 1 in the file's prices is worth, a power of ten (``"0.001"``), in place of what the profile
-            says. None: as the profile says.
-        size_unit: What 1 in a tick's ``size`` is worth, if amounts are no whole numbers: a power of ten (``"0.001"``).
-        inexact: What to do with a number that has more decimals than a tick: ``"raise"``, or ``"round"`` to the
-            nearest, ties to even. Examples are 35821.088778456004 s with times in ns, and an amount of 0.0015 with a
-            ``size_unit`` of 0.001. ``statistics()["rows_rounded"]`` counts rounded rows. A size above 0 that rounds to
-            0 is an error.
-        zone: The time zone of times that do not say theirs, in place of the profile's. None: the profile says it.
-        bars: The length of the rows' bars, as ``"1m"``, or ``"1mo"`` for calendar months, where the profile says that
-            rows are bars. None: the profile or the file's path says it.
-        levels: How many levels of a row that holds a book become ticks, 1 to 64; None: all.
-        max_symbols: The greatest number of symbols in a symbol column.
-        threads: How many threads parse lines with quotes; other lines are split in place. None: up to three, one for
-            each core besides the caller's.
-        on_bad_record: ``"raise"``, or ``"skip"`` to skip lines that do not fit the profile and count them in
-            ``skipped``.
-        select: Only these ticks are read. Of other lines only the symbol and the time are looked at. None: all.
-        batch_ticks: The greatest number of ticks in a batch.
-        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
     Raises:
         UnknownFormatError: If no profile, or more than one, recognises the file.
@@ -105,56 +82,35 @@ class CsvFeed(BaseFeed):
         ConfigurationError: If an option or the profile cannot work.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        profile: str | os.PathLike[str] | None = None,
-        symbol: str | None = None,
-        date: dt.date | str | None = None,
-        price_unit: str | Decimal | None = None,
-        size_unit: str | Decimal | None = None,
-        inexact: Literal["raise", "round"] = "raise",
-        zone: str | None = None,
-        bars: str | None = None,
-        levels: int | None = None,
-        max_symbols: int = _MAX_SYMBOLS,
-        threads: int | None = None,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        select: Selection | None = None,
-        batch_ticks: int = 65536,
-        limits: InflateLimits | None = None,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[CsvOptions]) -> None:
         super().__init__()
-        said = check_options(inexact=inexact, on_bad_record=on_bad_record)
-        self._levels = None if levels is None else whole("levels", levels, 1, 64)
+        self._levels, self._limits, self._select = options["levels"], options["limits"], options["select"]
         self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
-        self._skip, self._select, self._limits = said.skips, select, limits
-        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
-        self._max_symbols = whole("max_symbols", max_symbols, 1, 1 << 30)
-        self._rounds = said.rounds
+        said = check_options(inexact=options["inexact"], on_bad_record=options["on_bad_record"])
+        self._skip, self._rounds = said.skips, said.rounds
+        self._batch_ticks, self._max_symbols = options["batch_ticks"], options["max_symbols"]
         cores = len(os.sched_getaffinity(0))
-        self._threads = min(3, cores - 1) if threads is None else whole("threads", threads, 1, 64)
+        self._threads = min(3, cores - 1) if options["threads"] is None else options["threads"]
         self._chunks: Chunks | None = None
-        with open_stream(self._path, limits=limits) as stream:
+        with open_stream(self._path, limits=self._limits) as stream:
             head = stream.head(_HEAD_BYTES)
             self._compression = stream.compression
             names = names_of(self._path, stream)
-        self._match = self._matched(head, profile, names)
-        self._match = replace(self._match, profile=_in_zone(self._match.profile, zone, place_of(names)))
-        self._bar_span = self._bar_length(bars, place_of(names))
+        self._match = self._matched(head, options["profile"], names)
+        self._match = replace(self._match, profile=_in_zone(self._match.profile, options["zone"], place_of(names)))
+        self._bar_span = self._bar_length(options["bars"], place_of(names))
         if self._bar_span is not None:
             self._match = replace(self._match, profile=_ending_after(self._match.profile, *self._bar_span))
-        if price_unit is not None:
-            power = unit_power("price_unit", price_unit)
+        if options["price_unit"] is not None:
+            power = unit_power("price_unit", options["price_unit"])
             self._match = replace(self._match, profile=_priced(self._match.profile, power))
         self._sample = _sample(self._match, head)
         own = self._match.profile.size_power
-        self._size_power = own if size_unit is None else unit_power("size_unit", size_unit)
+        self._size_power = own if options["size_unit"] is None else unit_power("size_unit", options["size_unit"])
         # A date in a name is that of lines without one, and never beats the dates of lines that have theirs.
-        self._is_dated = date is not None
-        self._date = as_date(date) if date is not None else _date_of(names)
-        self._symbol = self._one_symbol(symbol, names)
+        self._is_dated = options["date"] is not None
+        self._date = _date_of(names) if options["date"] is None else as_date(options["date"])
+        self._symbol = self._one_symbol(options["symbol"], names)
         self._names: list[str] = [] if self._symbol is None else [self._symbol]
         try:
             self._rows = self._new_rows()

@@ -192,7 +192,7 @@ def is_message_profile(source: Any) -> bool:
 
 
 def read_profile(
-    source: str | Path | Mapping[str, Any],
+    source: str | os.PathLike[str] | Mapping[str, Any],
     *,
     size_unit: object = None,
     inexact: str | None = None,

@@ -6,10 +6,10 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from collections.abc import Generator, Iterator, Sequence
+from decimal import InvalidOperation
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Unpack
 
 from strand.binding.columns import DECIMAL
 from strand.binding.columns import Numbers as TextNumbers
@@ -18,13 +18,14 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.rule import at_path
 from strand.feeds.formats.json.ticks import FeedEvent, JsonTicks, parsed
+from strand.feeds.formats.options import JsonLinesOptions, RecordedMessagesOptions
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, InputStream, open_stream
 from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.values import ONLY_NS, TIME_POWERS, said_unit
+from strand.options import named_options
 from strand.ticks import limits as limits_of
-from strand.validate import whole
 
 __all__ = ["JsonLinesFeed", "Lines", "MessageFeed", "MessageFile"]
 
@@ -153,14 +154,12 @@ class MessageFeed(BaseFeed):
 class MessageFile(MessageFeed):
     """A file of lines with messages. A reader calls ``_opened`` and ``_begin`` once, and says what a line is."""
 
-    def _opened(
-        self, path: str | os.PathLike[str], limits: InflateLimits | None, on_bad_record: object, batch_ticks: int
-    ) -> InputStream:
-        """The file's bytes, once the options are checked."""
-        self._skips = check_options(on_bad_record=on_bad_record).skips
-        self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
+    def _opened(self, path: str | os.PathLike[str], options: JsonLinesOptions | RecordedMessagesOptions) -> InputStream:
+        """The file's bytes."""
+        self._skips = check_options(on_bad_record=options["on_bad_record"]).skips
+        self._batch_ticks = options["batch_ticks"]
         self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
-        stream = open_stream(self._path, limits=limits)
+        stream = open_stream(self._path, limits=options["limits"])
         self._compression = stream.compression
         return stream
 
@@ -234,6 +233,7 @@ class MessageFile(MessageFeed):
         self.skipped.add("damaged line", offset=offset, line=number, text=why)
 
 
+@named_options("JsonLinesFeed()", declares=JsonLinesOptions)
 class JsonLinesFeed(MessageFile):
     """Reads a file of JSON lines as batches of ticks, in the order of its lines.
 
@@ -244,51 +244,32 @@ class JsonLinesFeed(MessageFile):
 
     Args:
         path: The file.
-        profile: A ``JsonProfile``, a dict, or the path of a TOML file; it has to be given.
-        size_unit: What 1 in a tick's ``size`` is worth, in place of the profile's ``size_unit``; None: the profile's.
-        inexact: ``"raise"`` or ``"round"``, in place of the profile's ``inexact``; None: the profile's.
-        zone: The time zone of texts that do not say theirs, in place of the profile's; None: the profile's.
-        max_symbols: The greatest number of symbols.
-        on_bad_record: What to do with a line that is no JSON, or a message that the profile cannot read: ``"raise"``
-            FormatError, or ``"skip"`` it. Messages that no rule of the profile is for are skipped and counted either
-            way.
-        batch_ticks: A batch ends with the message that makes it so many ticks or more.
-        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
     Raises:
         ConfigurationError: If an option or the profile cannot work.
         FormatError: If a line cannot be read, after every tick before it; it names byte and line.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        profile: JsonProfile | Mapping[str, Any] | str | Path | None = None,
-        size_unit: str | Decimal | None = None,
-        inexact: Literal["raise", "round"] | None = None,
-        zone: str | None = None,
-        max_symbols: int = 65_536,
-        on_bad_record: Literal["raise", "skip"] = "raise",
-        batch_ticks: int = 4_096,
-        limits: InflateLimits | None = None,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[JsonLinesOptions]) -> None:
         super().__init__()
-        check_options(inexact=inexact)
+        check_options(inexact=options["inexact"])
+        profile = options["profile"]
         if profile is None:
             raise ConfigurationError("profile", "give a profile that says which messages to read (docs/feeds/json.md)")
         source = profile.source if isinstance(profile, JsonProfile) else profile
-        read = read_profile(source, size_unit=size_unit, inexact=inexact, time_zone=zone)
+        read = read_profile(
+            source, size_unit=options["size_unit"], inexact=options["inexact"], time_zone=options["zone"]
+        )
         self._stamps = TextTimes("stamp", None, read.zone)
         unit = read.received
         power = TIME_POWERS["ns" if unit is None or unit == "stamp" else unit]
         self._times = TextNumbers(DECIMAL, power, *_TIMES)
         self._ns_in = 0 if unit == "stamp" else 10**power
         self._earliest = ONLY_NS if unit is None else 0
-        self._limits = limits
-        self._opened(path, limits, on_bad_record, batch_ticks).close()
-        lines = Lines(self._path, limits, first=0, longest=_LONGEST_LINE, open_end=True)
-        self._begin(read, lines, (), whole("max_symbols", max_symbols, 1), on_bad_record)
+        self._limits = options["limits"]
+        self._opened(path, options).close()
+        lines = Lines(self._path, self._limits, first=0, longest=_LONGEST_LINE, open_end=True)
+        self._begin(read, lines, (), options["max_symbols"], options["on_bad_record"])
 
     def _steps(self) -> Generator[None, None, None]:
         document = self._profile.document

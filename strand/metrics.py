@@ -236,6 +236,11 @@ def _of_run(made: Families, snapshot: Snapshot) -> None:
     made.counter("cut_visits", "Visits that their budget ended.", snapshot.cut)
     made.counter("handled_inline", "Ticks that a publisher handled where they lay.", snapshot.handled_inline)
     made.counter("handled_in_blocks", "Ticks that all threads handled in blocks.", snapshot.handled_in_blocks)
+    if (ingest := snapshot.ingest) is not None:
+        made.gauge("block_slots", "Slots of the window of blocks.", ingest.slots)
+        made.gauge("block_slots_used", "Slots in use when a block was adopted last.", ingest.slots_used)
+        made.gauge("block_homes", "Groups of strands that blocks are handled by.", ingest.homes)
+        made.gauge("block_lag", "Blocks by which the slowest home is behind.", ingest.lag_blocks)
     made.counter("failures", "Failures of handlers.", snapshot.failures)
     made.gauge("imbalance", "Busy time of the busiest worker by the mean of all.", snapshot.imbalance)
     made.gauge("published", "Numbers of ticks that were given out.", snapshot.published)

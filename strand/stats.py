@@ -27,6 +27,7 @@ __all__ = [
     "FairStatistics",
     "GroupStatistics",
     "GuardStatistics",
+    "IngestStatistics",
     "Latency",
     "LongStretch",
     "Metric",
@@ -294,6 +295,81 @@ class OverloadStatistics:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class IngestStatistics:
+    """The way that ticks took, and its cost (docs/blocks.md). None stands for what was not measured.
+
+    Attributes:
+        way: ``"blocks"`` or ``"publish"``, whichever handled more ticks; ``"loop"`` for a plain loop.
+        asked: ``ingest=`` as it was given.
+        why: The reason for the way.
+        impossible: The reason for which no tick can go in blocks; None where they can.
+        publish_ns: Cost per tick without blocks, in ns of the publishing thread, as measured last. None: not measured,
+            or there was no choice.
+        blocks_ns: The same in blocks.
+        runs: Runs of blocks.
+        blocks: Blocks that were handled.
+        slots: Slots of the window in the last run. None before the first run, and so are the next three.
+        slots_used: Slots in use when a block was adopted last; 0 between two runs.
+        homes: Groups of strands in the last run.
+        lag_blocks: Blocks by which the slowest home was behind the last adopted block, when that was adopted; 0 between
+            two runs.
+        shares: Shares of the threads' time in runs of blocks, 0 to 1: ``reading`` the file, ``listing`` (making lists,
+            with the messages' frames), ``handling``, ``waiting`` (the rest). Empty before the first run.
+        busiest_home: Share of the runs' time in which the busiest home of each was being handled, 0 to 1.
+        bound: What held blocks back most: ``"busiest home"`` if that was being handled for at least 0.9 of the time, as
+            one thread at a time handles a home; else the greatest of ``shares``. None unless most ticks went in blocks.
+    """
+
+    way: str
+    asked: str
+    why: str
+    impossible: str | None = None
+    publish_ns: float | None = None
+    blocks_ns: float | None = None
+    runs: int = 0
+    blocks: int = 0
+    slots: int | None = None
+    slots_used: int | None = None
+    homes: int | None = None
+    lag_blocks: int | None = None
+    shares: Mapping[str, float] = field(default_factory=FrozenDict)
+    busiest_home: float | None = None
+
+    @property
+    def bound(self) -> str | None:
+        """See above."""
+        if self.way != "blocks" or not self.shares or self.busiest_home is None:
+            return None
+        return "busiest home" if self.busiest_home >= _SERIAL else max(self.shares, key=lambda name: self.shares[name])
+
+    @property
+    def said(self) -> str:
+        """Text of the way, its reason and its bound."""
+        costs = [f"{found:.3g} ns a tick {how}" for found, how in (
+            (self.publish_ns, "published"), (self.blocks_ns, "in blocks")) if found is not None]  # fmt: skip
+        measured = f" ({', '.join(costs)})" if costs else ""
+        bound = "" if self.bound is None else f"; bound of blocks: {self.bound}"
+        return f"{self.way}: {self.why}{measured}{bound}"
+
+    @property
+    def window(self) -> str:
+        """Text of blocks, slots, homes and lag; empty before the first run."""
+        if self.slots is None:
+            return ""
+        slots = f"{several(self.slots, 'slot')}, {self.slots_used} in use"
+        homes = f"{several(self.homes or 0, 'home')}, the slowest {several(self.lag_blocks or 0, 'block')} behind"
+        return f"blocks: {self.blocks:,} in {several(self.runs, 'run')}; {slots}; {homes}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain values, for JSON."""
+        return asdict(self) | {"shares": dict(self.shares), "bound": self.bound}
+
+
+#: A home that is handled for so much of the time bounds a run.
+_SERIAL: Final = 0.9
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Statistics:
     """Totals since the dispatcher was made. accepted = handled + dropped + pending.
@@ -308,6 +384,7 @@ class Statistics:
         pending: Ticks that wait or are being handled.
         handled_inline: Ticks that a publisher handled where they lay.
         handled_in_blocks: Ticks that all threads handled in blocks (docs/blocks.md).
+        ingest: The way that ticks took, why, and what it cost.
         visits: How often a strand was drained.
         stolen: How many strands were taken from another worker's list.
         cut: How many visits were ended by their budget.
@@ -349,6 +426,7 @@ class Statistics:
     pending: int
     handled_inline: int
     handled_in_blocks: int
+    ingest: IngestStatistics
     visits: int
     stolen: int
     cut: int
@@ -410,6 +488,7 @@ class Statistics:
         ]
         return (
             {name: getattr(self, name) for name in names}
+            | {"ingest": self.ingest.as_dict()}
             | {"dropped": dict(self.dropped), "promoted": dict(self.promoted), "starved": dict(self.starved)}
             | {"guard": {resource: asdict(decided) for resource, decided in self.guard.items()}}
             | {"dropped_by_level": dict(self.dropped_by_level)}

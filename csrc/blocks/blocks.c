@@ -28,6 +28,7 @@ enum {
 typedef struct member {
   SD_ALIGNED(2 * SD_LINE) uint32_t *counts; /* records handled, by key */
   uint32_t stalls;                          /* how often the window had no slot for it */
+  uint64_t making, reading, handling;       /* clock counts */
   unsigned char *records;                   /* gathered */
   uint64_t places[GATHERED];                /* and their places, see sd_blocks_done */
   unsigned char *held;                      /* records of strands whose handler failed before */
@@ -41,6 +42,7 @@ typedef struct member {
 struct sd_blocks {
   sd_window window;
   sd_home home[SD_MAX_HOMES];
+  uint64_t home_handling[SD_MAX_HOMES]; /* clock counts of the run; written by the holder of its token */
   sd_a64 made[SD_BLOCK_SLOTS];
   sd_block slot[SD_BLOCK_SLOTS];
   sd_a32 running;                        /* a lock: one publisher at a time uses all of this */
@@ -334,7 +336,10 @@ static void handle_list(sd_dispatcher *d, uint32_t participant, const sd_handler
   sd_counters *c = &d->participants[participant].counters;
   sd_bump(&c->accepted, handled + failed);
   sd_bump(&c->handled_in_blocks, handled);
-  sd_account_records(c, sd_counts_at(d, participant, 0), handled, failed, 0, sd_now() - start);
+  const uint64_t spent = sd_now() - start;
+  sd_account_records(c, sd_counts_at(d, participant, 0), handled, failed, 0, spent);
+  d->blocks->home_handling[h] += spent;
+  d->blocks->members[participant].handling += spent;
 }
 
 /* Handles what a home has. Zero: nothing. */
@@ -358,17 +363,27 @@ static void wait_a_little(void) {
   sd_pause();
 }
 
+/* C1: relaxed; one thread writes at a time. */
+static void tell(sd_a64 *count, uint64_t value) { sd_store(count, value, relaxed, C1); }
+
 /* Adopts what is made. Zero: nothing. */
-static int adopt(sd_blocks *b) {
+static int adopt(sd_dispatcher *d) {
+  sd_blocks *b = d->blocks;
+  sd_block_counts *told = &d->arena->blocks;
   int any = 0;
   for (uint64_t number; (number = sd_window_begin_adopting(&b->window)) != SD_NO_BLOCK; any = 1) {
     sd_block *block = &b->slot[number % b->window.n_slots];
-    sd_window_end_adopting(&b->window, number, b->source->adopt(b->self, number, block, b->home_of));
+    const int is_part = b->source->adopt(b->self, number, block, b->home_of);
+    const uint64_t slowest = sd_window_slowest(&b->window);
+    tell(&told->used, sd_window_taken(&b->window) - slowest);
+    tell(&told->behind, number + (uint64_t)is_part - slowest);
+    sd_bump(&told->adopted, (uint64_t)is_part);
+    sd_window_end_adopting(&b->window, number, is_part);
   }
   return any;
 }
 
-static int make(sd_blocks *b) {
+static int make(sd_blocks *b, member *m) {
   const uint64_t number = sd_window_take(&b->window);
   if (number == SD_NO_BLOCK) return 0;
   sd_block *block = &b->slot[number % b->window.n_slots];
@@ -376,7 +391,11 @@ static int make(sd_blocks *b) {
   memset(block->notes, 0, sizeof block->notes);
   block->odd = 0;
   block->number = number;
+  block->reading = 0;
+  const uint64_t start = sd_now();
   b->source->make(b->self, number, block, number == 0, b->home_of);
+  m->making += sd_now() - start;
+  m->reading += block->reading;
   sd_window_made(&b->window, number);
   return 1;
 }
@@ -394,10 +413,10 @@ static void take_part(sd_dispatcher *d, uint32_t participant, uint64_t ends) {
       if (i < SD_HOMES_A_THREAD || sd_home_behind(&b->window, h) >= BEHIND)
         any |= visit_home(d, participant, handler, h);
     }
-    any |= adopt(b);
+    any |= adopt(d);
     if (any) continue;
-    if (make(b)) {
-      adopt(b);
+    if (make(b, &b->members[participant])) {
+      adopt(d);
       turn = 0;
       continue;
     }
@@ -517,6 +536,31 @@ static void settle(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_bloc
   collect(d, b, participant, done);
 }
 
+/* Tells what the run took, of which the caller is the publisher, and all others have left. */
+static void tell_times(const sd_dispatcher *d, sd_blocks *b, uint64_t elapsed, uint32_t threads) {
+  sd_block_counts *told = &d->arena->blocks;
+  uint64_t busiest = 0;
+  for (uint32_t i = 0; i < d->n_participants; i++) {
+    member *m = &b->members[i];
+    sd_bump(&told->reading, m->reading);
+    sd_bump(&told->listing, m->making - m->reading);
+    sd_bump(&told->handling, m->handling);
+    m->making = m->reading = m->handling = 0;
+  }
+  for (uint32_t h = 0; h < b->window.n_homes; h++) {
+    if (b->home_handling[h] > busiest) busiest = b->home_handling[h];
+    b->home_handling[h] = 0;
+  }
+  sd_bump(&told->busiest, busiest);
+  sd_bump(&told->elapsed, elapsed);
+  sd_bump(&told->threads, elapsed * threads);
+  sd_bump(&told->runs, 1);
+  tell(&told->slots, b->window.n_slots);
+  tell(&told->homes, b->window.n_homes);
+  tell(&told->used, 0);
+  tell(&told->behind, 0);
+}
+
 /* How long the window is. It is short as long as nobody waits for a slot, so that slots stay in the cores' caches; longer if a thread
  * loses its core at times. With dear handlers it is short, because a run ends only with what was taken. */
 static uint32_t slots(const sd_dispatcher *d, const sd_block_source *source, uint32_t threads) {
@@ -567,7 +611,9 @@ static int run(sd_dispatcher *d, uint32_t participant, const sd_block_source *so
     while (!sd_window_empty(&b->window)) wait_a_little();
     b->taken = sd_window_taken(&b->window);
     settle(d, b, participant, done);
-    if (done->records) b->cost = (double)(sd_now() - start) * threads / (double)done->records;
+    const uint64_t elapsed = sd_now() - start;
+    if (done->records) b->cost = (double)elapsed * threads / (double)done->records;
+    tell_times(d, b, elapsed, threads);
   }
   let_go(d, b, b->n_strands);
   return code;
@@ -578,6 +624,7 @@ int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source 
   *done = (sd_blocks_done){0};
   if (!sd_try_lock(&d->blocks->running)) return SD_AGAIN;
   const int code = run(d, participant, source, self, slice, done);
+  if (code) sd_bump(&d->arena->blocks.refused, 1);
   sd_unlock(&d->blocks->running);
   return code;
 }

@@ -40,6 +40,7 @@ typedef struct sd_block {
   uint64_t start;      /* of its bytes, if it has any */
   uint64_t before;     /* what the source has to know when records are gathered; written as the block is adopted */
   uint64_t first_time, last_time;
+  uint64_t reading;   /* clock counts that making it took to read the file */
   uint32_t odd;       /* it may not be handled as a block, or not wholly */
   uint32_t notes[32]; /* the source's */
   unsigned char *bytes;

@@ -12,9 +12,8 @@ enum {
   FIRST = 1 << 23,  /* records between two trials; four times as many after each that changed nothing */
   LAST = 1 << 28    /* but at most so many */
 };
+_Static_assert(BEFORE + SAMPLE == SD_CHOICE_TRIED_AFTER, "a report says when blocks are tried");
 #endif
-/* Dearer handlers gain nothing that workers do not give them, and a window of blocks of theirs takes too long to stop. */
-enum { DEAR_NS = 3000 };
 
 int sd_choice_blocks(const sd_choice *c, int32_t ingest) {
   return ingest == SD_INGEST_AUTO ? c->blocks : ingest == SD_INGEST_BLOCKS;
@@ -53,7 +52,7 @@ void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
     c->interval = better == c->blocks ? FIRST : c->interval < LAST / 4 ? 4 * c->interval : LAST;
     take(c, better, 0, c->interval);
   } else if (!c->left) {
-    if (!c->blocks && c->cost[0] > (double)sd_clock_counts(DEAR_NS)) c->left = FIRST;
+    if (!c->blocks && c->cost[0] > (double)sd_clock_counts(SD_CHOICE_DEAR_NS)) c->left = FIRST;
     else take(c, !c->blocks, 1, 0);
   }
 }

@@ -3,11 +3,14 @@
 #ifndef SD_BLOCKS_CHOICE_H
 #define SD_BLOCKS_CHOICE_H
 
-#include <stdint.h>
+#include "memory/counters.h"
 
 /* cffi: begin */
 /* Who chooses: the measured costs, or the user. */
 enum { SD_INGEST_AUTO = 0, SD_INGEST_BLOCKS = 1, SD_INGEST_PUBLISH = 2 };
+/* Records after which blocks are tried, if one costs no more ns: dearer handlers gain nothing that workers do not give them, and a window
+ * of blocks of theirs takes too long to stop. */
+enum { SD_CHOICE_TRIED_AFTER = 1 << 20, SD_CHOICE_DEAR_NS = 3000 };
 
 typedef struct sd_choice {
   int blocks;              /* the way that is taken now */
@@ -24,5 +27,10 @@ int sd_choice_blocks(const sd_choice *c, int32_t ingest);
 uint64_t sd_choice_most(const sd_choice *c, uint64_t n);
 /* n records went the way that was asked for, or, if `possible` is 0, could not go in blocks. */
 void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible);
+/* Tells what the ways cost. */
+static inline void sd_choice_tell(const sd_choice *c, sd_block_counts *to) {
+  /* C1: relaxed; several publishers tell what they measured, and the last one stays. */
+  for (int i = 0; i < 2; i++) sd_store(&to->cost[i], (uint64_t)(c->cost[i] * 1024), relaxed, C1);
+}
 
 #endif

@@ -78,6 +78,28 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
   t->watermark_sequence = sd_load(&d->arena->next_sequence, acquire, M5);
 }
 
+void sd_dispatcher_blocks(sd_dispatcher *d, sd_blocks_told *out) {
+  sd_block_counts *c = &d->arena->blocks;
+  *out = (sd_blocks_told){
+      .ingest = d->config.ingest,
+      .reason = (int32_t)sd_peek(&c->reason) - 1,
+      .runs = sd_peek(&c->runs),
+      .refused = sd_peek(&c->refused),
+      .slots = sd_peek(&c->slots),
+      .homes = sd_peek(&c->homes),
+      .used = sd_peek(&c->used),
+      .behind = sd_peek(&c->behind),
+      .adopted = sd_peek(&c->adopted),
+      .elapsed = ns_of(d, sd_peek(&c->elapsed)),
+      .threads = ns_of(d, sd_peek(&c->threads)),
+      .reading = ns_of(d, sd_peek(&c->reading)),
+      .listing = ns_of(d, sd_peek(&c->listing)),
+      .handling = ns_of(d, sd_peek(&c->handling)),
+      .busiest = ns_of(d, sd_peek(&c->busiest)),
+  };
+  for (int i = 0; i < 2; i++) out->cost[i] = (double)sd_peek(&c->cost[i]) / 1024 * d->arena->clock.ns_per_count;
+}
+
 int sd_dispatcher_policy_counts(sd_dispatcher *d, sd_policy_counts *out) {
   memset(out, 0, sizeof *out);
   if (!d->policy->counts) return SD_FIFO;

@@ -10,6 +10,14 @@ typedef struct sd_totals {
   uint64_t visits, handled_inline, handled_in_blocks, stolen, cut, parks, wakes, failures, watermark_sequence;
   uint64_t dropped_at[5]; /* what is in `dropped`, by level, under a policy with levels */
 } sd_totals;
+/* What is told of blocks, see sd_block_counts: in ns; `reason` of sd_blocks_reason, negative: not known. */
+typedef struct sd_blocks_told {
+  int32_t ingest, reason;
+  uint64_t runs, refused, slots, homes, used, behind, adopted;
+  uint64_t elapsed, threads, reading, listing, handling, busiest;
+  double cost[2]; /* ns per record without blocks and in them; 0: not known */
+} sd_blocks_told;
+void sd_dispatcher_blocks(sd_dispatcher *d, sd_blocks_told *out);
 /* Strands and free tasks that wait for a worker, those without a permit too: a hint. 0 while the policy holds all back. */
 uint64_t sd_dispatcher_ready(sd_dispatcher *d);
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);

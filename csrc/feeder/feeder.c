@@ -41,8 +41,10 @@ static void fill(sd_feeder *f, uint64_t wanted) {
 /* Notes what the last ticks cost, reading them included, `in_blocks` or not, and whether the next ones are to go in blocks. */
 static void learn(sd_feeder *f, const sd_dispatcher *d, uint64_t published, int in_blocks, int possible) {
   const uint64_t now = sd_now();
-  if (f->ended && f->open_blocks && (in_blocks || !f->choice.blocks))
+  if (f->ended && f->open_blocks && (in_blocks || !f->choice.blocks)) {
     sd_choice_learn(&f->choice, now - f->ended, published, possible);
+    sd_choice_tell(&f->choice, &d->arena->blocks);
+  }
   f->ended = now;
   f->in_blocks = f->open_blocks && d->blocks && !f->in_turn && sd_choice_blocks(&f->choice, d->config.ingest);
 }

@@ -50,6 +50,20 @@ typedef struct sd_level_counts {
   sd_histogram end_to_end; /* from publishing a visit's oldest record to the visit's end, once per record */
 } sd_level_counts;
 
+/* What is told of blocks (blocks/blocks.h). One thread writes at a time: the one that publishes, or, within a run, the one that adopts. */
+typedef struct sd_block_counts {
+  sd_a64 reason;        /* of sd_blocks_reason, plus 1; 0: the handlers are not set */
+  sd_a64 runs, refused; /* runs of blocks, and those that found a strand busy, paused or quarantined, and did nothing */
+  sd_a64 slots, homes;  /* of the last run */
+  sd_a64 used, behind; /* as a block was adopted last: slots in use, and blocks that the slowest home has not handled */
+  sd_a64 adopted;      /* blocks */
+  sd_a64 elapsed, threads; /* clock counts of the runs, and the same times the threads of each */
+  /* Clock counts of threads: reading files; making lists, with frames; handling; and of each run's busiest home, handling. */
+  sd_a64 reading, listing, handling, busiest;
+  sd_a64 cost
+      [2]; /* clock counts per 1,024 records without blocks and in them, as one publisher measured last; 0: not known */
+} sd_block_counts;
+
 /* C1: relaxed; one writer, so no read-modify-write is needed. */
 static inline void sd_bump(sd_a64 *counter, uint64_t n) {
   sd_store(counter, sd_load(counter, relaxed, C1) + n, relaxed, C1);

@@ -33,7 +33,7 @@ enum { SD_SPACE_PAGE = 4096, SD_HUGE_PAGE = 2 << 20 };
 #define SD_MAGIC UINT64_C(0x3144304e41525453) /* "STRAN0D1" */
 /* cffi: begin */
 /* The version of all layouts in a space. Each change of a structure there adds one. Whoever attaches, or reads a saved state, checks it. */
-enum { SD_ABI_VERSION = 21 };
+enum { SD_ABI_VERSION = 22 };
 /* cffi: end */
 
 /* At offset 0 of the space. */

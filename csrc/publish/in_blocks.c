@@ -54,6 +54,7 @@ int sd_publish_in_blocks(sd_dispatcher *d, uint32_t participant, sd_publisher *p
   sd_blocks_done done;
   const int code = sd_run_in_blocks(d, participant, &source, &array, SLICE_NS, &done);
   sd_choice_learn(&p->in_blocks, sd_now() - start, array.adopted, !code && array.adopted);
+  sd_choice_tell(&p->in_blocks, &d->arena->blocks);
   if (done.n_held) {
     /* What blocks kept back comes before the rest of the call. */
     p->after = p->records;

@@ -312,8 +312,10 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
         if (code) break;
       }
       /* What is too short for blocks says nothing of their cost. */
-      if (d->blocks && !p->in_blocks.blocks)
+      if (d->blocks && !p->in_blocks.blocks) {
         sd_choice_learn(&p->in_blocks, sd_now() - start, (uint64_t)(handled ? handled : p->chunk), 1);
+        sd_choice_tell(&p->in_blocks, &d->arena->blocks);
+      }
       if (handled) continue;
     }
     code = finish_chunk(d, participant, p, slice_ns);

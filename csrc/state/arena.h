@@ -110,6 +110,7 @@ typedef struct sd_arena {
   sd_a32 overdue_later; /* a sweep left strands whose alarm is due to the merger */
   SD_ALIGNED(2 * SD_LINE) sd_a32 admission_lock; /* see publish/admission.h */
   SD_ALIGNED(2 * SD_LINE) sd_watermark_round watermark;
+  SD_ALIGNED(2 * SD_LINE) sd_block_counts blocks;
   SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
 } sd_arena;
 

@@ -21,6 +21,7 @@ from strand.binding.engine_words import (
     Until,
     addresses,
     config_struct,
+    no_blocks,
 )
 from strand.binding.feeder import Step
 from strand.binding.gate import checked, refusal, text_of
@@ -111,7 +112,7 @@ class Engine(Counters):
         code = self._lib.sd_dispatcher_handlers(self._d, table, len(functions))
         checked(code, "a strand names a handler that does not exist")
         if self.config.ingest == "blocks" and (why := self.why_no_blocks) is not None:
-            raise ConfigurationError("ingest", f"'blocks' is not possible here: {why}")
+            raise ConfigurationError("ingest", no_blocks(why))
 
     @property
     def why_no_blocks(self) -> str | None:

@@ -20,6 +20,8 @@ __all__ = [
     "AGING_MAXIMUM",
     "AGING_USUAL",
     "ALL_BUT_ONE",
+    "BLOCKS_DEAR_NS",
+    "BLOCKS_TRIED_AFTER",
     "BUCKETS",
     "BUCKETS_AN_OCTAVE",
     "CACHED_SEGMENTS",
@@ -46,6 +48,7 @@ __all__ = [
     "clock_resolution_ns",
     "config_struct",
     "histogram_floors_ns",
+    "no_blocks",
     "segment_bytes",
     "segment_records",
     "text_of",
@@ -63,6 +66,16 @@ ON_FULL: Final = {
     "shed": lib.SD_SHED,
 }
 INGEST: Final = {"auto": lib.SD_INGEST_AUTO, "blocks": lib.SD_INGEST_BLOCKS, "publish": lib.SD_INGEST_PUBLISH}
+#: Ticks after which ``ingest="auto"`` tries blocks, and the cost in ns per tick from which it does not.
+BLOCKS_TRIED_AFTER: Final[int] = lib.SD_CHOICE_TRIED_AFTER
+BLOCKS_DEAR_NS: Final[int] = lib.SD_CHOICE_DEAR_NS
+
+
+def no_blocks(why: str) -> str:
+    """Says that nothing can go in blocks: ``why`` of NO_BLOCKS."""
+    return f"'blocks' is not possible here: {why}"
+
+
 #: Why ticks may not be handled in blocks, by the core's number of the reason.
 NO_BLOCKS: Final = {
     lib.SD_BLOCKS_POSSIBLE: None,

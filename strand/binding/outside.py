@@ -12,6 +12,8 @@ from strand.binding.books import LEVEL
 from strand.binding.engine_words import (
     COUNTERS,
     HISTOGRAMS,
+    INGEST,
+    NO_BLOCKS,
     PAUSED,
     QUARANTINED,
     Failure,
@@ -83,6 +85,17 @@ class Counters:
         totals = {name: int(getattr(t, name)) for name in names}
         reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "shed")
         return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}
+
+    def blocks(self) -> dict[str, Any]:
+        """An sd_blocks_told: ``ingest`` as the user gave it, why blocks are not possible (``reason``, None where they
+        are), ``costs`` in ns per tick (0: not known), and counts; times in ns."""
+        t = self._ffi.new("sd_blocks_told *")
+        self._lib.sd_dispatcher_blocks(self._d, t)
+        names = ("runs", "refused", "slots", "homes", "used", "behind", "adopted", "elapsed", "threads", "reading",
+                 "listing", "handling", "busiest")  # fmt: skip
+        asked = {number: name for name, number in INGEST.items()}.get(t.ingest, "auto")
+        found = {"ingest": asked, "reason": NO_BLOCKS.get(t.reason), "costs": (float(t.cost[0]), float(t.cost[1]))}
+        return found | {name: int(getattr(t, name)) for name in names}
 
     def ready_strands(self) -> int:
         """Strands that wait for a worker, and may be taken."""

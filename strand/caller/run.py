@@ -31,7 +31,7 @@ from strand.handlers.failures import error_of
 from strand.handlers.host import warn_of_unpriced
 from strand.options import named_options
 from strand.output.records import HEAD_BYTES
-from strand.stats import Latency, Statistics, WorkerStatistics
+from strand.stats import IngestStatistics, Latency, Statistics, WorkerStatistics
 from strand.threads import interrupts_later, mended
 from strand.ticks import named, picked
 
@@ -465,6 +465,7 @@ class CallerRun(RunBase):
             pending=0,
             handled_inline=self._handled,
             handled_in_blocks=0,
+            ingest=IngestStatistics("loop", "publish", "workers=0 handles ticks on the calling thread"),
             visits=0,
             stolen=0,
             cut=0,

@@ -292,6 +292,9 @@ def _print(console: Console, attached: Attached, s: Statistics) -> None:
         + (f"; dropped: {lost}" if lost else "")
         + f"; handled inline {s.handled_inline:,}, in blocks {s.handled_in_blocks:,}"
     )
+    console.print(f"way: {escape(s.ingest.said)}")
+    if s.ingest.window:
+        console.print(escape(s.ingest.window))
     console.print(latency_table(s, box=SIMPLE_HEAD))
     table = _table("worker", "ticks", "visits", "stolen", "parks")
     for worker in s.workers:

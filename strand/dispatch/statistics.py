@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from strand.binding.books import BookMemory, DepthMemory
 from strand.binding.engine import Engine
-from strand.binding.engine_words import segment_bytes
+from strand.binding.engine_words import BLOCKS_DEAR_NS, BLOCKS_TRIED_AFTER, no_blocks, segment_bytes
 from strand.binding.memory import ABI_VERSION
 from strand.binding.outside import GroupCounts
-from strand.brief import brief, listed
+from strand.brief import brief, listed, several
 from strand.dicts import FrozenDict
 from strand.dispatch.records import OrderWatch
 from strand.dispatch.routing import Routing
@@ -31,6 +31,7 @@ from strand.policies.policy import CLASSES, LEVELS, RULES
 from strand.stats import (
     FairStatistics,
     GroupStatistics,
+    IngestStatistics,
     Latency,
     LongStretch,
     Statistics,
@@ -73,6 +74,8 @@ class Counted(Protocol):
     def n_workers(self) -> int: ...
 
     def totals(self) -> dict[str, int]: ...
+
+    def blocks(self) -> dict[str, Any]: ...
 
     def histogram(self, name: str, /) -> npt.NDArray[np.uint64]: ...
 
@@ -188,6 +191,54 @@ def counted_by_policy(engine: Counted) -> PolicyCounts:
     }
 
 
+def ingest_of(told: Mapping[str, Any], handled: int, in_blocks: int) -> IngestStatistics:
+    """The way of a run. ``told``: of ``Counters.blocks``."""
+    asked, ran = told["ingest"], told["runs"] > 0
+    chooses = asked == "auto" and told["reason"] is None
+    publish_ns, blocks_ns = (cost or None if chooses else None for cost in told["costs"])
+    threads, elapsed = told["threads"], told["elapsed"]
+    shares = {name: told[name] / threads for name in ("reading", "listing", "handling")} if threads else {}
+    if shares:
+        shares["waiting"] = max(0.0, 1.0 - sum(shares.values()))
+    return IngestStatistics(
+        way="blocks" if 2 * in_blocks > handled else "publish",
+        asked=asked,
+        why=_why(told, handled, publish_ns, blocks_ns),
+        impossible=told["reason"],
+        publish_ns=publish_ns,
+        blocks_ns=blocks_ns,
+        runs=told["runs"],
+        blocks=told["adopted"],
+        slots=told["slots"] if ran else None,
+        slots_used=told["used"] if ran else None,
+        homes=told["homes"] if ran else None,
+        lag_blocks=told["behind"] if ran else None,
+        shares=FrozenDict(shares),
+        busiest_home=min(1.0, told["busiest"] / elapsed) if elapsed else None,
+    )
+
+
+def _why(told: Mapping[str, Any], handled: int, publish_ns: float | None, blocks_ns: float | None) -> str:
+    if told["ingest"] == "publish":
+        return "ingest='publish' was given"
+    if told["reason"] is not None:
+        return no_blocks(told["reason"])
+    unfit = "no plain file was read in a format that has blocks, and no call had as many ticks as they need"
+    if told["refused"]:
+        unfit = f"blocks did not begin, {several(told['refused'], 'time')}: a strand was busy, paused or quarantined"
+    if told["ingest"] == "blocks":
+        return "ingest='blocks' was given" + ("" if told["runs"] else f", but {unfit}")
+    if publish_ns is not None and blocks_ns is not None:
+        return "blocks cost less, as measured" if blocks_ns < publish_ns else "publishing costs less, as measured"
+    if told["runs"]:
+        return "the trial of blocks was not over"
+    if handled < BLOCKS_TRIED_AFTER:
+        return f"blocks are tried after {BLOCKS_TRIED_AFTER:,} ticks"
+    if publish_ns is not None and publish_ns > BLOCKS_DEAR_NS:
+        return f"blocks gain nothing where a tick costs more than {BLOCKS_DEAR_NS:,} ns"
+    return unfit
+
+
 def statistics_of(
     engine: Counted,
     *,
@@ -224,6 +275,7 @@ def statistics_of(
         pending=t["pending"] - abandoned,
         handled_inline=t["handled_inline"],
         handled_in_blocks=t["handled_in_blocks"],
+        ingest=ingest_of(engine.blocks(), t["handled"], t["handled_in_blocks"]),
         visits=t["visits"],
         stolen=t["stolen"],
         cut=t["cut"],

@@ -25,6 +25,7 @@ from strand.stats import (
     TICK_ENDS,
     ActiveStatistics,
     GuardStatistics,
+    IngestStatistics,
     Latency,
     OverloadStatistics,
     WorkerStatistics,
@@ -264,6 +265,7 @@ class Snapshot:
         outputs_below: All records that handlers emitted for ticks with lower numbers are out. None without outputs.
         feed_time_ns: The greatest time of a tick published, ns since 1970; None where ticks carry no positions, as
             without timers and outputs.
+        ingest: The way that ticks took, and what is known of blocks. None for a scheduler.
         recorded: Whether it is a replay of what was recorded.
         groups: Under ``Fair``, the 32 groups with the most on-CPU time.
         n_groups: How many there are; 0 under other policies. With more than 65,536, or with very long names, none is
@@ -301,6 +303,7 @@ class Snapshot:
     watermark: int | None
     outputs_below: int | None
     feed_time_ns: int | None
+    ingest: IngestStatistics | None = None
     recorded: bool = False
     groups: tuple[GroupFigures, ...] = ()
     n_groups: int = 0
@@ -423,6 +426,7 @@ def _snapshot_of(view: OutsideView, about: Description, now_ns: int) -> Snapshot
         cut=statistics.cut,
         handled_inline=statistics.handled_inline,
         handled_in_blocks=statistics.handled_in_blocks,
+        ingest=None if of_tasks else statistics.ingest,
         failures=totals["failures"],
         published=totals["watermark_sequence"] - int(about.configuration["counters_start"]),
         watermark=facts.get("watermark"),

@@ -264,6 +264,7 @@ def _workers(result: RunResult) -> Section:
         )
     if in_blocks > 0.0005:
         note += f" {100 * in_blocks:.1f}% of the ticks were handled in blocks, by all threads."
+    note += f" The way of ticks: {result.statistics.ingest.said}."
     return Section(
         "workers", "Workers", note, drawn, [Table(heads, rows, f"{len(rows) - 1} workers" if len(rows) > SHOWN else "")]
     )

@@ -88,6 +88,7 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
         f"{s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline, "
         f"{s.handled_in_blocks / max(s.handled, 1):.0%} in blocks"
     )
+    console.print(f"way: {escape(s.ingest.said)}")
     if (busiest := result.busiest_basket) is not None:
         console.print(f"busiest basket: {escape(str(busiest))}", highlight=False)
     if result.info.undated:

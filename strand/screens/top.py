@@ -188,6 +188,8 @@ def head(view: View) -> str:
             counts = f"{found.pending:,} pending, {sum(found.dropped.values()):,} dropped"
             per_s = number(view.accepted_per_s[found.kind])
             kinds.append(f"{found.kind}s: {found.accepted:,} accepted ({per_s}/s), {counts}")
+    if now.ingest is not None and now.ingest.window:
+        kinds.append(now.ingest.window)
     if (feed := now.feed) is not None:
         gaps = f"{several(feed.gaps, 'gap')} of {feed.gap_messages:,} messages"
         kinds.append(f"feed: {feed.messages:,} messages, {gaps}, {several(feed.reconnects, 'reconnect')}")

@@ -100,6 +100,20 @@ def a_dispatcher() -> Iterator[str]:
 
 
 @contextmanager
+def in_blocks() -> Iterator[str]:
+    """Runs a dispatcher that handles ticks in blocks, and yields where its metrics are."""
+    with strand.Dispatcher(40, "count", workers=1, cores=None, ingest="blocks", attachable=True, name="blocks") as run:
+        ticks = strand.ticks.zeros(100_000)
+        ticks["instrument_id"] = np.arange(len(ticks)) % 40
+        attached = strand.attach(os.getpid(), name="blocks")
+        with (
+            again_and_again(lambda: run.publish(ticks)),
+            serving_metrics(os.getpid(), lambda: (attached.snapshot(), {}), 0) as url,
+        ):
+            yield url
+
+
+@contextmanager
 def a_scheduler() -> Iterator[str]:
     """Runs a scheduler under Fair whose requests are tasks, and yields where its metrics are."""
 
@@ -174,7 +188,7 @@ NAME = re.compile(r"\b(?:strand|process)_\w+")
 def test_each_query_of_the_dashboard_has_a_value_and_each_family_a_panel(tmp_path: Path) -> None:
     dashboard = json.loads(DASHBOARD.read_bytes())
     with ExitStack() as stack:
-        urls = [stack.enter_context(run()) for run in (a_dispatcher, a_scheduler, a_live_feed)]
+        urls = [stack.enter_context(run()) for run in (a_dispatcher, in_blocks, a_scheduler, a_live_feed)]
         server = stack.enter_context(prometheus(tmp_path, urls))
         asked = queries(dashboard)
         lacks = {name for name, reading in OF_MACHINE.items() if Machine().read().get(reading) is None}
@@ -195,7 +209,7 @@ def test_each_query_of_the_dashboard_has_a_value_and_each_family_a_panel(tmp_pat
         for variable in dashboard["templating"]["list"]:
             if variable["type"] == "query":
                 selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]).groups()  # type: ignore[union-attr]
-                assert len(server.labels(label, selector.replace("$run", ".*"))) == 3
+                assert len(server.labels(label, selector.replace("$run", ".*"))) == len(urls)
     assert shown - lacks == there - lacks
     of_strand = {name.removesuffix("_bucket") for name in there if name.startswith("strand_")}
     assert of_strand == documented() - lacks

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "codec/itch/layout.h"
 #include "codec/itch/rare.h"
 #include "codec/itch/state.h"
@@ -103,7 +104,10 @@ static void make(void *self, uint64_t number, sd_block *b, int exactly, const ui
   b->start = part->begin + number * BYTES;
   if (number == 0) b->begin = b->start;
   b->odd = 1;
-  if (sd_itch_read_at(part->fd, b->bytes, BYTES + BEHIND, b->start) != BYTES + BEHIND) {
+  const uint64_t start = sd_now();
+  const uint64_t got = sd_itch_read_at(part->fd, b->bytes, BYTES + BEHIND, b->start);
+  b->reading += sd_now() - start;
+  if (got != BYTES + BEHIND) {
     b->begin = UINT64_MAX;
     return;
   }

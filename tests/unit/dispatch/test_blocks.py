@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import threading
 from pathlib import Path
 from typing import Any, Final
 
@@ -282,9 +283,86 @@ def test_blocks_that_cannot_be_are_refused_with_the_reason() -> None:
         d.publish(ticks_of(np.zeros(3, np.uint32)))
 
 
-def test_a_stop_from_another_thread_ends_a_long_call_with_what_did_not_go_in(c_handlers: Path) -> None:
-    import threading
+def test_a_run_says_which_way_its_ticks_took_why_and_what_bound_blocks(day: Path) -> None:
+    plain, blocks = both(day)
+    assert plain.statistics.ingest.way == "loop"
+    assert plain.statistics.ingest.slots is None
+    told = blocks.statistics.ingest
+    assert (told.way, told.why, told.impossible) == ("blocks", "ingest='blocks' was given", None)
+    assert told.blocks >= 10
+    assert told.runs
+    assert told.homes == 4 * 3
+    assert 6 <= told.slots <= 32
+    assert told.slots_used == told.lag_blocks == 0
+    assert sum(told.shares.values()) == pytest.approx(1)
+    assert min(told.shares.values()) >= 0
+    assert 0 < told.busiest_home <= 1
+    assert told.bound == ("busiest home" if told.busiest_home >= 0.9 else max(told.shares, key=told.shares.get))
+    assert f"bound of blocks: {told.bound}" in told.said
+    assert (told.publish_ns, told.blocks_ns) == (None, None)  # nothing is compared
+    few = replay(day, "count", workers=1, cores=None, limit=1_000, **DAY).statistics.ingest
+    assert (few.way, few.why, few.bound) == ("publish", "blocks are tried after 1,048,576 ticks", None)
+    never = replay(day, "count", workers=1, cores=None, ingest="publish", **DAY).statistics.ingest
+    assert (never.way, never.why, never.bound) == ("publish", "ingest='publish' was given", None)
 
+
+def test_what_makes_blocks_impossible_is_said_as_the_error_says_it(day: Path) -> None:
+    options: dict[str, Any] = {"workers": 1, "cores": None, "policy": strand.Levels()}
+    told = replay(day, "count", **options, **DAY).statistics.ingest
+    assert told.impossible == "the policy orders strands"
+    with pytest.raises(ConfigurationError) as caught:
+        replay(day, "count", ingest="blocks", **options, **DAY)
+    assert str(caught.value).endswith(told.why)
+
+
+def test_a_long_array_is_chosen_by_two_costs_that_the_statistics_name() -> None:
+    ticks = ticks_of(np.arange(TICKS, dtype=np.uint32) % 500)
+    with Dispatcher(500, strand.handlers.spin(work=5), workers=1, cores=None) as d:
+        for _ in range(8):
+            d.publish(ticks)
+        d.drain()
+        told = d.statistics().ingest
+    assert told.publish_ns is not None
+    assert told.blocks_ns is not None
+    cheaper = "blocks cost less" if told.blocks_ns < told.publish_ns else "publishing costs less"
+    assert told.why == f"{cheaper}, as measured"
+    assert told.shares["reading"] == 0  # of no file
+
+
+def test_ticks_that_never_fit_blocks_are_no_trial_of_them() -> None:
+    ticks = ticks_of(np.arange(1_000, dtype=np.uint32) % 50)
+    with Dispatcher(50, "count", workers=1, cores=None, ingest="blocks") as d:
+        d.publish(ticks)
+        d.drain()
+        told = d.statistics().ingest
+    assert (told.way, told.runs, told.lag_blocks, told.homes) == ("publish", 0, None, None)
+    assert told.why.startswith("ingest='blocks' was given, but no plain file was read")
+
+
+def test_slots_homes_and_lag_are_seen_from_outside_while_a_home_is_slow() -> None:
+    """One symbol has the ticks, so its home is behind while the others have nothing to do."""
+    ticks = ticks_of(np.zeros(TICKS, np.uint32))
+    options: dict[str, Any] = {"workers": 1, "cores": None, "attachable": True, "name": "slow"}
+    with Dispatcher(9, strand.handlers.spin(work=3_000), ingest="blocks", **options) as d:
+        attached = strand.attach(os.getpid(), name="slow")
+        assert attached.snapshot().ingest.window == ""
+        seen = []
+        thread = threading.Thread(target=d.publish, args=(ticks,))
+        thread.start()
+        while thread.is_alive():
+            seen.append(attached.snapshot().ingest)
+        thread.join()
+        d.drain()
+        now = attached.snapshot().ingest
+        assert (now.homes, now.slots_used, now.lag_blocks) == (8, 0, 0)
+        assert now == d.statistics().ingest
+        assert now.busiest_home > 0.5
+    told = [one for one in seen if one.lag_blocks]
+    assert told
+    assert all(1 <= one.lag_blocks <= 32 for one in told)
+
+
+def test_a_stop_from_another_thread_ends_a_long_call_with_what_did_not_go_in(c_handlers: Path) -> None:
     sums = native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=True)
     ticks = ticks_of(np.arange(8 * TICKS, dtype=np.uint32) % 100)
     d = Dispatcher(100, sums, workers=2, cores=None, ingest="blocks").start()

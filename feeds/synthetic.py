@@ -6,7 +6,7 @@ that day's aggregate bursts and the most messages one symbol had within a millis
 from a real company. docs/feeds/generator.md compares a generated day with them.
 """
 
-from __future__ import annotations
+# Not with annotations as text: the declarations of options stand in types.
 
 import datetime as dt
 import functools
@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, SupportsIndex, overload
+from typing import Annotated, Any, BinaryIO, Final, Literal, SupportsIndex, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +30,14 @@ from strand.feeds.times import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.npy import npy_header
 from strand.fixed import dataclass
+from strand.options import Number, Text, Whole, named_options
 from strand.ticks import TICK, aligned_ticks, empty
 from strand.validate import is_number, whole
 
 __all__ = [
     "CALIBRATED_SYMBOLS", "GAP_QUANTILES", "MAX_EXPONENT", "MBO", "P999_MILLISECOND", "PEAK_MILLISECOND",
-    "PEAK_SECOND", "TOP_SHARES", "Measure", "Skew", "SyntheticFeed", "WrittenFile", "check_calibration",
+    "PEAK_SECOND", "TOP_SHARES", "Measure", "Skew", "SkewKind", "SyntheticFeed", "SyntheticOptions", "WrittenFile",
+    "check_calibration",
     "route_stream", "route_weights", "run_lengths", "stream", "symbol_counts", "symbol_name", "symbol_weights",
     "write_lobster", "write_mbo", "write_pitch", "write_ticks",
 ]  # fmt: skip
@@ -80,12 +82,12 @@ def symbol_counts() -> npt.NDArray[np.uint64]:
     return counts
 
 
-def check_skew(skew: Skew) -> Skew:
+def check_skew(skew: Skew, field: str = "skew") -> Skew:
     """``skew`` as it is, an int as a float. Raises ConfigurationError."""
     if skew == "calibrated":
         return "calibrated"
     if not is_number(skew) or not 0 <= skew <= MAX_EXPONENT:
-        raise ConfigurationError("skew", f"{skew!r} is neither 'calibrated' nor an exponent from 0 to {MAX_EXPONENT:g}")
+        raise ConfigurationError(field, f"{skew!r} is neither 'calibrated' nor an exponent from 0 to {MAX_EXPONENT:g}")
     return float(skew)
 
 
@@ -281,52 +283,96 @@ class WrittenFile:
     bytes: int
 
 
+_USUAL_MESSAGES: Final = 1_000_000
+
+
+class SkewKind(Text):
+    """The word calibrated, or a Zipf exponent; text of it will do."""
+
+    def read(self, field: str, value: Any) -> Skew:
+        return check_skew(value, field)
+
+    def parse(self, text: str) -> Any:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+
+class _Chances(TypedDict, total=False):
+    """Options of a day beside its size."""
+
+    seed: Annotated[
+        int,
+        1,
+        Whole(0, 2**64 - 1),
+        "The seed: with all else equal, the same seed gives the same file.\nIt does so on every machine, and for every "
+        "``batch_ticks``.",
+    ]
+    date: Annotated[
+        dt.date | str,
+        "2026-01-05",
+        Text("YYYY-MM-DD"),
+        'The trading day, ``datetime.date`` or ``"YYYY-MM-DD"``.\nTimes are 9:30 to 16:00 in New York.',
+    ]
+    skew: Annotated[
+        Skew,
+        "calibrated",
+        SkewKind(),
+        f"How ticks spread over symbols: ``calibrated``, or the exponent of a Zipf law from 0 to {MAX_EXPONENT:g}.",
+    ]
+    burst: Annotated[
+        float,
+        1.0,
+        Number(0, MAX_BURST),
+        "How busy the peaks are: 0 is an even day, 1 has the peaks of a real day.\nWith 1 the busiest second has 19 "
+        "times the mean, and the busiest millisecond 92 times. For other values, the peaks are these ratios to the "
+        "power of ``burst``.",
+    ]
+    halts: Annotated[
+        int | None,
+        None,
+        Whole(0),
+        "How many symbols are halted once. None: one for each 400 symbols begun.\nAt most all of them, and a hundredth "
+        "of ``messages``. A day of less than 10,000 messages has none by itself.",
+    ]
+    batch_ticks: Annotated[int, 16_384, Whole(1, 2**31 - 1), "Ticks in a full batch."]
+
+
+class SyntheticOptions(_Chances, total=False):
+    """Options of ``SyntheticFeed``."""
+
+    symbols: Annotated[
+        int, CALIBRATED_SYMBOLS, Whole(1, _market.MAX_SYMBOLS), "The number of symbols.\nA file can hold 65,535."
+    ]
+    messages: Annotated[
+        int,
+        _USUAL_MESSAGES,
+        Whole(1, MAX_MESSAGES),
+        "The number of messages: orders, trades, crosses, imbalances and halts.\nOne trading state per symbol precedes "
+        "them as a tick of kind STATUS. A file also has the directory and system events, which are no ticks.",
+    ]
+
+
+@named_options("SyntheticFeed()", declares=SyntheticOptions)
 class SyntheticFeed(BaseFeed):
     """Generates a day as batches of ticks, or as an ITCH 5.0 file that decodes to the same ticks.
 
     Ticks are as the ITCH reader makes them: ``instrument_id`` is the stock locate, the symbol's index plus 1.
-
-    Args:
-        symbols: The number of symbols, 1 to 1,000,000; a file can hold 65,535.
-        messages: Orders, trades and crosses of the day, 1 to 2^40 - 1. One trading state per symbol precedes them as a
-            tick of kind STATUS. A file also has the directory and system events, which are no ticks.
-        seed: 0 to 2^64 - 1. With all else equal, one seed gives one stream on every machine and for every
-            ``batch_ticks``.
-        date: The trading day, ``datetime.date`` or ``"YYYY-MM-DD"``; times are 9:30 to 16:00 in New York.
-        skew: How unevenly symbols share the messages: ``"calibrated"``, or the exponent of a Zipf law from 0 to 8.
-        burst: 0 for an even day, 1 for the calibrated peaks (busiest second 19 times the mean, busiest millisecond 92
-            times), at most 2. For values between, the peaks are these ratios to the power of ``burst``.
-        halts: How many symbols are halted once, from 0 to all and to a hundredth of ``messages``. None: one for each
-            400 symbols begun, if the day has 10,000 messages or more.
-        batch_ticks: Ticks in a full batch.
 
     Raises:
         ConfigurationError: If an argument cannot work; it names the argument.
     """
 
     def __init__(
-        self,
-        symbols: int = CALIBRATED_SYMBOLS,
-        messages: int = 1_000_000,
-        *,
-        seed: int = 1,
-        date: dt.date | str = "2026-01-05",
-        skew: Skew = "calibrated",
-        burst: float = 1.0,
-        halts: int | None = None,
-        batch_ticks: int = 16_384,
+        self, symbols: int = CALIBRATED_SYMBOLS, messages: int = _USUAL_MESSAGES, **options: Unpack[_Chances]
     ) -> None:
         super().__init__()
-        self._symbol_count = whole("symbols", symbols, 1, _market.MAX_SYMBOLS)
-        self._messages = whole("messages", messages, 1, MAX_MESSAGES)
-        self._seed = whole("seed", seed, 0, 2**64 - 1)
-        self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 2**31 - 1)
-        self._skew = check_skew(skew)
-        if not is_number(burst) or not 0 <= burst <= MAX_BURST:
-            raise ConfigurationError("burst", f"{burst!r} is not a number from 0 to {MAX_BURST:g}")
-        self._burst = float(burst)
-        self._halts = self._halts_of(halts)
-        day = as_date(date)
+        self._symbol_count, self._messages = symbols, messages
+        self._seed, self._skew, self._burst = options["seed"], options["skew"], options["burst"]
+        self._batch_ticks = options["batch_ticks"]
+        self._halts = self._halts_of(options["halts"])
+        day = as_date(options["date"])
         self._midnight_ns = midnight_ns(day)
         self._iteration = 0
         self._ticks_made = self._messages_made = 0

@@ -12,7 +12,7 @@ from strand.binding.itch import MAX_HELD
 from strand.feeds.base import Selection, TicksAre
 from strand.feeds.io.sources import InflateLimits
 from strand.feeds.mapping.column_options import ColumnOptions
-from strand.options import Choice, Flag, Kind, Whole
+from strand.options import Choice, Flag, Kind, Text, Whole
 
 if TYPE_CHECKING:
     from strand.feeds.formats.json.profile import JsonProfile
@@ -34,7 +34,7 @@ class _Packed(TypedDict, total=False):
         Literal["raise", "skip"],
         "raise",
         Choice(("raise", "skip")),
-        '``"raise"``, or ``"skip"`` to skip what is damaged, and to count and sample it in ``skipped``.',
+        'At a damaged record, ``"raise"`` its error, or ``"skip"`` the record, count it, and sample it in ``skipped``.',
     ]
     batch_ticks: Annotated[int, 16_384, _ANY, "Ticks in a full batch.\nA multiple of 4,096 for all but DBN."]
     limits: Annotated[
@@ -228,7 +228,7 @@ class _Lines(TypedDict, total=False):
     profile: Annotated[
         str | os.PathLike[str] | None,
         None,
-        _ANY,
+        Text("NAME|PATH"),
         "The name of a built-in profile, or the path of your own TOML file. None: the one built-in profile that "
         "recognises the file.",
     ]

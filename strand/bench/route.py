@@ -14,7 +14,7 @@ from strand.binding.engine_words import IDLE
 from strand.binding.lab import MAX_WORKERS
 from strand.dispatch.routing import StrandsLike, strand_count
 from strand.errors import ConfigurationError
-from strand.feeds.synthetic import Skew, check_skew, route_stream
+from strand.feeds.synthetic import Skew, SkewKind, route_stream
 from strand.fixed import dataclass
 from strand.handlers import spin
 from strand.machine import choose_cores, describe
@@ -25,17 +25,6 @@ __all__ = [
     "OF_IDLE", "OF_WORK", "OF_WORKERS", "ROUNDS", "USUAL_WORKERS", "WORK", "WORKERS", "RouteOptions", "StrandsKind",
     "give_workers", "make_job", "route",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class SkewKind(Text):
-    """The word calibrated, or a Zipf exponent; text of it will do."""
-
-    def read(self, field: str, value: Any) -> Skew:
-        try:
-            return check_skew(value if value == "calibrated" else float(value))
-        except (TypeError, ValueError):
-            raise ConfigurationError(field, f"{value!r} is neither 'calibrated' nor an exponent") from None
 
 
 @dataclass(frozen=True, slots=True)

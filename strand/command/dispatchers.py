@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import zip_longest
 from math import isnan
 from pathlib import Path
@@ -23,13 +23,15 @@ from rich.table import Column, Table
 from strand.binding.engine_words import BUCKETS_AN_OCTAVE
 from strand.binding.outside import MAX_LEVELS
 from strand.brief import several
-from strand.command.parameters import logging_to_standard_error, show
+from strand.command.parameters import declared, logging_to_standard_error, ranged, show
 from strand.config.configuration import Config, check_file
 from strand.config.file import format_of, template
 from strand.errors import ConfigurationError
 from strand.feeds.io.files import small_text
+from strand.http.options import ServerOptions
 from strand.lazy import imported
 from strand.logs import EVENTS
+from strand.options import options_in
 from strand.outside.attached import Attached, BookLook, Look, attach
 from strand.outside.snapshot import KindSnapshot
 from strand.report.quantities import duration, moment, printable
@@ -40,9 +42,18 @@ from strand.ticks import PRICE_SCALE
 if TYPE_CHECKING:
     from strand.alerts.watch import Alert
 
-__all__ = ["alerts", "config", "describe", "metrics", "stat", "top"]
+__all__ = ["MONITORING", "NAME", "alerts", "config", "describe", "metrics", "stat", "top"]
 
 _WRONG = 2
+_PID: Final = click.argument("pid", type=click.IntRange(1))
+_PORT: Final = options_in(ServerOptions)["port"]
+NAME: Final = declared(options_in(attach)["name"])
+MONITORING: Final = click.option(
+    "--config",
+    type=click.Path(),
+    metavar="FILE",
+    help="File with the table `monitoring`; without it the usual rules of alerts hold.",
+)
 
 
 @click.group("config")
@@ -118,7 +129,7 @@ _PLAIN: Final = (int, float, str)
 
 @click.command("stat")
 @click.argument("pid", type=click.IntRange(1))
-@click.option("--name", metavar="NAME", help="Name of the dispatcher, if the process has several.")
+@NAME
 @click.option("--symbol", "symbols", multiple=True, metavar="NAME", help="Show the row of this symbol too. Repeatable.")
 @click.option(
     "--levels",
@@ -364,27 +375,14 @@ def _print_strands(console: Console, attached: Attached, listed: list[Look]) -> 
     console.print(table)
 
 
-_PID = click.argument("pid", type=click.IntRange(1))
-_NAME = click.option("--name", metavar="NAME", help="Name of the run, if the process has several.")
-_CONFIG = click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="File with the table `monitoring`; without it the usual rules hold.",
-)
 #: Seconds between two looks whether the run is still there.
 _LOOK_S: Final = 1.0
 
 
 @click.command("metrics")
 @click.argument("pid", type=click.IntRange(1), required=False)
-@_NAME
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    metavar="N",
-    help="Serve them on 127.0.0.1 until interrupted; 0 chooses a port.",
-)
+@NAME
+@ranged(replace(_PORT, text="Serve them on 127.0.0.1 until interrupted; 0 is any free port.", default=None), 0, 65535)
 @click.option("--grafana", is_flag=True, help="Print a dashboard for Grafana 9 or later, of all metrics of all runs.")
 def metrics(pid: int | None, name: str | None, port: int | None, grafana: bool) -> None:
     """Print the metrics of process PID in Prometheus' text format, or serve them.
@@ -409,7 +407,7 @@ def metrics(pid: int | None, name: str | None, port: int | None, grafana: bool) 
 
 @click.command("describe")
 @_PID
-@_NAME
+@NAME
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def describe(pid: int, name: str | None, as_json: bool) -> None:
     """Show what was chosen for a run of process PID: cores, strands, policy, limits, memory, versions.
@@ -442,7 +440,7 @@ def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, st
 
 @click.command("top")
 @_PID
-@_NAME
+@NAME
 def top(pid: int, name: str | None) -> None:
     """Show process PID in the terminal: workers, levels, waits, hottest strands, a symbol's row and book.
 
@@ -460,8 +458,8 @@ def alerts() -> None:
 
 
 @alerts.command("export")
-@_CONFIG
-def export(config: Path | None) -> None:
+@MONITORING
+def export(config: str | None) -> None:
     """Print a file of rules for Prometheus 2.42 or later: the same limits on the metrics that it scrapes."""
     from strand.alerts.export import prometheus_rules
 
@@ -470,8 +468,8 @@ def export(config: Path | None) -> None:
 
 @alerts.command("run")
 @_PID
-@_NAME
-@_CONFIG
+@NAME
+@MONITORING
 @click.option("--webhook", metavar="URL", help="https URL that gets each alert as JSON.")
 @click.option(
     "--secret-file",
@@ -482,7 +480,7 @@ def export(config: Path | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print each alert as one line of JSON.")
 @logging_to_standard_error
 def run(
-    pid: int, name: str | None, config: Path | None, webhook: str | None, secret_file: Path | None, as_json: bool
+    pid: int, name: str | None, config: str | None, webhook: str | None, secret_file: Path | None, as_json: bool
 ) -> None:
     """Watch process PID until it ends or this command is interrupted, and print each alert."""
     from strand.alerts.watch import Alerts
@@ -513,7 +511,7 @@ def run(
         EVENTS["alert"].most = logged
 
 
-def _config(path: Path | None) -> Config:
+def _config(path: str | None) -> Config:
     return Config() if path is None else Config.load(path)
 
 

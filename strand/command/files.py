@@ -32,7 +32,7 @@ from strand.command.parameters import (
     show,
     source_of,
 )
-from strand.command.run_options import NAME
+from strand.command.run_options import NAME, values_of
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import FeedInfo, synthetic
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
@@ -273,46 +273,27 @@ def gen() -> None:
     """Generate files of synthetic markets that behave like real ones."""
 
 
+#: Options of a day, in the order of the help.
+_DAY: Final = [
+    options_in(synthetic.SyntheticFeed)[name]
+    for name in ("symbols", "messages", "seed", "skew", "burst", "halts", "date")
+]
+
+
 def _describing_a_day(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which day is made, where it goes, and how that is told."""
-    for option in reversed(
-        (
-            click.option("--symbols", type=click.IntRange(1), default=8172, metavar="N", help="Number of symbols."),
-            click.option(
-                "--messages",
-                type=click.IntRange(1),
-                default=1_000_000,
-                metavar="N",
-                help="Number of messages: orders, trades, crosses, imbalances and halts.",
-            ),
-            click.option(
-                "--seed",
-                type=click.IntRange(0),
-                default=1,
-                metavar="N",
-                help="Seed. The same seed gives the same file.",
-            ),
-            click.option(
-                "--skew", default="calibrated", help="How ticks spread over symbols: 'calibrated', or a Zipf exponent."
-            ),
-            click.option(
-                "--burst",
-                type=float,
-                default=1.0,
-                help="How busy the peaks are: 0 is an even day, 1 has the peaks of a real day.",
-            ),
-            click.option(
-                "--halts",
-                type=click.IntRange(0),
-                metavar="N",
-                help="Number of symbols that are halted once. [default: one of 400 symbols]",
-            ),
-            click.option("--date", default="2026-01-05", metavar="YYYY-MM-DD", help="Trading day."),
-            click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-        )
-    ):
-        command = option(command)
-    return command
+    """Adds the options of a day, as one argument ``day``: those that were given, by name."""
+
+    @wraps(command)
+    def with_day(**others: Any) -> None:
+        given = {option.name: others.pop(option.name) for option in _DAY}
+        command(day=values_of(_DAY, given), **others)
+
+    found: Callable[..., None] = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(
+        with_day
+    )
+    for option in reversed(_DAY):
+        found = declared(option)(found)
+    return found
 
 
 def _out(
@@ -324,7 +305,7 @@ def _out(
 @gen.command("itch")
 @_describing_a_day
 @_out()
-def gen_itch(out: Path, as_json: bool, **day: Any) -> None:
+def gen_itch(out: Path, as_json: bool, day: dict[str, Any]) -> None:
     """Write a synthetic trading day as an ITCH 5.0 file."""
     _write(out, as_json, day, lambda feed, path, advance: (feed.write_itch(path, progress=advance),))
 
@@ -332,7 +313,7 @@ def gen_itch(out: Path, as_json: bool, **day: Any) -> None:
 @gen.command("pitch")
 @_describing_a_day
 @_out()
-def gen_pitch(out: Path, as_json: bool, **day: Any) -> None:
+def gen_pitch(out: Path, as_json: bool, day: dict[str, Any]) -> None:
     """Write a synthetic trading day as Cboe PITCH text."""
     _write(out, as_json, day, lambda feed, path, advance: (synthetic.write_pitch(feed, path, progress=advance),))
 
@@ -345,7 +326,7 @@ def gen_pitch(out: Path, as_json: bool, **day: Any) -> None:
     "An existing folder, or the file of messages with 'message' in its name. The endings .gz and .zst compress "
     "both files."
 )
-def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, **day: Any) -> None:
+def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, day: dict[str, Any]) -> None:
     """Write one symbol of a synthetic trading day as a LOBSTER pair of CSV files: messages and order book."""
     _write(
         out,
@@ -364,7 +345,7 @@ def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, **day
     help="Records to write: like market-by-order records of DBN, or strand.TICK.",
 )
 @_out()
-def gen_npy(out: Path, as_json: bool, records: str, **day: Any) -> None:
+def gen_npy(out: Path, as_json: bool, records: str, day: dict[str, Any]) -> None:
     """Write a synthetic trading day as a numpy array of records."""
     write = synthetic.write_mbo if records == "mbo" else synthetic.write_ticks
     _write(out, as_json, day, lambda feed, path, advance: (write(feed, path, progress=advance),))
@@ -372,7 +353,7 @@ def gen_npy(out: Path, as_json: bool, records: str, **day: Any) -> None:
 
 @gen.command("check")
 @click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
-@click.option("--date", metavar="YYYY-MM-DD", help="Trading day of files that do not contain it.")
+@declared(options_in(feeds.open)["date"])
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
     """Measure how close files are to the calibrated day: skew, bursts, and gaps between ticks."""
@@ -398,7 +379,7 @@ def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
 
 
 def _write(out: Path, as_json: bool, day: dict[str, Any], write: Writer) -> None:
-    feed = synthetic.SyntheticFeed(day.pop("symbols"), day.pop("messages"), skew=_skew(day.pop("skew")), **day)
+    feed = synthetic.SyntheticFeed(**day)
     with progress("writing", feed.messages, as_json) as advance:
         written = write(feed, out, advance)
     sizes = [Path(file.path).stat().st_size for file in written]
@@ -409,15 +390,6 @@ def _write(out: Path, as_json: bool, day: dict[str, Any], write: Writer) -> None
         for file, size in zip(written, sizes, strict=True)
     )
     show(as_json, plain, lambda console: console.print(text, soft_wrap=True, markup=False))
-
-
-def _skew(text: str) -> Any:
-    if text == "calibrated":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigurationError("skew", f"{text!r} is neither 'calibrated' nor a number") from None
 
 
 DIFFERENT: Final = 1

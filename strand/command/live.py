@@ -23,6 +23,7 @@ from rich.markup import escape
 
 from strand.alerts.watch import Alerts, Samples
 from strand.brief import several
+from strand.command.dispatchers import MONITORING, NAME
 from strand.command.ending import ended_by
 from strand.command.parameters import (
     SECTIONS,
@@ -33,6 +34,7 @@ from strand.command.parameters import (
     logging_to_standard_error,
     names,
     progress,
+    ranged,
     reading,
     say,
     show,
@@ -317,6 +319,16 @@ def _print_sent(console: Console, sent: dict[str, Any]) -> None:
 
 
 _OF_SERVERS: Final = options_in(ServerOptions)
+_WORKERS: Final = replace(
+    options_in(Scheduler)["workers"],
+    text="Give a strand.http.App without a scheduler one with N workers; 0: as many as cores.",
+    unset="no scheduler",
+)
+_MAX_QUEUE: Final = replace(
+    options_in(Scheduler)["max_queue"],
+    text="With --workers: how many requests of each level may wait; a further one gets 429.",
+    default=1000,
+)
 _HTTP_SECTIONS: Final = {
     "Server": ("--host", "--port", "--token-file", "--stop-timeout"),
     "Scheduler": ("--workers", "--max-queue", "--config", "--control"),
@@ -342,19 +354,8 @@ def _of_servers(command: Callable[..., None]) -> Callable[..., None]:
 @click.command("http", cls=SectionedCommand, sections=_HTTP_SECTIONS)
 @click.argument("application", metavar="MODULE:APP")
 @_of_servers
-@click.option(
-    "--workers",
-    type=click.IntRange(0, 1024),
-    metavar="N",
-    help="Give a strand.http.App without a scheduler one with N workers; 0: as many as cores. [default: no scheduler]",
-)
-@click.option(
-    "--max-queue",
-    type=click.IntRange(1),
-    metavar="N",
-    default=1000,
-    help="With --workers: how many requests of each level may wait; a further one gets 429.",
-)
+@ranged(_WORKERS, 0, 1024)
+@ranged(_MAX_QUEUE, 1)
 @click.option(
     "--config", type=click.Path(), metavar="FILE", help="Options of that scheduler, as strand.Config has them."
 )
@@ -367,7 +368,7 @@ def http(
     application: str,
     given: dict[str, Any],
     workers: int | None,
-    max_queue: int,
+    max_queue: int | None,
     config: str | None,
     control: bool,
     as_json: bool,
@@ -424,7 +425,7 @@ _USUAL: Final = "the books and trades of the feed"
 
 @click.command("dashboard", cls=SectionedCommand, sections=_DASHBOARD_SECTIONS)
 @click.argument("pid", type=click.IntRange(1), required=False)
-@click.option("--name", metavar="NAME", help="Name of the run, if the process has several.")
+@NAME
 @click.option(
     "--replay",
     "files",
@@ -438,12 +439,7 @@ _USUAL: Final = "the books and trades of the feed"
 @add_workers(1)
 @partial(handling, usual=_USUAL)
 @reading
-@click.option(
-    "--config",
-    type=click.Path(),
-    metavar="FILE",
-    help="File with the table `monitoring`; without it the usual rules of alerts hold.",
-)
+@MONITORING
 @_of_servers
 @logging_to_standard_error
 def dashboard(
@@ -589,9 +585,10 @@ def _counts(app: App) -> dict[str, Any]:
     return {"requests": requests, "gone": found.gone, "dropped": found.dropped}
 
 
-def _scheduler(workers: int | None, max_queue: int, config: str | None) -> Scheduler:
+def _scheduler(workers: int | None, max_queue: int | None, config: str | None) -> Scheduler:
     """A scheduler whose levels have bounds of their own, where the file gives no bound and has levels."""
     read = Config() if config is None else config_of(config)
+    max_queue = max_queue or _MAX_QUEUE.default
     said = read.scheduler_options()
     options: dict[str, Any] = {"config": config, "attachable": read.monitors}
     has_bound = said.get("max_queue") or said.get("max_queue_by_level")

@@ -13,6 +13,7 @@ import click
 
 from strand import feeds
 from strand.errors import ConfigurationError
+from strand.feeds.formats.options import CsvOptions, DecodedOptions
 from strand.feeds.opening import ReadOptions
 from strand.logs import Event, to_standard_error
 from strand.options import ByName, Choice, File, Flag, Option, Text, Whole, options_in
@@ -299,6 +300,10 @@ def names(text: str | None) -> list[str] | None:
 _OPENING: Final = options_in(feeds.open)
 _READING: Final = options_in(ReadOptions)
 SYMBOLS: Final = replace(_READING["symbols"], text=f"{_READING['symbols'].text} Commas separate them.", unset="")
+_PROFILE: Final = replace(
+    options_in(CsvOptions)["profile"], text="For CSV files: the name of a built-in profile, or a .toml file.", unset=""
+)
+_ON_BAD_RECORD: Final = options_in(DecodedOptions)["on_bad_record"]
 #: Options that are given to ``strand.feeds.open`` with their defaults, too.
 _ALWAYS: Final = ("reorder_ns", "on_disorder", "venue_in_name")
 
@@ -322,9 +327,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     @ranged(replace(_READING["limit"], unset=""), 1)
     @declared(_READING["allow_empty"], default=False)
     @_opening("date", "zone")
-    @click.option(
-        "--profile", metavar="NAME|PATH", help="For CSV files: the name of a built-in profile, or a .toml file."
-    )
+    @declared(_PROFILE)
     @click.option(
         "--feed",
         "given",
@@ -332,12 +335,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         metavar="OPTION=VALUE",
         help="Set another option of the reader, such as size_unit=0.001 or columns.price=px. Repeatable.",
     )
-    @click.option(
-        "--on-bad-record",
-        type=click.Choice(["raise", "skip"]),
-        default="raise",
-        help="At a damaged record: end the run, or skip the record, count it and report it.",
-    )
+    @declared(_ON_BAD_RECORD, default="raise")
     @_opening("reorder_ns", "on_disorder", "venue_in_name", "new_day", "carry_over")
     @functools.wraps(command)
     def with_reads(

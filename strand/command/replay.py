@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from bdb import BdbQuit
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -44,16 +45,18 @@ def _declared(*names: str, **more: Mapping[str, Any]) -> Callable[[Callable[...,
     return decorate
 
 
+_UNTIL: Final = replace(
+    options_in(Asked)["until"],
+    text="Stop after this tick of the symbol of --only (the first is 1), or at a time as for --start.",
+)
+
+
 def _stopping(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options: they become the arguments ``until`` and ``pdb`` of ``strand.replay`` in ``run``, and ``--only``
     the symbols of ``reads``. This decorator stands above the ones that make ``run`` and ``reads``."""
 
     @click.option("--only", metavar="SYMBOL", help="Replay only this symbol.")
-    @click.option(
-        "--until",
-        metavar="NUMBER|TIME",
-        help="Stop after this tick of the symbol of --only (the first is 1), or at a time as for --start.",
-    )
+    @declared(_UNTIL)
     @_declared("pdb", pdb={"default": False})
     @functools.wraps(command)
     def with_stop(

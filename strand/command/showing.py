@@ -22,6 +22,7 @@ from strand.feeds import Feed
 from strand.feeds.write.destinations import output_paths
 from strand.handlers import Handler
 from strand.options import options_in
+from strand.replaying.options import Asked
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import feed_clock, printable, text_width
 from strand.report.result_rows import TOP, ResultRows, check_rows_path, check_sort, result_rows, sort_fields, write_rows
@@ -230,22 +231,21 @@ class Writes(NamedTuple):
             shown.columns(np.zeros(0, shown.plain))
 
 
+_OUT: Final = replace(
+    options_in(Asked)["out"],
+    text="Write the final row of each symbol to FILE: .parquet, .arrow, .npy, .csv or .csv.gz. NAME=FILE writes what "
+    "the handler emits to the output NAME: .parquet, .arrow, .npy or .csv. Repeatable.",
+)
+
+
 def writing(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the option, as one argument ``writes``."""
 
-    @click.option(
-        "--out",
-        "outs",
-        multiple=True,
-        metavar="FILE|NAME=FILE",
-        shell_complete=complete_files,
-        help="Write the final row of each symbol to FILE: .parquet, .arrow, .npy, .csv or .csv.gz. NAME=FILE writes "
-        "what the handler emits to the output NAME: .parquet, .arrow, .npy or .csv. Repeatable.",
-    )
+    @declared(_OUT, multiple=True, shell_complete=complete_files)
     @declared(options_in(RunOptions)["escape_formulas"], default=False)
     @functools.wraps(command)
-    def with_files(*, outs: tuple[str, ...], escape_formulas: bool, **others: Any) -> None:
-        command(writes=_writes(outs, escape_formulas=escape_formulas), **others)
+    def with_files(*, out: tuple[str, ...], escape_formulas: bool, **others: Any) -> None:
+        command(writes=_writes(out, escape_formulas=escape_formulas), **others)
 
     return with_files
 

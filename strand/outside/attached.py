@@ -1,12 +1,12 @@
 """``strand.attach``: another process's dispatcher, found by its memory, as it is now."""
 
-from __future__ import annotations
+# Not with annotations as text: the declarations of options stand in types.
 
 import errno
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from strand.brief import brief, listed, several
 from strand.dispatch.statistics import Description, HandlerDescription, statistics_of
 from strand.errors import AttachError, ConfigurationError, UnknownSymbolError
 from strand.fixed import dataclass
-from strand.options import named_options
+from strand.options import Text, Whole, named_options
 from strand.output.books import merged_levels
 from strand.outside.snapshot import Snapshot, snapshot_of
 from strand.stats import Statistics
@@ -418,17 +418,29 @@ class Attached:
         return Look(strand, handler.name, names, found, counts, in_visit, handler.size_unit, handler.row)
 
 
-@named_options("attach()")
-def attach(pid: int | None = None, *, fd: int | None = None, name: str | None = None) -> Attached:
+class _Attaching(TypedDict, total=False):
+    """Options of ``attach``."""
+
+    fd: Annotated[
+        int | None,
+        None,
+        Whole(0, MAX_FD),
+        "A descriptor of its memory (``Dispatcher.memory_fd``) that this process was handed.\nThe caller keeps it, and "
+        "may close it at once.",
+    ]
+    name: Annotated[
+        str | None, None, Text("NAME"), "The name of the run, if the process has several.\nNot with ``fd``."
+    ]
+
+
+@named_options("attach()", declares=_Attaching)
+def attach(pid: int | None = None, **options: Unpack[_Attaching]) -> Attached:
     """Looks at a running dispatcher that was made with ``attachable=True``: without a lock, and without stopping it.
 
     Give either ``pid`` or ``fd``. In both cases the memory is mapped read-only.
 
     Args:
         pid: The id of its process, whose files are found in /proc.
-        fd: A descriptor of its memory (``Dispatcher.memory_fd``) that this process was handed. The caller keeps it, and
-            may close it at once.
-        name: The dispatcher's name, if the process has several; not with ``fd``.
 
     Raises:
         ConfigurationError: If not exactly one of ``pid`` and ``fd`` is given, or ``name`` is given with ``fd``.
@@ -436,6 +448,7 @@ def attach(pid: int | None = None, *, fd: int | None = None, name: str | None = 
             looked at. Also if the descriptor is of something else, or the memory is of another build of strand, or
             damaged. The message says which.
     """
+    fd, name = options["fd"], options["name"]
     if (pid is None) == (fd is None):
         raise ConfigurationError(
             "attach", "give either the id of a process or fd=, a descriptor of a dispatcher's memory"
@@ -443,7 +456,7 @@ def attach(pid: int | None = None, *, fd: int | None = None, name: str | None = 
     if fd is not None:
         if name is not None:
             raise ConfigurationError("name", "leave it out with fd=, because a descriptor belongs to one dispatcher")
-        return Attached(*view_at(whole("fd", fd, 0, MAX_FD)))
+        return Attached(*view_at(fd))
     if not is_whole(pid) or pid < 1:
         raise AttachError(f"pid: {pid!r} is not the id of a process")
     return Attached(*view_of(int(pid), name))

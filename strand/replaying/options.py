@@ -73,7 +73,7 @@ class Asked(ReadOptions, total=False):
     out: Annotated[
         "Mapping[str, Destination] | None",
         None,
-        _ANY,
+        Text("FILE|NAME=FILE"),
         'Files for outputs of the handlers, by name: ``{"bars": "bars.parquet"}``; or sinks of your own '
         '(``strand.Sink``).\nOther outputs are collected: ``result.outputs["bars"]``. If an error or an interrupt '
         "ends the run early, files hold what was final by then.",
@@ -122,7 +122,7 @@ class Asked(ReadOptions, total=False):
     until: Annotated[
         tuple[str, int] | str | int | None,
         None,
-        _ANY,
+        Text("NUMBER|TIME"),
         "Where to stop.\nAll ticks up to there are handled, and rows are as they are then: ends of handlers do not "
         'run. ``("AAPL", 17)`` stops after the 17th tick of AAPL in this replay; of other symbols, it includes all '
         "ticks that come before it in the feed, and none after. A time, in the forms of ``start``, stops before the "

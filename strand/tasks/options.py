@@ -191,18 +191,10 @@ def _key(name: str, key: Any) -> Hashable:
     return found
 
 
-class TaskKeywords(TypedDict, total=False):
-    """Options of tasks, as ``options`` takes them. What depends on the scheduler is checked there."""
+class NativeKeywords(TypedDict, total=False):
+    """Options of tasks in C too, as ``submit_native`` takes them. What depends on the scheduler is checked there."""
 
     priority: Annotated[Any, None, Kind(), "A priority of the policy. None: the usual one."]
-    key: Annotated[
-        Hashable | None,
-        None,
-        Made(_key),
-        "Tasks of one key run in the order in which they join it, one at a time.\nA task joins when its delay or hold "
-        "is over, and keeps its place while it waits for a retry. The next task has the highest priority of all that "
-        "wait behind it.",
-    ]
     symbol: Annotated[
         str | int | None,
         None,
@@ -216,6 +208,25 @@ class TaskKeywords(TypedDict, total=False):
         "A task that has not begun so long after its submit expires then, and is neither started nor tried again. "
         "None: no deadline.\nA datetime with a time zone is a moment instead. A deadline of 0 or less, or in the past, "
         "is over: the task expires at once.",
+    ]
+    marks: Annotated[
+        str | Iterable[str] | None,
+        None,
+        Made(mark_bits),
+        '``"io"``, ``"frees_memory"`` or both, for the guard.',
+    ]
+
+
+class TaskKeywords(NativeKeywords, total=False):
+    """Options of tasks, as ``options`` takes them."""
+
+    key: Annotated[
+        Hashable | None,
+        None,
+        Made(_key),
+        "Tasks of one key run in the order in which they join it, one at a time.\nA task joins when its delay or hold "
+        "is over, and keeps its place while it waits for a retry. The next task has the highest priority of all that "
+        "wait behind it.",
     ]
     delay: Annotated[SpanLike | None, None, Made(_delay_ns), "The task waits at least so long.\n0 or less: not at all."]
     retry: Annotated[
@@ -233,12 +244,6 @@ class TaskKeywords(TypedDict, total=False):
         Made(callable_of),
         "Called without arguments in the worker before each start.\nTrue: the task expires. A priority: it waits anew "
         "with that one, if it is another one. False or None: it starts. If it raises, the task fails.",
-    ]
-    marks: Annotated[
-        str | Iterable[str] | None,
-        None,
-        Made(mark_bits),
-        '``"io"``, ``"frees_memory"`` or both, for the guard.',
     ]
 
 

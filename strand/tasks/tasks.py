@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -24,7 +23,7 @@ from strand.stats import TaskStatistics
 from strand.tasks.core import Core
 from strand.tasks.ends import DeadLetters
 from strand.tasks.future import TaskFuture
-from strand.tasks.options import TaskKeywords, TaskOptions, check_wait
+from strand.tasks.options import NativeKeywords, TaskKeywords, TaskOptions, check_wait
 from strand.tasks.pool import NativeTask
 from strand.tasks.retry import ONCE, RetryPolicy
 from strand.tasks.timers import Periodic
@@ -219,7 +218,10 @@ class Tasks(TaskExecutor):
                 ends after the deadline, a symbol beside a key or priority.
             UnknownSymbolError: If there is no such symbol.
         """
-        read: Any = options
+        return TaskExecutor(self._core, self._read(options), self._periodics)
+
+    def _read(self, read: Any) -> TaskOptions:
+        """The options of tasks, by name, as their kinds have read them. Raises as ``options`` does."""
         ranks, retry = self._core.ranks, read["retry"]
         priority, key, symbol = read["priority"], read["key"], read["symbol"]
         number = ranks.usual if priority is None else ranks.number_of("priority", priority)
@@ -249,17 +251,11 @@ class Tasks(TaskExecutor):
             marks=read["marks"] or 0,
         )
         check_wait(found.delay_ns, found.hold_ns, deadline_ns)
-        return TaskExecutor(self._core, found, self._periodics)
+        return found
 
+    @named_options("submit_native()", declares=NativeKeywords)
     def submit_native(
-        self,
-        task: NativeTask,
-        arguments: bytes | npt.NDArray[Any] = b"",
-        *,
-        priority: Any = None,
-        symbol: str | int | None = None,
-        deadline: SpanLike | datetime | None = None,
-        marks: str | Iterable[str] | None = None,
+        self, task: NativeTask, arguments: bytes | npt.NDArray[Any] = b"", **options: Unpack[NativeKeywords]
     ) -> int:
         """Submits tasks in C, which workers run without the GIL.
 
@@ -273,7 +269,6 @@ class Tasks(TaskExecutor):
             task: The function in C.
             arguments: Bytes, for one task; or an array of shape (n,) of any dtype without objects, for a task per item,
                 in their order. A task gets a copy of its item, of 32 bytes at most; of no bytes it gets NULL.
-            priority, symbol, deadline, marks: As in ``options``.
 
         Returns:
             How many tasks were submitted, which is all of them.
@@ -289,11 +284,11 @@ class Tasks(TaskExecutor):
         if not isinstance(task, NativeTask):
             raise ConfigurationError("task", f"{task!r} is not a strand.NativeTask")
         items = _items(arguments)
-        options = self.options(priority=priority, symbol=symbol, deadline=deadline, marks=marks)._options
-        if options.waits_ns:
-            raise ConfigurationError("priority", f"{options.priority!r} has a hold, and a task in C cannot be held")
-        key = NO_KEY if symbol is None or self._key_of is None else self._key_of(symbol)
-        number = self._core.ranks.number_in(None, options.number)
+        found = self._read({**dict.fromkeys(TaskKeywords.__annotations__), **options})
+        if found.waits_ns:
+            raise ConfigurationError("priority", f"{found.priority!r} has a hold, and a task in C cannot be held")
+        key = NO_KEY if options["symbol"] is None or self._key_of is None else self._key_of(options["symbol"])
+        number = self._core.ranks.number_in(None, found.number)
         table, me = self._core.table, threading.get_ident()
         try:
             table.submitting.threads.append(me)
@@ -301,10 +296,10 @@ class Tasks(TaskExecutor):
                 raise StoppedError(table.refusal)
             if self._core.workers is not None:
                 self._core.workers.expect_native()
-            left = self._core.deadline_of(options, 0)
+            left = self._core.deadline_of(found, 0)
             within_ns = 0 if left is None else max(left, 1)  # 0 is none; of one that is over 1 ns is left
             return self._core.pool.submit_native(
-                task, items, key=key, priority=number, marks=options.marks, within_ns=within_ns
+                task, items, key=key, priority=number, marks=found.marks, within_ns=within_ns
             )
         finally:
             table.submitting.threads.remove(me)

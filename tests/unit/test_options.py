@@ -214,7 +214,7 @@ def test_keywords_that_a_typed_dict_declares_are_read_and_shown_and_documented()
 def test_all_wrong_options_of_a_call_are_told_at_once_in_the_order_of_their_declaration() -> None:
     with strand.Scheduler(1) as scheduler:
         calls: list[tuple[Callable[..., Any], dict[str, Any]]] = [
-            (scheduler.options, {"key": [], "deadline": "soon", "delay": 3, "retry": 1, "group": "g", "expire_if": 1}),
+            (scheduler.options, {"deadline": "soon", "key": [], "delay": 3, "retry": 1, "group": "g", "expire_if": 1}),
             (strand.feeds.open, {"reorder_ns": 0.5, "venue_in_name": 1, "carry_over": "yes", "on_disorder": "no"}),
             (MoldFeed, {"max_messages": 0, "jump_window": 0, "on_gap": "no"}),
         ]

@@ -21,17 +21,20 @@ enum {
   SAMPLE = 1 << 18,     /* strands are dealt again when they have had so many records more, and then twice as many */
 };
 #endif
+enum { KEYS_AHEAD = 16 };
 /* Of a key's count: the handler failed on one record more. Its strand is held then, so there is one at most. */
 #define FAILED (UINT32_C(1) << 31)
 
 /* What one thread that takes part writes. */
 typedef struct member {
-  SD_ALIGNED(2 * SD_LINE) uint32_t *counts; /* records handled, by key */
-  uint32_t stalls;                          /* how often the window had no slot for it */
-  uint64_t making, reading, handling;       /* clock counts */
-  unsigned char *records;                   /* gathered */
-  uint64_t places[GATHERED];                /* and their places, see sd_blocks_done */
-  unsigned char *held;                      /* records of strands whose handler failed before */
+  SD_ALIGNED(2 * SD_LINE) uint32_t *counts; /* records handled in this run, by key */
+  uint32_t *seen;                           /* the keys whose counts are not 0, each once */
+  uint32_t n_seen;
+  uint32_t stalls;                    /* how often the window had no slot for it */
+  uint64_t making, reading, handling; /* clock counts */
+  unsigned char *records;             /* gathered */
+  uint64_t places[GATHERED];          /* and their places, see sd_blocks_done */
+  unsigned char *held;                /* records of strands whose handler failed before */
   uint64_t *held_places;
   uint64_t n_held, held_room;
   unsigned char *all_held; /* of a run that this participant published: what sd_blocks_done tells */
@@ -56,6 +59,8 @@ struct sd_blocks {
   uint8_t *is_held;        /* by strand: its handler failed in this run; written by the holder of its home's token */
   uint32_t *strands;       /* that have a home, and how many */
   uint32_t n_strands;
+  uint32_t *last_key; /* by strand: the last one of its keys, and by key: the one before it in its strand */
+  uint32_t *key_before;
   uint32_t keys;
   uint64_t count_bytes; /* of a member's counts */
   uint64_t next_deal;   /* records handled when strands are dealt again */
@@ -89,6 +94,7 @@ void sd_blocks_destroy(sd_dispatcher *d) {
   if (!b) return;
   for (uint32_t i = 0; b->members && i < d->n_participants; i++) {
     if (b->members[i].counts) munmap(b->members[i].counts, b->count_bytes);
+    if (b->members[i].seen) munmap(b->members[i].seen, b->count_bytes);
     free(b->members[i].records);
     free(b->members[i].held);
     free(b->members[i].held_places);
@@ -99,6 +105,8 @@ void sd_blocks_destroy(sd_dispatcher *d) {
   free(b->home_of);
   free(b->home_of_strand);
   free(b->strands);
+  free(b->last_key);
+  free(b->key_before);
   free(b->is_held);
   if (b->memory) munmap(b->memory, b->memory_bytes);
   free(b);
@@ -169,10 +177,14 @@ static void find_strands(sd_dispatcher *d, sd_blocks *b, uint32_t keys) {
   b->n_strands = 0;
   b->keys = keys;
   for (uint32_t key = 0; key < keys; key++) {
-    uint8_t *home = &b->home_of_strand[d->map[key]];
-    if (*home != SD_NO_HOME) continue;
+    const uint32_t strand = d->map[key];
+    uint8_t *home = &b->home_of_strand[strand];
+    const int is_new = *home == SD_NO_HOME;
+    b->key_before[key] = is_new ? SD_NONE : b->last_key[strand];
+    b->last_key[strand] = key;
+    if (!is_new) continue;
     *home = 0;
-    b->strands[b->n_strands++] = d->map[key];
+    b->strands[b->n_strands++] = strand;
   }
 }
 
@@ -226,25 +238,27 @@ static void hold(sd_dispatcher *d, uint32_t participant, const unsigned char *re
   m->held_places[m->n_held++] = place;
 }
 
-/* How many records of a key were handled; *failed: whether the handler failed on another one. */
-static uint64_t count_of(const sd_dispatcher *d, uint32_t key, uint32_t *failed) {
+/* How many records of a strand the run has finished. By the holder of its home's token. */
+static uint64_t finished_of(const sd_dispatcher *d, uint32_t strand) {
+  const sd_blocks *b = d->blocks;
   uint64_t n = 0;
-  *failed = 0;
-  for (uint32_t i = 0; i < d->n_participants; i++) {
-    const uint32_t count = d->blocks->members[i].counts[key];
-    n += count & ~FAILED;
-    *failed |= count >> 31;
-  }
+  for (uint32_t key = b->last_key[strand]; key != SD_NONE; key = b->key_before[key])
+    for (uint32_t i = 0; i < d->n_participants; i++) n += b->members[i].counts[key] & ~FAILED;
   return n;
 }
 
-/* How many records of a strand the run has finished. By the holder of its home's token. */
-static uint64_t finished_of(const sd_dispatcher *d, uint32_t strand) {
-  uint64_t n = 0;
-  uint32_t failed;
-  for (uint32_t key = 0; key < d->blocks->keys; key++)
-    if (d->map[key] == strand) n += count_of(d, key, &failed);
-  return n;
+/* Adds `by` to the counts of the keys of n records. */
+static inline void add(const sd_dispatcher *d, member *m, const unsigned char *record, uint32_t n, uint32_t by) {
+  uint32_t *const counts = m->counts, *const seen = m->seen;
+  uint32_t n_seen = m->n_seen;
+  for (uint32_t i = 0; i < n; i++, record += d->arena->record_size) {
+    const uint32_t key = sd_key_of(d, record);
+    /* Without a branch: with many keys, nobody can tell which one comes for the first time. */
+    seen[n_seen] = key;
+    n_seen += counts[key] == 0;
+    counts[key] += by;
+  }
+  m->n_seen = n_seen;
 }
 
 /* Whether a record's strand may not be handled any more in this run, even if somebody ends its quarantine meanwhile: what was kept back
@@ -279,10 +293,10 @@ static SD_NOINLINE uint32_t without_held(sd_dispatcher *d, uint32_t participant,
 /* Notes a failure on a record: its strand goes into quarantine, and no further block is taken. */
 static void fail(sd_dispatcher *d, uint32_t participant, const unsigned char *record, const sd_context *ctx) {
   sd_blocks *b = d->blocks;
-  const uint32_t key = sd_key_of(d, record), strand = d->map[key];
+  const uint32_t strand = d->map[sd_key_of(d, record)];
   sd_fail(d, participant, strand, record, (int64_t)finished_of(d, strand), ctx->error_code, ctx->message);
   sd_account_failure(&d->strands[strand]);
-  b->members[participant].counts[key] |= FAILED;
+  add(d, &b->members[participant], record, 1, FAILED);
   b->is_held[strand] = 1;
   /* H7: relaxed; its own home's holders come after this one, and others need not know. */
   sd_store(&b->failed, 1u, relaxed, H7);
@@ -300,7 +314,7 @@ static uint32_t handle(sd_dispatcher *d, uint32_t participant, const sd_handler 
   if (SD_UNLIKELY(may_be_held)) n = without_held(d, participant, 0, place_all(m, block, entry, n));
   while (n) {
     const uint32_t done = (uint32_t)sd_run_handler(d, handler, SD_NONE, m->records, NULL, n, ctx);
-    for (uint32_t i = 0; i < done; i++) m->counts[sd_key_of(d, m->records + i * size)]++;
+    add(d, m, m->records, done, 1);
     handled += done;
     if (SD_LIKELY(done == n)) break;
     if (!may_be_held) place_all(m, block, entry, n);
@@ -454,13 +468,18 @@ int sd_blocks_create(sd_dispatcher *d) {
   b->is_held = calloc(d->arena->n_strands, sizeof *b->is_held);
   b->strands = calloc(d->arena->n_strands, sizeof *b->strands);
   if (b->members) memset(b->members, 0, members);
-  b->count_bytes = d->arena->n_symbols * sizeof *b->members->counts;
-  int code = b->members && b->home_of && b->home_of_strand && b->is_held && b->strands ? SD_OK : SD_E_NO_MEMORY;
+  b->last_key = calloc(d->arena->n_strands, sizeof *b->last_key);
+  b->key_before = calloc(d->arena->n_symbols, sizeof *b->key_before);
+  b->count_bytes = (d->arena->n_symbols + UINT64_C(1)) * sizeof *b->members->counts;
+  int code = b->members && b->home_of && b->home_of_strand && b->is_held && b->strands && b->last_key && b->key_before
+                 ? SD_OK
+                 : SD_E_NO_MEMORY;
   for (uint32_t i = 0; !code && i < d->n_participants; i++) {
     /* Not calloc(), which may write the zeros: most dispatchers have no blocks, and many have a million symbols. */
     b->members[i].counts = zeros(b->count_bytes);
     b->members[i].records = aligned_alloc(SD_LINE, in_lines(GATHERED * (uint64_t)d->arena->record_size));
-    if (!b->members[i].counts || !b->members[i].records) code = SD_E_NO_MEMORY;
+    b->members[i].seen = zeros(b->count_bytes);
+    if (!b->members[i].counts || !b->members[i].seen || !b->members[i].records) code = SD_E_NO_MEMORY;
   }
   b->window.home = b->home;
   b->window.made = b->made;
@@ -522,15 +541,23 @@ static void collect(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_blo
 
 /* Adds what the run handled to the strands' counts. */
 static void settle(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_blocks_done *done) {
-  for (uint32_t key = 0; key < b->keys; key++) {
-    uint32_t failed;
-    const uint64_t n = count_of(d, key, &failed);
-    if (!n && !failed) continue;
-    sd_strand *s = &d->strands[d->map[key]];
-    sd_bump(&s->accepted, n + failed);
-    sd_account_strand(sd_counts_at(d, participant, 0), s, n);
-    if (b->source->counts) b->source->counts[key] += (int64_t)(n + failed);
-    done->records += n + failed;
+  for (uint32_t i = 0; i < d->n_participants; i++) {
+    member *m = &b->members[i];
+    for (uint32_t j = 0; j < m->n_seen; j++) {
+      if (j + 2 * KEYS_AHEAD < m->n_seen) {
+        sd_prefetch_write(&m->counts[m->seen[j + 2 * KEYS_AHEAD]]);
+        sd_prefetch(&d->map[m->seen[j + 2 * KEYS_AHEAD]]);
+        sd_prefetch_write(&d->strands[d->map[m->seen[j + KEYS_AHEAD]]].accepted);
+      }
+      const uint32_t key = m->seen[j], n = m->counts[key] & ~FAILED, failed = m->counts[key] >> 31;
+      sd_strand *s = &d->strands[d->map[key]];
+      m->counts[key] = 0;
+      sd_bump(&s->accepted, n + failed);
+      sd_account_strand(sd_counts_at(d, participant, 0), s, n);
+      if (b->source->counts) b->source->counts[key] += (int64_t)n + failed;
+      done->records += n + failed;
+    }
+    m->n_seen = 0;
   }
   b->handled += done->records;
   collect(d, b, participant, done);
@@ -596,10 +623,7 @@ static int run(sd_dispatcher *d, uint32_t participant, const sd_block_source *so
     b->self = self;
     b->window.n_blocks = source->n_blocks;
     b->window.n_slots = slots(d, source, threads);
-    for (uint32_t i = 0; i < d->n_participants; i++) {
-      memset(b->members[i].counts, 0, source->keys * sizeof *b->members[i].counts);
-      b->members[i].stalls = 0;
-    }
+    for (uint32_t i = 0; i < d->n_participants; i++) b->members[i].stalls = 0;
     /* H7: relaxed; all who wrote it have left. */
     if (sd_load(&b->failed, relaxed, H7)) memset(b->is_held, 0, d->arena->n_strands);
     sd_init(&b->failed, 0u);

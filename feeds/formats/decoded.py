@@ -193,8 +193,9 @@ class DecodedFeed(BaseFeed):
         """Counts of the latest iteration, zeros before the first.
 
         The decoder's, and ``bytes_in`` (of the file), ``bytes_out`` (uncompressed), and times in ns: ``read_ns``
-        (reading and inflating), ``read_blocked_ns`` (the inflating thread waited for the decoder) and ``wait_ns``
-        (the decoder waited for input: near the whole run's time when the run is limited by inflating).
+        (reading and inflating, but not what all threads read in blocks), ``read_blocked_ns`` (the inflating thread
+        waited for the decoder) and ``wait_ns`` (the decoder waited for input: near the whole run's time when the run
+        is limited by inflating).
         """
         counts = self._decoder.statistics()
         chunks, stream = self._last, self._stream
@@ -309,11 +310,13 @@ class Reading(Iterator[TickBatch]):
         if not isinstance(stream, RawStream) or stream.identity != was.identity:
             stream.close()
             return False
-        self._stream = feed._stream = stream
-        feed._last = self._chunks = Chunks(stream, chunk_bytes=_RAW_CHUNK, headroom=feed._headroom)
+        self._chunks = Chunks(stream, chunk_bytes=_RAW_CHUNK, headroom=feed._headroom)
         feed._chunks.append(self._chunks)
         old.close()
         feed._chunks.remove(old)
+        self._chunks.add_times_of(old)
+        self._stream = feed._stream = stream
+        feed._last = self._chunks
         return True
 
     def close(self) -> None:

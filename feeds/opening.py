@@ -19,7 +19,7 @@ from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedF
 from strand.feeds.base import BaseFeed, Selection
 from strand.feeds.formats.options import ReaderOptions
 from strand.feeds.formats.registry import Format, format_named, recognised
-from strand.feeds.io.files import Paths, files_in, named_paths, small_text
+from strand.feeds.io.files import Paths, files_in, hours_in, is_hour, named_paths, small_text
 from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe
 from strand.feeds.io.streams import open_stream
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days
@@ -421,7 +421,7 @@ def expand(path_or_paths: Paths, options: Mapping[str, Any]) -> list[str | Path]
 
 #: Bytes, unpacked, by which copies are told.
 _HEAD: Final = 1 << 20
-_PACKED: Final = (".gz", ".bz2", ".xz", ".zst", ".zip")
+_PACKED: Final = (".gz", ".bz2", ".xz", ".lzma", ".zst", ".zip")
 
 
 def _check_once(paths: Sequence[str | Path]) -> None:
@@ -454,9 +454,15 @@ def _check_copies(paths: Sequence[Path]) -> None:
 
 
 def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
-    """The files in a folder that can be read, by name; others are passed over."""
-    found, others = [], dict[Path, FeedError]()
+    """The files in a folder that can be read, by name; others are passed over. Of Dukascopy's hours those in the
+    folders below it, too."""
+    hours = [] if options.get("profile") is not None else hours_in(folder)
+    if hours and all(map(is_hour, files_in(folder))):
+        return hours
+    found, others = hours, dict[Path, FeedError]()
     for path in files_in(folder):
+        if path in hours:
+            continue
         try:
             if options.get("profile") is None:
                 recognised(path, options.get("limits"))
@@ -478,7 +484,7 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
         also = f"; it holds folders: name one of {listed(inner)}" if inner else ""
         raise UnknownFormatError(f"the directory holds no file that can be read{also}", path=folder)
     endings = {path.suffix for path in found}
-    empty = [path.name for path in files_in(folder, empty=True) if path.suffix in endings]
+    empty = [path.name for path in files_in(folder, empty=True) if path.suffix in endings and path not in hours]
     if empty:
         raise TruncatedFeedError(
             f"it holds empty files ({listed(empty)}), as downloads that failed: get them again, or remove them if they "

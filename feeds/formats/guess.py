@@ -37,6 +37,12 @@ _JSON: Final = re.compile(rb'(?:\d+ )?\s*[\[{]\s*(?:["{\[]|$)')
 _OPEN_INTEREST: Final = re.compile(
     r"(?:\d{8}_.*)?openinterest(?:_.*)?\.(?:csv|zip)|\d{8}_openinterest.*", re.IGNORECASE
 )
+_NAMES: Final = (
+    (
+        re.compile(r"(?:BID|ASK)_candles_.*\.bi5", re.IGNORECASE),
+        "looks like Dukascopy's bars, which are not read: get its ticks (HHh_ticks.bi5), and make bars of them",
+    ),
+)
 _COLUMNS: Final = re.compile(rb"[^\x00-\x08\x0e-\x1f]+?[,;\t|][^\x00-\x08\x0e-\x1f]*")
 
 
@@ -55,9 +61,11 @@ def wrapping(head: bytes) -> str | None:
 def guess(head: bytes, names: Iterable[str] = ()) -> str | None:
     """A clause about a file that begins with ``head``; None where it looks like nothing known. ``names``: its own, and
     that of the file in it."""
-    for magic, said in _MAGICS:
-        if head.startswith(magic):
-            return said
+    names = tuple(names)
+    said = [said for magic, said in _MAGICS if head.startswith(magic)]
+    said += [said for name, said in _NAMES if any(map(name.fullmatch, names))]
+    if said:
+        return said[0]
     if (wrapped := wrapping(head)) is not None:
         return wrapped
     line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].rstrip(b"\r")

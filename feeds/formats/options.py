@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from strand.feeds.formats.json.profile import JsonProfile
 
 __all__ = [
-    "CsvOptions", "DatedOptions", "DbnOptions", "DecodedOptions", "JsonLinesOptions", "LeanOptions", "NpyOptions",
-    "ParquetOptions", "PcapOptions", "ReaderOptions", "RecordedMessagesOptions", "RecordedOptions",
+    "Bi5Options", "CsvOptions", "DatedOptions", "DbnOptions", "DecodedOptions", "JsonLinesOptions", "LeanOptions",
+    "NpyOptions", "ParquetOptions", "PcapOptions", "ReaderOptions", "RecordedMessagesOptions", "RecordedOptions",
 ]  # fmt: skip
 
 K = TypeVar("K", bound=type[Any])
@@ -320,6 +320,55 @@ class LeanOptions(TypedDict, total=False):
         '``"raise"``, or ``"skip"`` to skip rows that are no trade or quote, and to count them in ``skipped``.',
     ]
     limits: Annotated[InflateLimits | None, None, _ANY, _LIMITS]
+
+
+class _Records(TypedDict, total=False):
+    """Options of files of records of one size."""
+
+    size_unit: Annotated[
+        str | Decimal | None,
+        None,
+        _ANY,
+        'What 1 in a tick\'s ``size`` is worth, a power of ten (``"0.001"``). None: 1 of the instrument.',
+    ]
+    inexact: Annotated[
+        Literal["raise", "round"],
+        "raise",
+        _ANY,
+        'At a volume that is no whole number of ``size_unit``, ``"raise"``, or ``"round"`` to the nearest, ties to '
+        "even.",
+    ]
+    on_bad_record: Annotated[
+        Literal["raise", "skip"],
+        "raise",
+        _ANY,
+        '``"raise"``, or ``"skip"`` to skip bad records, and what follows damage in a file, and to count and sample '
+        "them.",
+    ]
+    batch_ticks: Annotated[int, 65_536, Whole(1, 1 << 24), "The greatest number of ticks in a batch."]
+    limits: Annotated[InflateLimits | None, None, _ANY, _LIMITS]
+    select: Annotated[
+        Selection | None, None, _ANY, "Only these ticks are read. None: all.\nFiles without any are not opened."
+    ]
+
+
+class Bi5Options(_Records, total=False):
+    """Options of ``DukascopyFeed``."""
+
+    symbol: Annotated[str | None, None, _ANY, "The instrument of a file whose folders do not say it. None: they do."]
+    date: Annotated[
+        dt.date | str | None,
+        None,
+        _ANY,
+        'The day of a file whose folders do not say it, in UTC: ``datetime.date`` or ``"YYYY-MM-DD"``. None: they do.',
+    ]
+    price_unit: Annotated[
+        str | Decimal | None,
+        None,
+        _ANY,
+        'What 1 in the files\' prices is worth, a power of ten (``"0.00001"``). None: what Strand knows of the '
+        "instrument.\nOf an unknown one it has to be given.",
+    ]
 
 
 class _Messages(TypedDict, total=False):

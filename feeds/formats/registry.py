@@ -16,7 +16,7 @@ from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.guess import guess
-from strand.feeds.io.files import times_path
+from strand.feeds.io.files import is_hour, times_path
 from strand.feeds.io.sources import HEAD_BYTES, STANDARD_INPUT, InflateLimits, is_pipe, open_source
 from strand.feeds.io.streams import ZIP_MAGICS, data_members, open_archive, open_stream, split_member
 
@@ -99,6 +99,12 @@ def has_times(path: str | os.PathLike[str]) -> bool:
     return bool(importlib.import_module("strand.feeds.formats.recording").recognise(head))
 
 
+def _is_bi5(found: Input) -> bool:
+    if is_hour(found.path) and not found.head:
+        return not found.members
+    return found.compression == "lzma" and bool(format_named("bi5").imported().recognise(found.head))
+
+
 def _never(found: Input) -> bool:
     """JSON says nothing of what is meant: such files are read where a profile is given."""
     del found
@@ -115,6 +121,7 @@ _FORMATS: Final = (
            begins=(b"\xa1\xb2", b"\xd4\xc3", b"\x4d\x3c", b"\x0a\x0d\x0d\x0a")),
     Format("websocket", "recordings of WebSocket feeds", "websocket", "RecordedMessages",
            begins=(b"strand-websocket ",)),
+    Format("bi5", "Dukascopy ticks (.bi5)", "bi5", "DukascopyFeed", (".bi5",), _is_bi5, takes_list=True),
     Format("lean", "LEAN equity tick archives", "lean", "LeanFeed", (), _is_lean, takes_list=True),
     Format("recording", "recordings of live feeds", "recording", "RecordedFeed", (".itch", ".itch50"), _is_recording),
     Format("itch", "NASDAQ TotalView-ITCH 5.0", "itch", "ItchFeed", (".itch", ".itch50")),
@@ -123,7 +130,7 @@ _FORMATS: Final = (
     Format("csv", "CSV (of other columns: by a profile)", "csv.reader", "CsvFeed", (".csv", ".tsv")),
 )  # fmt: skip
 _SHOWN_LETTERS: Final = 80
-_PACKINGS: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
+_PACKINGS: Final = (".gz", ".zst", ".bz2", ".xz", ".lzma", ".zip")
 
 
 def formats() -> tuple[Format, ...]:
@@ -142,12 +149,14 @@ def format_named(name: str) -> Format:
 def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:
     """A file's first bytes, and its compression.
 
-    Raises TruncatedFeedError where it is empty, or holds not one byte before a fault, and FeedError where it cannot be
-    read.
+    Raises TruncatedFeedError where it is empty and may not be, or holds not one byte before a fault, and FeedError
+    where it cannot be read.
     """
     archive, member = (path, None) if is_pipe(path) or Path(path).exists() else split_member(Path(path))
     with open_source(archive) as source:
         magic = source.head(4)
+        if not magic and is_hour(archive):
+            return Input(path, b"", "none")
         if not magic:
             raise TruncatedFeedError(
                 "no data came from it" if str(path) == STANDARD_INPUT else "the file is empty", path=path, offset=0
@@ -159,7 +168,9 @@ def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:
         if len(names) != 1:
             return Input(path, b"", "zip", names)
     with open_stream(path, limits=limits) as stream:
-        return Input(path, stream.head(HEAD_BYTES), stream.compression, names)
+        # The name of an hour says what it holds, also where its beginning is damaged.
+        is_known = is_hour(archive) and stream.compression == "lzma"
+        return Input(path, b"" if is_known else stream.head(HEAD_BYTES), stream.compression, names)
 
 
 def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:

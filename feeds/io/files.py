@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
 from strand.feeds.io.sources import STANDARD_INPUT
 
 __all__ = [
-    "Paths", "check_folder", "files_in", "named_paths", "read_head", "regular_file",
+    "Paths", "check_folder", "files_in", "hours_in", "is_hour", "named_paths", "read_head", "regular_file",
     "small_text", "times_path",
 ]  # fmt: skip
 
@@ -99,6 +100,30 @@ def files_in(folder: Path, *, empty: bool = False) -> list[Path]:
         for path in sorted(folder.iterdir())
         if not path.name.startswith((".", "_")) and path.is_file() and (path.stat().st_size == 0) == empty
     ]
+
+
+#: A file of ticks of an hour as Dukascopy names it. It lies in folders called SYMBOL/YEAR/MONTH/DAY.
+_HOUR: Final = re.compile(r"\d\dh_ticks\.bi5")
+_DATE_PART: Final = re.compile(r"\d{4}|\d\d")
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+
+
+def is_hour(path: str | Path) -> bool:
+    """Tells whether a file is called as Dukascopy's files of an hour, which hold nothing if nothing happened."""
+    return _HOUR.fullmatch(Path(path).name) is not None
+
+
+def hours_in(folder: Path) -> list[Path]:
+    """Dukascopy's files of hours, by name, in a folder of a day, month, year, symbol, or of several symbols."""
+    return [path for inner in _dated(folder) for path in sorted(inner.iterdir()) if is_hour(path)]
+
+
+def _dated(folder: Path) -> Iterator[Path]:
+    """The folder, and all below it that are called as parts of a date, or that hold folders called as years."""
+    yield folder
+    for inner in sorted(path for path in folder.iterdir() if path.is_dir()):
+        if _DATE_PART.fullmatch(inner.name) or any(_YEAR.fullmatch(year.name) for year in inner.iterdir()):
+            yield from _dated(inner)
 
 
 def times_path(path: str | os.PathLike[str]) -> Path:

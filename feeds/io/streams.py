@@ -1,8 +1,8 @@
 """Byte streams that decoders read in large pieces: files, pipes, and what is compressed in them, within limits.
 
-``open_stream`` tells the compression by content: gzip, zstd, bz2, xz, and members of zip archives. A stream fills a
-caller's buffer (``readinto``). Data before a fault is always handed out first: the error comes with the next call, so
-that a decoder gets every byte there was.
+``open_stream`` tells the compression by content: gzip, zstd, bz2, xz, LZMA alone, and members of zip archives. A stream
+fills a caller's buffer (``readinto``). Data before a fault is always handed out first: the error comes with the next
+call, so that a decoder gets every byte there was.
 
 Some streaming interfaces of zstd's library give all that a piece of input expands to, however much that is. The others
 do not tell a cut file from a whole one. So its frames and blocks are walked here, by their headers alone: a block gives
@@ -36,15 +36,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GZIP_WBITS", "HEAD_BYTES", "MAX_WINDOW_BYTES", "RAW_WBITS", "STANDARD_INPUT", "ZIP_MAGICS", "ZSTD_MAGIC",
-    "ByteStream", "Bz2Stream", "GzipStream", "InflateLimits", "Inflating", "InputStream", "MemberStream", "RawStream",
-    "XzStream", "ZipMemberStream", "ZstdStream", "data_members", "data_start", "find_member", "inflater_name",
-    "is_gzip", "is_zstd", "names_of", "new_inflater", "open_archive", "open_stream", "split_member", "zlib_like",
+    "ByteStream", "Bz2Stream", "GzipStream", "InflateLimits", "Inflating", "InputStream", "LzmaStream", "MemberStream",
+    "RawStream", "XzStream", "ZipMemberStream", "ZstdStream", "data_members", "data_start", "find_member",
+    "inflater_name", "is_gzip", "is_lzma", "is_zstd", "names_of", "new_inflater", "open_archive", "open_stream",
+    "split_member", "zlib_like",
 ]  # fmt: skip
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 # A bz2 file: its level, then a block or, where it is empty, its end. Three letters alone may begin a text.
 BZ2_MAGICS: Final = tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&", b"\x17\x72\x45\x38"))
 XZ_MAGIC: Final = b"\xfd7zXZ\0"
+# LZMA alone has no magic: this is its usual first byte (lc=3, lp=0, pb=2), before the sizes of dictionary and data.
+_LZMA_FIRST: Final = b"\x5d"
 # Bytes of input per call of the inflater. Each call returns to Python and takes its lock, so a piece is large enough to
 # make that rare. A corrupt piece loses all that it would have given, so it is small enough to make that little. It does
 # not depend on what a reader asks for, so that every reader finds a fault at the same place.
@@ -323,6 +326,29 @@ class XzStream(MemberStream):
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY)
 
 
+class LzmaStream(XzStream):
+    """The contents of a file of LZMA alone, the format before xz. It has no checksum."""
+
+    compression = "lzma"
+    magic = _LZMA_FIRST
+
+    def _new_member(self) -> Any:
+        import lzma
+
+        return lzma.LZMADecompressor(lzma.FORMAT_ALONE, _XZ_MEMORY)
+
+
+def is_lzma(head: bytes) -> bool:
+    """Tells whether a file that begins with ``head`` is LZMA alone: by the usual first byte, and sizes that xz takes
+    for such a file (a dictionary of 2^n or 2^n + 2^(n-1) bytes, data of an unknown size or one below 256 GiB)."""
+    if not head.startswith(_LZMA_FIRST) or len(head) < 5:
+        return False
+    dictionary, size = int.from_bytes(head[1:5], "little"), int.from_bytes(head[5:13], "little")
+    top = 1 << max(dictionary.bit_length() - 1, 0)
+    is_unknown = head[5:13] == b"\xff" * len(head[5:13])
+    return dictionary >= 1 << 12 and dictionary - top in (0, top // 2) and (is_unknown or size < 1 << 38)
+
+
 ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _LOCAL_HEADER_BYTES: Final = 30
 _ENCRYPTED: Final = 1
@@ -598,7 +624,7 @@ class ZstdStream(Inflating):
         return self._error(TruncatedFeedError, "the zstd data ends inside a frame; get the whole file")
 
 
-_MAGIC_BYTES = 8
+_MAGIC_BYTES = 13
 
 
 def is_gzip(head: bytes) -> bool:
@@ -607,7 +633,7 @@ def is_gzip(head: bytes) -> bool:
 
 
 def open_stream(path: str | os.PathLike[str], *, limits: InflateLimits | None = None) -> InputStream:
-    """The decompressed bytes of a file, whatever it is called: raw, gzip, zstd, bz2, xz, or in a zip archive.
+    """The decompressed bytes of a file, whatever it is called: raw, gzip, zstd, bz2, xz, lzma, or in a zip archive.
 
     ``path``: a file, a named pipe, ``-`` for standard input, an archive of one file, or ``archive.zip/name`` of one
     in it. ``limits``: what it may expand to; by default 200 times its size once that is more than 64 MiB, and 1 TiB.
@@ -648,6 +674,8 @@ def _opened(source: Source, magic: bytes, limits: InflateLimits) -> InputStream:
         return Bz2Stream(source, limits)
     if magic.startswith(XZ_MAGIC):
         return XzStream(source, limits)
+    if is_lzma(magic):
+        return LzmaStream(source, limits)
     if magic.startswith(ZIP_MAGICS):
         if not isinstance(source, RawStream):
             raise FeedError("a zip archive cannot be read from a pipe: store it in a file", path=source.path)

@@ -16,7 +16,17 @@ from strand.feeds.base import Flags, TicksAre
 from strand.feeds.mapping.column_options import ColumnOptions
 from strand.feeds.mapping.columns import Conversion, Reading, columns_of
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.values import NS_IN, Column, Target, Units, decimal_units, integer_units, integers, unusable
+from strand.feeds.mapping.values import (
+    NS_IN,
+    Column,
+    Target,
+    Units,
+    decimal_units,
+    doubles_of,
+    integer_units,
+    integers,
+    unusable,
+)
 from strand.options import refuse_unknown
 from strand.ticks import limits
 
@@ -60,6 +70,8 @@ def numpy_column(values: Array) -> Column:
 
     if values.ndim != 1 or (kind == "float" and dtype.itemsize > 8):
         kind = "other"
+    elif kind == "float":
+        plain = doubles_of(plain)
     return Column(kind, str(dtype), nulls, lambda row: str(values[row]), plain, ns=ns, words=words, local=True)
 
 
@@ -126,7 +138,11 @@ def arrow_column(column: Any) -> Column:
         return made("integer", numbers(column))
     if kinds.is_floating(kind) or kinds.is_boolean(kind):
         real = kinds.is_floating(kind)
-        return made("float", numbers(column, null=np.nan)) if real else made("bool", numbers(column.cast(pa.uint8())))
+        return (
+            made("float", doubles_of(numbers(column, null=np.nan)))
+            if real
+            else made("bool", numbers(column.cast(pa.uint8())))
+        )
     if kinds.is_timestamp(kind):
         values = times_of(column) if nulls is None else numbers(column.cast(pa.int64()))
         return made("time", values, ns=NS_IN[kind.unit], local=kind.tz is None)

@@ -23,8 +23,8 @@ from strand.validate import MIN_UNIT
 
 __all__ = [
     "IDS", "NO_TIME", "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "TIME_UNIT", "WORDS", "Column",
-    "Target", "TimeUnit", "Units", "Values", "coarser_price", "decimal_units", "defined", "either", "finer_unit",
-    "float_units", "ids", "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units",
+    "Target", "TimeUnit", "Units", "Values", "coarser_price", "decimal_units", "defined", "doubles_of", "either",
+    "finer_unit", "float_units", "ids", "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units",
     "plain_letters", "plain_map", "plain_numbers", "plain_times", "said_unit", "scaled", "times", "unusable",
 ]  # fmt: skip
 
@@ -215,6 +215,26 @@ def float_units(floats: Array, power: int) -> Units:
             whole[rest] = mask
             found[at] = whole
     return Units(values, *found)
+
+
+def doubles_of(floats: Array) -> Array:
+    """Floats of 32 bits as the doubles that stand for the same shortest decimals; all others as they are."""
+    if floats.dtype != np.float32:
+        return floats
+    made = floats.astype(np.float64)
+    rest = np.flatnonzero(np.isfinite(made) & ~((made == np.rint(made)) & (np.abs(made) < 1 << 24)))
+    for digits in (2, 4, 6):
+        scale = float(10**digits)
+        units = np.rint(made[rest] * scale)
+        near = units / scale
+        # So few units lie further apart than these floats, so that no other decimal of so many digits is this float.
+        sure = (np.abs(units) < 1 << 22) & (near.astype(np.float32) == floats[rest])
+        made[rest[sure]] = near[sure]
+        rest = rest[~sure]
+    if len(rest):
+        distinct, places = np.unique(floats[rest], return_inverse=True)
+        made[rest] = np.array([float(str(each)) for each in distinct])[places]
+    return made
 
 
 def decimal_units(numbers: Array, power: int) -> Units:

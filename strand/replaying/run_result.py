@@ -209,6 +209,12 @@ _OF_FEEDS: Final = (
     _Counter(
         "times_raised", "raised times", "sort the archive: times that ran backwards became the latest time so far"
     ),
+    _Counter(
+        "hours_missing",
+        "missing hours",
+        "get these hours, too: between an instrument's first and last one there is no file for them, while an hour "
+        "without ticks is a file of no bytes",
+    ),
 )
 
 # Rows of built-in handlers are known by these fields: a row of a user's own may have some of them.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import bi5_reference
 import dbn_reference
 import itch_reference as ref
 import numpy as np
@@ -36,7 +37,7 @@ class Sample:
     ``content`` is what lies inside, ``pack`` writes it to a file. ``flat_from``: from this byte on, records follow
     each other as they are, so that damage to one leaves those before it alone; None where compression or a layout by
     columns carries it further. ``seekable``: the format needs a file, and is refused from a pipe. ``open_end``: a cut
-    last record may still be one, of other values.
+    last record may still be one, of other values. ``may_be_empty``: a file of no bytes says that nothing happened.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Sample:
     flat_from: int | None = None
     seekable: bool = False
     open_end: bool = False
+    may_be_empty: bool = False
     needs: str | None = None
 
     @property
@@ -57,8 +59,10 @@ class Sample:
         return self.needs is None or importlib.util.find_spec(self.needs) is not None
 
     def build(self, folder: Path) -> Path:
-        self.pack(folder / self.file, self.content())
-        return folder / self.file
+        path = folder / self.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.pack(path, self.content())
+        return path
 
 
 def itch_messages() -> list[bytes]:
@@ -239,6 +243,14 @@ SAMPLES = [
     Sample("dbn in zstd", "dbn", "20200130.mbo.dbn.zst", dbn, by(zstd), needs="databento_dbn"),
     Sample("pitch", "pitch", "20200130.pitch", pitch, flat_from=0, open_end=True),
     Sample("pcap", "pcap", "20190130.pcap", pcap),
+    Sample(
+        "bi5",
+        "bi5",
+        "EURUSD/2020/00/30/10h_ticks.bi5",
+        lambda: bi5_reference.packed(bi5_reference.some(5, COUNT)),
+        seekable=True,
+        may_be_empty=True,
+    ),
     Sample("parquet", "parquet", "20200130.parquet", parquet, seekable=True, needs="pyarrow"),
     Sample("arrow", "parquet", "20200130.arrow", arrow, needs="pyarrow"),
     Sample("csv", "csv", "20200130.csv", tardis, flat_from=70, open_end=True, needs="pyarrow"),

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import bi5_reference
 import dbn_reference
 import itch_reference
 import json_lines
@@ -267,6 +268,10 @@ def own_table(folder: Path) -> Path:
     return folder / "mine.csv"
 
 
+def dukascopy() -> bytes:
+    return bi5_reference.packed(bi5_reference.some(5, 80, 110_000))
+
+
 def lean_trades() -> bytes:
     rng = random.Random(1)
     return "".join(
@@ -309,6 +314,7 @@ FILES = [
     SmallFile(
         "lean of quotes", "lean", lambda folder: lean_files.archive(folder, lean_quotes(), kind="quote"), needs=PA
     ),
+    SmallFile("dukascopy", "bi5", _bytes("12h_ticks.bi5", dukascopy), {"symbol": "EURUSD", **DAY}),
     SmallFile("npy of one's own", "npy", _bytes("own.npy", lambda: npy(own_records())), OWN),
     SmallFile("hftbacktest", "npy", _bytes("btcusdt.20200130.npy", lambda: npy(hftbacktest()))),
     SmallFile("npz of ticks", "npy", _committed("converted.npz")),

@@ -63,7 +63,8 @@ static void open_at(sd_bars_row *row, const sd_bars_params *p, int64_t time) {
   sd_stretch *stretch = &row->stretch;
   const int64_t before = row->end;
   clear(row);
-  if (!sd_stretch_at(stretch, &p->calendar, time) && stretch->inside == SD_OUTSIDE && !p->outside) {
+  if (!sd_stretch_at(stretch, &p->calendar, time) &&
+      (stretch->inside == SD_UNKNOWN || (stretch->inside == SD_OUTSIDE && !p->outside))) {
     row->end = 0;
     row->start = stretch->end == INT64_MAX ? 0 : stretch->end;
     row->last_time = stretch->start;
@@ -141,10 +142,7 @@ SD_INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, ui
       time = row->last_time;
     }
     if (turn(row, p, contract, ctx, i, time)) return -1;
-    if (!row->end) {
-      row->outside++;
-      return 0;
-    }
+    if (!row->end) return sd_leave_out(&row->outside, &row->stretch, &p->calendar, ctx);
   } else if (SD_UNLIKELY(time < (kind == SD_BARS_TIME ? row->start : row->stretch.start))) {
     row->late++;
   }

@@ -4,23 +4,30 @@
 
 #include <stdint.h>
 
+#include "sd_handler.h"
+
 typedef struct sd_session {
   int64_t start, end; /* ns since the epoch, end not in it */
 } sd_session;
 
-/* The last of the params. The sessions are in order, none is empty, and none overlap. */
+/* Why a stretch of time is unknown, zero-terminated: the message of the error that a tick there is. */
+typedef char sd_unknown_text[104];
+
+/* The last of the params. The sessions are in order, none is empty, and none overlap; so are the stretches that nobody knows. Their texts
+ * stand behind them, an sd_unknown_text each. */
 typedef struct sd_calendar {
-  uint64_t n;       /* 0: all of time is one session */
-  int64_t auctions; /* ns after a session in which crosses count; 0: none count */
-  sd_session sessions[];
+  uint64_t n;             /* 0: all of time is one session */
+  uint64_t unknown;       /* stretches of which nobody knows whether they are sessions */
+  int64_t auctions;       /* ns after a session in which crosses count; 0: none count */
+  sd_session stretches[]; /* n sessions, then the unknown ones */
 } sd_calendar;
 
-enum { SD_OUTSIDE = 0, SD_SESSION = 1, SD_AUCTION = 2 };
+enum { SD_OUTSIDE = 0, SD_SESSION = 1, SD_AUCTION = 2, SD_UNKNOWN = 3 };
 
-/* A session, the time after it in which crosses count, or the rest until the next one. Zeroed: not set yet. */
+/* A session, the time after it in which crosses count, the rest until the next one, or an unknown stretch. Zeroed: not set yet. */
 typedef struct sd_stretch {
   int64_t start, end; /* end not in it; INT64_MAX: no end */
-  uint64_t inside;    /* SD_SESSION, SD_AUCTION, SD_OUTSIDE */
+  uint64_t inside;    /* SD_SESSION, SD_AUCTION, SD_OUTSIDE, SD_UNKNOWN */
 } sd_stretch;
 
 void sd_find_stretch(sd_stretch *s, const sd_calendar *c, int64_t time);
@@ -34,6 +41,15 @@ static inline int sd_stretch_at(sd_stretch *s, const sd_calendar *c, int64_t tim
 /* The same for a trade, which is a cross or not. Zero: it does not count. */
 static inline int sd_trade_stretch_at(sd_stretch *s, const sd_calendar *c, int64_t time, int cross) {
   return sd_stretch_at(s, c, time) || (s->inside == SD_AUCTION && cross);
+}
+
+/* Nonzero: the stretch is unknown, and ctx->message says why. */
+int sd_check_known(const sd_stretch *s, const sd_calendar *c, sd_context *ctx);
+
+/* Counts what is outside of sessions, and so left out. Nonzero: its stretch is unknown. */
+static inline int sd_leave_out(int64_t *outside, const sd_stretch *s, const sd_calendar *c, sd_context *ctx) {
+  ++*outside;
+  return sd_check_known(s, c, ctx);
 }
 
 /* Nonzero: the stretch is a session of a calendar that has sessions, so it does not lie between two days. */

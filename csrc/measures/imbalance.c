@@ -91,7 +91,7 @@ static int quote(sd_imbalance_row *row, const sd_turn *turn, int64_t time, const
   row->queue = both(&row->top) ? ((double)row->top.bid_size - (double)row->top.ask_size) /
                                      ((double)row->top.bid_size + (double)row->top.ask_size)
                                : 0;
-  row->outside += !inside;
+  if (!inside && sd_leave_out(&row->outside, &row->stretch, &p->calendar, turn->ctx)) return -1;
   if (!inside || first || new_session) return 0;
   const sd_wide flow = sd_order_flow(&was, &row->top);
   row->events++;

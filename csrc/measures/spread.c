@@ -95,7 +95,7 @@ static const sd_measure SPREAD = {
 static int trade(sd_spread_row *row, const sd_measure_params *p, sd_context *ctx, const sd_event *e) {
   pass_time(row, p, e->time);
   const int inside = sd_stretch_at(&row->stretch, &p->calendar, e->time);
-  row->outside += !inside;
+  if (!inside && sd_leave_out(&row->outside, &row->stretch, &p->calendar, ctx)) return -1;
   sd_spread_totals *its = inside && p->every && row->interval.end ? &row->its : NULL;
   if (its) row->events++;
   if (e->trade.price == SD_UNDEF_PRICE || !sd_top_sound(&row->top)) {
@@ -109,16 +109,18 @@ static int trade(sd_spread_row *row, const sd_measure_params *p, sd_context *ctx
          (its && add_trade(its, ctx, twice, e->trade.size));
 }
 
-static void quote(sd_spread_row *row, const sd_measure_params *p, const sd_event *e) {
+/* Nonzero: nobody knows whether it is in a session. */
+static int quote(sd_spread_row *row, const sd_measure_params *p, sd_context *ctx, const sd_event *e) {
   if (row->quotes == 0) row->top = SD_NO_TOP;
   pass_time(row, p, e->time);
-  if (!sd_top_take(&row->top, e)) return;
+  if (!sd_top_take(&row->top, e)) return 0;
   row->quotes++;
   if (p->every) row->events++;
   const int both = row->top.bid != SD_UNDEF_PRICE && row->top.ask != SD_UNDEF_PRICE;
   row->one_sided += !both;
   row->locked += both && row->top.bid >= row->top.ask;
   row->unusable += sd_top_sound(&row->top) && !has_mid(&row->top);
+  return sd_stretch_at(&row->stretch, &p->calendar, e->time) ? 0 : sd_check_known(&row->stretch, &p->calendar, ctx);
 }
 
 /* The top is gone. A cleared book was in force until now. A day's last top was in force until its last event, or, for an interval, until
@@ -160,8 +162,7 @@ static int take(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd
   if (e->clear && clear(row, key, ctx, i, e)) return -1;
   if (!e->bid && !e->ask) return 0;
   if (p->every && meet(row, key, ctx, i, e->time)) return -1;
-  quote(row, p, e);
-  return 0;
+  return quote(row, p, ctx, e);
 }
 
 SD_MEASURE_HANDLER(spread, SPREAD, take)

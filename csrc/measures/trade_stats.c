@@ -78,10 +78,8 @@ SD_INLINE int trade(sd_trade_stats_row *row, const sd_turn *turn, const sd_event
     if (sd_advance(turn, now)) return -1;
     sd_pass(turn, now);
   }
-  if (!sd_trade_stretch_at(&row->stretch, &p->calendar, e->time, e->trade.cross)) {
-    row->outside++;
-    return 0;
-  }
+  if (!sd_trade_stretch_at(&row->stretch, &p->calendar, e->time, e->trade.cross))
+    return sd_leave_out(&row->outside, &row->stretch, &p->calendar, turn->ctx);
   const int in_interval = p->every && sd_trade_stretch_at(&row->stretch, &p->calendar, now, e->trade.cross);
   if (in_interval && row->interval.end == 0) sd_begin(turn, now);
   const sd_contract *contract = sd_contract_of(&p->source, turn->key);

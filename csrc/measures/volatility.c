@@ -127,10 +127,8 @@ static int take_price(sd_volatility_row *row, const sd_measure_params *p, sd_con
   if (time < row->last_time) time = row->last_time;
   row->last_time = time;
   if (pass_time(row, p, ctx, i, time)) return -1;
-  if (!sd_stretch_at(&row->stretch, &p->calendar, time)) {
-    row->outside++;
-    return 0;
-  }
+  if (!sd_stretch_at(&row->stretch, &p->calendar, time))
+    return sd_leave_out(&row->outside, &row->stretch, &p->calendar, ctx);
   if (price <= 0 || price == SD_UNDEF_PRICE) {
     row->left_out++;
     alarm(row, p, key, ctx);

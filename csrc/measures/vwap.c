@@ -80,10 +80,8 @@ static int take_every(void *at, sd_context *ctx, int64_t i, const sd_tick *t, co
   const int64_t now = sd_interval_time(&turn, e->time);
   if (sd_advance(&turn, now)) return -1;
   sd_pass(&turn, now);
-  if (!sd_trade_stretch_at(&row->stretch, &p->calendar, e->time, e->trade.cross)) {
-    row->outside++;
-    return 0;
-  }
+  if (!sd_trade_stretch_at(&row->stretch, &p->calendar, e->time, e->trade.cross))
+    return sd_leave_out(&row->outside, &row->stretch, &p->calendar, ctx);
   const sd_contract *contract = sd_contract_of(&p->source, t->instrument_id);
   if (add(&row->all, contract, e->trade.price, e->trade.size, ctx)) return -1;
   if (!p->every || !sd_trade_stretch_at(&row->stretch, &p->calendar, now, e->trade.cross)) return 0;

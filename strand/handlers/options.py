@@ -66,7 +66,8 @@ TEXT: Final = Kind("text")
 SPAN: Final = Kind("a span of time, such as 1m or 500ms", show=_show_span)
 AMOUNT: Final = Kind("an amount")
 SESSIONS: Final = Kind(
-    "hours and zone, as '09:30-16:00 America/New_York'", show=lambda value: value if isinstance(value, str) else None
+    "hours and zone, as '09:30-16:00 America/New_York', or a calendar, as 'XNYS'",
+    show=lambda value: value if isinstance(value, str) else None,
 )
 
 
@@ -106,6 +107,8 @@ def _kind_of_hint(hint: Any) -> Kind | None:
     choices = tuple(c for part in parts if typing.get_origin(part) is Literal for c in typing.get_args(part))
     if choices:
         return _one_of(choices)
+    if Sessions in parts and str not in parts:  # an own handler takes the table, and no text
+        return SESSIONS._replace(read=Sessions.parse)
     # The widest one first: a span of time may be text or a number, too.
     known = {
         dt.timedelta: SPAN,

@@ -29,6 +29,7 @@ from strand.feeds.merge.selected import are_wanted, batches_from, feeds_of_batch
 from strand.fixed import dataclass
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.native_handlers import NativeHandler
+from strand.handlers.sessions import sessions_in, table_in
 from strand.output.emitted import EmittedRecords
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
@@ -339,7 +340,7 @@ class Run:
 
 
 _DAY: Final = 86_400_000_000_000
-#: A session of a whole day is longer where clocks are set back (csrc/handlers/calendar.h).
+#: A session of a whole day is longer where clocks are set back (csrc/measures/calendar.h).
 _SET_BACK: Final = 7_200_000_000_000
 
 
@@ -356,7 +357,7 @@ class Straddling(Stop):
         self._bars = feed.info.bars or 0
         alone = [part for handler in handlers for part in handler.singles]
         known = [one.intervals for one in alone if isinstance(one, NativeHandler) and one.intervals and self._bars]
-        grids = [(every, np.frombuffer(table, np.int64)[2:].reshape(-1, 2)) for every, table in sorted(set(known))]
+        grids = [(every, table_in(table)) for every, table in sorted(set(known))]
         self._grids = [(every, table) for every, table in grids if every or len(table)]
 
     @classmethod
@@ -384,9 +385,7 @@ def _starts(times: npt.NDArray[np.int64], every: int, table: npt.NDArray[np.int6
     """The start of the session, or of its interval, that each time is in; 0 where it is in none."""
     starts, ends = np.zeros_like(times), np.full_like(times, np.iinfo(np.int64).max)
     if len(table):
-        at = np.searchsorted(table[:, 0], times, side="right") - 1
-        inside = (at >= 0) & (times < table[at, 1])
-        starts, ends = np.where(inside, table[at, 0], 0), np.where(inside, table[at, 1], 0)
+        starts, ends = np.moveaxis(sessions_in(table, times), -1, 0)
     if not every:
         return starts
     found = starts + (times - starts) // every * every

@@ -66,8 +66,8 @@ def snapshot(
             epoch.
         fields: Names of the rows' fields: ``"bid_price"``, or ``"book.bid_price"`` of a chain.
         symbols: Names, in the order of the table's columns. None has all symbols with ticks.
-        sessions: Take snapshots only within these hours, their ends included: ``"09:30-16:00 America/New_York"``, as
-            for ``strand.bars``. None takes them at all times between the first tick and the last.
+        sessions: Take snapshots only within these hours, their ends included: ``"09:30-16:00 America/New_York"`` or
+            ``"XNYS"``, as for ``strand.bars``. None takes them at all times between the first tick and the last.
 
     Raises:
         ConfigurationError: If an argument cannot work; it names the argument.
@@ -76,7 +76,9 @@ def snapshot(
     chosen = None if symbols is None else _texts("symbols", symbols)
     parsed = Sessions.parse(sessions) if isinstance(sessions, str) else sessions
     if parsed is not None and not isinstance(parsed, Sessions):
-        raise ConfigurationError("sessions", f"{sessions!r} is neither hours with a zone nor strand.Sessions")
+        raise ConfigurationError(
+            "sessions", f"{sessions!r} is neither hours with a zone, nor a calendar, nor strand.Sessions"
+        )
     return Snapshot(span_ns("every", every), names, chosen, parsed)
 
 
@@ -120,6 +122,9 @@ class SnapshotRecorder(Stop):
         every, sessions = self._wanted.every_ns, self._wanted.sessions
         if sessions is None:
             return np.arange(first, end, every, dtype=np.int64)
+        for start, until, reason in sessions.unknown:
+            if start < end and first < until:
+                raise ConfigurationError("sessions", reason)
         table = sessions.table
         found = []
         for start, close in table[np.searchsorted(table[:, 1], first) : np.searchsorted(table[:, 0], end)].tolist():

@@ -16,7 +16,15 @@ import numpy.typing as npt
 
 from strand.binding.caller import POSITION, Caller
 from strand.binding.engine import Engine
-from strand.binding.engine_words import CACHED_SEGMENTS, EngineConfig, Failure, RunByPython, Until, histogram_floors_ns
+from strand.binding.engine_words import (
+    CACHED_SEGMENTS,
+    EngineConfig,
+    Failure,
+    RunByPython,
+    Until,
+    histogram_floors_ns,
+    no_blocks,
+)
 from strand.binding.gate import key_error
 from strand.binding.memory import memory_there
 from strand.caller.python_handlers import CallerPython
@@ -77,6 +85,8 @@ class CallerRun(RunBase):
                 "attachable",
                 "a plain loop (workers=0) has no memory to attach to: give workers, or leave the option out",
             )
+        if options["ingest"] == "blocks":
+            raise ConfigurationError("ingest", no_blocks("a plain loop (workers=0) has one thread"))
         super().__init__(symbols, handler, handlers, options, history=_history)
         order_of(self._table, options)
         self._timed = check_timed(self._handlers, self._reader)

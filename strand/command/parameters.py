@@ -174,7 +174,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Debugging and comparing runs": ("--only", "--until", "--pdb", "--fingerprints", "--fingerprint-every"),
     "Queues": (
-        "--capacity-ticks", "--total-capacity-ticks", "--on-full", "--strands", "--idle", "--min-workers",
+        "--capacity-ticks", "--total-capacity-ticks", "--on-full", "--strands", "--idle", "--ingest", "--min-workers",
     ),
     "Scheduling policy": ("--policy", "--priority"),
 }  # fmt: skip

@@ -335,19 +335,20 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
     @declared(_RUN["strands"], type=StrandCount(), metavar=None, default="auto")
     @ordering
     @declared(options_in(Pool)["idle"])
+    @declared(_RUN["ingest"])
     @declared(_RUN["on_error"], default="stop")
     @declared(replace(_STRICT, text=f"{_STRICT.text} The exit status is then 2."), default=False)
     @declared(replace(_RUN["attachable"], text=f"{_RUN['attachable'].text} {_OUTSIDE}"), default=False)
     @functools.wraps(command)
     def with_run(
-        *, cores: list[int] | None, strands: str | int, order: dict[str, Any], idle: str | None, on_error: str,
-        strict: bool, attachable: bool, **others: Any,
+        *, cores: list[int] | None, strands: str | int, order: dict[str, Any], idle: str | None,
+        ingest: str | None, on_error: str, strict: bool, attachable: bool, **others: Any,
     ) -> None:  # fmt: skip
         run: dict[str, Any] = {
             "cores": "auto" if cores is None else cores,
             "strands": strands,
             "idle": idle or Pool().idle,
-        }
+        } | ({"ingest": ingest} if ingest else {})
         run = grouped(**run, on_error=on_error, **order) | {"strict": strict}
         # A plain loop has no option ``attachable``.
         command(run=run | ({"attachable": True} if attachable else {}), **others)

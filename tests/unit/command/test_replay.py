@@ -342,6 +342,7 @@ USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "sto
     [
         ([], {}),
         (["--strands", "3", "--idle", "park"], {"strands": 3, "idle": "park"}),
+        (["--ingest", "publish"], {"ingest": "publish"}),
         (["--min-workers", "2"], {"pool": Pool(min_workers=2)}),
         (["--on-error", "quarantine"], {"on_error": "quarantine"}),
         (["--policy", "levels"], {"policy": Levels(), "priorities": {}}),

@@ -329,6 +329,12 @@ def test_a_run_says_which_way_its_ticks_took_why_and_what_bound_blocks(day: Path
     assert (never.way, never.why, never.bound) == ("publish", "ingest='publish' was given", None)
 
 
+def test_a_plain_loop_refuses_blocks(day: Path) -> None:
+    with pytest.raises(ConfigurationError, match="one thread") as caught:
+        replay(day, "count", workers=0, ingest="blocks", **DAY)
+    assert caught.value.field == "ingest"
+
+
 def test_what_makes_blocks_impossible_is_said_as_the_error_says_it(day: Path) -> None:
     options: dict[str, Any] = {"workers": 1, "cores": None, "policy": strand.Levels()}
     told = replay(day, "count", **options, **DAY).statistics.ingest

@@ -1,4 +1,4 @@
-/* Loads of network-order fields from any address: network formats align nothing. */
+/* Loads of fields from any address, in network order and, with `le`, in the other: network formats align nothing. */
 #ifndef SD_CODEC_BYTES_H
 #define SD_CODEC_BYTES_H
 
@@ -23,6 +23,24 @@ static inline uint64_t sd_load_u64(const uint8_t *p) {
   uint64_t v;
   memcpy(&v, p, sizeof v);
   return __builtin_bswap64(v);
+}
+
+static inline uint32_t sd_load_le16(const uint8_t *p) {
+  uint16_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+static inline uint32_t sd_load_le32(const uint8_t *p) {
+  uint32_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+static inline uint64_t sd_load_le64(const uint8_t *p) {
+  uint64_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
 }
 
 #endif

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar
 
-from strand.binding.itch import MAX_HELD
+from strand.binding.captures import MAX_HELD
 from strand.feeds.base import Selection, TicksAre
 from strand.feeds.io.sources import InflateLimits
 from strand.feeds.mapping.column_options import ColumnOptions
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from strand.feeds.formats.json.profile import JsonProfile
 
 __all__ = [
-    "Bi5Options", "CsvOptions", "DatedOptions", "DbnOptions", "DecodedOptions", "JsonLinesOptions", "LeanOptions",
+    "Bi5Options", "CaptureOptions", "CsvOptions", "DatedOptions", "DbnOptions", "DecodedOptions", "JsonLinesOptions",
+    "LeanOptions",
     "NpyOptions", "ParquetOptions", "PcapOptions", "ReaderOptions", "RecordedMessagesOptions", "RecordedOptions",
 ]  # fmt: skip
 
@@ -78,17 +79,10 @@ class _Packets(TypedDict, total=False):
         int | Collection[int] | None,
         None,
         _ANY,
-        "The feed's UDP destination port, or several (lines A and B). None: all packets that look like MoldUDP64.",
+        "The feed's UDP destination port, or several (lines A and B). None: all packets of the transport.",
     ]
     session: Annotated[
-        str | None, None, _ANY, "The MoldUDP64 session to read. None: the first one, and a second one is an error."
-    ]
-    blank_headers: Annotated[
-        bool,
-        False,
-        Flag(),
-        "Whether to read packets whose session and sequence are zeros too, as published captures have them.\nEach goes "
-        "on where the last one ended. Nothing then tells of gaps, or that a second line brings the same.",
+        str | None, None, _ANY, "The transport's session to read. None: the first one, and a second one is an error."
     ]
     hold: Annotated[
         int, MAX_HELD, Whole(0, MAX_HELD), "How many packets are held while others before them are missing."
@@ -101,7 +95,23 @@ class _Packets(TypedDict, total=False):
     ]
 
 
-class PcapOptions(_Packets, DatedOptions, total=False):
+class CaptureOptions(_Packets, DecodedOptions, total=False):
+    """Options of ``IexFeed``."""
+
+
+class _Mold(_Packets, total=False):
+    """Options of captures of MoldUDP64."""
+
+    blank_headers: Annotated[
+        bool,
+        False,
+        Flag(),
+        "Whether to read packets whose session and sequence are zeros too, as published captures have them.\nEach goes "
+        "on where the last one ended. Nothing then tells of gaps, or that a second line brings the same.",
+    ]
+
+
+class PcapOptions(_Mold, DatedOptions, total=False):
     """Options of ``PcapFeed``."""
 
 
@@ -446,6 +456,6 @@ def _types_alone(of: K) -> K:
 
 
 @_types_alone
-class ReaderOptions(_Packed, _Packets, _Dbn, _Tables, _Lines, _JsonLines, _Arrays, total=False):  # type: ignore[misc]
+class ReaderOptions(_Packed, _Mold, _Dbn, _Tables, _Lines, _JsonLines, _Arrays, total=False):  # type: ignore[misc]
     """Types of the options of files' readers, each the widest that a reader takes: of a name that several have, the
     last one's. The class of each reader lists its own options and their meaning."""

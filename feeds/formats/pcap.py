@@ -1,29 +1,61 @@
-"""Packet captures (pcap, pcapng) of MoldUDP64 that carries NASDAQ TotalView-ITCH 5.0.
+"""Packet captures (pcap, pcapng) of NASDAQ's MoldUDP64 with ITCH 5.0, and of IEX's feeds.
 
-Layout of the packets: Nasdaq, "MoldUDP64 Protocol Specification"; of the files: the pcap and pcapng drafts of the
-IETF's opsawg. The ticks of each message: strand.feeds.formats.itch; how lines are arbitrated: csrc/codec/pcap/pcap.h
-and docs/feeds/pcap.md.
+Layout of the packets: Nasdaq, "MoldUDP64 Protocol Specification", and IEX, "Transport Specification"; of the files: the
+pcap and pcapng drafts of the IETF's opsawg. How lines are arbitrated: csrc/codec/pcap/pcap.h and docs/feeds/pcap.md.
+The ticks of each message: strand.feeds.formats.itch; csrc/codec/iex/iex.h and docs/feeds/iex.md, after IEX's "TOPS",
+"DEEP" and "DEEP+" specifications. ``flags`` of IEX's ticks are constants of this module.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Collection
-from typing import Any, Final, Unpack
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final, NamedTuple, Unpack
 
-from strand.binding import itch as _pcap
-from strand.binding.itch import FLAGS, ItchDecoder, PcapDecoder
+from strand.binding import captures as _captures
+from strand.binding.captures import (
+    AUCTION,
+    BROKEN_TRADE,
+    COMPLETE,
+    CROSS,
+    DIRECTORY,
+    EXTENDED_HOURS,
+    KEEPS_PRIORITY,
+    ODD_LOT,
+    OFFICIAL_PRICE,
+    OPERATIONAL_HALT,
+    OPERATIONAL_RESUME,
+    RETAIL_INTEREST,
+    SECURITY_EVENT,
+    SHORT_SALE_TEST,
+    SWEEP,
+    SYSTEM_EVENT,
+    THROUGH_EXEMPT,
+    UNAVAILABLE,
+    CaptureDecoder,
+    IexDecoder,
+    IexPcapDecoder,
+    PcapDecoder,
+)
+from strand.binding.itch import FLAGS, ItchDecoder
 from strand.errors import ConfigurationError
+from strand.feeds.base import FeedInfo, TicksAre
 from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.formats.itch import ItchNames, ItchSymbols
-from strand.feeds.formats.options import PcapOptions
+from strand.feeds.formats.options import CaptureOptions, PcapOptions
+from strand.feeds.times import NEW_YORK, date_in_names
 from strand.options import named_options
-from strand.ticks import aligned_ticks
+from strand.ticks import Flags, aligned_ticks
 from strand.validate import whole
 from strand.zones import zone_named
 
-__all__ = ["PcapFeed", "recognise"]
+__all__ = [
+    "AUCTION", "BROKEN_TRADE", "COMPLETE", "CROSS", "DIRECTORY", "EXTENDED_HOURS", "KEEPS_PRIORITY", "ODD_LOT",
+    "OFFICIAL_PRICE", "OPERATIONAL_HALT", "OPERATIONAL_RESUME", "RETAIL_INTEREST", "SECURITY_EVENT",
+    "SHORT_SALE_TEST", "SWEEP", "SYSTEM_EVENT", "THROUGH_EXEMPT", "UNAVAILABLE", "CaptureFeed", "IexFeed",
+    "PcapFeed", "recognise", "recognise_iex",
+]  # fmt: skip
 
 #: Enough for the first packet of any network but those of jumbo frames of loopback.
 _HEAD_BYTES: Final = 1 << 17
@@ -38,8 +70,47 @@ def recognise(head: bytes) -> bool:
     return head.startswith(_MAGICS) or (head.startswith(_NG_MAGIC) and head[8:12] in _NG_MARKS)
 
 
+class CaptureFeed(DecodedFeed):
+    """Packets of a transport in a capture: the common part of such feeds. ``ts_recv`` is the capture time."""
+
+    _decoder: CaptureDecoder
+
+    def __init__(self, path: str | os.PathLike[str], options: CaptureOptions) -> None:
+        super().__init__(path, options, headroom=_captures.MAX_RECORD)
+        self._capture: dict[str, Any] = {
+            "skip": self._options["skip"],
+            "ports": _ports(options["port"]),
+            "session": _session(options["session"]),
+            **{name: options[name] for name in ("hold", "hold_ns")},
+            "span": (self._options.pop("start_ns", None), self._options.pop("end_ns", None)),
+        }
+
+    def _read_start(
+        self, recognise: Callable[[bytes], bool], refusal: str, protocol: str
+    ) -> tuple[bytes, list[str], dict[str, Any]]:
+        """The same as ``_read_head``, of enough bytes for the first packets, with the kind of the capture."""
+        head, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
+        kind = "pcapng" if head.startswith(_NG_MAGIC) else "pcap"
+        return head, names, {"capture": kind, "protocol": protocol} | details
+
+    @property
+    def session(self) -> str:
+        """The transport's session read in the latest iteration, ``""`` as long as there is none."""
+        return self._decoder.session
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of the latest iteration, zeros before the first.
+
+        Those of the messages' decoder, and ``records``, ``packets`` (of the transport, with messages), ``heartbeats``,
+        ``ends`` (of session), ``duplicates`` (packets that brought nothing new), ``held`` (packets that had to wait),
+        ``gaps`` and ``missing`` (messages in them), ``other_packets``, ``blank_packets`` and ``iex_packets`` (of those,
+        what ``blank_headers`` and the format ``iex`` would have read), ``other_sessions``, ``fragments``.
+        """
+        return super().statistics()
+
+
 @named_options("PcapFeed()", declares=PcapOptions)
-class PcapFeed(ItchNames, DecodedFeed):
+class PcapFeed(ItchNames, CaptureFeed):
     """Reads a capture of MoldUDP64 with ITCH 5.0 as batches of ticks; ``ts_recv`` is the capture time.
 
     A file whose name has no day is of the capture's day in New York. Damaged records, cut packets and bad messages are
@@ -58,44 +129,114 @@ class PcapFeed(ItchNames, DecodedFeed):
     _decoder: PcapDecoder
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[PcapOptions]) -> None:
-        super().__init__(path, options, headroom=_pcap.MAX_RECORD)
-        self._capture: dict[str, Any] = {
-            "skip": self._options["skip"],
-            "ports": _ports(options["port"]),
-            "session": _session(options["session"]),
-            **{name: options[name] for name in ("blank_headers", "hold", "hold_ns")},
-            "span": (self._options.pop("start_ns", None), self._options.pop("end_ns", None)),
-        }
+        super().__init__(path, options)
+        self._capture["blank_headers"] = options["blank_headers"]
         refusal = "does not start as a pcap or pcapng file does"
-        head, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
+        head, names, details = self._read_start(recognise, refusal, "MoldUDP64, ITCH 5.0")
         day = self._dated(options["date"], names, lambda: _captured_on(head))
         self._options["attributes"] = True
         self._decoder = PcapDecoder(ItchDecoder(**self._options), **self._capture)
-        self._symbols = ItchSymbols(self._decoder.itch)
-        kind = "pcapng" if head.startswith(_NG_MAGIC) else "pcap"
-        details = {"capture": kind, "protocol": "MoldUDP64, ITCH 5.0"} | details
+        self._symbols = ItchSymbols(self._decoder.messages)
         self._info = self._orders_info("pcap", "XNAS", day, details, FLAGS)
 
-    @property
-    def session(self) -> str:
-        """The MoldUDP64 session read in the latest iteration, ``""`` as long as there is none."""
-        return self._decoder.session
-
-    def statistics(self) -> dict[str, int]:
-        """Counts of the latest iteration, zeros before the first.
-
-        Those of ``ItchFeed.statistics``, and ``records``, ``packets`` (of MoldUDP64, with messages), ``heartbeats``,
-        ``ends`` (of session), ``duplicates`` (packets that brought nothing new), ``held`` (packets that had to wait),
-        ``gaps`` and ``missing`` (messages in them), ``other_packets``, ``blank_packets`` (of those, what
-        ``blank_headers`` would have read), ``other_sessions``, ``fragments``.
-        """
-        return super().statistics()
-
     def _begin(self) -> PcapDecoder:
-        itch = ItchDecoder(**self._options, directory_of=self._decoder.itch)
+        itch = ItchDecoder(**self._options, directory_of=self._decoder.messages)
         self._decoder = PcapDecoder(itch, **self._capture)
         self._symbols.follow(itch)
         return self._decoder
+
+
+_OF_TRADES: Final = THROUGH_EXEMPT | ODD_LOT | EXTENDED_HOURS | SWEEP
+
+
+class _Protocol(NamedTuple):
+    name: str
+    ticks: TicksAre
+    flags: Flags
+
+
+_TOPS: Final = Flags(cross=CROSS, other=_OF_TRADES)
+#: By the number of a protocol in IEX-TP.
+_PROTOCOLS: Final = {
+    0x8002: _Protocol("TOPS 1.5", "plain", _TOPS),
+    0x8003: _Protocol("TOPS 1.6", "plain", _TOPS),
+    0x8004: _Protocol("DEEP 1.0", "plain", Flags(cross=CROSS, last=COMPLETE, other=_OF_TRADES)),
+    0x8005: _Protocol("DEEP+ 1.0", "orders", Flags(cross=CROSS, other=_OF_TRADES | KEEPS_PRIORITY)),
+}
+
+
+def _protocol_of(head: bytes) -> int:
+    """The protocol of the first packet of IEX-TP in a capture that starts with ``head``; 0: there is none."""
+    if not recognise(head):
+        return 0
+    probe = IexPcapDecoder(IexDecoder(skip=True), skip=True)
+    probe.decode(memoryview(head), last=True, out=aligned_ticks(len(head) // 12 + 1))
+    return probe.protocol
+
+
+def recognise_iex(head: bytes) -> bool:
+    """Tells whether an uncompressed file that starts with ``head`` is a capture with a packet of IEX-TP in it."""
+    return _protocol_of(head) != 0
+
+
+@named_options("IexFeed()", declares=CaptureOptions)
+class IexFeed(CaptureFeed):
+    """Reads a capture of TOPS, DEEP or DEEP+ as batches of ticks; ``ts_recv`` is the capture time.
+
+    The feed's first packet says which of them it is. A file whose name has no day is of the capture's day in New York.
+    Damaged records, packets whose lengths do not fit and short messages are damage. Gaps, and types that are not known,
+    are no errors: ``statistics()`` counts them, and ``skipped`` samples them. ``select`` goes by capture times.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UnknownFormatError: If the file is no capture, or its start has no packet of IEX-TP.
+        FeedError: If the file cannot be read.
+        ConfigurationError: If an option cannot work.
+    """
+
+    _decoder: IexPcapDecoder
+
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[CaptureOptions]) -> None:
+        super().__init__(path, options)
+        refusal = "does not start as a pcap or pcapng file of IEX-TP packets (protocols 0x8002 to 0x8005) does"
+        head, names, details = self._read_start(recognise_iex, refusal, "IEX-TP")
+        protocol = _PROTOCOLS[_protocol_of(head)]
+        day = date_in_names(names) or _captured_on(head)
+        self._decoder = self._new_decoder()
+        self._names: list[str] = [""]
+        self._info = FeedInfo(
+            format="iex",
+            path=str(self._path),
+            date=day.isoformat() if day is not None else None,
+            venue="IEXG",
+            price_unit=1e-4,
+            ticks=protocol.ticks,
+            flags=protocol.flags,
+            details=details | {"protocol": f"IEX-TP, {protocol.name}"},
+            zone=NEW_YORK,
+        )
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names in the order they first come, ``""`` before them: grows while batches are read."""
+        if len(self._names) < self._decoder.messages.symbol_count:
+            self._names = self._decoder.messages.symbols()
+        return self._names
+
+    @property
+    def max_symbols(self) -> int:
+        """65,536: IEX names symbols in each message, and does not say how many there are."""
+        return _captures.IEX_SYMBOLS
+
+    def _begin(self) -> IexPcapDecoder:
+        _ = self.symbols  # those of the last iteration stay known: they come in the same order again
+        self._decoder = self._new_decoder()
+        return self._decoder
+
+    def _new_decoder(self) -> IexPcapDecoder:
+        return IexPcapDecoder(IexDecoder(**self._options), **self._capture)
 
 
 def _captured_on(head: bytes) -> dt.date | None:

@@ -70,6 +70,10 @@ class Format(NamedTuple):
         return importlib.import_module(f"strand.feeds.formats.{self.module}")
 
 
+#: What captures begin with.
+_CAPTURES: Final = (b"\xa1\xb2", b"\xd4\xc3", b"\x4d\x3c", b"\x0a\x0d\x0d\x0a")
+
+
 def _is_numpy(found: Input) -> bool:
     if found.compression != "zip" and found.head.startswith(npy_format.MAGIC_PREFIX):
         return True
@@ -105,6 +109,10 @@ def _is_bi5(found: Input) -> bool:
     return found.compression == "lzma" and bool(format_named("bi5").imported().recognise(found.head))
 
 
+def _is_iex(found: Input) -> bool:
+    return found.head.startswith(_CAPTURES) and bool(format_named("iex").imported().recognise_iex(found.head))
+
+
 def _never(found: Input) -> bool:
     """JSON says nothing of what is meant: such files are read where a profile is given."""
     del found
@@ -117,8 +125,9 @@ _FORMATS: Final = (
     Format("dbn", "Databento DBN", "dbn", "DbnFeed", (".dbn",), begins=(b"DBN",)),
     Format("parquet", "Parquet and Arrow", "parquet.reader", "ParquetFeed", (".parquet", ".arrow", ".feather"),
            begins=(b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")),
+    Format("iex", "IEX TOPS, DEEP and DEEP+ (pcap)", "pcap", "IexFeed", (".pcap", ".pcapng"), _is_iex),
     Format("pcap", "pcap of MoldUDP64", "pcap", "PcapFeed", (".pcap", ".pcapng"),
-           begins=(b"\xa1\xb2", b"\xd4\xc3", b"\x4d\x3c", b"\x0a\x0d\x0d\x0a")),
+           begins=_CAPTURES),
     Format("websocket", "recordings of WebSocket feeds", "websocket", "RecordedMessages",
            begins=(b"strand-websocket ",)),
     Format("bi5", "Dukascopy ticks (.bi5)", "bi5", "DukascopyFeed", (".bi5",), _is_bi5, takes_list=True),

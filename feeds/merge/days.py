@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Boundaries", "DatedFeed", "RollsBetween", "check_new_day", "days_of", "zone_of", "zone_of_days"]
 
 #: Formats of venues that close: orders of one day are gone on the next.
-_CLOSING: Final = frozenset(("itch50", "pcap", "moldudp64", "recording", "pitch", "dbn"))
+_CLOSING: Final = frozenset(("itch50", "pcap", "moldudp64", "recording", "pitch", "iex", "dbn"))
 _CLOSING_PROFILES: Final = frozenset(("lobster",))
 #: Venues whose trading day goes over midnight, in UTC and in their own zone: CME Globex, CFE, ICE Futures US and Blue
 #: Ocean ATS. Others are closed at midnight in their zone, but not always in UTC, where Databento's files end.

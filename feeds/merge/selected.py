@@ -120,6 +120,7 @@ def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | No
 _CURES: Final = {
     "blank_packets": "read packets with zeros for session and sequence by blank_headers=True "
     "(--feed blank_headers=true)",
+    "iex_packets": "read the packets of IEX by format='iex' (--format iex)",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import iex_reference as iex
 import pcap_reference as ref
 from itch_reference import every_type
 
@@ -32,3 +33,9 @@ def seeds() -> Iterator[tuple[str, bytes]]:
                 yield f"{place}.pcap", header + ref.pcap(frames, order=order, link=link)
                 yield f"{place}.pcapng", header + ref.pcapng(frames, order=order, link=link)
                 yield f"{place}-cut", header + ref.pcap(frames, order=order, link=link, snap=90)
+    for protocol, types in iex.TYPES.items():
+        frames = iex.packets(iex.every_type(types), protocol=protocol)
+        late = [*frames[:3], frames[5], frames[4], frames[4], *frames[7:]]
+        for how, header in {"all": b"\x22\xff\xff", "skip": b"\x23\x60\2", "hold": b"\x37\x40\1"}.items():
+            yield f"iex-{protocol:x}-{how}", header + ref.pcap(late, nanoseconds=False)
+            yield f"iex-{protocol:x}-{how}-ng", header + ref.pcapng(frames)

@@ -15,6 +15,7 @@ from typing import Any
 
 import bi5_reference
 import dbn_reference
+import iex_reference
 import itch_reference as ref
 import numpy as np
 import pcap_reference as capture
@@ -165,6 +166,12 @@ def pcap() -> bytes:
     return capture.pcap((1_548_858_600 * 10**9 + first * 1000, frame) for first, frame in frames)
 
 
+def iex(protocol: int) -> bytes:
+    """Every type of message of one of IEX's feeds, four a packet."""
+    bodies = iex_reference.every_type(iex_reference.TYPES[protocol])
+    return capture.pcap(iex_reference.packets(bodies, 4, protocol=protocol))
+
+
 def tardis() -> bytes:
     lines = ["exchange,symbol,timestamp,local_timestamp,id,side,price,amount"]
     at = 1_580_394_600 * 10**6
@@ -251,6 +258,9 @@ SAMPLES = [
         seekable=True,
         may_be_empty=True,
     ),
+    Sample("iex tops", "iex", "20200130_IEXTP1_TOPS1.6.pcap", lambda: iex(iex_reference.TOPS)),
+    Sample("iex deep", "iex", "20200130_IEXTP1_DEEP1.0.pcap", lambda: iex(iex_reference.DEEP)),
+    Sample("iex deep+", "iex", "20200130_IEXTP1_DPLS1.0.pcap", lambda: iex(iex_reference.DEEP_PLUS)),
     Sample("parquet", "parquet", "20200130.parquet", parquet, seekable=True, needs="pyarrow"),
     Sample("arrow", "parquet", "20200130.arrow", arrow, needs="pyarrow"),
     Sample("csv", "csv", "20200130.csv", tardis, flat_from=70, open_end=True, needs="pyarrow"),

@@ -79,6 +79,7 @@ def make_files(folder: Path) -> None:
     coins = {"ts_event": [10**18], "arrived": [10**18 + 1], "p": [9.5], "flags": [1 << 40], "size": [3]}
     parquet.write_table(table(coins), folder / "coins.parquet")
     (folder / "lines.pcap").write_bytes(samples.pcap())
+    (folder / "20260105_IEXTP1_DEEP1.0.pcap.gz").write_bytes(gzip.compress(samples.iex(0x8004)))
     (folder / "today.ws").write_bytes(samples.websocket())
     (profile,) = re.findall(r"```toml\n(.*?)```", (DOCS / "feeds/json.md").read_text("utf-8"), re.DOTALL)
     (folder / "binance.toml").write_text(profile)

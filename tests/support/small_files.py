@@ -22,6 +22,7 @@ from typing import Any
 
 import bi5_reference
 import dbn_reference
+import iex_reference
 import itch_reference
 import json_lines
 import lean_files
@@ -131,6 +132,12 @@ def pcap(writer: Callable[..., bytes]) -> bytes:
         (ns,) = struct.unpack(">Q", b"\0\0" + bodies[first][5:11])
         packets.append((MIDNIGHT + ns, pcap_reference.ethernet(pcap_reference.ipv4(pcap_reference.udp(payload)))))
     return writer(packets)
+
+
+def iex(protocol: int, writer: Callable[..., bytes]) -> bytes:
+    """All types of message of one of IEX's feeds."""
+    bodies = iex_reference.every_type(iex_reference.TYPES[protocol])
+    return writer(iex_reference.packets(bodies, protocol=protocol))
 
 
 def dbn(version: int, schema: str | None = None) -> bytes:
@@ -300,6 +307,14 @@ FILES = [
     SmallFile("recording", "recording", _committed("recorded.itch50"), {"date": "2026-01-05"}),
     SmallFile("pcap", "pcap", _bytes("20200130.pcap", lambda: pcap(pcap_reference.pcap)), DAY),
     SmallFile("pcapng", "pcap", _bytes("20200130.pcapng", lambda: pcap(pcap_reference.pcapng)), DAY),
+    *(
+        SmallFile(f"iex {name}", "iex", _bytes(f"20200130.{name}", lambda p=protocol, w=writer: iex(p, w)))
+        for name, protocol, writer in (
+            ("tops", iex_reference.TOPS, pcap_reference.pcap),
+            ("deep", iex_reference.DEEP, pcap_reference.pcapng),
+            ("deep+", iex_reference.DEEP_PLUS, pcap_reference.pcap),
+        )
+    ),
     SmallFile(
         "pitch",
         "pitch",

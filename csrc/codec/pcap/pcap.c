@@ -9,9 +9,17 @@
 #include "codec/bytes.h"
 #include "codec/pcap/record.h"
 
-enum { MOLD_HEADER = 20, END_OF_SESSION = 0xFFFF, BLOCK_PREFIX = 2 };
+enum {
+  MOLD_HEADER = 20,
+  END_OF_SESSION = 0xFFFF,
+  IEX_HEADER = 40,
+  IEX_VERSION = 1,
+  IEX_FIRST_PROTOCOL = 0x8002, /* TOPS 1.5; then 1.6, DEEP, DEEP+ */
+  IEX_LAST_PROTOCOL = 0x8005,
+  BLOCK_PREFIX = 2
+};
 
-/* MoldUDP64 messages of one packet. */
+/* The messages of one packet. */
 typedef struct packet {
   uint8_t *blocks;
   uint32_t length;
@@ -49,8 +57,42 @@ static way refuse(sd_pcap *pcap, uint32_t fault, uint32_t value, uint64_t offset
   return settle(pcap);
 }
 
+/* The length of the message at p. */
+static uint32_t length_at(const sd_pcap *pcap, const uint8_t *p) {
+  return pcap->iex ? sd_load_le16(p) : sd_load_u16(p);
+}
+
+/* Notes how far the messages' decoder came, which has made the ticks; `sequence` is the next message's. */
+static way took(sd_pcap *pcap, const sd_decoded *did, uint64_t sequence, sd_tick *ticks, uint64_t *made) {
+  packet *now = &pcap->memory->current;
+  for (uint64_t i = 0; i < did->made; i++) ticks[i].ts_recv = (int64_t)pcap->memory->current_ts;
+  *made += did->made;
+  pcap->ticks += did->made;
+  now->at += (uint32_t)did->consumed;
+  now->sequence = sequence;
+  if (did->code == SD_AGAIN) return ASK;
+  if (did->code == SD_OK) return TAKEN;
+  pcap->fault = (sd_pcap_sample){.offset = now->offset, .sequence = now->sequence, .fault = SD_PCAP_FAULT_CONTENT};
+  return FAULT;
+}
+
+static int is_wanted(const sd_pcap *pcap) {
+  return !pcap->selective || pcap->memory->current_ts - pcap->start_ns < pcap->span_ns;
+}
+
+static way take_iex(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t *made) {
+  const packet *now = &pcap->memory->current;
+  sd_iex *iex = pcap->iex;
+  iex->messages = now->sequence - 1;
+  iex->passes = !is_wanted(pcap);
+  const uint64_t sampled = iex->sampled;
+  const sd_decoded did = sd_iex_decode(iex, now->blocks + now->at, now->length - now->at, 1, ticks, capacity);
+  for (uint64_t i = sampled; i < iex->sampled; i++) iex->samples[i].offset = now->offset;
+  return took(pcap, &did, iex->messages + 1, ticks, made);
+}
+
 /* Takes messages from the current packet, as long as they have the lengths of their types, up to `capacity` ticks. */
-static way take_messages(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t *made) {
+static way take_itch(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t *made) {
   packet *now = &pcap->memory->current;
   sd_itch *itch = pcap->itch;
   uint32_t end = now->at;
@@ -70,23 +112,14 @@ static way take_messages(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint6
     }
     return taken;
   }
-  uint64_t ts = pcap->memory->current_ts;
   itch->messages = now->sequence - 1;
   itch->lost = 0;
   itch->start_ns = 0;
-  itch->span_ns = !pcap->selective || ts - pcap->start_ns < pcap->span_ns ? UINT64_MAX : 0;
-  uint64_t sampled = itch->sampled;
+  itch->span_ns = is_wanted(pcap) ? UINT64_MAX : 0;
+  const uint64_t sampled = itch->sampled;
   const sd_decoded did = sd_itch_decode(itch, now->blocks + now->at, end - now->at, 1, ticks, capacity);
-  for (uint64_t i = 0; i < did.made; i++) ticks[i].ts_recv = (int64_t)ts;
   for (uint64_t i = sampled; i < itch->sampled; i++) itch->samples[i].offset = now->offset;
-  *made += did.made;
-  pcap->ticks += did.made;
-  now->at += (uint32_t)did.consumed;
-  now->sequence = itch->messages + 1;
-  if (did.code == SD_AGAIN) return ASK;
-  if (did.code == SD_OK) return TAKEN;
-  pcap->fault = (sd_pcap_sample){.offset = now->offset, .sequence = now->sequence, .fault = SD_PCAP_FAULT_ITCH};
-  return FAULT;
+  return took(pcap, &did, itch->messages + 1, ticks, made);
 }
 
 static int copy_packet(packet *to, const packet *from) {
@@ -110,7 +143,7 @@ static way start_packet(sd_pcap *pcap, const packet *p) {
   packet *now = &pcap->memory->current;
   if (copy_packet(now, p) != 0) return NO_MEMORY;
   for (; now->sequence < pcap->sequence; now->sequence++, now->count--)
-    now->at += BLOCK_PREFIX + sd_load_u16(now->blocks + now->at);
+    now->at += BLOCK_PREFIX + length_at(pcap, now->blocks + now->at);
   pcap->sequence += now->count;
   pcap->memory->current_ts = pcap->ts;
   return TAKEN;
@@ -174,11 +207,11 @@ static way hold_packet(sd_pcap *pcap, const packet *p) {
   return TAKEN;
 }
 
-/* Whether `count` messages fill a payload exactly. */
-static int fills(const uint8_t *blocks, uint32_t length, uint32_t count) {
+/* Whether `count` messages fill bytes exactly. */
+static int fills(const sd_pcap *pcap, const uint8_t *blocks, uint32_t length, uint32_t count) {
   uint32_t at = 0;
   for (; count != 0 && length - at >= BLOCK_PREFIX; count--) {
-    uint32_t block = BLOCK_PREFIX + sd_load_u16(blocks + at);
+    uint32_t block = BLOCK_PREFIX + length_at(pcap, blocks + at);
     if (block > length - at) return 0;
     at += block;
   }
@@ -197,43 +230,94 @@ static int is_blank(const uint8_t *p) {
   return 1;
 }
 
+static int is_iex(const uint8_t *p, uint32_t length) {
+  if (length < IEX_HEADER || p[0] != IEX_VERSION) return 0;
+  const uint32_t protocol = sd_load_le16(p + 2);
+  return protocol >= IEX_FIRST_PROTOCOL && protocol <= IEX_LAST_PROTOCOL;
+}
+
+/* What a payload's header says. */
+typedef struct segment {
+  uint8_t session[SD_PCAP_SESSION_BYTES];
+  uint32_t header; /* bytes before the messages */
+  uint32_t count;
+  uint32_t ends;  /* the session */
+  uint32_t blank; /* it says neither session nor sequence */
+  uint32_t fits;  /* it is a packet of the transport */
+  uint32_t damaged;
+  uint64_t sequence;
+  uint64_t stream;
+} segment;
+
+static segment mold_segment(sd_pcap *pcap, const uint8_t *p, uint32_t length) {
+  segment s = {.header = MOLD_HEADER};
+  if (length >= MOLD_HEADER) {
+    const uint32_t count = sd_load_u16(p + 18);
+    s.ends = count == END_OF_SESSION;
+    s.count = s.ends ? 0 : count;
+    s.sequence = sd_load_u64(p + 10);
+    memcpy(s.session, p, sizeof s.session);
+    const int filled = fills(pcap, p + MOLD_HEADER, length - MOLD_HEADER, s.count);
+    const int blanked = filled && is_blank(p);
+    s.blank = blanked && pcap->blank_headers;
+    if (s.blank) s.sequence = pcap->sequence ? pcap->sequence : 1;
+    s.fits = filled && (s.blank || is_session(p));
+    pcap->blank_packets += blanked && !s.blank && s.count != 0;
+  }
+  pcap->iex_packets += !s.fits && is_iex(p, length);
+  return s;
+}
+
+static segment iex_segment(const sd_pcap *pcap, const uint8_t *p, uint32_t length) {
+  segment s = {.header = IEX_HEADER};
+  if (!is_iex(p, length)) return s;
+  s.stream = (uint64_t)sd_load_le16(p + 2) << 32 | sd_load_le32(p + 4);
+  s.count = sd_load_le16(p + 14);
+  s.sequence = sd_load_le64(p + 24);
+  uint32_t digits = 0;
+  for (uint32_t left = sd_load_le32(p + 8); left != 0 || digits == 0; left /= 10) {
+    memmove(s.session + 1, s.session, digits++);
+    s.session[0] = (uint8_t)('0' + left % 10);
+  }
+  memset(s.session + digits, ' ', sizeof s.session - digits);
+  s.fits = sd_load_le16(p + 12) == length - IEX_HEADER && fills(pcap, p + IEX_HEADER, length - IEX_HEADER, s.count);
+  s.damaged = !s.fits;
+  return s;
+}
+
 /* Takes a payload on a port that was chosen. */
 static way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
   const uint8_t *p = datagram->payload;
-  uint32_t length = datagram->length;
-  uint32_t count = length < MOLD_HEADER ? 0 : sd_load_u16(p + 18);
-  uint64_t sequence = length < MOLD_HEADER ? 0 : sd_load_u64(p + 10);
-  uint32_t messages = count == END_OF_SESSION ? 0 : count;
-  const int filled = length >= MOLD_HEADER && fills(p + MOLD_HEADER, length - MOLD_HEADER, messages);
-  const int blanked = filled && is_blank(p);
-  const int blank = blanked && pcap->blank_headers;
-  if (blank) sequence = pcap->sequence ? pcap->sequence : 1;
-  if (!filled || (!blank && !is_session(p)) || sequence == 0 || sequence > SD_MAX_SEQUENCE - END_OF_SESSION) {
+  const segment s = pcap->iex ? iex_segment(pcap, p, datagram->length) : mold_segment(pcap, p, datagram->length);
+  if (!s.fits || s.sequence == 0 || s.sequence > SD_MAX_SEQUENCE - END_OF_SESSION) {
     pcap->other_packets++;
-    pcap->blank_packets += blanked && messages != 0;
-    return pcap->any_port ? TAKEN : refuse(pcap, SD_PCAP_FAULT_MOLD, length, pcap->offset, 0);
+    const int passes = pcap->any_port && !s.damaged;
+    return passes ? TAKEN : refuse(pcap, SD_PCAP_FAULT_PACKET, datagram->length, pcap->offset, 0);
   }
-  if (!blank && !pcap->session_known) {
-    memcpy(pcap->session, p, SD_PCAP_SESSION_BYTES);
+  if (!s.blank && !pcap->session_known) {
+    memcpy(pcap->session, s.session, sizeof s.session);
     pcap->session_known = 1;
   }
-  if (!blank && memcmp(pcap->session, p, SD_PCAP_SESSION_BYTES) != 0) {
+  const int other = !s.blank && memcmp(pcap->session, s.session, sizeof s.session) != 0;
+  if (!other && pcap->stream == 0) pcap->stream = s.stream;
+  if (other || s.stream != pcap->stream) {
     pcap->other_sessions++;
-    return pcap->session_chosen ? TAKEN : refuse(pcap, SD_PCAP_FAULT_SESSION, 0, pcap->offset, sequence);
+    const int passes = other && pcap->session_chosen;
+    return passes ? TAKEN : refuse(pcap, SD_PCAP_FAULT_SESSION, (uint32_t)(s.stream >> 32), pcap->offset, s.sequence);
   }
-  if (pcap->sequence == 0) pcap->sequence = sequence;
-  if (sequence + messages > pcap->announced) pcap->announced = sequence + messages;
-  pcap->heartbeats += count == 0;
-  pcap->ends += count == END_OF_SESSION;
-  if (messages == 0) return TAKEN;
+  if (pcap->sequence == 0) pcap->sequence = s.sequence;
+  if (s.sequence + s.count > pcap->announced) pcap->announced = s.sequence + s.count;
+  pcap->heartbeats += s.count == 0 && !s.ends;
+  pcap->ends += s.ends;
+  if (s.count == 0) return TAKEN;
   pcap->packets++;
-  packet taken = {.blocks = (uint8_t *)p + MOLD_HEADER,
-                  .length = length - MOLD_HEADER,
-                  .count = count,
-                  .sequence = sequence,
+  packet taken = {.blocks = (uint8_t *)p + s.header,
+                  .length = datagram->length - s.header,
+                  .count = s.count,
+                  .sequence = s.sequence,
                   .offset = pcap->offset};
-  if (sequence > pcap->sequence) return hold_packet(pcap, &taken);
-  if (sequence + count > pcap->sequence) return start_packet(pcap, &taken);
+  if (s.sequence > pcap->sequence) return hold_packet(pcap, &taken);
+  if (s.sequence + s.count > pcap->sequence) return start_packet(pcap, &taken);
   pcap->duplicates++;
   return TAKEN;
 }
@@ -332,8 +416,9 @@ sd_decoded sd_pcap_decode(void *self, const uint8_t *at, uint64_t left, int last
   while (did.made < capacity && taken == TAKEN) {
     uint64_t used;
     /* A full output may have left clear records of the packet's last message: they come before the next packet, at this one's time. */
-    if (pcap->memory->current.at < pcap->memory->current.length || pcap->itch->clear_from) {
-      taken = take_messages(pcap, out + did.made, capacity - did.made, &did.made);
+    if (pcap->memory->current.at < pcap->memory->current.length || (pcap->itch && pcap->itch->clear_from)) {
+      way (*take)(sd_pcap *, sd_tick *, uint64_t, uint64_t *) = pcap->iex ? take_iex : take_itch;
+      taken = take(pcap, out + did.made, capacity - did.made, &did.made);
       continue;
     }
     taken = take_next(pcap, at + did.consumed, left - did.consumed, last, &used);
@@ -341,12 +426,12 @@ sd_decoded sd_pcap_decode(void *self, const uint8_t *at, uint64_t left, int last
     did.consumed += used;
     pcap->offset += used;
   }
-  did.sampled = pcap->sampled + pcap->itch->sampled;
+  did.sampled = pcap->sampled + (pcap->iex ? pcap->iex->sampled : pcap->itch->sampled);
   did.code = code_of(pcap, taken);
   return did;
 }
 
-sd_pcap *sd_pcap_new(sd_itch *itch, uint32_t skip) {
+sd_pcap *sd_pcap_new(sd_itch *itch, sd_iex *iex, uint32_t skip) {
   sd_pcap *pcap = calloc(1, sizeof *pcap);
   if (!pcap) return NULL;
   pcap->memory = calloc(1, sizeof *pcap->memory);
@@ -355,6 +440,7 @@ sd_pcap *sd_pcap_new(sd_itch *itch, uint32_t skip) {
     return NULL;
   }
   pcap->itch = itch;
+  pcap->iex = iex;
   pcap->skip = skip;
   pcap->span_ns = UINT64_MAX;
   pcap->any_port = 1;

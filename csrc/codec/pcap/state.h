@@ -2,6 +2,7 @@
 #ifndef SD_CODEC_PCAP_STATE_H
 #define SD_CODEC_PCAP_STATE_H
 
+#include "codec/iex/iex.h"
 #include "codec/itch/itch.h"
 
 /* cffi: begin */
@@ -21,10 +22,11 @@ enum {
   SD_PCAP_FAULT_RECORD = 2,    /* impossible lengths or marks in the file; a skipping reader searches on */
   SD_PCAP_FAULT_LINK = 3,      /* a link type that is not read, or an interface that was not described */
   SD_PCAP_FAULT_SNAPPED = 4,   /* the capture holds only a part of the packet */
-  SD_PCAP_FAULT_MOLD = 5,      /* a packet on a chosen port that is not MoldUDP64 */
-  SD_PCAP_FAULT_SESSION = 6,   /* a second session */
-  SD_PCAP_FAULT_MESSAGE = 7,   /* a message that is not as long as its type's */
-  SD_PCAP_FAULT_ITCH = 8       /* as itch->fault says */
+  SD_PCAP_FAULT_PACKET =
+      5, /* a packet on a chosen port that is not the transport's, or one of IEX-TP whose lengths do not fit */
+  SD_PCAP_FAULT_SESSION = 6, /* a second session, or a second stream of it */
+  SD_PCAP_FAULT_MESSAGE = 7, /* a message that is not as long as its type's */
+  SD_PCAP_FAULT_CONTENT = 8  /* as the fault of itch or iex says */
 };
 
 typedef struct sd_pcap_sample {
@@ -58,7 +60,9 @@ typedef struct sd_pcap {
   uint32_t session_chosen; /* other sessions are skipped without a count */
   uint8_t session[SD_PCAP_SESSION_BYTES];
   uint8_t ports[65536 / 8];
-  sd_itch *itch; /* the caller owns it and keeps it longer than this */
+  /* Of the messages' decoders there is one: that says which transport is read. The caller owns it and keeps it longer than this. */
+  sd_itch *itch; /* in MoldUDP64 */
+  sd_iex *iex;   /* in IEX-TP */
   sd_pcap_memory *memory;
 
   /* Where the capture stands. */
@@ -73,14 +77,16 @@ typedef struct sd_pcap {
   uint64_t ts;        /* of the last */
   uint64_t sequence;  /* the next message's; 0: no packet yet */
   uint64_t announced; /* the highest sequence that was announced as the next one */
+  uint64_t stream;    /* of IEX-TP: protocol << 32 | channel; 0: no packet yet */
 
   /* Counts. */
   uint64_t records;
   uint64_t other_packets; /* not UDP, or another port or protocol */
   uint64_t blank_packets; /* those that would be MoldUDP64 with messages, if blank headers were allowed */
+  uint64_t iex_packets;   /* those that would be IEX-TP, where MoldUDP64 is read */
   uint64_t other_sessions;
   uint64_t fragments;
-  uint64_t packets; /* of MoldUDP64 with messages */
+  uint64_t packets; /* of the transport, with messages */
   uint64_t heartbeats;
   uint64_t ends;
   uint64_t duplicates; /* packets that brought no new message */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/symbols.h"
+
 #define PRICE_FACTOR INT64_C(100000) /* 4 decimals to 9 */
 #define MS_NS UINT64_C(1000000)
 #define DAY_MS 86400000u
@@ -27,15 +29,10 @@ struct sd_pitch_memory {
   order_left *orders; /* open addressing, linear probing, at most half full */
   uint64_t mask;      /* number of places, minus 1 */
   uint64_t live;
-  uint32_t names[1 << 17]; /* index of a symbol by its name's hash; 0: free. Twice as many as symbols: half full */
+  uint32_t names[SD_SYMBOL_SLOTS]; /* index of a symbol by its name's hash; 0: free */
 };
 
-enum { FIRST_ORDERS = 1 << 12, NAMES = 1 << 17 };
-
-static uint64_t mix(uint64_t key) {
-  key *= UINT64_C(0x9E3779B97F4A7C15);
-  return key ^ key >> 32;
-}
+enum { FIRST_ORDERS = 1 << 12 };
 
 static sd_pitch_memory *memory_new(void) {
   sd_pitch_memory *memory = calloc(1, sizeof *memory);
@@ -55,7 +52,7 @@ static void memory_free(sd_pitch_memory *memory) {
 
 /* The order's place, or the free place where it would go. */
 static uint64_t place_of(const sd_pitch_memory *memory, uint64_t id) {
-  uint64_t at = mix(id) & memory->mask;
+  uint64_t at = sd_mix(id) & memory->mask;
   while (memory->orders[at].instrument_id != 0 && memory->orders[at].id != id) at = (at + 1) & memory->mask;
   return at;
 }
@@ -87,7 +84,7 @@ static void forget(sd_pitch_memory *memory, uint64_t hole) {
   for (uint64_t at = hole;;) {
     at = (at + 1) & memory->mask;
     if (memory->orders[at].instrument_id == 0) break;
-    uint64_t home = mix(memory->orders[at].id) & memory->mask;
+    uint64_t home = sd_mix(memory->orders[at].id) & memory->mask;
     if (((at - home) & memory->mask) < ((at - hole) & memory->mask)) continue;
     memory->orders[hole] = memory->orders[at];
     hole = at;
@@ -105,14 +102,6 @@ static uint32_t take_shares(sd_pitch_memory *memory, uint64_t id, uint32_t share
   if (shares < order->left) order->left -= shares;
   else forget(memory, at);
   return instrument_id;
-}
-
-/* Where a name's index is, or belongs; `symbols` holds the names by index. */
-static uint32_t *find_name(sd_pitch_memory *memory, const char (*symbols)[8], uint64_t name) {
-  uint64_t at = mix(name) & (NAMES - 1);
-  while (memory->names[at] != 0 && memcmp(symbols[memory->names[at]], &name, sizeof name) != 0)
-    at = (at + 1) & (NAMES - 1);
-  return &memory->names[at];
 }
 
 /* ---- a line */
@@ -285,7 +274,7 @@ static void parse(line *l, said *s) {
 
 /* The symbol's index; a new symbol gets one. 0: there are too many. */
 static uint32_t index_of(sd_pitch *pitch, uint64_t symbol) {
-  uint32_t *at = find_name(pitch->memory, (const char (*)[8])pitch->symbols, symbol);
+  uint32_t *at = sd_symbol_slot(pitch->memory->names, (const char (*)[8])pitch->symbols, symbol);
   if (*at != 0 || pitch->symbol_count == SD_PITCH_SYMBOLS) return *at;
   memcpy(pitch->symbols[pitch->symbol_count], &symbol, sizeof symbol);
   if (pitch->selective) pitch->wanted[pitch->symbol_count] = SD_PITCH_UNDECIDED;

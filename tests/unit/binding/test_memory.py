@@ -21,19 +21,20 @@ import pytest
 from bad_input import SANITIZED
 from book_runs import run
 from engine_support import run_python, ticks_for
-from feed_samples import itch, pcap, pitch
+from feed_samples import iex, itch, pcap, pitch
 from outside_ticks import SYMBOLS, some_ticks
 
 import strand
 import strand.binding
 from strand import Aging, Dispatcher, Fair, Fifo, Levels
 from strand.binding import CORE, ffi, lib, memory
+from strand.binding.captures import IexDecoder, IexPcapDecoder, PcapDecoder
 from strand.binding.columns import Seen, TickCounts, count_by_symbol
 from strand.binding.decoders import PitchDecoder
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.gate import Code
-from strand.binding.itch import ItchDecoder, PcapDecoder
+from strand.binding.itch import ItchDecoder
 from strand.binding.memory import Space
 from strand.binding.outside import OutsideView
 from strand.dispatch.configuration import grouped
@@ -159,6 +160,7 @@ DECODERS: dict[str, tuple[Callable[[], bytes], Callable[[], Any]]] = {
     "itch": (itch, lambda: ItchDecoder(midnight_ns=0, skip=False, keeps=interrupting())),
     "pitch": (pitch, lambda: PitchDecoder(midnight_ns=0, skip=False, keeps=interrupting())),
     "pcap": (pcap, lambda: PcapDecoder(ItchDecoder(midnight_ns=0, skip=False, keeps=interrupting()), skip=False)),
+    "iex": (lambda: iex(0x8004), lambda: IexPcapDecoder(IexDecoder(skip=False, keeps=interrupting()), skip=False)),
 }
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import iex_reference
 import itch_reference as ref
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from reading import ticks_of
 from warm_python import run_warm
 
 from strand import feeds
+from strand.binding.captures import IexDecoder
 from strand.binding.decoders import DbnDecoder, PitchDecoder
 from strand.binding.itch import ItchDecoder
 from strand.errors import FeedError, FormatError, TruncatedFeedError, UnknownFormatError
@@ -104,7 +106,12 @@ def test_a_file_cut_at_any_byte_gives_a_prefix_and_a_typed_error(
 
 
 def test_a_closed_feed_says_so_instead_of_ending_early(sample: Sample, path: Path) -> None:
-    whole = sample.format in ("itch", "pitch", "pcap")  # and less is no batch; they look once more behind the last one
+    whole = sample.format in (
+        "itch",
+        "pitch",
+        "pcap",
+        "iex",
+    )  # and less is no batch; they look once more behind the last one
     feed = feeds.open(path, **({} if whole else {"batch_ticks": 4}))
     batches = feed.batches()
     next(batches)
@@ -182,6 +189,11 @@ IN_MEMORY = [
         lambda data: decode(PitchDecoder(midnight_ns=0, skip=False), data),
     ),
     InMemory("dbn", dbn_records, decode_dbn),
+    InMemory(
+        "iex",
+        lambda: [iex_reference.frame(body) for body in iex_reference.every_type()],
+        lambda data: decode(IexDecoder(skip=False), data),
+    ),
 ]
 #: How many records have each of their bits flipped with --exhaustive.
 RECORDS = 1000
@@ -230,7 +242,9 @@ def test_the_magic_of_another_format_is_a_typed_error(sample: Sample, path: Path
         b"time,price\n", b"%PDF-1.7",
     ]  # fmt: skip
     for magic in magics:
-        if data.startswith(magic) or (sample.format == "pcap" and magic == b"\xd4\xc3\xb2\xa1"):  # in us, not ns
+        if data.startswith(magic) or (
+            sample.format in ("pcap", "iex") and magic == b"\xd4\xc3\xb2\xa1"
+        ):  # in us, not ns
             continue
         write_anew(path, magic + data[len(magic) :])
         found = outcome(path, "magic")

@@ -43,7 +43,9 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     path = file.write(folder)
     options = options_of(file, folder)
     # Decoders take whole pages of ticks, and a message of JSON is never cut.
-    least = {"itch": 4096, "recording": 4096, "pcap": 4096, "pitch": 4096, "jsonl": 100}.get(file.format, 24)
+    least = {"itch": 4096, "recording": 4096, "pcap": 4096, "iex": 4096, "pitch": 4096, "jsonl": 100}.get(
+        file.format, 24
+    )
 
     def open_file(**more: Any) -> Any:
         return feeds.open(path, **options, **more)

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import decode_in_pieces, read, ticks_of
 
-from strand.binding.itch import MAX_RECORD, ItchDecoder, PcapDecoder
+from strand.binding.captures import MAX_RECORD, PcapDecoder
+from strand.binding.itch import ItchDecoder
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import Feed
 from strand.feeds.formats.pcap import PcapFeed

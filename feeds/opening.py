@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, Unpack, get_
 from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed, Selection
+from strand.feeds.formats.guess import KDB
 from strand.feeds.formats.options import ReaderOptions
 from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import Paths, files_in, hours_in, is_hour, named_paths, small_text
@@ -244,6 +245,8 @@ _COMMENT: Final = re.compile(r"(?:^|\s)#")
 _MISREAD_NS: Final = range(1_000_000, 3_000_000_000_000_000)
 _OUR_DAYS: Final = 1990
 _HEAD_BYTES: Final = 1 << 15
+#: A folder of a partition of kdb+: a day or a month.
+_KDB_PARTITION: Final = re.compile(r"\d{4}\.\d\d(?:\.\d\d)?")
 
 
 @named_options(None, declares=OpenOptions)
@@ -482,6 +485,8 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
     if not found:
         inner = sorted(each.name for each in folder.iterdir() if each.is_dir())
         also = f"; it holds folders: name one of {listed(inner)}" if inner else ""
+        if (folder / ".d").is_file() or any(map(_KDB_PARTITION.fullmatch, inner)):
+            also = f"; it looks like a table or a database of kdb+: {KDB}"
         raise UnknownFormatError(f"the directory holds no file that can be read{also}", path=folder)
     endings = {path.suffix for path in found}
     empty = [path.name for path in files_in(folder, empty=True) if path.suffix in endings and path not in hours]

@@ -19,7 +19,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch
-from strand.feeds.formats.fixed import Records, good_ticks, records_of
+from strand.feeds.formats.fixed import Records, judged, records_of
 from strand.feeds.formats.options import Bi5Options
 from strand.feeds.io.files import Paths, regular_file
 from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
@@ -230,8 +230,9 @@ class DukascopyFeed(BaseFeed):
         try:
             for hour, records in ahead:
                 found = self._converted(symbol, hour.begin, records, key, latest)
-                ticks, rounded, fault = good_ticks(records, found, self.skipped if self._skip else None)
-                self._counts.update(rounded)
+                kept, fault = judged(records, found, self.skipped if self._skip else None)
+                ticks = found.ticks if kept is None else picked(found.ticks, kept)
+                self._counts.update(found.counts(kept))
                 self._counts["records"] += len(records.array)
                 self._counts["bytes_in"] += records.bytes_in
                 self._counts["times_raised"] += int(np.count_nonzero(ticks["ts_recv"] != ticks["ts_event"]))

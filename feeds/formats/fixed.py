@@ -14,9 +14,8 @@ from strand.feeds.base import Skipped
 from strand.feeds.io.sources import InputStream
 from strand.feeds.mapping.columns import Conversion
 from strand.feeds.mapping.options import MEND
-from strand.ticks import picked
 
-__all__ = ["Records", "good_ticks", "records_of"]
+__all__ = ["Records", "judged", "records_of"]
 
 
 class Records(NamedTuple):
@@ -69,10 +68,10 @@ def records_of(stream: InputStream, dtype: np.dtype[Any], count: int, start: int
             break
 
 
-def good_ticks(
+def judged(
     records: Records, made: Conversion, skipped: Skipped | None
-) -> tuple[npt.NDArray[Any], dict[str, int], FeedError | None]:
-    """The ticks of good records, counts of what was rounded in them, and the first fault.
+) -> tuple[npt.NDArray[np.bool_] | None, FeedError | None]:
+    """The mask of records whose ticks count (None: all), and the first fault.
 
     Args:
         records: The records.
@@ -80,22 +79,16 @@ def good_ticks(
         skipped: Counts and samples of bad records, and of files that end too early or are damaged; None: the first of
             these is a fault.
     """
-    kept = made.kept(skipped is not None)
-    ticks = made.ticks if kept is None else picked(made.ticks, kept)
-    fault = records.fault
+    kept, fault = made.kept(skipped is not None), records.fault
     if made.bad is not None and made.first is not None:
         if skipped is None:
             number = records.position + made.first.index + 1
             why = f"record {number}: {made.first}: {MEND}"
-            return (
-                ticks,
-                made.counts(kept),
-                FormatError(why, path=records.path, offset=records.offset(made.first.index)),
-            )
+            return kept, FormatError(why, path=records.path, offset=records.offset(made.first.index))
         for index in np.flatnonzero(made.bad).tolist():
             skipped.add("bad record", offset=records.offset(index), text=str(records.array[index]))
     if skipped is not None and isinstance(fault, TruncatedFeedError | FormatError):
         reason = "cut file" if isinstance(fault, TruncatedFeedError) else "damaged file"
         skipped.add(reason, offset=fault.offset, text=Path(records.path).name)
         fault = None
-    return ticks, made.counts(kept), fault
+    return kept, fault

@@ -6,17 +6,25 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["OTHER_DATABENTO", "guess", "wrapping"]
+__all__ = ["KDB", "OTHER_DATABENTO", "guess", "wrapping"]
 
 OTHER_DATABENTO: Final = (
     "looks like Databento's CSV of a schema without a profile: read its DBN file, or have symbols written into it "
     "(map_symbols) if it is of mbo, trades, mbp, tbbo, bbo or ohlcv"
 )
 
+#: Cure of tables of kdb+.
+KDB: Final = "write the table as CSV in q (save `:trade.csv) or as Parquet by PyKX, and read that"
+
 _MAGICS: Final = (
     (b"\0\5T", "looks like ITCH 4.1 or 4.0, but only ITCH 5.0 can be read: get that day's 5.0 file"),
     (b"8=FIX", "looks like FIX messages, which are not read: write CSV of them and give a profile"),
-    (b"\x89HDF\r\n\x1a\n", "looks like HDF5: write Parquet of it"),
+    (b"\x89HDF\r\n\x1a\n", "looks like HDF5: write Parquet of it (pandas: read_hdf, then to_parquet)"),
+    (b"\xfe\x20", f"looks like a column of kdb+: {KDB}"),
+    (b"\xfd\x20", f"looks like a column of kdb+: {KDB}"),
+    (b"\xff\x01", f"looks like an object of kdb+: {KDB}"),
+    (b"kxzipped", f"looks like a packed column of kdb+: {KDB}"),
+    (b"SCDD", "looks like Sierra Chart's market depth, which is not read: its .scid file has the trades"),
     (b"SQLite format 3\0", "looks like an SQLite database: write Parquet or CSV of its table"),
     (b"7z\xbc\xaf\x27\x1c", "looks like a 7z archive: unpack it"),
     (b"Rar!\x1a\x07", "looks like a RAR archive: unpack it"),

@@ -21,6 +21,7 @@ __all__ = [
     "Bi5Options", "CaptureOptions", "CsvOptions", "DatedOptions", "DbnOptions", "DecodedOptions", "JsonLinesOptions",
     "LeanOptions",
     "NpyOptions", "ParquetOptions", "PcapOptions", "ReaderOptions", "RecordedMessagesOptions", "RecordedOptions",
+    "ScidOptions",
 ]  # fmt: skip
 
 K = TypeVar("K", bound=type[Any])
@@ -378,6 +379,19 @@ class Bi5Options(_Records, total=False):
         _ANY,
         'What 1 in the files\' prices is worth, a power of ten (``"0.00001"``). None: what Strand knows of the '
         "instrument.\nOf an unknown one it has to be given.",
+    ]
+
+
+class ScidOptions(_Records, total=False):
+    """Options of ``ScidFeed``."""
+
+    symbol: Annotated[str | None, None, _ANY, "The file's symbol. None: its name up to ``.scid``."]
+    price_unit: Annotated[
+        str | Decimal | None,
+        None,
+        _ANY,
+        'What 1 in the file\'s prices is worth, a power of ten (``"0.01"``). None: currency.\nOf some sources Sierra '
+        "Chart keeps whole numbers of the smallest price change.",
     ]
 
 

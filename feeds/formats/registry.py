@@ -131,6 +131,7 @@ _FORMATS: Final = (
     Format("websocket", "recordings of WebSocket feeds", "websocket", "RecordedMessages",
            begins=(b"strand-websocket ",)),
     Format("bi5", "Dukascopy ticks (.bi5)", "bi5", "DukascopyFeed", (".bi5",), _is_bi5, takes_list=True),
+    Format("scid", "Sierra Chart intraday data (.scid)", "scid", "ScidFeed", (".scid",), begins=(b"SCID",)),
     Format("lean", "LEAN equity tick archives", "lean", "LeanFeed", (), _is_lean, takes_list=True),
     Format("recording", "recordings of live feeds", "recording", "RecordedFeed", (".itch", ".itch50"), _is_recording),
     Format("itch", "NASDAQ TotalView-ITCH 5.0", "itch", "ItchFeed", (".itch", ".itch50")),

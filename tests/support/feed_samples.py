@@ -19,6 +19,7 @@ import iex_reference
 import itch_reference as ref
 import numpy as np
 import pcap_reference as capture
+import scid_reference
 
 from strand.feeds.formats.json.profile import read_profile
 from strand.feeds.formats.registry import formats
@@ -245,6 +246,14 @@ SAMPLES = [
         zipped("20131009_xyz_Trade_Tick.csv"),
         seekable=True,
         needs="pyarrow",
+    ),
+    Sample(
+        "scid",
+        "scid",
+        "ESH20.scid",
+        lambda: scid_reference.file(scid_reference.some(4, COUNT)),
+        flat_from=scid_reference.HEADER,
+        seekable=True,
     ),
     Sample("dbn", "dbn", "20200130.mbo.dbn", dbn, needs="databento_dbn"),
     Sample("dbn in zstd", "dbn", "20200130.mbo.dbn.zst", dbn, by(zstd), needs="databento_dbn"),

@@ -29,6 +29,7 @@ import lean_files
 import numpy as np
 import pcap_reference
 import pitch_reference
+import scid_reference
 from csv_files import KINDS, write_made_up
 
 DATA = Path(__file__).resolve().parents[1] / "contract" / "data"
@@ -330,6 +331,7 @@ FILES = [
         "lean of quotes", "lean", lambda folder: lean_files.archive(folder, lean_quotes(), kind="quote"), needs=PA
     ),
     SmallFile("dukascopy", "bi5", _bytes("12h_ticks.bi5", dukascopy), {"symbol": "EURUSD", **DAY}),
+    SmallFile("sierra chart", "scid", _bytes("ESH20.scid", lambda: scid_reference.file(scid_reference.some(4, 80)))),
     SmallFile("npy of one's own", "npy", _bytes("own.npy", lambda: npy(own_records())), OWN),
     SmallFile("hftbacktest", "npy", _bytes("btcusdt.20200130.npy", lambda: npy(hftbacktest()))),
     SmallFile("npz of ticks", "npy", _committed("converted.npz")),

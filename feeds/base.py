@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
-    "TickBatch", "TicksAre", "inflates", "is_glob", "names_like", "usual_flags",
+    "TickBatch", "TicksAre", "batches_from", "files_read", "files_written", "inflates", "is_glob", "is_live",
+    "live_counts_of", "names_like", "skipped_of", "tick_feeds_of", "usual_flags",
 ]  # fmt: skip
 
 #: Characters of a path that a line shows.
@@ -536,6 +537,52 @@ COLUMNS: Final = np.dtype(
         ("depth", "u1"),
     ]
 )
+
+
+def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
+    """The batches of any feed after its first ``position`` ticks. A feed's own ``batches_from`` seeks; other feeds are
+    read from the start."""
+    if position == 0:
+        return feed.batches()
+    own: Any = getattr(feed, "batches_from", None)
+    found: Iterator[TickBatch] = BaseFeed.batches_from(feed, position) if own is None else own(position)  # type: ignore[arg-type]
+    return found
+
+
+def skipped_of(feed: Feed) -> Skipped:
+    """Records that a feed skipped under ``on_bad_record="skip"``; nothing where the feed does not count them."""
+    found = getattr(feed, "skipped", None)
+    return found if isinstance(found, Skipped) else Skipped()
+
+
+def tick_feeds_of(feed: Feed) -> npt.NDArray[np.int32] | None:
+    """``BaseFeed.tick_feeds`` of any feed."""
+    found: npt.NDArray[np.int32] | None = getattr(feed, "tick_feeds", None)
+    return found
+
+
+def files_read(feed: Feed) -> Sequence[str]:
+    """The files that any feed reads: its ``reads``, or its path where it has none."""
+    found: Sequence[str] = getattr(feed, "reads", (feed.info.path,))
+    return found
+
+
+def files_written(feed: Feed) -> Sequence[str]:
+    """The files that any feed writes itself."""
+    found: Sequence[str] = getattr(feed, "writes", ())
+    return found
+
+
+def is_live(feed: Feed) -> bool:
+    """``BaseFeed.is_live`` of any feed."""
+    return bool(getattr(feed, "is_live", False))
+
+
+def live_counts_of(feed: Feed) -> Mapping[str, Any]:
+    """``BaseFeed.live_counts`` of any feed."""
+    own: Any = getattr(feed, "live_counts", None)
+    found: Mapping[str, Any] = {} if own is None else own()
+    return found
 
 
 def tick_stream(feed: Feed, prices: Prices, *, views: bool = False) -> Any:

@@ -12,11 +12,23 @@ import numpy.typing as npt
 
 from strand.binding.merge import UNMAPPED, ordered
 from strand.errors import ConfigurationError, DisorderError, FeedError
-from strand.feeds.base import SAMPLES, BaseFeed, Feed, FeedInfo, Flags, Skipped, StockAttributes, TickBatch
+from strand.feeds.base import (
+    SAMPLES,
+    BaseFeed,
+    Feed,
+    FeedInfo,
+    Flags,
+    Skipped,
+    StockAttributes,
+    TickBatch,
+    files_read,
+    files_written,
+    is_live,
+    skipped_of,
+)
 from strand.feeds.mapping.events import roll_text
 from strand.feeds.merge.days import Boundaries, RollsBetween, check_new_day, days_of
 from strand.feeds.merge.options import MergeOptions
-from strand.feeds.merge.selected import files_read, files_written, is_live, skipped_of
 from strand.feeds.merge.streams import as_ticks, merge_streams
 from strand.options import named_options
 from strand.ticks import KIND_STATUS, TICK, named

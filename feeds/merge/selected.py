@@ -15,41 +15,23 @@ from strand.feeds.base import (
     Feed,
     FeedInfo,
     Selection,
-    Skipped,
     StockAttributes,
     TickBatch,
+    files_read,
+    files_written,
     is_glob,
+    is_live,
+    live_counts_of,
     names_like,
+    skipped_of,
+    tick_feeds_of,
 )
 from strand.symbols import near_symbol
 from strand.ticks import is_clear, picked
 
 __all__ = [
-    "CarriedFeed", "SelectedFeed", "ZonedFeed", "are_wanted", "batches_from", "empty_feed", "feeds_of_batch",
-    "files_read", "files_written", "is_live", "live_counts_of", "skipped_of", "tick_feeds_of", "unknown_symbol",
+    "CarriedFeed", "SelectedFeed", "ZonedFeed", "are_wanted", "empty_feed", "feeds_of_batch", "unknown_symbol",
 ]  # fmt: skip
-
-
-def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
-    """The batches of any feed after its first ``position`` ticks. A feed's own ``batches_from`` seeks; other feeds are
-    read from the start."""
-    if position == 0:
-        return feed.batches()
-    own: Any = getattr(feed, "batches_from", None)
-    found: Iterator[TickBatch] = BaseFeed.batches_from(feed, position) if own is None else own(position)  # type: ignore[arg-type]
-    return found
-
-
-def skipped_of(feed: Feed) -> Skipped:
-    """Records that a feed skipped under ``on_bad_record="skip"``; nothing where the feed does not count them."""
-    found = getattr(feed, "skipped", None)
-    return found if isinstance(found, Skipped) else Skipped()
-
-
-def tick_feeds_of(feed: Feed) -> npt.NDArray[np.int32] | None:
-    """``BaseFeed.tick_feeds`` of any feed."""
-    found: npt.NDArray[np.int32] | None = getattr(feed, "tick_feeds", None)
-    return found
 
 
 def feeds_of_batch(feed: Feed, ticks: int, *, cut: bool = False) -> npt.NDArray[np.int32]:
@@ -63,30 +45,6 @@ def feeds_of_batch(feed: Feed, ticks: int, *, cut: bool = False) -> npt.NDArray[
             f"tick_feeds: give one number per tick of the batch: {feed.info.path} has {len(found)} for {ticks} ticks"
         )
     return found[len(found) - ticks :]
-
-
-def files_read(feed: Feed) -> Sequence[str]:
-    """The files that any feed reads: its ``reads``, or its path where it has none."""
-    found: Sequence[str] = getattr(feed, "reads", (feed.info.path,))
-    return found
-
-
-def files_written(feed: Feed) -> Sequence[str]:
-    """The files that any feed writes itself."""
-    found: Sequence[str] = getattr(feed, "writes", ())
-    return found
-
-
-def is_live(feed: Feed) -> bool:
-    """``BaseFeed.is_live`` of any feed."""
-    return bool(getattr(feed, "is_live", False))
-
-
-def live_counts_of(feed: Feed) -> Mapping[str, Any]:
-    """``BaseFeed.live_counts`` of any feed."""
-    own: Any = getattr(feed, "live_counts", None)
-    found: Mapping[str, Any] = {} if own is None else own()
-    return found
 
 
 def are_wanted(feed: Feed, wanted: Sequence[str]) -> npt.NDArray[np.bool_]:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds.base import Feed, Skipped
+from strand.feeds.base import Feed, Skipped, skipped_of
 from strand.feeds.io.atomic_write import atomic_write
-from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
+from strand.feeds.merge.selected import empty_feed, unknown_symbol
 from strand.feeds.opening import ReadOptions, options_with_date, read_symbols
 from strand.feeds.opening import open as open_feed
 from strand.feeds.write.destinations import check_outputs

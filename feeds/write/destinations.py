@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from strand.errors import ConfigurationError, UnknownFormatError
-from strand.feeds.base import Feed
+from strand.feeds.base import Feed, files_read, files_written
 from strand.feeds.formats.registry import has_times, recognised
 from strand.feeds.io.files import Paths, files_in, named_paths, times_path
 from strand.feeds.io.sources import STANDARD_INPUT
 from strand.feeds.io.streams import split_member
-from strand.feeds.merge.selected import files_read, files_written
 
 __all__ = ["check_outputs", "output_paths"]
 

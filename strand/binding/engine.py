@@ -65,12 +65,10 @@ class Engine(Counters):
     def __init__(self, config: EngineConfig, core: Core = CORE) -> None:
         self.space = Space(attachable=config.attachable, more=addresses(config), core=core)
         out = core.ffi.new("sd_dispatcher **")
-        checked(
-            core.lib.sd_dispatcher_create(self.space.pointer, config_struct(config, core), out),
-            f"the engine refused its configuration: {config}",
-            ConfigurationError,
-            no_memory=f"no memory for {config.n_strands} strands and {config.n_segments} segments of 2 KB",
-        )
+        if code := core.lib.sd_dispatcher_create(self.space.pointer, config_struct(config, core), out):
+            no_memory = f"no memory for {config.n_strands} strands and {config.n_segments} segments of 2 KB"
+            what = f"the engine refused its configuration: {config}"
+            raise refusal(code, what, ConfigurationError, no_memory=no_memory)
         self.config = config
         participants = config.n_workers + config.n_publishers
         d = owned(out[0], core.lib.sd_dispatcher_destroy)

@@ -35,7 +35,8 @@ from strand.command.parameters import (
 from strand.command.run_options import NAME, values_of
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import FeedInfo, synthetic
-from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
+from strand.feeds.base import skipped_of
+from strand.feeds.merge.selected import empty_feed, unknown_symbol
 from strand.feeds.write.conversion import ConvertOptions
 from strand.feeds.write.conversion import convert as run_convert
 from strand.feeds.write.targets import NAMES

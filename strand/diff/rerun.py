@@ -18,7 +18,8 @@ from strand.dispatch.base import interior
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, StrandError
 from strand.feeds import Feed
-from strand.feeds.merge.selected import batches_from, feeds_of_batch
+from strand.feeds.base import batches_from
+from strand.feeds.merge.selected import feeds_of_batch
 from strand.fixed import dataclass
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler

@@ -129,94 +129,16 @@ _STATUS: Final[tuple[tuple[type[BaseException], int], ...]] = (
 )  # fmt: skip
 
 
-class Control(Starlette):
-    """The control interface, an ASGI application: ``app.mount("/control", Control("token", scheduler=scheduler))``.
+class _OfTasks:
+    """Operations on the tasks of a scheduler."""
 
-    Its ``openapi.json`` describes it. The log ``strand.http.audit`` has a line for each call.
-
-    Args:
-        token_file: The file of the token that each request brings, as ``Authorization: Bearer TOKEN``. SIGHUP makes
-            ``strand.http.serve`` read it again.
-        scheduler: The scheduler whose tasks are shown and changed; None: that of the dispatcher.
-        dispatcher: The dispatcher whose symbols are asked, paused, resumed and prioritised; None: there are no symbols.
-        hosts: Hosts that a request may name.
-
-    Raises:
-        ConfigurationError: If the file has no token, or there is neither scheduler nor dispatcher.
-    """
-
-    def __init__(
-        self,
-        token_file: str,
-        *,
-        scheduler: Tasks | None = None,
-        dispatcher: Dispatcher | None = None,
-        hosts: Collection[str] = LOCAL_HOSTS,
-    ) -> None:
-        if scheduler is None and dispatcher is None:
-            raise ConfigurationError("scheduler", "there is nothing to control: give a scheduler or a dispatcher")
-        self._token = Token(token_file)
-        self._tasks: Tasks = dispatcher.tasks if scheduler is None and dispatcher is not None else scheduler  # type: ignore[assignment]
-        self._dispatcher = dispatcher
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
         #: Tasks that were submitted here, which are shown when they have ended, too.
         self._submitted: OrderedDict[int, TaskFuture] = OrderedDict()
-        self._calls = 0
-        #: Streams of events that are open.
-        self._streams: WeakSet[AsyncGenerator[str, None]] = WeakSet()
-        self._operations = self._of_tasks() + ([] if dispatcher is None else self._of_symbols())
-        routes = [Route("/openapi.json", self._openapi)]
-        routes += [Route(each.path, self._route(each), methods=[each.method]) for each in self._operations]
-        self._hosts = Hosts(hosts)
-        super().__init__(
-            routes=routes,
-            exception_handlers={HTTPException: refused},
-        )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await super().__call__(scope, receive, send)
-            return
-        status = 0
-
-        async def note_and_send(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
-            await send(message)
-
-        request = Request(scope)
-        try:
-            if (fault := self._fault_of(request)) is not None:
-                await refusal(*fault)(scope, receive, note_and_send)
-            else:
-                await super().__call__(scope, receive, note_and_send)
-        finally:
-            self._calls += 1
-            note_call(request, status)
-
-    def _fault_of(self, request: Request) -> tuple[int, str] | None:
-        """Status and reason of a request that is not looked at further."""
-        if not self._token.accepts(request.headers, request.method):
-            return 401, "bring the token: Authorization: Bearer TOKEN"
-        if (fault := self._hosts.fault(request.headers)) is not None:
-            return 400, fault
-        if request.method not in ("GET", "HEAD") and is_foreign(request.headers):
-            return 403, f"a page of {request.headers.get('origin', 'another site')} changes nothing here"
-        return None
-
-    # -- operations
-
-    def _route(self, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
-        async def run(request: Request) -> Response:
-            try:
-                given = [] if operation.body is None else [await body_of(request, operation.body, _MAX_BODY_BYTES)]
-                return await operation.run(request, *given)
-            except tuple(kind for kind, _ in _STATUS) as error:
-                status = next(status for kind, status in _STATUS if isinstance(error, kind))
-                return refusal(status, str(error), {"Retry-After": "1"} if status in (429, 503) else None)
-
-        return run
-
-    def _of_tasks(self) -> list[Operation]:
+    def operations(self) -> list[Operation]:
+        """All of them."""
         number = {"type": "integer", "minimum": 1, "maximum": _MAX_LISTED}
         return [
             Operation("GET", "/tasks", "Tasks that have not ended", self._list, query={"limit": number}),
@@ -234,23 +156,7 @@ class Control(Starlette):
             ),
             Operation("GET", "/policy", "The scheduling policy", self._policy),
             Operation("PATCH", "/policy", "Change the policy", self._change_policy, PolicyChange, (200, 409)),
-            Operation("GET", "/statistics", "Counts of tasks", self._statistics),
-            Operation("GET", "/events", "Counts and control calls, as they change", self._events, replies=(200, 429)),
         ]  # fmt: skip
-
-    def _of_symbols(self) -> list[Operation]:
-        path, dispatcher = "/symbols/{symbol:path}", self._dispatcher
-        assert dispatcher is not None
-        found = [
-            Operation("POST", f"{path}/call", "Ask a symbol", self._call, Call, (200, 404, 409, 422, 429, 503, 504))
-        ]
-        for name in ("pause", "resume", "release"):
-            run = partial(self._act, getattr(dispatcher, name))
-            found.append(Operation("POST", f"{path}/{name}", f"{name.capitalize()} a symbol", run, replies=(200, 404)))
-        # The last ones, since a symbol's name may have a slash.
-        found.append(Operation("GET", path, "A symbol's strand", self._symbol, replies=(200, 404)))
-        found.append(Operation("PATCH", path, "Change a symbol", self._change_symbol, SymbolChange, (200, 404)))
-        return found
 
     async def _list(self, request: Request) -> Response:
         limit = _whole("limit", request.query_params.get("limit", "100"), 1, _MAX_LISTED)
@@ -334,6 +240,146 @@ class Control(Starlette):
         self._tasks.change_policy(replace(policy, **changed))
         return await self._policy(request)
 
+
+class _OfSymbols:
+    """Operations on the symbols of a dispatcher."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    def operations(self) -> list[Operation]:
+        """All of them."""
+        path, dispatcher = "/symbols/{symbol:path}", self._dispatcher
+        found = [
+            Operation("POST", f"{path}/call", "Ask a symbol", self._call, Call, (200, 404, 409, 422, 429, 503, 504))
+        ]
+        for name in ("pause", "resume", "release"):
+            run = partial(self._act, getattr(dispatcher, name))
+            found.append(Operation("POST", f"{path}/{name}", f"{name.capitalize()} a symbol", run, replies=(200, 404)))
+        # The last ones, since a symbol's name may have a slash.
+        found.append(Operation("GET", path, "A symbol's strand", self._symbol, replies=(200, 404)))
+        found.append(Operation("PATCH", path, "Change a symbol", self._change_symbol, SymbolChange, (200, 404)))
+        return found
+
+    async def _symbol(self, request: Request) -> Response:
+        symbol = request.path_params["symbol"]
+        found = self._dispatcher.inspect(symbol)
+        return JSONResponse({"symbol": symbol} | {name: getattr(found, name) for name in found.__match_args__})
+
+    async def _act(self, act: Callable[[str], None], request: Request) -> Response:
+        act(request.path_params["symbol"])
+        return await self._symbol(request)
+
+    async def _change_symbol(self, request: Request, change: SymbolChange) -> Response:
+        symbol = request.path_params["symbol"]
+        if change.priority is not UNSET and change.group is not UNSET:
+            raise ConfigurationError("group", "give either priority or group: a policy has one of them")
+        if change.priority is not UNSET:
+            self._dispatcher.prioritise(symbol, change.priority)
+        if change.group is not UNSET:
+            self._dispatcher.regroup(symbol, change.group)
+        return await self._symbol(request)
+
+    async def _call(self, request: Request, call: Call) -> Response:
+        function = task_named(call.name)
+        future = self._dispatcher.submit_call(request.path_params["symbol"], function, *call.args)
+        async with asyncio.timeout(_CALL_S):
+            await asyncio.wait([asyncio.wrap_future(future)])
+        error = future.exception()
+        if error is None:
+            return JSONResponse({"result": _plain(future.result())})
+        if isinstance(error, StrandError):
+            raise error
+        return refusal(422, repr(error))
+
+
+class Control(Starlette):
+    """The control interface, an ASGI application: ``app.mount("/control", Control("token", scheduler=scheduler))``.
+
+    Its ``openapi.json`` describes it. The log ``strand.http.audit`` has a line for each call.
+
+    Args:
+        token_file: The file of the token that each request brings, as ``Authorization: Bearer TOKEN``. SIGHUP makes
+            ``strand.http.serve`` read it again.
+        scheduler: The scheduler whose tasks are shown and changed; None: that of the dispatcher.
+        dispatcher: The dispatcher whose symbols are asked, paused, resumed and prioritised; None: there are no symbols.
+        hosts: Hosts that a request may name.
+
+    Raises:
+        ConfigurationError: If the file has no token, or there is neither scheduler nor dispatcher.
+    """
+
+    def __init__(
+        self,
+        token_file: str,
+        *,
+        scheduler: Tasks | None = None,
+        dispatcher: Dispatcher | None = None,
+        hosts: Collection[str] = LOCAL_HOSTS,
+    ) -> None:
+        if scheduler is None and dispatcher is None:
+            raise ConfigurationError("scheduler", "there is nothing to control: give a scheduler or a dispatcher")
+        self._token = Token(token_file)
+        self._tasks: Tasks = dispatcher.tasks if scheduler is None and dispatcher is not None else scheduler  # type: ignore[assignment]
+        self._calls = 0
+        #: Streams of events that are open.
+        self._streams: WeakSet[AsyncGenerator[str, None]] = WeakSet()
+        self._operations = [
+            *_OfTasks(self._tasks).operations(),
+            Operation("GET", "/statistics", "Counts of tasks", self._statistics),
+            Operation("GET", "/events", "Counts and control calls, as they change", self._events, replies=(200, 429)),
+            *([] if dispatcher is None else _OfSymbols(dispatcher).operations()),
+        ]
+        routes = [Route("/openapi.json", self._openapi)]
+        routes += [Route(each.path, self._route(each), methods=[each.method]) for each in self._operations]
+        self._hosts = Hosts(hosts)
+        super().__init__(
+            routes=routes,
+            exception_handlers={HTTPException: refused},
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        status = 0
+
+        async def note_and_send(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        request = Request(scope)
+        try:
+            if (fault := self._fault_of(request)) is not None:
+                await refusal(*fault)(scope, receive, note_and_send)
+            else:
+                await super().__call__(scope, receive, note_and_send)
+        finally:
+            self._calls += 1
+            note_call(request, status)
+
+    def _fault_of(self, request: Request) -> tuple[int, str] | None:
+        """Status and reason of a request that is not looked at further."""
+        if not self._token.accepts(request.headers, request.method):
+            return 401, "bring the token: Authorization: Bearer TOKEN"
+        if (fault := self._hosts.fault(request.headers)) is not None:
+            return 400, fault
+        if request.method not in ("GET", "HEAD") and is_foreign(request.headers):
+            return 403, f"a page of {request.headers.get('origin', 'another site')} changes nothing here"
+        return None
+
+    def _route(self, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+        async def run(request: Request) -> Response:
+            try:
+                given = [] if operation.body is None else [await body_of(request, operation.body, _MAX_BODY_BYTES)]
+                return await operation.run(request, *given)
+            except tuple(kind for kind, _ in _STATUS) as error:
+                status = next(status for kind, status in _STATUS if isinstance(error, kind))
+                return refusal(status, str(error), {"Retry-After": "1"} if status in (429, 503) else None)
+
+        return run
+
     async def _statistics(self, _: Request) -> Response:
         return JSONResponse(self._counts())
 
@@ -361,40 +407,6 @@ class Control(Starlette):
         stream = events()
         self._streams.add(stream)
         return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
-
-    async def _symbol(self, request: Request) -> Response:
-        assert self._dispatcher is not None
-        symbol = request.path_params["symbol"]
-        found = self._dispatcher.inspect(symbol)
-        return JSONResponse({"symbol": symbol} | {name: getattr(found, name) for name in found.__match_args__})
-
-    async def _act(self, act: Callable[[str], None], request: Request) -> Response:
-        act(request.path_params["symbol"])
-        return await self._symbol(request)
-
-    async def _change_symbol(self, request: Request, change: SymbolChange) -> Response:
-        assert self._dispatcher is not None
-        symbol = request.path_params["symbol"]
-        if change.priority is not UNSET and change.group is not UNSET:
-            raise ConfigurationError("group", "give either priority or group: a policy has one of them")
-        if change.priority is not UNSET:
-            self._dispatcher.prioritise(symbol, change.priority)
-        if change.group is not UNSET:
-            self._dispatcher.regroup(symbol, change.group)
-        return await self._symbol(request)
-
-    async def _call(self, request: Request, call: Call) -> Response:
-        assert self._dispatcher is not None
-        function = task_named(call.name)
-        future = self._dispatcher.submit_call(request.path_params["symbol"], function, *call.args)
-        async with asyncio.timeout(_CALL_S):
-            await asyncio.wait([asyncio.wrap_future(future)])
-        error = future.exception()
-        if error is None:
-            return JSONResponse({"result": _plain(future.result())})
-        if isinstance(error, StrandError):
-            raise error
-        return refusal(422, repr(error))
 
     # -- its description
 

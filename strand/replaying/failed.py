@@ -17,7 +17,7 @@ from strand import feeds
 from strand.dispatch.base import interior
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import Feed, TickBatch
-from strand.feeds.merge.selected import batches_from
+from strand.feeds.base import batches_from
 from strand.fixed import dataclass
 from strand.handlers.failures import place_of, timer_of
 from strand.replaying.result import ReplayResult

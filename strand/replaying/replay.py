@@ -20,8 +20,8 @@ from strand.dispatch.configuration import GROUPS, RunOptions, workers_of
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
-from strand.feeds.base import Selection
-from strand.feeds.merge.selected import SelectedFeed, empty_feed, is_live, unknown_symbol
+from strand.feeds.base import Selection, is_live
+from strand.feeds.merge.selected import SelectedFeed, empty_feed, unknown_symbol
 from strand.feeds.opening import FeedOptions, options_with_date
 from strand.feeds.times import Moment, as_date
 from strand.handlers import Handler, HandlerLike, resolve
@@ -245,7 +245,7 @@ def _told_of(run: Run, result: ReplayResult, feed: Feed, wanted: Sequence[str], 
     """The result, or the error that ends the replay with it."""
     failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
     if failed is None and result.ticks != asked["limit"]:
-        failed = unknown_symbol(feed, wanted) or _unwatched(asked, result)
+        failed = (unknown_symbol(feed, wanted) if wanted else None) or _unwatched(asked, result)
     if failed is not None:
         failed.partial = result  # type: ignore[union-attr]
         raise failed

@@ -23,9 +23,9 @@ from strand.dispatch.base import interior
 from strand.dispatch.engine_run import engine_interior
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, TickBatch
-from strand.feeds.base import inflates
+from strand.feeds.base import batches_from, inflates, skipped_of, tick_feeds_of
 from strand.feeds.formats.decoded import DecodedFeed, Reading
-from strand.feeds.merge.selected import are_wanted, batches_from, feeds_of_batch, skipped_of, tick_feeds_of
+from strand.feeds.merge.selected import are_wanted, feeds_of_batch
 from strand.fixed import dataclass
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.native_handlers import NativeHandler

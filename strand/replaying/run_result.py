@@ -17,8 +17,7 @@ from strand.binding.columns import TickCounts
 from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, FeedInfo
-from strand.feeds.base import Skipped, inflates
-from strand.feeds.merge.selected import live_counts_of
+from strand.feeds.base import Skipped, inflates, live_counts_of
 from strand.fixed import dataclass
 from strand.output.books import NO_BOOKS, Books
 from strand.output.emitted import EmittedRecords

@@ -21,8 +21,9 @@ from strand.dispatch import watching
 from strand.dispatch.guard import Hold, Reading, decide, marks_of
 from strand.dispatch.watching import LASTING_LOOKS, LOOK_NS, OverloadWatch
 from strand.errors import ConfigurationError
+from strand.feeds.base import is_live
 from strand.feeds.merge.feeds import merge_feeds
-from strand.feeds.merge.selected import CarriedFeed, is_live
+from strand.feeds.merge.selected import CarriedFeed
 from strand.replaying.pacing import Pacer
 from strand.stats import OverloadStatistics
 from strand.symbols import SymbolTable

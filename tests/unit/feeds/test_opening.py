@@ -37,10 +37,9 @@ from strand.errors import (
     UnknownFormatError,
     UnknownSymbolError,
 )
-from strand.feeds.base import Selection
+from strand.feeds.base import Selection, batches_from
 from strand.feeds.formats.registry import formats
 from strand.feeds.io.sources import InflateLimits
-from strand.feeds.merge.selected import batches_from
 from strand.feeds.opening import option_values
 from strand.feeds.times import Moment, as_date, date_in_name, midnight_ns
 from strand.feeds.write.npy import write_npy

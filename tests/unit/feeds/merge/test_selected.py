@@ -11,8 +11,8 @@ from merge_support import ArrayFeed, stamped
 from reading import ticks_of
 
 from strand import feeds
-from strand.feeds.base import Selection
-from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, batches_from
+from strand.feeds.base import Selection, batches_from
+from strand.feeds.merge.selected import CarriedFeed, SelectedFeed
 from strand.ticks import KIND_STATUS, empty
 
 pytestmark = pytest.mark.python

@@ -6,6 +6,7 @@ import gzip
 import os
 import random
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ import itch_reference
 import numpy as np
 import pytest
 from engine_support import PAIR_ROW, balanced
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
 
 import strand
 from strand import Dispatcher, native, replay
@@ -176,6 +179,130 @@ def test_frames_that_lie_within_frames_fool_nobody(day: Path, tmp_path: Path) ->
         plain, blocks = both(path)
         assert what(blocks) == what(plain)
         assert blocks.statistics.handled_in_blocks
+
+
+#: Numbers of symbols that the directory names, and one among them that it leaves out.
+NAMED: Final = 40
+NAMELESS: Final = 17
+
+
+def frame(kind: str, locate: int, time: int, *fields: Any) -> bytes:
+    return itch_reference.frame(itch_reference.message(kind, locate, time, *fields))
+
+
+@cache
+def part(kind: str, seed: int, start: int) -> bytes:
+    """Frames of a block and more.
+
+    ``usual``: of several lengths. ``within``: each has a field that reads as the beginning of a frame, so that guesses
+    succeed falsely. ``nameless``: no guess finds a frame. ``odd``: some are decoded in turn."""
+    draw = random.Random(seed)
+    named = [locate for locate in range(1, NAMED) if locate != NAMELESS]
+    fool = int.from_bytes(b"\0\x13D" + named[0].to_bytes(2, "big") + b"\0\0\0", "big")
+    found, size, time = [], 0, start
+    while size < BLOCK + 999:
+        time += draw.randrange(3)
+        locate, order = draw.choice(named), draw.getrandbits(40)
+        if kind == "within":
+            found.append(frame("D", locate, time, fool))
+        elif kind == "nameless":
+            found.append(frame("E", NAMELESS, time, order, draw.randrange(1, 9), order))
+        elif kind == "odd" and draw.random() < 0.001:
+            found.append(b"\0\x0c" + b"?" * 12)
+        elif draw.random() < 0.5:
+            side = b"B" if draw.random() < 0.5 else b"S"
+            found.append(frame("A", locate, time, order, side, 100, b"ONE".ljust(8), draw.randrange(1, 10**6)))
+        else:
+            found.append(frame("E", locate, time, order, draw.randrange(1, 9), order))
+        size += len(found[-1])
+    return b"".join(found)
+
+
+parts = st.lists(
+    st.tuples(st.sampled_from(["usual", "within", "nameless", "odd"]), st.integers(0, 2)), min_size=4, max_size=7
+)
+
+
+@example({"made": [("within", n) for n in range(3)], "shift": 0}, {}, 3, "count")
+@example({"made": [("usual", 0), ("nameless", 1), ("nameless", 2), ("usual", 1)], "shift": 1}, {}, 2, "count")
+@given(
+    st.fixed_dictionaries(
+        {"made": parts, "shift": st.integers(0, 40)},
+        optional={
+            "faults": st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=3),
+            "cut": st.floats(0.3, 1),
+        },
+    ),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "limit": st.integers(1, 40_000),
+            "symbols": st.lists(st.integers(1, NAMED - 1).map("S{}".format), min_size=1, max_size=5),
+        },
+    ),
+    st.integers(1, 5),
+    st.sampled_from(["count", "book", "vwap"]),
+)
+@settings(phases=[Phase.explicit, Phase.generate], max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_any_file_in_blocks_is_what_a_plain_loop_makes_of_it(
+    tmp_path: Path, about: dict[str, Any], selection: dict[str, Any], workers: int, handler: str
+) -> None:
+    """Files with faults at any byte, cut at any byte: frames lie across blocks' edges, at any distance from them."""
+    named = {n: f"S{n}".encode() for n in range(1, NAMED) if n != NAMELESS}
+    names = [itch_reference.frame(itch_reference.directory(n, name)) for n, name in named.items()]
+    data = bytearray(b"".join(names) + frame("D", 1, 1, 1) * about["shift"])
+    for number, (kind, seed) in enumerate(about["made"]):
+        data += part(kind, seed, 10**9 * (number + 1))
+    for place, value in about.get("faults", ()):
+        data[int(place * (len(data) - 1))] = value
+    path = tmp_path / "day.itch50"
+    path.write_bytes(data[: int(about.get("cut", 1) * len(data))])
+    found = []
+    for way in ({"workers": 0}, {"workers": workers, "cores": None, "ingest": "blocks"}):
+        for skips in (False, True):
+            options = {"date": SAMPLE_DATE} | ({"on_bad_record": "skip"} if skips else {})
+            try:
+                result = replay(path, handler, **selection, **DAY | {"feed_options": options}, **way)
+            except FeedError as error:
+                partial = error.partial
+                found.append((str(error), None if partial is None else what(partial)))
+            else:
+                # How far a file was decoded beyond a limit is not told by the ticks.
+                found.append(("", what(result)[: 4 if "limit" in selection else 6]))
+    assert found[:2] == found[2:]
+
+
+@given(
+    st.integers(1, 4_000),
+    st.tuples(st.integers(32_768, 100_000), st.sampled_from([0.0, 1.1, 1.5, 3.0]), st.integers(0, 99)),
+    st.lists(st.floats(0, 1), max_size=2),
+    st.integers(1, 5),
+)
+@settings(max_examples=25)
+def test_any_array_in_blocks_is_handled_up_to_its_first_bad_key_as_one_publisher_would(
+    symbols: int, about: tuple[int, float, int], faults: list[float], workers: int
+) -> None:
+    """Keys out of range at any place."""
+    n, skew, seed = about
+    draw = np.random.default_rng(seed)
+    keys = draw.zipf(skew, n).clip(1, symbols) - 1 if skew else draw.integers(0, symbols, n)
+    ticks = ticks_of(keys.astype(np.uint32))
+    bad = [int(place * (n - 1)) for place in faults]
+    ticks["instrument_id"][bad] = symbols
+    counts = np.bincount(keys[: min(bad, default=n)], minlength=symbols)
+    found = []
+    for ingest in ("publish", "blocks"):
+        with Dispatcher(symbols, strand.handlers.spin(work=0), workers=workers, cores=None, ingest=ingest) as d:
+            error = ""
+            try:
+                d.publish(ticks)
+            except UnknownSymbolError as refused:
+                error = str(refused)
+            d.drain()
+            balanced(d)
+            found.append((error, d.statistics().handled, d.rows.array.tobytes()))
+            assert d.rows.array["ticks"].tolist() == counts.tolist()
+    assert found[0] == found[1]
 
 
 def ticks_of(keys: np.ndarray[Any, Any]) -> Any:

@@ -243,7 +243,11 @@ parts = st.lists(
     st.integers(1, 5),
     st.sampled_from(["count", "book", "vwap"]),
 )
-@settings(phases=[Phase.explicit, Phase.generate], max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    phases=[Phase.explicit, Phase.generate],
+    max_examples=20,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_any_file_in_blocks_is_what_a_plain_loop_makes_of_it(
     tmp_path: Path, about: dict[str, Any], selection: dict[str, Any], workers: int, handler: str
 ) -> None:

@@ -18,7 +18,7 @@ from strand.fixed import dataclass
 from strand.lazy import imported
 from strand.options import named_fields
 from strand.spans import SpanLike, span_ns
-from strand.validate import mapping, several, text
+from strand.validate import mapping, several, text, yes_or_no
 from strand.zones import zone_named
 
 __all__ = ["Sessions", "SessionsLike", "session_table", "sessions_in", "table_in"]
@@ -70,7 +70,10 @@ class Sessions:
             )
         if not (table[:, 0] < table[:, 1]).all() or not (table[1:, 0] >= table[:-1, 1]).all():
             raise ConfigurationError("sessions", "they must end after they start, be in order and not overlap")
-        unknown = tuple(Unknown(int(start), int(end), str(reason)) for start, end, reason in self.unknown)
+        try:
+            unknown = tuple(Unknown(int(start), int(end), str(reason)) for start, end, reason in self.unknown)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError("unknown", f"{self.unknown!r} is not a list of (start, end, reason)") from error
         edges = [edge for one in unknown for edge in one[:2]]
         if edges != sorted(edges) or any(one.start >= one.end for one in unknown):
             raise ConfigurationError("unknown", "stretches must end after they start, be in order and not overlap")
@@ -142,7 +145,7 @@ class Sessions:
         """
         given = mapping("hours", hours or {}, "{'2025-11-13': '10:00-16:30'}")
         other = {_date("hours", day): text("hours", its).strip() for day, its in given.items()}
-        return cls(*_calendar(text("sessions", name), bool(breaks), tuple(sorted(other.items()))))
+        return cls(*_calendar(text("name", name), yes_or_no("breaks", breaks), tuple(sorted(other.items()))))
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -198,6 +198,8 @@ def calls(folder: Path) -> dict[str, Call]:
         },
         "strand.Pool": Call(strand.Pool, {"workers": 3}, MACHINE),
         "strand.Sessions.daily": Call(strand.Sessions.daily, {"hours": "09:30-16:00", "zone": "America/New_York"}),
+        "strand.Sessions.calendar": Call(strand.Sessions.calendar, {"name": "XNYS"}),
+        "strand.Sessions": Call(strand.Sessions, {"table": [[1, 2]]}, ("table",)),
         "Scheduler.options": Call(_task_options, signature=strand.Scheduler.options),
         "strand.feeds.InflateLimits": Call(feeds.InflateLimits),
         "strand.feeds.Flags": Call(feeds.Flags),

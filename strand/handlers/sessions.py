@@ -162,8 +162,9 @@ class Sessions:
         """
         first, *rest = text.split() or [""]
         if re.fullmatch(r"[A-Za-z0-9/_]+", first) and all("=" in word or word == "nobreak" for word in rest):
-            dates = [word.split("=", 1) for word in rest if word != "nobreak"]
-            return cls.calendar(first, breaks="nobreak" not in rest, hours=dict(dates))
+            dates = (word.split("=", 1) for word in rest if word != "nobreak")
+            hours: dict[dt.date | str, str] = {day: said for day, said in dates}  # noqa: C416 - of the wider type
+            return cls.calendar(first, breaks="nobreak" not in rest, hours=hours)
         if not rest:
             raise ConfigurationError("sessions", f"{text!r} needs hours and a zone: {_EXAMPLE}")
         return cls.daily(first, rest[0], days=" ".join(rest[1:]) or "mon-fri")
@@ -378,9 +379,10 @@ def _calendar(
     for day in _exams(table, last) if made.name == "XKRX" else ():
         reasons[day] = f"{its} lacks the exam hours of {_day(day)}: give '{made.name} {_day(day)}=10:00-16:30'"
     unknown = [
-        Unknown(*_moments([day], (0, 86_400), zone)[0].tolist(), reason)
+        Unknown(int(start), int(end), reason)
         for day, reason in sorted(reasons.items())
         if day not in others
+        for start, end in _moments([day], (0, 86_400), zone)
     ]
     (start, _), (_, end) = _moments([first, last], (0, 86_400), zone).tolist()
     years = f"{its} knows {_day(first)} to {_day(last)}: update exchange_calendars, or give strand.Sessions"

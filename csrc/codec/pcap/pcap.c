@@ -268,18 +268,26 @@ static segment mold_segment(sd_pcap *pcap, const uint8_t *p, uint32_t length) {
   return s;
 }
 
-static segment iex_segment(const sd_pcap *pcap, const uint8_t *p, uint32_t length) {
+/* Names a session of IEX-TP by its number in decimal. */
+static void name_session(sd_pcap *pcap, uint32_t number) {
+  if (pcap->name[0] != 0 && pcap->named == number) return;
+  uint8_t digits[SD_PCAP_SESSION_BYTES];
+  uint32_t at = SD_PCAP_SESSION_BYTES;
+  pcap->named = number;
+  do digits[--at] = (uint8_t)('0' + number % 10);
+  while ((number /= 10) != 0);
+  memset(pcap->name, ' ', sizeof pcap->name);
+  memcpy(pcap->name, digits + at, sizeof digits - at);
+}
+
+static segment iex_segment(sd_pcap *pcap, const uint8_t *p, uint32_t length) {
   segment s = {.header = IEX_HEADER};
   if (!is_iex(p, length)) return s;
   s.stream = (uint64_t)sd_load_le16(p + 2) << 32 | sd_load_le32(p + 4);
   s.count = sd_load_le16(p + 14);
   s.sequence = sd_load_le64(p + 24);
-  uint32_t digits = 0;
-  for (uint32_t left = sd_load_le32(p + 8); left != 0 || digits == 0; left /= 10) {
-    memmove(s.session + 1, s.session, digits++);
-    s.session[0] = (uint8_t)('0' + left % 10);
-  }
-  memset(s.session + digits, ' ', sizeof s.session - digits);
+  name_session(pcap, sd_load_le32(p + 8));
+  memcpy(s.session, pcap->name, sizeof s.session);
   s.fits = sd_load_le16(p + 12) == length - IEX_HEADER && fills(pcap, p + IEX_HEADER, length - IEX_HEADER, s.count);
   s.damaged = !s.fits;
   return s;

@@ -72,12 +72,14 @@ typedef struct sd_pcap {
   uint32_t lost; /* nonzero: the next record is being searched for */
   sd_pcap_interface interface[SD_PCAP_INTERFACES];
   uint64_t offset;
-  uint64_t passing;   /* bytes of an irrelevant block that are still to come */
-  uint64_t first_ts;  /* of the first record, ns since the epoch; 0: none yet */
-  uint64_t ts;        /* of the last */
-  uint64_t sequence;  /* the next message's; 0: no packet yet */
-  uint64_t announced; /* the highest sequence that was announced as the next one */
-  uint64_t stream;    /* of IEX-TP: protocol << 32 | channel; 0: no packet yet */
+  uint64_t passing;                    /* bytes of an irrelevant block that are still to come */
+  uint64_t first_ts;                   /* of the first record, ns since the epoch; 0: none yet */
+  uint64_t ts;                         /* of the last */
+  uint64_t sequence;                   /* the next message's; 0: no packet yet */
+  uint64_t announced;                  /* the highest sequence that was announced as the next one */
+  uint64_t stream;                     /* of IEX-TP: protocol << 32 | channel; 0: no packet yet */
+  uint32_t named;                      /* the session of the last packet of IEX-TP, */
+  uint8_t name[SD_PCAP_SESSION_BYTES]; /* in decimal; zeros: no packet yet */
 
   /* Counts. */
   uint64_t records;

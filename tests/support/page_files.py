@@ -8,10 +8,12 @@ import re
 import shutil
 from pathlib import Path
 
+import bi5_reference
 import dbn_reference as dbn_ref
 import feed_samples as samples
 import numpy as np
 import pytest
+import scid_reference
 
 from strand.feeds.times import midnight_ns
 from strand.feeds.write.conversion import convert
@@ -80,6 +82,10 @@ def make_files(folder: Path) -> None:
     parquet.write_table(table(coins), folder / "coins.parquet")
     (folder / "lines.pcap").write_bytes(samples.pcap())
     (folder / "20260105_IEXTP1_DEEP1.0.pcap.gz").write_bytes(gzip.compress(samples.iex(0x8004)))
+    for hour in (10, 11):
+        data = bi5_reference.packed(bi5_reference.some(hour))
+        bi5_reference.write(folder, "EURUSD", dt.datetime(2019, 2, 4, hour, tzinfo=dt.UTC), data)
+    (folder / "ESH20-CME.scid").write_bytes(scid_reference.file(scid_reference.some(4)))
     (folder / "today.ws").write_bytes(samples.websocket())
     (profile,) = re.findall(r"```toml\n(.*?)```", (DOCS / "feeds/json.md").read_text("utf-8"), re.DOTALL)
     (folder / "binance.toml").write_text(profile)

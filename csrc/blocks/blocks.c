@@ -198,6 +198,9 @@ static int own(sd_dispatcher *d, uint32_t participant, sd_blocks *b) {
     sd_strand *s = &d->strands[b->strands[i]];
     if (SD_LIKELY(sd_strand_own_idle(s, participant))) continue;
     let_go(d, b, i);
+    /* It is asked first from now on: with many strands, one that is paused would make each try dear. */
+    b->strands[i] = b->strands[0];
+    b->strands[0] = (uint32_t)(s - d->strands);
     /* P4: relaxed; a hint. */
     return sd_load(&s->control, relaxed, P4) ? SD_E_FULL : SD_AGAIN;
   }

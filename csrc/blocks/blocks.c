@@ -11,14 +11,15 @@
 #include "worker/call.h"
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { GATHERED = 2, BEHIND = 2, TURNS = 1, SAMPLE = 4, WINDOW_NS = 1000000 };
+enum { GATHERED = 2, BEHIND = 2, TURNS = 1, SAMPLE = 4, WINDOW_NS = 1000000, GIVE_WAY_NS = 50 };
 #else
 enum {
-  GATHERED = 128,       /* records gathered for one call of the handler */
-  BEHIND = 6,           /* a home so many blocks behind is handled by whoever comes by */
-  TURNS = 64,           /* looks that found nothing before a thread yields its core */
-  WINDOW_NS = 20000000, /* how long a full window of blocks may take */
-  SAMPLE = 1 << 18,     /* strands are dealt again when they have had so many records more, and then twice as many */
+  GATHERED = 128,        /* records gathered for one call of the handler */
+  BEHIND = 6,            /* a home so many blocks behind is handled by whoever comes by */
+  TURNS = 64,            /* looks that found nothing before a thread yields its core */
+  GIVE_WAY_NS = 5000000, /* how long the strands are free after a run, at most, while others wait for them */
+  WINDOW_NS = 20000000,  /* how long a full window of blocks may take */
+  SAMPLE = 1 << 18,      /* strands are dealt again when they have had so many records more, and then twice as many */
 };
 #endif
 enum { KEYS_AHEAD = 16 };
@@ -646,6 +647,13 @@ static int run(sd_dispatcher *d, uint32_t participant, const sd_block_source *so
   return code;
 }
 
+/* Lets those go on who wait for a strand: the next run would own it before they look again. */
+static void give_way(sd_dispatcher *d) {
+  const uint64_t start = sd_now(), most = sd_clock_counts(GIVE_WAY_NS);
+  /* H10: relaxed; a hint. */
+  while (sd_load(&d->waiting, relaxed, H10) && sd_now() - start < most) wait_a_little();
+}
+
 int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
                   sd_blocks_done *done) {
   *done = (sd_blocks_done){0};
@@ -653,5 +661,6 @@ int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source 
   const int code = run(d, participant, source, self, slice, done);
   if (code) sd_bump(&d->arena->blocks.refused, 1);
   sd_unlock(&d->blocks->running);
+  give_way(d);
   return code;
 }

@@ -43,7 +43,9 @@ int sd_run_in_blocks(sd_dispatcher *d, uint32_t participant, const sd_block_sour
 
 int sd_publish_in_blocks(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   const int64_t left = p->n - p->at;
-  if (!d->blocks || p->nested || p->after || left < FEWEST || !sd_choice_blocks(&p->in_blocks, d->config.ingest))
+  /* A feeder's own records may be what blocks kept back, in the memory where the next run puts such records. */
+  if (!d->blocks || p->nested || p->own || p->after || left < FEWEST ||
+      !sd_choice_blocks(&p->in_blocks, d->config.ingest))
     return 0;
   sd_block_array array = {.records = p->records + (size_t)p->at * d->pool.record_size,
                           .n = sd_choice_most(&p->in_blocks, (uint64_t)left),

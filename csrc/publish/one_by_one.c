@@ -171,7 +171,7 @@ static uint32_t put(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uin
   const sd_batch batch = {records, p->keys, d->arena->key_offset, p->positions};
   uint32_t dealt, linked;
   int64_t net;
-  sd_lock(&s->publish_lock);
+  sd_lock_strand(d, s);
   /* Another publisher was faster: renumber, because numbers have to rise along a strand. */
   if (p->positions && d->last_number[strand] > p->positions[pick[0]].number) sd_number_again(d, p, pick, n);
   if (SD_UNLIKELY(d->admitted != NULL)) {

@@ -123,11 +123,21 @@ typedef struct sd_dispatcher {
   sd_publisher **publishers;
   sd_blocks *blocks;   /* NULL: records may not be handled in blocks */
   sd_a32 joins_blocks; /* not 0: `blocks` and the function are there */
+  sd_a32 waiting;      /* threads in sd_lock_strand */
   /* A worker takes part in blocks that are under way, or, if `looks`, asks whether some are. Zero: none are. */
   int (*join_blocks)(struct sd_dispatcher *d, uint32_t participant, int looks);
   sd_outputs *outputs;  /* NULL: no outputs */
   sd_failure *failures; /* of a run that goes on after a failure: room for one more per strand. NULL: it stops */
 } sd_dispatcher;
+
+/* Takes a strand's publish lock, which a run of blocks holds for long: between two runs there is time for who waits here. */
+static inline void sd_lock_strand(sd_dispatcher *d, sd_strand *s) {
+  if (SD_LIKELY(sd_try_lock(&s->publish_lock))) return;
+  /* H10: relaxed; a hint. */
+  sd_fetch_add(&d->waiting, 1u, relaxed, H10);
+  sd_lock(&s->publish_lock);
+  sd_fetch_sub(&d->waiting, 1u, relaxed, H10);
+}
 
 /* What a participant's `publishing` holds while no call is at work: the number before the first one. No call takes it in the first 2^64 - 1
  * records. */

@@ -103,7 +103,7 @@ static void put_on_strand(sd_dispatcher *d, uint32_t strand, uint32_t index, uin
   sd_strand *s = &d->strands[strand];
   uint32_t list = 0;
   int ready = 0;
-  sd_lock(&s->publish_lock);
+  sd_lock_strand(d, s);
   *revived = tag ? sd_task_revive(d->tasks.tasks, s, tag) : 0;
   if (!*revived) {
     sd_task_link(d->tasks.tasks, s, index + 1);

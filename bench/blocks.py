@@ -8,6 +8,12 @@ threads with `ingest="blocks"` and with the choice left to the run. ``split``: t
 whole file and makes ticks of its own half of the symbols alone, dealt by counts, the busiest first: static routing
 without a publisher. Each way is a process of its own that replays twice and tells the second time; all take turns on
 the same two cores. A speed is ticks a second by the clock; behind it stands the ratio to ``loop``, turn by turn.
+
+    python bench/blocks.py arrays                arrays of 64-byte ticks in memory, beside a loop and static routings
+    python bench/blocks.py arrays --neighbour    while a thread keeps the worker's core busy
+
+The static routings are rings in C (csrc/lab/bench). ``static_share``: the publisher handles a share too, symbols modulo
+all threads. ``static_share_lpt``: largest first, and the publisher's share leaves it time to publish.
 """
 
 from __future__ import annotations
@@ -18,9 +24,17 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any, Final
 
 import click
+import numpy as np
+
+import strand
+from strand.bench.ways import WayName
+
+BUILD: Final = Path(__file__).resolve().parent.parent / "build"
 
 HANDLERS = {
     "count": '"count"',
@@ -103,13 +117,16 @@ def speed(path: Path, handler: str, way: str, parts: list[list[str]]) -> tuple[f
     return ticks / spent, sum(each[3] for each in told) / ticks
 
 
-@click.command(help=(__doc__ or "").partition("\n")[0])
+@click.group(help=(__doc__ or "").partition("\n")[0], invoke_without_command=True)
+@click.pass_context
 @click.option("--messages", default=10_000_000, show_default=True, help="Messages of the day.")
 @click.option("--symbols", default=8_172, show_default=True, help="Symbols of the day.")
 @click.option("--turns", default=9, show_default=True, help="Turns of each way.")
 @click.option("--only", type=click.Choice(sorted(HANDLERS)), multiple=True, help="Handlers, in place of all.")
-def main(messages: int, symbols: int, turns: int, only: tuple[str, ...]) -> None:
-    path = day(Path(__file__).resolve().parent.parent / "build", messages, symbols)
+def command(context: click.Context, messages: int, symbols: int, turns: int, only: tuple[str, ...]) -> None:
+    if context.invoked_subcommand is not None:
+        return
+    path = day(BUILD, messages, symbols)
     parts = halves(path)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     print(f"{'':9}" + "".join(f"{way:>24}" for way in WAYS))
@@ -129,5 +146,86 @@ def main(messages: int, symbols: int, turns: int, only: tuple[str, ...]) -> None
         print(line, flush=True)
 
 
+# ---- arrays
+
+MIXES: Final = ("8,172 symbols", "50 symbols, Zipf 1.2", "one symbol has 40 %", "1,000,000 symbols")
+ARRAY_WAYS: Final[tuple[WayName, ...]] = (
+    "serial", "static", "static_lpt", "static_share", "static_share_lpt", "strand_publish", "strand_blocks", "strand",
+)  # fmt: skip
+
+
+def mix(name: str, n: int) -> tuple[Any, int]:
+    """The ticks of a mix, made once, and how many symbols it has."""
+    from strand.bench.streams import with_hot_symbol
+    from strand.feeds.synthetic import route_stream
+
+    symbols = {"50 symbols, Zipf 1.2": 50, "1,000,000 symbols": 1_000_000}.get(name, 8_172)
+    path = BUILD / f"array-{MIXES.index(name)}-{n}.npy"
+    if not path.exists():
+        BUILD.mkdir(exist_ok=True)
+        if name == "one symbol has 40 %":
+            ticks = with_hot_symbol(n, symbols, 0.4)
+        else:
+            ticks = route_stream(n, symbols, 1.2 if symbols == 50 else "calibrated")
+        np.save(path, ticks)
+    return np.ascontiguousarray(np.load(path)), symbols
+
+
+def told_of_arrays(told: Path) -> None:
+    """Prints medians of all runs in a file, and ratios to the best other way, turn by turn."""
+    found: dict[tuple[int, str, bool], dict[str, list[float]]] = {}
+    for line in told.read_text().splitlines():
+        work, name, neighbour, way, rate = json.loads(line)
+        found.setdefault((work, name, neighbour), {}).setdefault(way, []).append(rate)
+    ways = [*ARRAY_WAYS]
+    print("| symbols | steps | " + " | ".join(ways) + " | choice to the best |\n" + "|---" * (len(ways) + 3) + "|")
+    for (work, name, neighbour), rates in sorted(found.items(), key=lambda one: (one[0][2], one[0][1], one[0][0])):
+        middle = {way: statistics.median(rates[way]) for way in ways}
+        best = max(ways, key=lambda way: middle[way])
+        n = min(len(rates[way]) for way in ways)
+        ratio = statistics.median(rates["strand"][i] / max(rates[way][i] for way in ways[:-1]) for i in range(n))
+        cells = [f"**{middle[way]:.1f}**" if way == best else f"{middle[way]:.1f}" for way in ways]
+        print(f"| {name}{', a busy neighbour' if neighbour else ''} | {work} | {' | '.join(cells)} | {ratio:.2f} |")
+
+
+@command.command()
+@click.option("--ticks", default=2_000_000, show_default=True, help="Ticks of each array.")
+@click.option("--turns", default=5, show_default=True, help="Turns of each way.")
+@click.option("--work", type=int, multiple=True, default=(0, 5, 20, 100, 300), show_default=True, help="Steps a tick.")
+@click.option("--only", type=click.Choice(MIXES), multiple=True, help="Mixes, in place of all.")
+@click.option("--neighbour", is_flag=True, help="A process burns the worker's core meanwhile.")
+@click.option("--told", type=click.Path(path_type=Path), default=BUILD / "arrays.jsonl", help="A run a line.")
+@click.option("--tell", is_flag=True, help="Shows what was told before, and runs nothing.")
+def arrays(
+    *, ticks: int, turns: int, work: tuple[int, ...], only: tuple[str, ...], neighbour: bool, told: Path, tell: bool
+) -> None:
+    """Arrays of 64-byte ticks, beside a loop and static routings. Strand gets them twice; the second time counts."""
+    from strand.bench.ways import Job, expected_rows, run
+    from strand.binding.lab import Neighbour
+    from strand.machine import choose_cores
+
+    if tell:
+        told_of_arrays(told)
+        return
+    cores = choose_cores(1, None)
+    around = Neighbour if neighbour else lambda _: nullcontext()
+    jobs = []
+    for name in only or MIXES:
+        made, symbols = mix(name, ticks)
+        counts = np.bincount(made["instrument_id"], minlength=symbols)
+        for steps in work:
+            job = Job(made, symbols, counts, strand.handlers.spin(steps), cores, counts_known=False, again=True)
+            jobs.append((name, steps, job, expected_rows(job)))
+    with told.open("a") as to:
+        for turn in range(turns):
+            for name, steps, job, expected in jobs:
+                for way in ARRAY_WAYS[:: 1 if turn % 2 else -1]:
+                    with around(cores.workers[0] or 0):
+                        outcome, _ = run(way, job, expected)
+                    told_now = json.dumps([steps, name, neighbour, way, ticks / outcome.seconds / 1e6])
+                    print(told_now, file=to, flush=True)
+    told_of_arrays(told)
+
+
 if __name__ == "__main__":
-    main()
+    command()

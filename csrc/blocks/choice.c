@@ -38,6 +38,10 @@ void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
     if (c->blocks) take(c, 0, 0, FIRST);
     return;
   }
+  if (c->on_trial && c->left) {
+    c->left = c->left > n ? c->left - n : 0;
+    return;
+  }
   c->spent += counts;
   c->records += n;
   c->left = c->left > n ? c->left - n : 0;
@@ -53,6 +57,6 @@ void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
     take(c, better, 0, c->interval);
   } else if (!c->left) {
     if (!c->blocks && c->cost[0] > (double)sd_clock_counts(SD_CHOICE_DEAR_NS)) c->left = FIRST;
-    else take(c, !c->blocks, 1, 0);
+    else take(c, !c->blocks, 1, c->cost[!c->blocks] ? 0 : SAMPLE);
   }
 }

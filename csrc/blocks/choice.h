@@ -17,7 +17,7 @@ typedef struct sd_choice {
   int on_trial;            /* and it is only tried */
   double cost[2];          /* of each way, in clock counts per record, as measured last; 0: not known */
   uint64_t spent, records; /* of the measurement under way */
-  uint64_t left, interval; /* records until the next trial, and between two trials */
+  uint64_t left, interval; /* records until the next trial, or until a first trial measures, and between two trials */
 } sd_choice;
 /* cffi: end */
 

@@ -288,6 +288,7 @@ static void take_up(sd_publisher *p) {
 
 static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
   int code = SD_OK;
+  uint64_t start = sd_now(); /* the end of the last chunk: waiting for its space is a cost of publishing too */
   while (p->n_waiting || p->at < p->n || p->after) {
     if (SD_UNLIKELY(p->after) && !p->n_waiting && p->at == p->n) {
       take_up(p);
@@ -302,8 +303,10 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
         code = wait_for_merger(d, participant, p, slice_ns);
         if (code) break;
       }
-      if (SD_UNLIKELY(sd_publish_in_blocks(d, participant, p))) continue;
-      const uint64_t start = sd_now();
+      if (SD_UNLIKELY(sd_publish_in_blocks(d, participant, p))) {
+        start = sd_now();
+        continue;
+      }
       int64_t maximum = sd_records_inline(d, p), handled = maximum ? sd_publish_inline(d, participant, p, maximum) : 0;
       p->at += handled;
       if (handled && p->positions) progress(d, participant, p, p->numbered);
@@ -313,7 +316,9 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
       }
       /* What is too short for blocks says nothing of their cost. */
       if (d->blocks && !p->in_blocks.blocks) {
-        sd_choice_learn(&p->in_blocks, sd_now() - start, (uint64_t)(handled ? handled : p->chunk), 1);
+        const uint64_t now = sd_now();
+        sd_choice_learn(&p->in_blocks, now - start, (uint64_t)(handled ? handled : p->chunk), 1);
+        start = now;
         sd_choice_tell(&p->in_blocks, &d->arena->blocks);
       }
       if (handled) continue;

@@ -28,7 +28,10 @@ from strand.stats import Latency
 
 __all__ = ["ROW", "THROUGHPUT_WAYS", "Job", "Outcome", "WayName", "expected_rows", "rounds", "run", "static_homes"]
 
-WayName = Literal["serial", "static", "static_lpt", "strand", "strand_queued"]
+WayName = Literal[
+    "serial", "static", "static_lpt", "static_share", "static_share_lpt", "strand", "strand_queued", "strand_publish",
+    "strand_blocks"
+]  # fmt: skip
 THROUGHPUT_WAYS: Final[tuple[WayName, ...]] = ("serial", "static", "static_lpt", "strand", "strand_queued")
 
 #: The spin handler's row as the engine lays rows out: one cache line each.
@@ -53,6 +56,7 @@ class Job:
     start. Either way that is done before the clock runs.
     ``paced``: ticks are sent when due, by ``ts_recv`` from the first tick's, and latency is measured from then on.
     ``order``: the dispatcher's options of its policy.
+    ``again``: a dispatcher gets the stream twice, and the second time counts: by then ``ingest="auto"`` has chosen.
     """
 
     ticks: npt.NDArray[Any]
@@ -66,6 +70,7 @@ class Job:
     counts_known: bool = True
     paced: bool = False
     order: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
 
     @property
     def pool(self) -> Pool:
@@ -156,12 +161,17 @@ def _check(way: str, job: Job, rows: Rows, expected: Rows | None) -> None:
         raise EngineError(f"{way}: rows differ from those of a plain loop")
 
 
-def static_homes(job: Job, *, by_counts: bool) -> npt.NDArray[np.uint8]:
-    """Each symbol's worker: its index modulo the workers, or largest first by the counts of the whole stream."""
-    symbols = np.arange(job.symbols)
+def static_homes(job: Job, *, by_counts: bool, own: float | None = None) -> npt.NDArray[np.uint8]:
+    """Each symbol's worker: its index modulo the workers, or largest first by the counts of the whole stream.
+
+    ``own``: the publisher has a share too, and is worker number ``job.workers``; by counts one that leaves it the time
+    in which it could handle so many ticks."""
+    symbols, threads = np.arange(job.symbols), job.workers + (own is not None)
     if not by_counts:
-        return (symbols % job.workers).astype(np.uint8)
-    load = [0] * job.workers
+        return (symbols % threads).astype(np.uint8)
+    load = [0.0] * threads
+    if own is not None:
+        load[-1] = own
     homes = np.zeros(job.symbols, np.uint8)
     for symbol in np.argsort(-job.counts.astype(np.int64), kind="stable").tolist():
         count = int(job.counts[symbol])
@@ -192,15 +202,28 @@ def _serial(job: Job) -> tuple[Outcome, Rows]:
     return Outcome(result.seconds, result.publish_ns, latency_counts=probe.counts() if probe else None), rows
 
 
-def _static(job: Job, *, by_counts: bool) -> tuple[Outcome, Rows]:
-    probe, rows, homes = _probe(job, 0), _new_rows(job), static_homes(job, by_counts=by_counts)
+def _static_share(job: Job) -> tuple[Outcome, Rows]:
+    """Static routing by counts in which the publisher has the share that leaves it time to publish: what publishing and
+    handling cost is measured first, on a part of the stream."""
+    first = job.ticks[: min(len(job.ticks), 1 << 19)]
+    part = dataclasses.replace(
+        job, ticks=first, counts=np.bincount(first["instrument_id"], minlength=job.symbols), paced=False
+    )
+    handling_s = _serial(part)[0].seconds
+    publishing_s = _static(part, by_counts=True)[0].publish_ns * len(first) * 1e-9
+    return _static(job, by_counts=True, own=publishing_s / handling_s * len(job.ticks) if handling_s else 0.0)
+
+
+def _static(job: Job, *, by_counts: bool, own: float | None = None) -> tuple[Outcome, Rows]:
+    probe, rows = _probe(job, own is not None), _new_rows(job)
+    homes = static_homes(job, by_counts=by_counts, own=own)
     function = probe.function if probe else job.function
     with pinned(job.cores.publisher):
         result = lab.static(function, rows, job.ticks, home=homes, cores=job.cores.workers, probe=probe)
     return Outcome(result.seconds, result.publish_ns, latency_counts=probe.counts() if probe else None), rows
 
 
-def _strand(job: Job, *, inline: bool) -> tuple[Outcome, Rows]:
+def _strand(job: Job, *, inline: bool, ingest: str = "auto") -> tuple[Outcome, Rows]:
     probe = _probe(job, MAX_PUBLISHERS)
     function = probe.function if probe else job.function
     # Only a handler that promises not to publish is run by a publisher where the ticks lie.
@@ -213,14 +236,22 @@ def _strand(job: Job, *, inline: bool) -> tuple[Outcome, Rows]:
         strands=job.strands,
         counts=job.counts if job.counts_known else None,
         batch_ticks=job.batch_ticks,
+        ingest=ingest,
         **job.order,
     )
     engine_interior(dispatcher).route(job.ticks)  # before the clock runs, as static-lpt's homes are settled
     with dispatcher:
         time.sleep(SETTLE_S)
         with pinned(job.cores.publisher):  # not before the workers exist: they may use all cores this thread may
+            if job.again:
+                _publish(dispatcher, job)
+                rows = dispatcher.rows.array.copy()
             outcome = _publish_paced(dispatcher, job, probe) if probe else _publish(dispatcher, job)
-    return outcome, dispatcher.rows.array
+    if not job.again:
+        return outcome, dispatcher.rows.array
+    if not np.array_equal(dispatcher.rows.array["ticks"], 2 * job.counts):
+        raise EngineError("strand: ticks of the second time are missing")
+    return Outcome(outcome.seconds, 0.0, outcome.inline_share / 2), rows
 
 
 def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
@@ -259,6 +290,10 @@ _WAYS: Final[Mapping[WayName, Callable[[Job], tuple[Outcome, Rows]]]] = {
     "serial": _serial,
     "static": lambda job: _static(job, by_counts=False),
     "static_lpt": lambda job: _static(job, by_counts=True),
+    "static_share": lambda job: _static(job, by_counts=False, own=0.0),
+    "static_share_lpt": _static_share,
     "strand": lambda job: _strand(job, inline=True),
+    "strand_publish": lambda job: _strand(job, inline=True, ingest="publish"),
+    "strand_blocks": lambda job: _strand(job, inline=True, ingest="blocks"),
     "strand_queued": lambda job: _strand(job, inline=False),
 }

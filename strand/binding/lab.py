@@ -471,13 +471,14 @@ def static(
 ) -> RunResult:
     """A ring a worker, published to by the calling thread.
 
-    ``home`` has shape (symbols,): each symbol's worker. ``cores``: one a worker, None leaves it unpinned.
+    ``home`` has shape (symbols,): each symbol's worker, or the number of workers for the publisher itself.
+    ``cores``: one a worker, None leaves it unpinned.
     Raises ConfigurationError for a core that cannot be used.
     """
     if not 1 <= len(cores) <= MAX_WORKERS:
         raise ConfigurationError("workers", f"{len(cores)} is not from 1 to {MAX_WORKERS}")
-    if len(home) != len(rows) or (len(home) and int(home.max()) >= len(cores)):
-        raise ValueError("every symbol must belong to one of the workers")
+    if len(home) != len(rows) or (len(home) and int(home.max()) > len(cores)):
+        raise ValueError("every symbol must belong to one of the workers, or the publisher")
     pins = ffi.new("int32_t[]", [-1 if core is None else core for core in cores])
     homes = np.ascontiguousarray(home, np.uint8)
     home_at = ffi.from_buffer("uint8_t[]", homes)

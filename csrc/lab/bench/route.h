@@ -1,7 +1,8 @@
 /* Routing without strands, made as fast as it can be: the dispatcher is compared with it.
  *
  *   sd_bench_serial   one core: the handler over the whole tape, one batch per call
- *   sd_bench_static   every symbol belongs to one worker, known in advance; one single-producer single-consumer ring per worker
+ *   sd_bench_static   every symbol belongs to one worker, known in advance; one single-producer single-consumer ring per worker. Symbols
+ *                     may belong to the publisher too, which handles their ticks between two looks at the others
  *
  * Both call the engine's own handlers (sd_handler_fn). The caller's thread publishes; the caller pins it, and checks keys. */
 #ifndef SD_LAB_BENCH_ROUTE_H
@@ -30,12 +31,12 @@ typedef struct sd_bench_run {
   sd_bench_probe *
       probe; /* NULL: publish as fast as possible. Otherwise fn is sd_bench_handle_probed, and ticks are sent when due */
   /* static only */
-  const uint8_t *home;  /* per symbol: its worker */
+  const uint8_t *home;  /* per symbol: its worker; `workers`: the publisher */
   const int32_t *cores; /* per worker: its core; negative: not pinned */
   uint32_t workers;
   /* out */
   double seconds;    /* from the first tick published to the last one handled, without starting and ending threads */
-  double publish_ns; /* static: per tick, without waiting for a free slot and for ticks to be due */
+  double publish_ns; /* static: per tick, without handling, and waiting for a free slot and for ticks to be due */
 } sd_bench_run;
 
 /* SD_OK; SD_E_HANDLER when a handler did not take all ticks; SD_E_ARGUMENT, SD_E_NO_MEMORY. */

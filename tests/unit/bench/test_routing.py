@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strand.bench.streams import all_at_once, market_day, numbered, paced, squeezed, with_hot_symbol
-from strand.bench.ways import THROUGHPUT_WAYS, Job, WayName, run, static_homes
+from strand.bench.ways import Job, WayName, run, static_homes
 from strand.binding import lab as routes
 from strand.errors import EngineError
 from strand.feeds.synthetic import route_stream
@@ -57,7 +57,7 @@ def plain(
     return rows
 
 
-@pytest.mark.parametrize("way", THROUGHPUT_WAYS)
+@pytest.mark.parametrize("way", get_args(WayName))
 @given(
     count=st.integers(1, 1500), symbols=st.integers(1, 40), workers=st.integers(1, 5), seed=st.integers(0, 2**32 - 1),
     dear_every=st.integers(0, 3), batch=st.sampled_from([1, 7, 64, 4096]),
@@ -81,7 +81,7 @@ def test_rings_that_wrap_and_fill_keep_every_tick_in_order(way: WayName) -> None
     run(way, job, expected)
 
 
-@pytest.mark.parametrize("way", THROUGHPUT_WAYS)
+@pytest.mark.parametrize("way", get_args(WayName))
 def test_a_paced_run_handles_everything_and_books_each_tick_once(way: WayName) -> None:
     ticks = paced(small_stream(4000, 9, 2), 400_000.0)
     job = job_of(ticks, 9, paced=True)
@@ -180,3 +180,23 @@ def test_a_squeezed_day_keeps_its_bursts_at_another_rate() -> None:
     assert (gaps >= 0).all()
     assert np.corrcoef(gaps, were)[0, 1] > 0.999
     run("static", job_of(ticks, 201))
+
+
+def test_a_publisher_with_a_share_gets_less_the_more_time_it_publishes() -> None:
+    job = job_of(small_stream(10_000, 300, seed=1), 300)
+    workers, free, busy = (
+        np.bincount(static_homes(job, by_counts=True, own=own), job.counts, minlength=3) for own in (None, 0.0, 3_000.0)
+    )
+    assert workers[2] == 0
+    assert abs(free - 10_000 / 3).max() < 200
+    assert abs(busy[:2] - 13_000 / 3).max() < 200
+    modulo = static_homes(job, by_counts=False, own=0.0)
+    assert modulo.tolist() == [symbol % 3 for symbol in range(300)]
+
+
+def test_a_stream_that_is_published_twice_has_the_rows_of_one_time_and_all_ticks_of_both() -> None:
+    job = dataclasses.replace(job_of(small_stream(100_000, 300, seed=2), 300), again=True)
+    for way in ("strand", "strand_publish", "strand_blocks"):
+        outcome, rows = run(way, job)
+        assert rows["ticks"].tolist() == job.counts.tolist()
+        assert 0 <= outcome.inline_share <= 1

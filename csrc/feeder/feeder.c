@@ -112,6 +112,7 @@ int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
   f->ended = sd_now();
   sd_file_part part = {.decoder = f->decoder,
                        .fd = f->fd,
+                       .base = f->base,
                        .n_counts = f->n_counts,
                        .limit = sd_choice_most(&f->choice, f->limit - f->published),
                        .seen = f->seen};
@@ -128,8 +129,8 @@ int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
     see(f->seen, f->over, f->n_over, -1, NULL, 0);
   }
   f->publishing += sd_now() - f->ended;
-  if (!part.ticks) f->in_turn = IN_TURN;
-  f->odd = part.ticks ? 0 : f->odd + 1;
+  if (!part.blocks) f->in_turn = IN_TURN;
+  f->odd = part.blocks ? 0 : f->odd + 1;
   learn(f, d, part.ticks, 1, code == SD_OK && f->odd < MANY_ODD);
   if (f->n_over) return publish_over(f, d, participant, slice_ns);
   return code == SD_E_NO_MEMORY ? code : SD_OK;

@@ -25,7 +25,8 @@ typedef struct sd_feeder {
   sd_seen *seen;               /* what has been seen of these ticks */
   uint64_t limit;              /* the most ticks to publish */
   sd_open_blocks *open_blocks; /* NULL: the format, or the input, has no blocks */
-  int32_t fd;                  /* of the file, for them */
+  int32_t fd;                  /* of the file, for them, */
+  uint64_t base;               /* and its byte where the decoder's offset is 0 */
   /* written by the feeder */
   sd_decoded decoded; /* what the decoder reported last; the caller clears it once it has acted on it */
   uint32_t dry;       /* the decoder needs more bytes; the caller clears it too */

@@ -397,13 +397,13 @@ class DbnFeed(DecodedFeed):
             base=self._metadata.size,
         )
 
-    def _chunks_of(self, stream: InputStream) -> Chunks:
+    def _chunks_of(self, stream: InputStream, *, in_blocks: bool) -> Chunks:
         try:
             read_metadata(stream, self._path)
         except BaseException:
             stream.close()
             raise
-        return super()._chunks_of(stream)
+        return super()._chunks_of(stream, in_blocks=in_blocks)
 
     def _answer(self, decoder: DbnDecoder, question: Question) -> FeedError | None:
         """Answers a decoder that stopped with a question. Returns an error where there is no answer."""

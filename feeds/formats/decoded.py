@@ -156,18 +156,19 @@ class DecodedFeed(BaseFeed):
         finally:
             reading.close()
 
-    def reading(self) -> Reading:
-        """Begins to read the file from its start. The caller closes the reading."""
+    def reading(self, *, in_blocks: bool = False) -> Reading:
+        """Begins to read the file from its start. The caller closes the reading. ``in_blocks``: a feeder is to take
+        the ticks in blocks."""
         self._check_open()
         decoder = self._begin()
         self.skipped.clear()
         self._stream = self._open_stream()
-        chunks = self._chunks_of(self._stream)
+        chunks = self._chunks_of(self._stream, in_blocks=in_blocks)
         self._chunks.append(chunks)
         self._last = chunks
         return Reading(self, decoder, chunks, self._stream)
 
-    def _chunks_of(self, stream: InputStream) -> Chunks:
+    def _chunks_of(self, stream: InputStream, *, in_blocks: bool) -> Chunks:  # noqa: ARG002 - for formats with stripes
         """The stream, cut into the pieces that the new decoder gets."""
         size = _RAW_CHUNK if isinstance(stream, RawStream) else _CHUNK
         return read_chunks(stream, chunk_bytes=size, headroom=self._headroom)
@@ -177,10 +178,9 @@ class DecodedFeed(BaseFeed):
         for chunks in list(self._chunks):
             chunks.keep_to(cores)
 
-    @property
-    def takes_feeder(self) -> bool:
-        """True if a feeder may take the ticks of a ``reading``. It may not where ``batches`` was replaced: the
-        replacement may give other ticks."""
+    def takes_feeder(self, *, in_blocks: bool) -> bool:  # noqa: ARG002 - for formats with stripes
+        """Tells whether a feeder may take the ticks of such a ``reading``. It may not where ``batches`` was replaced:
+        the replacement may give other ticks."""
         return type(self).batches is DecodedFeed.batches and "batches" not in vars(self)
 
     def _note_skips(self, decoder: Decoder) -> None:
@@ -295,7 +295,7 @@ class Reading(Iterator[TickBatch]):
         self._offer(feeder)
         with self._chunks.apart() as stream:
             feeder.run_blocks()
-            stream.stand_at(self._decoder.offset)
+            stream.stand_at(self._decoder.place)
         self._data, self._last = memoryview(b""), False
 
     def _read_in_turn(self) -> bool:

@@ -370,10 +370,9 @@ class ItchFeed(ItchNames, DecodedFeed):
         self._symbols = ItchSymbols(self._decoder)
         self._info = self._orders_info("itch50", _venue_in_names(names), day, details | times_since(day), _itch.FLAGS)
 
-    @property
-    def takes_feeder(self) -> bool:
+    def takes_feeder(self, *, in_blocks: bool) -> bool:
         # Stripes of a selection are decoded beside this, and come as arrays.
-        return super().takes_feeder and "keeps" not in self._options
+        return super().takes_feeder(in_blocks=in_blocks) and (in_blocks or "keeps" not in self._options)
 
     def _begin(self) -> ItchDecoder:
         if self._used:
@@ -382,10 +381,11 @@ class ItchFeed(ItchNames, DecodedFeed):
         self._used = True
         return self._decoder
 
-    def _chunks_of(self, stream: InputStream) -> Chunks:
-        if "keeps" in self._options and isinstance(stream, RawStream) and worth_striping(stream.size):
+    def _chunks_of(self, stream: InputStream, *, in_blocks: bool) -> Chunks:
+        striped = "keeps" in self._options and not in_blocks
+        if striped and isinstance(stream, RawStream) and worth_striping(stream.size):
             return StripedItch(stream, self._decoder, headroom=self._headroom)
-        return super()._chunks_of(stream)
+        return super()._chunks_of(stream, in_blocks=in_blocks)
 
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.

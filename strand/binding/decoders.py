@@ -67,6 +67,9 @@ class Decoder(ABC):
     #: Short reasons by fault, for what is skipped.
     reasons: ClassVar[Mapping[int, str]]
 
+    #: Byte of the input at which its records begin.
+    base: int = 0
+
     def __init__(self, state: Any) -> None:
         self._state = state
 
@@ -79,6 +82,11 @@ class Decoder(ABC):
     def offset(self) -> int:
         """Bytes of the stream decoded so far."""
         return int(self._state.offset)
+
+    @property
+    def place(self) -> int:
+        """The byte of the input that comes next."""
+        return self.base + int(self._state.offset)
 
     def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]:
         """Decodes ``data`` into ``out`` (contiguous, of dtype ``strand.TICK``, ``max_per_record`` long or more).
@@ -191,6 +199,7 @@ class DbnDecoder(Decoder):
     """Decoder of one stream. Not for two threads at once."""
 
     function: ClassVar = ffi.addressof(lib, "sd_dbn_decode")
+    open_blocks: ClassVar = ffi.addressof(lib, "sd_dbn_open_blocks")
     max_per_record: ClassVar = lib.SD_DBN_MAX_TICKS
     reasons: ClassVar = {
         lib.SD_DBN_FAULT_LENGTH: "length not the type's",
@@ -223,7 +232,7 @@ class DbnDecoder(Decoder):
         self._state.tail = tail
         self._state.levels = levels
         self._state.start_ns, self._state.last_ns = span
-        self._asks, self._base = _refuse if asks is None else asks, base
+        self._asks, self.base = _refuse if asks is None else asks, base
         self._refused: FeedError | None = None
         self._sampled: set[str] = set()
 
@@ -279,11 +288,6 @@ class DbnDecoder(Decoder):
         state = self._state
         return (state.roll_key, state.roll_from, state.roll_to, state.roll_time) if state.rolls else None
 
-    @property
-    def place(self) -> int:
-        """The offset of the record that comes next."""
-        return self._base + int(self._state.offset)
-
     def fault(self, path: str | Path) -> FeedError:
         """The error that ended the last ``decode``, to be raised."""
         if self._refused is not None:
@@ -310,7 +314,7 @@ class DbnDecoder(Decoder):
             lib.SD_DBN_FAULT_SIZE: f"a bar's volume is above 2**63 - 1, which a tick cannot hold{skippable}",
         }
         cut = lib.SD_DBN_FAULT_TRUNCATED
-        return fault_error(texts, state.fault, cut=cut, path=path, offset=self._base + state.fault_offset)
+        return fault_error(texts, state.fault, cut=cut, path=path, offset=self.base + state.fault_offset)
 
     def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
         """Samples as ``Decoder.skip_samples`` has them, the first record of each reason."""
@@ -318,7 +322,7 @@ class DbnDecoder(Decoder):
         state.sampled = 0
         new = [(fault, why) for fault, why in self.reasons.items() if state.skips[fault] and why not in self._sampled]
         self._sampled.update(why for _, why in new)
-        return [(why, {"offset": self._base + state.first_skips[fault]}) for fault, why in new]
+        return [(why, {"offset": self.base + state.first_skips[fault]}) for fault, why in new]
 
     def statistics(self) -> dict[str, int]:
         """Counts since the first record; ``type_XX`` counts those of record type 0xXX."""

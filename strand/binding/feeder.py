@@ -81,7 +81,7 @@ class Feeder:
         """Tells that the decoder's input is the plain file ``fd``: its ticks may go in blocks then."""
         if self._decoder is not decoder:
             self._begin(decoder)
-        self._feeder.open_blocks, self._feeder.fd = decoder.open_blocks, fd
+        self._feeder.open_blocks, self._feeder.fd, self._feeder.base = decoder.open_blocks, fd, decoder.base
 
     def withdraw(self) -> None:
         """Takes the offer back."""

@@ -119,7 +119,7 @@ def replay_by(
     begun = time.perf_counter()
     try:
         progress.opened(feed)
-        ticks = Source(feed, position)
+        ticks = Source(feed, position, in_blocks=not plain and asked.get("ingest") == "blocks")
         _look_at_first(ticks, feed, asked, wanted, skipped=position)
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)

@@ -540,15 +540,17 @@ def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class Source:
     """The ticks of a feed from a position on: as batches, and from any batch on through a feeder, if it ``feeds``.
 
-    ``spent_s``: seconds in which the feed was waited for.
+    ``in_blocks``: a feeder is to take them in blocks. ``spent_s``: seconds in which the feed was waited for.
     """
 
-    def __init__(self, feed: Feed, position: int) -> None:
+    def __init__(self, feed: Feed, position: int, *, in_blocks: bool) -> None:
         start = time.perf_counter()
         #: True if ticks of the feed are passed over.
         self.begins_inside = position > 0
-        can_feed = position == 0 and isinstance(feed, DecodedFeed) and feed.takes_feeder
-        self._batches = cast("DecodedFeed", feed).reading() if can_feed else batches_from(feed, position)
+        can_feed = position == 0 and isinstance(feed, DecodedFeed) and feed.takes_feeder(in_blocks=in_blocks)
+        self._batches = (
+            cast("DecodedFeed", feed).reading(in_blocks=in_blocks) if can_feed else batches_from(feed, position)
+        )
         self._first: TickBatch | None = None
         self.spent_s = time.perf_counter() - start
 

@@ -4,7 +4,7 @@
  * The input's first four bytes choose: skip and span of times, bytes a stripe, bytes a piece, ticks a stripe. The rest
  * is the file.
  *
- * fuzz-sources: codec/itch/itch.c codec/itch/rare.c codec/itch/sync.c codec/itch/stripe.c */
+ * fuzz-sources: base/clock.c codec/blocks.c codec/itch/itch.c codec/itch/rare.c codec/itch/sync.c codec/itch/stripe.c */
 #define _GNU_SOURCE
 #define SD_ITCH_STRETCH 96
 #define SD_ITCH_HITS 3

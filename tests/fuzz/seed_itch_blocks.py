@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from itch_reference import directory, every_type, frame, message
 
-#: Skip and guesses, ticks, bytes in turn: what fuzz_itch_blocks.c reads first.
-HEADERS = (b"\2\xff\x20", b"\0\xff\1", b"\3\xff\x40", b"\2\x30\x10")
+#: Skip, guesses and a selection; ticks; bytes in turn: what fuzz_itch_blocks.c reads first.
+HEADERS = (
+    b"\2\xff\x20", b"\0\xff\1", b"\3\xff\x40", b"\2\x30\x10", b"\6\xff\x20", b"\x1f\xff\x10", b"\x0e\x20\1"
+)  # fmt: skip
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:

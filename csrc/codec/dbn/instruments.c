@@ -8,12 +8,7 @@
 
 #include "sd_error.h"
 
-typedef struct span {
-  uint64_t first_ns;
-  uint64_t last_ns;
-  uint32_t id;
-  uint32_t key;
-} span;
+typedef sd_dbn_span span;
 
 enum { BLOCK_SPANS = 256, FIRST_CAPACITY = 16, RECENT = 1 << 14 };
 
@@ -47,6 +42,7 @@ struct sd_dbn_instruments {
   span recent[RECENT]; /* spans found before, by id; last_ns 0: none */
   followed *followed;  /* by key */
   uint64_t n_followed;
+  uint64_t keys; /* all are below */
 };
 
 /* ---- a set */
@@ -155,6 +151,7 @@ void sd_dbn_instruments_destroy(sd_dbn_instruments *table) {
 
 int sd_dbn_instruments_add(sd_dbn_instruments *table, uint32_t id, uint64_t first_ns, uint64_t last_ns, uint32_t key) {
   if (last_ns < first_ns) return SD_OK;
+  if (key != SD_DBN_UNWANTED && key >= table->keys) table->keys = key + UINT64_C(1);
   span whole = {.first_ns = first_ns, .last_ns = last_ns, .id = id};
   uint64_t to = last_ns; /* everything behind it, up to last_ns, is covered */
   for (;;) {
@@ -185,10 +182,11 @@ int sd_dbn_instruments_fill(sd_dbn_instruments *table, const uint32_t *ids, cons
   return code;
 }
 
-/* Fibonacci hashing: ids are often neighbours. */
 static span *recent_of(sd_dbn_instruments *table, uint32_t id) {
-  return &table->recent[(id * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (RECENT - 1)];
+  return &table->recent[sd_dbn_hash(id) & (RECENT - 1)];
 }
+
+uint64_t sd_dbn_instruments_keys(const sd_dbn_instruments *table) { return table->keys; }
 
 int sd_dbn_instruments_replace(sd_dbn_instruments *table, uint32_t id, uint32_t key) {
   erase_all_of(&table->pieces, id);
@@ -197,17 +195,23 @@ int sd_dbn_instruments_replace(sd_dbn_instruments *table, uint32_t id, uint32_t 
   return sd_dbn_instruments_add(table, id, 0, UINT64_MAX, key);
 }
 
-static int covers(const span *s, uint32_t id, uint64_t time_ns) {
-  return s->id == id && time_ns >= s->first_ns && time_ns <= s->last_ns && s->last_ns != 0;
+static const span *piece_of(const sd_dbn_instruments *table, uint32_t id, uint64_t time_ns) {
+  place where;
+  const span *found = last_upto(&table->pieces, id, time_ns, &where);
+  return found && found->id == id && found->last_ns >= time_ns ? found : NULL;
+}
+
+const sd_dbn_span *sd_dbn_instruments_look(const sd_dbn_instruments *table, uint32_t id, uint64_t time_ns) {
+  const span *recent = &table->recent[sd_dbn_hash(id) & (RECENT - 1)];
+  return sd_dbn_covers(recent, id, time_ns) ? recent : piece_of(table, id, time_ns);
 }
 
 uint32_t sd_dbn_instruments_find(sd_dbn_instruments *table, uint32_t id, uint64_t time_ns) {
-  if (covers(&table->latest, id, time_ns)) return table->latest.key;
+  if (sd_dbn_covers(&table->latest, id, time_ns)) return table->latest.key;
   span *recent = recent_of(table, id);
-  if (!covers(recent, id, time_ns)) {
-    place where;
-    const span *found = last_upto(&table->pieces, id, time_ns, &where);
-    if (!found || found->id != id || found->last_ns < time_ns) return SD_DBN_UNKNOWN;
+  if (!sd_dbn_covers(recent, id, time_ns)) {
+    const span *found = piece_of(table, id, time_ns);
+    if (!found) return SD_DBN_UNKNOWN;
     *recent = *found;
   }
   table->latest = *recent;
@@ -222,17 +226,30 @@ static int64_t roll_of(sd_dbn_instruments *table, uint32_t key, uint32_t id, uin
   return sd_dbn_instruments_find(table, (uint32_t)(was - 1), time_ns) == key ? SD_DBN_NO_ROLL : (int64_t)(was - 1);
 }
 
-int64_t sd_dbn_instruments_follow(sd_dbn_instruments *table, uint32_t key, uint32_t id, uint64_t time_ns) {
-  if (key >= table->n_followed) {
-    const uint64_t n = key < FIRST_CAPACITY ? FIRST_CAPACITY : 2 * (uint64_t)key;
-    followed *more = realloc(table->followed, n * sizeof *more);
-    if (!more) return SD_DBN_NO_ROOM;
-    memset(more + table->n_followed, 0, (n - table->n_followed) * sizeof *more);
-    table->followed = more;
-    table->n_followed = n;
-  }
-  return roll_of(table, key, id, time_ns);
+static int has_followed(sd_dbn_instruments *table, uint32_t key) {
+  if (key < table->n_followed) return 1;
+  const uint64_t n = key < FIRST_CAPACITY ? FIRST_CAPACITY : 2 * (uint64_t)key;
+  followed *more = realloc(table->followed, n * sizeof *more);
+  if (!more) return 0;
+  memset(more + table->n_followed, 0, (n - table->n_followed) * sizeof *more);
+  table->followed = more;
+  table->n_followed = n;
+  return 1;
 }
+
+int64_t sd_dbn_instruments_follow(sd_dbn_instruments *table, uint32_t key, uint32_t id, uint64_t time_ns) {
+  return has_followed(table, key) ? roll_of(table, key, id, time_ns) : SD_DBN_NO_ROOM;
+}
+
+int sd_dbn_instruments_follow_first(sd_dbn_instruments *table, uint32_t key, uint32_t id) {
+  if (!has_followed(table, key)) return SD_DBN_NO_ROOM;
+  followed *f = &table->followed[key];
+  if (f->id) return f->id == id + UINT64_C(1) ? 0 : SD_DBN_NO_ROOM;
+  *f = (followed){id + UINT64_C(1), 0};
+  return 1;
+}
+
+void sd_dbn_instruments_forget(sd_dbn_instruments *table, uint32_t key) { table->followed[key] = (followed){0}; }
 
 int sd_dbn_instruments_mix(sd_dbn_instruments *table, uint32_t key, uint16_t publisher) {
   const uint32_t was = table->followed[key].venue, is = publisher + UINT32_C(1);

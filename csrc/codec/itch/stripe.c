@@ -1,31 +1,12 @@
 #include "codec/itch/stripe.h"
 
-#include <errno.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include "codec/blocks.h"
 #include "codec/itch/itch.h"
 #include "codec/itch/layout.h"
 #include "codec/itch/rare.h"
 #include "codec/itch/sync.h"
 
 _Static_assert((int)SD_ITCH_MAX_FRAME <= (int)SD_ITCH_STRIPE_HEADROOM, "what is left over is less than a frame");
-
-/* Fills p; with fewer bytes if the file ends or cannot be read further. Decoding in turn finds out why. If the file is cut short
- * meanwhile, the bytes from its new end on may be zeros; its size, which is asked for afterwards, tells. */
-uint64_t sd_itch_read_at(int fd, uint8_t *p, uint64_t size, uint64_t at) {
-  uint64_t filled = 0;
-  while (filled < size) {
-    ssize_t got = pread(fd, p + filled, size - filled, (off_t)(at + filled));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    filled += (uint64_t)got;
-  }
-  struct stat now;
-  if (fstat(fd, &now) != 0 || (uint64_t)now.st_size <= at) return 0;
-  const uint64_t there = (uint64_t)now.st_size - at;
-  return filled < there ? filled : there;
-}
 
 /* Whether the stripe has unsound frames, or frames that change more than it passes on. */
 static int is_odd(const sd_itch *own) {
@@ -66,7 +47,7 @@ static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uin
     /* What is left goes before the piece, so that the piece is always read to the same, aligned place. */
     memmove(base - left, p, left);
     p = base - left;
-    uint64_t got = sd_itch_read_at(fd, base, alarm, at);
+    uint64_t got = sd_read_at(fd, base, alarm, at);
     whole = got == alarm;
     at += got;
     left += got;
@@ -84,7 +65,7 @@ static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uin
   if (whole && left != 0 && own->ticks < stripe->capacity) {
     memmove(base - left, p, left);
     p = base - left;
-    left += sd_itch_read_at(fd, base, SD_ITCH_MAX_FRAME, at);
+    left += sd_read_at(fd, base, SD_ITCH_MAX_FRAME, at);
     uint64_t length = frame_bytes(p, left);
     if (length != 0 && take_some(own, stripe, &p, &length)) return 1;
   }

@@ -38,9 +38,6 @@ typedef struct sd_itch_stripe {
   uint8_t market[SD_ITCH_STRIPE_EVENTS][SD_ITCH_MARKET_BYTES];
 } sd_itch_stripe;
 
-/* Fills p from byte `at` on; with fewer bytes if the file ends or cannot be read further. */
-uint64_t sd_itch_read_at(int fd, uint8_t *p, uint64_t size, uint64_t at);
-
 /* Makes `own` a decoder of stripes of the stream that `itch` decodes, with a copy of everything that matters and SD_ITCH_LOCATES in
  * `wanted`. `own` is zeros before the first call. Call it again after `itch` has changed, and after a refused stripe, because `own` may
  * have learnt from that stripe. Needs itch->selective, and no locate may be SD_ITCH_UNDECIDED. */

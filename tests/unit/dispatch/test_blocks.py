@@ -52,7 +52,8 @@ def frames(data: bytes) -> list[bytes]:
 
 def what(result: strand.ReplayResult) -> tuple[Any, ...]:
     """All that must not depend on the way."""
-    stats = {name: n for name, n in result.feed_statistics.items() if name in ("messages", "bytes_decoded", "ticks")}
+    names = ("messages", "records", "bytes_decoded", "ticks", "not_selected")
+    stats = {name: n for name, n in result.feed_statistics.items() if name in names}
     stats |= {name: n for name, n in result.feed_statistics.items() if name.startswith(("type_", "skipped"))}
     return result.ticks, result.fingerprint, result.ticks_by_symbol.tolist(), result.seen, stats, result.skipped
 
@@ -92,8 +93,8 @@ def test_a_file_that_a_thread_reads_ahead_goes_over_to_blocks_if_its_path_is_sti
     feed = strand.feeds.open(path, date=SAMPLE_DATE)
     begun = feed.reading  # type: ignore[attr-defined]
 
-    def reading() -> Any:
-        found = begun()
+    def reading(**how: bool) -> Any:
+        found = begun(**how)
         if replaced:
             other.replace(path)
         return found
@@ -137,6 +138,67 @@ def test_what_changes_the_decoder_or_is_a_fault_ends_blocks_and_is_as_in_turn(da
         assert what(blocks) == what(plain)
         assert blocks.skipped
         assert blocks.statistics.handled_in_blocks
+
+
+#: Selections by symbol and time: the times are within the sample.
+EARLY, NOON, LATER = (f"{SAMPLE_DATE}T{time}-05:00" for time in ("04:00", "10:36", "14:30"))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    "selection",
+    [
+        {"symbols": ["AAA[A-M]*"]},
+        {"start": NOON},
+        {"end": LATER},
+        {"symbols": ["*[A-W]", "AAATF"], "start": EARLY, "end": LATER},
+    ],
+)
+def test_a_selection_is_judged_as_blocks_are_made(day: Path, workers: int, selection: dict[str, Any]) -> None:
+    plain, blocks = both(day, "book", workers, **selection)
+    assert what(blocks) == what(plain)
+    assert plain.ticks > 80_000
+    assert plain.feed_statistics["not_selected"]
+    assert blocks.statistics.handled_in_blocks
+    for limit in (plain.ticks // 2, plain.ticks - 1):
+        plain_part, part = both(day, "count", workers, limit=limit, **selection)
+        assert what(part)[:4] == what(plain_part)[:4]
+        assert part.ticks == limit
+
+
+def test_a_selection_meets_names_faults_and_sizes_of_0_where_the_plain_loop_meets_them(
+    day: Path, tmp_path: Path
+) -> None:
+    all_frames, draw = frames(day.read_bytes()), random.Random(5)
+    first = next(frame for frame in all_frames if frame[2:3] == b"R")
+    known = int.from_bytes(first[3:5], "big")
+    for turn in range(1, 5):
+        mixed = list(all_frames)
+        for n in range(turn):
+            late = 60_000 + n
+            name = (b"AA%d" % n) if n % 2 else b"ZZ%d" % n
+            at = draw.randrange(20_000, len(mixed))
+            mixed[at:at] = [
+                itch_reference.frame(itch_reference.directory(late, name)),
+                itch_reference.frame(itch_reference.message("D", late, 10**13, 7)),
+                itch_reference.frame(itch_reference.message("L", late, 1, b"MPID", name.ljust(8), b"Y", b"N", b"A")),
+                itch_reference.frame(itch_reference.message("P", known, 10**13, 0, b"B", 0, b"X".ljust(8), 10_000, 9)),
+                itch_reference.frame(itch_reference.message("A", known, 10**13, 9, b"?", 1, b"X".ljust(8), 1)),
+            ]
+        path = tmp_path / f"{turn}.itch50"
+        path.write_bytes(b"".join(mixed))
+        options = {"feed_options": {"date": SAMPLE_DATE, "on_bad_record": "skip"}}
+        for selection in ({"symbols": ["AAA[A-M]*"]}, {"symbols": ["Z*", "*S"], "start": NOON}):
+            plain, blocks = both(path, "count", **options, **selection)
+            assert what(blocks) == what(plain)
+            assert blocks.statistics.handled_in_blocks
+        found = []
+        for way in ({"workers": 0}, {"workers": 2, "cores": None, "ingest": "blocks"}):
+            with pytest.raises(FeedError) as caught:
+                replay(path, "count", symbols=["AAA*"], **DAY, **way)
+            assert caught.value.partial is not None
+            found.append((str(caught.value), what(caught.value.partial)))
+        assert found[0] == found[1]
 
 
 def test_the_first_fault_is_raised_at_its_byte_with_all_ticks_before_it(day: Path, tmp_path: Path) -> None:

@@ -371,7 +371,7 @@ class ItchFeed(ItchNames, DecodedFeed):
         self._info = self._orders_info("itch50", _venue_in_names(names), day, details | times_since(day), _itch.FLAGS)
 
     def takes_feeder(self, *, in_blocks: bool) -> bool:
-        # Stripes of a selection are decoded beside this, and come as arrays.
+        # Else stripes of a selection are decoded beside this, and come as arrays.
         return super().takes_feeder(in_blocks=in_blocks) and (in_blocks or "keeps" not in self._options)
 
     def _begin(self) -> ItchDecoder:

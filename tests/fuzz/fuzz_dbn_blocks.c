@@ -9,6 +9,8 @@
 #define SD_DBN_BLOCK_BITS 9
 #include "codec/dbn/blocks.c"
 
+#include "codec/dbn/dbn.h"
+
 static uint32_t order_of(uint32_t place) { return (place & AT_MASK) << 4 | place >> INDEX_AT; }
 
 #include "fuzz_blocks.h"

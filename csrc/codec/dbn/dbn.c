@@ -1,5 +1,7 @@
 /* A file has mostly one type of record, so a branch on the type costs nothing. The costs are looking an instrument up (a table whose last
  * entry is tried first) and writing 64 bytes per tick. MBO, the type of which files have most, has its own loop. */
+#include "codec/dbn/dbn.h"
+
 #include "codec/dbn/record.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "codec/dbn/dbn.h"
+#include "codec/dbn/state.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ticks are packed little-endian");
 

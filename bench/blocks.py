@@ -2,6 +2,7 @@
 
     python bench/blocks.py                       10,000,000 messages, 9 turns, all handlers
     python bench/blocks.py --turns 5 --messages 3000000 --only spin20
+    python bench/blocks.py --dbn                 the same orders as a DBN file
 
 ``loop``: `workers=0`. ``publish``: one publisher and one worker, `ingest="publish"`. ``blocks`` and ``auto``: the same
 threads with `ingest="blocks"` and with the choice left to the run. ``split``: two processes, each of which reads the
@@ -53,7 +54,7 @@ path, handler, options = sys.argv[1], {handler}, json.loads(sys.argv[2])
 for turn in range(2):
     print("ready", flush=True)
     sys.stdin.readline()
-    result = strand.replay(path, handler, date="{day}", timeline=False, **options)
+    result = strand.replay(path, handler, timeline=False, **options)
 print(json.dumps([time.time(), result.wall_s, result.ticks, result.statistics.handled_in_blocks]), flush=True)
 """
 
@@ -69,11 +70,48 @@ def day(folder: Path, messages: int, symbols: int) -> Path:
     return path
 
 
+def dbn_day(itch: Path) -> Path:
+    """The day's ticks as MBO records, made once."""
+    import databento_dbn as dbn
+    import numpy as np
+
+    import strand
+
+    path = itch.with_suffix(".mbo.dbn")
+    if path.exists():
+        return path
+    layout = [
+        ("length", "u1"), ("rtype", "u1"), ("publisher_id", "<u2"), ("instrument_id", "<u4"), ("ts_event", "<u8"),
+        ("order_id", "<u8"), ("price", "<i8"), ("size", "<u4"), ("flags", "u1"), ("channel_id", "u1"),
+        ("action", "S1"), ("side", "S1"), ("ts_recv", "<u8"), ("ts_in_delta", "<i4"), ("sequence", "<u4"),
+    ]  # fmt: skip
+    start = int(np.datetime64(DAY, "ns").astype(np.int64))
+    metadata = dbn.Metadata(
+        dataset="XNAS.ITCH", start=start, stype_in=None, stype_out=dbn.SType.INSTRUMENT_ID, schema=dbn.Schema.MBO,
+        symbols=[], partial=[], not_found=[], mappings=[], version=3,
+    )  # fmt: skip
+    with path.open("wb") as file, strand.feeds.open(itch, date=DAY) as feed:
+        file.write(metadata.encode())
+        for ticks in feed.batches():
+            records = np.zeros(len(ticks), layout)
+            records["length"], records["rtype"], records["publisher_id"] = 14, 0xA0, 1
+            records["instrument_id"], records["sequence"] = ticks["instrument_id"] + 1, ticks["sequence_low"]
+            for field in ("ts_event", "ts_recv", "order_id", "price", "size", "action", "side"):
+                records[field] = ticks[field]
+            file.write(records.tobytes())
+    return path
+
+
+def dated(path: Path) -> dict[str, str]:
+    """The options that tell the file's day."""
+    return {} if path.suffix == ".dbn" else {"date": DAY}
+
+
 def halves(path: Path) -> list[list[str]]:
     """The symbols of each of two processes: the busiest first, each to the one that has fewer ticks."""
     import strand
 
-    result = strand.replay(path, "count", workers=0, date=DAY, timeline=False)
+    result = strand.replay(path, "count", workers=0, timeline=False, **dated(path))
     found: list[list[str]] = [[], []]
     ticks = [0, 0]
     for n, name in sorted(zip(result.ticks_by_symbol.tolist(), result.symbols, strict=False), reverse=True):
@@ -91,10 +129,10 @@ def speed(path: Path, handler: str, way: str, parts: list[list[str]]) -> tuple[f
         options = [{"workers": 0, "symbols": part} for part in parts]
     elif way != "loop":
         options = [{"workers": 1, "ingest": way}]
-    code = TURN.format(handler=HANDLERS[handler], day=DAY)
+    code = TURN.format(handler=HANDLERS[handler])
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(path), json.dumps(each)],
+            [sys.executable, "-c", code, str(path), json.dumps(each | dated(path))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -123,10 +161,14 @@ def speed(path: Path, handler: str, way: str, parts: list[list[str]]) -> tuple[f
 @click.option("--symbols", default=8_172, show_default=True, help="Symbols of the day.")
 @click.option("--turns", default=9, show_default=True, help="Turns of each way.")
 @click.option("--only", type=click.Choice(sorted(HANDLERS)), multiple=True, help="Handlers, in place of all.")
-def command(context: click.Context, messages: int, symbols: int, turns: int, only: tuple[str, ...]) -> None:
+@click.option("--dbn", is_flag=True, help="The day as a DBN file.")
+def command(
+    context: click.Context, messages: int, symbols: int, turns: int, only: tuple[str, ...], *, dbn: bool
+) -> None:
     if context.invoked_subcommand is not None:
         return
     path = day(BUILD, messages, symbols)
+    path = dbn_day(path) if dbn else path
     parts = halves(path)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     print(f"{'':9}" + "".join(f"{way:>24}" for way in WAYS))

@@ -13,12 +13,20 @@ static void make(void *self, uint64_t number, sd_block *block, int exactly, cons
   block->end = block->begin + SD_ARRAY_BLOCK < a->n ? block->begin + SD_ARRAY_BLOCK : a->n;
   const unsigned char *key = a->records + block->begin * a->size + a->key_offset;
   const uint32_t n = (uint32_t)(block->end - block->begin);
+  int64_t latest = 0;
   for (uint32_t i = 0; i < n; i++, key += a->size) {
     sd_prefetch(key + RECORDS_AHEAD * a->size);
-    if (SD_LIKELY(sd_block_add(block, home_of, a->keys, i, sd_key_at(key)))) continue;
+    if (a->time_offset != SD_NONE) {
+      int64_t its;
+      memcpy(&its, key - a->key_offset + a->time_offset, sizeof its);
+      block->odd = its < latest;
+      latest = its;
+    }
+    if (SD_LIKELY(!block->odd && sd_block_add(block, home_of, a->keys, i, sd_key_at(key)))) continue;
     block->odd = 1;
     return;
   }
+  block->latest = latest;
 }
 
 static int adopt(void *self, uint64_t number, sd_block *block, const uint8_t *home_of) {
@@ -49,6 +57,7 @@ static void gather(const void *self, const sd_block *block, const sd_block_entry
 
 sd_block_source sd_block_array_source(const sd_dispatcher *d, sd_block_array *array) {
   array->keys = d->arena->n_symbols;
+  array->time_offset = d->config.sizes.has_positions ? d->config.time_offset : SD_NONE;
   return (sd_block_source){.n_blocks = (array->n + SD_ARRAY_BLOCK - 1) / SD_ARRAY_BLOCK,
                            .keys = array->keys,
                            .most = SD_ARRAY_BLOCK,

@@ -20,7 +20,8 @@ typedef struct sd_block_array {
   const unsigned char *records;
   uint64_t n;
   uint32_t size, key_offset, keys;
-  uint64_t adopted; /* records in adopted blocks */
+  uint32_t time_offset; /* with positions: of a record's time, which may not run backwards; SD_NONE: none */
+  uint64_t adopted;     /* records in adopted blocks */
 } sd_block_array;
 
 sd_block_source sd_block_array_source(const sd_dispatcher *d, sd_block_array *array);

@@ -5,13 +5,15 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "emit/writer.h"
 #include "numbering/failure.h"
+#include "numbering/positions.h"
 #include "sd_error.h"
 #include "worker/accounting.h"
 #include "worker/call.h"
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { GATHERED = 2, BEHIND = 2, TURNS = 1, SAMPLE = 4, WINDOW_NS = 1000000, GIVE_WAY_NS = 50 };
+enum { GATHERED = 2, BEHIND = 2, TURNS = 1, SAMPLE = 4, WINDOW_NS = 1000000, GIVE_WAY_NS = 50, TIMERS_NS = 500 };
 #else
 enum {
   GATHERED = 128,        /* records gathered for one call of the handler */
@@ -19,6 +21,7 @@ enum {
   TURNS = 64,            /* looks that found nothing before a thread yields its core */
   GIVE_WAY_NS = 5000000, /* how long the strands are free after a run, at most, while others wait for them */
   WINDOW_NS = 20000000,  /* how long a full window of blocks may take */
+  TIMERS_NS = 20000000,  /* how long a block's timers of a home may take, if one asks for the next one for ever */
   SAMPLE = 1 << 18,      /* strands are dealt again when they have had so many records more, and then twice as many */
 };
 #endif
@@ -35,11 +38,14 @@ typedef struct member {
   uint64_t making, reading, handling; /* clock counts */
   unsigned char *records;             /* gathered */
   uint64_t places[GATHERED];          /* and their places, see sd_blocks_done */
+  sd_position positions[GATHERED];    /* and their positions, if they have any */
   unsigned char *held;                /* records of strands whose handler failed before */
   uint64_t *held_places;
+  sd_position *held_positions;
   uint64_t n_held, held_room;
   unsigned char *all_held; /* of a run that this participant published: what sd_blocks_done tells */
   uint64_t *all_places;
+  sd_position *all_positions;
   uint64_t all_room;
 } member;
 
@@ -75,7 +81,6 @@ struct sd_blocks {
 int sd_blocks_reason(const sd_dispatcher *d) {
   if (!d->policy->runs_inline) return SD_BLOCKS_ORDERED;
   if (!d->may_run_inline) return SD_BLOCKS_HANDLERS;
-  if (d->config.sizes.has_positions) return SD_BLOCKS_TIMED;
   if (d->config.on_full != SD_BLOCK || d->by_strand) return SD_BLOCKS_BOUND;
   if (!d->config.publisher_drains || d->config.one_core || d->strand_time) return SD_BLOCKS_NO_DRAINING;
   return SD_BLOCKS_POSSIBLE;
@@ -99,8 +104,10 @@ void sd_blocks_destroy(sd_dispatcher *d) {
     free(b->members[i].records);
     free(b->members[i].held);
     free(b->members[i].held_places);
+    free(b->members[i].held_positions);
     free(b->members[i].all_held);
     free(b->members[i].all_places);
+    free(b->members[i].all_positions);
   }
   free(b->members);
   free(b->home_of);
@@ -216,8 +223,11 @@ static int more_room(member *m, size_t size) {
   if (held) m->held = held;
   uint64_t *places = realloc(m->held_places, room * sizeof *places);
   if (places) m->held_places = places;
-  if (held && places) m->held_room = room;
-  return held && places;
+  sd_position *positions = realloc(m->held_positions, room * sizeof *positions);
+  if (positions) m->held_positions = positions;
+  if (!held || !places || !positions) return 0;
+  m->held_room = room;
+  return 1;
 }
 
 /* A record finds no memory. By who owns its strand. */
@@ -230,16 +240,18 @@ static void lose(sd_dispatcher *d, uint32_t participant, const unsigned char *re
   sd_bump(&d->participants[participant].counters.lost, 1);
 }
 
-/* Keeps a record for its strand, which is held. */
-static void hold(sd_dispatcher *d, uint32_t participant, const unsigned char *record, uint64_t place) {
+/* Keeps gathered record i for its strand, which is held. */
+static void hold(sd_dispatcher *d, uint32_t participant, uint32_t i) {
   const size_t size = d->arena->record_size;
   member *m = &d->blocks->members[participant];
+  const unsigned char *record = m->records + i * size;
   if (m->n_held == m->held_room && !more_room(m, size)) {
     lose(d, participant, record);
     return;
   }
   memcpy(m->held + m->n_held * size, record, size);
-  m->held_places[m->n_held++] = place;
+  m->held_positions[m->n_held] = m->positions[i];
+  m->held_places[m->n_held++] = m->places[i];
 }
 
 /* How many records of a strand the run has finished. By the holder of its home's token. */
@@ -277,6 +289,19 @@ static uint32_t place_all(member *m, const sd_block *block, const sd_block_entry
   return n;
 }
 
+/* Notes the positions of n gathered records. Another thread may have changed their times since the block was made; the feed's time stays
+ * within those of its block. */
+static void position_all(const sd_dispatcher *d, member *m, const sd_block *block, const sd_block_entry *entry,
+                         uint32_t n) {
+  const unsigned char *record = m->records;
+  int64_t time = block->first.time;
+  for (uint32_t i = 0; i < n; i++, record += d->arena->record_size) {
+    const int64_t its = sd_time_at(d, record, time);
+    time = its < block->latest ? its : block->latest;
+    m->positions[i] = (sd_position){block->first.number + entry[i].place, time};
+  }
+}
+
 /* Leaves out those of n gathered records whose strands are held, and keeps them. Returns how many are left. */
 static SD_NOINLINE uint32_t without_held(sd_dispatcher *d, uint32_t participant, uint32_t from, uint32_t n) {
   const size_t size = d->arena->record_size;
@@ -285,49 +310,59 @@ static SD_NOINLINE uint32_t without_held(sd_dispatcher *d, uint32_t participant,
   for (uint32_t i = from; i < from + n; i++) {
     const unsigned char *record = m->records + i * size;
     if (is_held(d, record)) {
-      hold(d, participant, record, m->places[i]);
+      hold(d, participant, i);
     } else {
       memmove(m->records + left * size, record, size);
+      m->positions[left] = m->positions[i];
       m->places[left++] = m->places[i];
     }
   }
   return left;
 }
 
-/* Notes a failure on a record: its strand goes into quarantine, and no further block is taken. */
-static void fail(sd_dispatcher *d, uint32_t participant, const unsigned char *record, const sd_context *ctx) {
+/* The handler did not get past gathered record i: the record's strand is held, and no further block is taken. If it failed on the record,
+ * the strand goes into quarantine. A timer before the record may have failed instead, or taken too long. Returns how many records
+ * failed. */
+static uint32_t fail(sd_dispatcher *d, uint32_t participant, uint32_t i, const sd_context *ctx) {
   sd_blocks *b = d->blocks;
+  member *m = &b->members[participant];
+  const unsigned char *record = m->records + i * (size_t)d->arena->record_size;
   const uint32_t strand = d->map[sd_key_of(d, record)];
-  sd_fail(d, participant, strand, record, (int64_t)finished_of(d, strand), ctx->error_code, ctx->message);
-  sd_account_failure(&d->strands[strand]);
-  add(d, &b->members[participant], record, 1, FAILED);
+  if (!ctx->stopped) {
+    sd_fail(d, participant, strand, record, (int64_t)finished_of(d, strand), ctx->error_code, ctx->message);
+    sd_account_failure(&d->strands[strand]);
+    add(d, m, record, 1, FAILED);
+  }
+  if (d->config.sizes.has_positions) d->last_number[strand] = m->positions[i].number;
   b->is_held[strand] = 1;
   /* H7: relaxed; its own home's holders come after this one, and others need not know. */
   sd_store(&b->failed, 1u, relaxed, H7);
   sd_window_close(&b->window);
+  return !ctx->stopped;
 }
 
 /* Handles n gathered records, those of `entry`. Returns how many were handled; *failed: adds those on which the handler failed. */
 static uint32_t handle(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, sd_context *ctx,
                        const sd_block *block, const sd_block_entry *entry, uint32_t n, uint64_t *failed) {
-  const size_t size = d->arena->record_size;
   member *m = &d->blocks->members[participant];
+  const sd_position *positions = d->config.sizes.has_positions ? m->positions : NULL;
   uint32_t handled = 0;
+  if (positions) position_all(d, m, block, entry, n);
   /* H7: relaxed; if a strand of this home failed, its token brought that here. */
   int may_be_held = sd_load(&d->blocks->failed, relaxed, H7) != 0;
   if (SD_UNLIKELY(may_be_held)) n = without_held(d, participant, 0, place_all(m, block, entry, n));
   while (n) {
-    const uint32_t done = (uint32_t)sd_run_handler(d, handler, SD_NONE, m->records, NULL, n, ctx);
+    const uint32_t done = (uint32_t)sd_run_handler(d, handler, SD_NONE, m->records, positions, n, ctx);
     add(d, m, m->records, done, 1);
     handled += done;
     if (SD_LIKELY(done == n)) break;
     if (!may_be_held) place_all(m, block, entry, n);
     may_be_held = 1;
-    fail(d, participant, m->records + done * size, ctx);
-    ++*failed;
+    const uint32_t past = fail(d, participant, done, ctx);
+    *failed += past;
     ctx->error_code = 0;
     ctx->message[0] = 0;
-    n = without_held(d, participant, done + 1, n - done - 1);
+    n = without_held(d, participant, done + past, n - done - past);
   }
   return handled;
 }
@@ -342,6 +377,7 @@ static void handle_list(sd_dispatcher *d, uint32_t participant, const sd_handler
   uint64_t handled = 0, failed = 0;
   sd_context ctx;
   sd_context_of(d, participant, handler, &ctx);
+  ctx.until = start + sd_clock_counts(TIMERS_NS);
   const sd_block_entry *asked = entry;
   while (entry < end) {
     const uint32_t left = (uint32_t)(end - entry), n = left < GATHERED ? left : GATHERED;
@@ -384,6 +420,15 @@ static void wait_a_little(void) {
 /* C1: relaxed; one thread writes at a time. */
 static void tell(sd_a64 *count, uint64_t value) { sd_store(count, value, relaxed, C1); }
 
+/* Gives an adopted block's records their numbers. The publisher's bound, of when the run began, is below them. */
+static void number_block(sd_dispatcher *d, sd_block *block) {
+  uint32_t n = 0;
+  for (uint32_t h = 0; h < d->blocks->window.n_homes; h++) n += block->n[h];
+  block->first = sd_numbers_begin(d);
+  if (block->latest < block->first.time) block->latest = block->first.time;
+  sd_numbers_end(d, n, (uint64_t)block->latest);
+}
+
 /* Adopts what is made. Zero: nothing. */
 static int adopt(sd_dispatcher *d) {
   sd_blocks *b = d->blocks;
@@ -392,6 +437,7 @@ static int adopt(sd_dispatcher *d) {
   for (uint64_t number; (number = sd_window_begin_adopting(&b->window)) != SD_NO_BLOCK; any = 1) {
     sd_block *block = &b->slot[number % b->window.n_slots];
     const int is_part = b->source->adopt(b->self, number, block, b->home_of);
+    if (is_part && d->config.sizes.has_positions) number_block(d, block);
     const uint64_t slowest = sd_window_slowest(&b->window);
     tell(&told->used, sd_window_taken(&b->window) - slowest);
     tell(&told->behind, number + (uint64_t)is_part - slowest);
@@ -425,7 +471,7 @@ static void take_part(sd_dispatcher *d, uint32_t participant, uint64_t ends) {
   const uint32_t n_homes = b->window.n_homes, first = participant * SD_HOMES_A_THREAD;
   for (uint32_t turn = 0; !sd_window_over(&b->window);) {
     int any = 0;
-    if (sd_now() > ends || sd_dispatcher_stopping(d)) sd_window_close(&b->window);
+    if (sd_now() > ends || sd_dispatcher_stopping(d) || sd_outputs_full(d)) sd_window_close(&b->window);
     for (uint32_t i = 0; i < n_homes; i++) {
       const uint32_t h = (first + i) % n_homes;
       if (i < SD_HOMES_A_THREAD || sd_home_behind(&b->window, h) >= BEHIND)
@@ -501,6 +547,7 @@ int sd_blocks_create(sd_dispatcher *d) {
 typedef struct held {
   uint64_t place;
   const unsigned char *record;
+  const sd_position *position;
 } held;
 
 static int is_behind(const void *one, const void *other) {
@@ -519,15 +566,17 @@ static void collect(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_blo
   if (own->all_room < n) {
     free(own->all_held);
     free(own->all_places);
+    free(own->all_positions);
     own->all_held = malloc(n * size);
     own->all_places = malloc(n * sizeof *own->all_places);
-    own->all_room = own->all_held && own->all_places ? n : 0;
+    own->all_positions = malloc(n * sizeof *own->all_positions);
+    own->all_room = own->all_held && own->all_places && own->all_positions ? n : 0;
   }
   const int fits = order && own->all_room >= n;
   for (uint32_t i = 0; i < d->n_participants; i++) {
     member *m = &b->members[i];
     for (uint64_t j = 0; j < m->n_held; j++) {
-      if (fits) order[at++] = (held){m->held_places[j], m->held + j * size};
+      if (fits) order[at++] = (held){m->held_places[j], m->held + j * size, m->held_positions + j};
       else lose(d, participant, m->held + j * size);
     }
     m->n_held = 0;
@@ -537,14 +586,18 @@ static void collect(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_blo
     for (uint64_t i = 0; i < n; i++) {
       memcpy(own->all_held + i * size, order[i].record, size);
       own->all_places[i] = order[i].place;
+      own->all_positions[i] = *order[i].position;
     }
-    *done = (sd_blocks_done){done->records, own->all_held, own->all_places, n};
+    const sd_position *positions = d->config.sizes.has_positions ? own->all_positions : NULL;
+    *done = (sd_blocks_done){done->records, own->all_held, own->all_places, positions, n};
   }
   free(order);
 }
 
 /* Adds what the run handled to the strands' counts. */
 static void settle(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_blocks_done *done) {
+  /* N1: relaxed; this thread, or one that has left, took the run's last number. */
+  const uint64_t last = sd_load(&d->arena->next_sequence, relaxed, N1) - d->config.sizes.counters_start - 1;
   for (uint32_t i = 0; i < d->n_participants; i++) {
     member *m = &b->members[i];
     for (uint32_t j = 0; j < m->n_seen; j++) {
@@ -558,6 +611,7 @@ static void settle(sd_dispatcher *d, sd_blocks *b, uint32_t participant, sd_bloc
       m->counts[key] = 0;
       sd_bump(&s->accepted, n + failed);
       sd_account_strand(sd_counts_at(d, participant, 0), s, n);
+      if (d->config.sizes.has_positions && !b->is_held[d->map[key]]) d->last_number[d->map[key]] = last;
       if (b->source->counts) b->source->counts[key] += (int64_t)n + failed;
       done->records += n + failed;
     }
@@ -592,11 +646,22 @@ static void tell_times(const sd_dispatcher *d, sd_blocks *b, uint64_t elapsed, u
   tell(&told->behind, 0);
 }
 
+/* How many slots what is emitted leaves room for, if each record emits one to each output: handlers fail at SD_OUTPUT_SLACK times what
+ * makes publishers wait. */
+static uint64_t slots_to_emit(const sd_dispatcher *d, const sd_block_source *source) {
+  const sd_outputs *o = d->outputs;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; o && i < o->n; i++) bytes += o->output[i].entry_bytes;
+  return bytes ? (SD_OUTPUT_SLACK - 1) * o->pool.soft_bytes / (bytes * source->most) : SD_BLOCK_SLOTS;
+}
+
 /* How long the window is. It is short as long as nobody waits for a slot, so that slots stay in the cores' caches; longer if a thread
  * loses its core at times. With dear handlers it is short, because a run ends only with what was taken. */
 static uint32_t slots(const sd_dispatcher *d, const sd_block_source *source, uint32_t threads) {
   const sd_blocks *b = d->blocks;
-  const uint32_t fewest = 2 * threads < SD_BLOCK_SLOTS ? 2 * threads : SD_BLOCK_SLOTS;
+  const uint64_t most_slots = slots_to_emit(d, source);
+  const uint32_t longest = most_slots < SD_BLOCK_SLOTS ? (uint32_t)most_slots : SD_BLOCK_SLOTS;
+  const uint32_t fewest = 2 * threads < longest ? 2 * threads : longest;
   uint64_t stalls = 0;
   for (uint32_t i = 0; i < d->n_participants; i++) stalls += b->members[i].stalls;
   uint32_t n = b->window.n_slots;
@@ -604,7 +669,7 @@ static uint32_t slots(const sd_dispatcher *d, const sd_block_source *source, uin
   else if (16 * stalls < b->taken) n /= 2;
   const double most = b->cost > 0 ? (double)sd_clock_counts(WINDOW_NS) * threads / (b->cost * source->most) : fewest;
   if (n > most) n = (uint32_t)most;
-  return n < fewest ? fewest : n < SD_BLOCK_SLOTS ? n : SD_BLOCK_SLOTS;
+  return n < fewest ? fewest : n < longest ? n : longest;
 }
 
 /* As sd_blocks_run, by the one publisher that may. */
@@ -617,6 +682,7 @@ static int run(sd_dispatcher *d, uint32_t participant, const sd_block_source *so
     find_strands(d, b, source->keys);
     b->next_deal = 0;
   }
+  if (!slots_to_emit(d, source)) return SD_E_FULL;
   int code = make_room(b, source, n_homes);
   if (code) return code;
   code = own(d, participant, b);

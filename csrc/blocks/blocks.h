@@ -41,6 +41,8 @@ typedef struct sd_block {
   uint64_t before;     /* what the source has to know when records are gathered; written as the block is adopted */
   uint64_t first_time, last_time;
   uint64_t reading;   /* clock counts that making it took to read the file */
+  sd_position first;  /* with positions: the number of its first record, and the feed's time before it; likewise */
+  int64_t latest;     /* with positions: the latest time of its records, which do not run backwards */
   uint32_t odd;       /* it may not be handled as a block, or not wholly */
   uint32_t notes[32]; /* the source's */
   unsigned char *bytes;
@@ -81,7 +83,8 @@ typedef struct sd_blocks_done {
   /* Records of strands whose handler failed before. They belong into their strands, in this order. Valid until the participant's next
    * run. */
   const unsigned char *held;
-  uint64_t *places; /* of each: its block's number, and in the lower half its place there */
+  uint64_t *places;             /* of each: its block's number, and in the lower half its place there */
+  const sd_position *positions; /* of each; NULL: records have none */
   uint64_t n_held;
 } sd_blocks_done;
 
@@ -91,7 +94,6 @@ enum {
   SD_BLOCKS_POSSIBLE = 0,
   SD_BLOCKS_ORDERED,    /* the policy orders strands */
   SD_BLOCKS_HANDLERS,   /* there are several handlers, or one that is not native, or that may publish */
-  SD_BLOCKS_TIMED,      /* records have positions, for timers, ends or outputs */
   SD_BLOCKS_BOUND,      /* a strand at its bound does not block, or there are bounds over several */
   SD_BLOCKS_NO_DRAINING /* publishers may not run handlers, or have no core beside a worker's */
 };
@@ -101,9 +103,10 @@ int sd_blocks_reason(const struct sd_dispatcher *d);
 /* After the handlers are set, and before workers run. */
 int sd_blocks_create(sd_dispatcher *d);
 void sd_blocks_destroy(sd_dispatcher *d);
-/* Runs blocks until the source ends, one is odd, a handler fails, the dispatcher stops, or `slice` clock counts are over. SD_OK; SD_AGAIN:
- * a strand is not idle, or another publisher runs blocks; SD_E_FULL: a strand is paused or quarantined; SD_E_NO_MEMORY. In these cases
- * nothing was done. By a publisher whose call is announced. */
+/* Runs blocks until the source ends, one is odd, a handler fails, the dispatcher stops, `slice` clock counts are over, or publishers have
+ * to wait for the merger. SD_OK; SD_AGAIN: a strand is not idle, or another publisher runs blocks; SD_E_FULL: a strand is paused or
+ * quarantined, or a block's records may emit too much; SD_E_NO_MEMORY. In these cases nothing was done. By a publisher whose call is
+ * announced. */
 int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
                   sd_blocks_done *done);
 

@@ -4,7 +4,7 @@
 
 #include "memory/counters.h"
 #include "numbering/failure.h"
-#include "publish/numbers.h"
+#include "numbering/positions.h"
 #include "publish/publish.h"
 #include "publish/publisher.h"
 #include "sd_error.h"

@@ -46,7 +46,9 @@ static void learn(sd_feeder *f, const sd_dispatcher *d, uint64_t published, int 
     sd_choice_tell(&f->choice, &d->arena->blocks);
   }
   f->ended = now;
-  f->in_blocks = f->open_blocks && d->blocks && !f->in_turn && sd_choice_blocks(&f->choice, d->config.ingest);
+  /* A file's blocks give no positions. */
+  f->in_blocks = f->open_blocks && d->blocks && !d->config.sizes.has_positions && !f->in_turn &&
+                 sd_choice_blocks(&f->choice, d->config.ingest);
 }
 
 static int step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {

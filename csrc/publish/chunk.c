@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "numbering/positions.h"
 #include "publish/listing.h"
 #include "publish/numbers.h"
 #include "publish/one_by_one.h"
@@ -267,11 +268,13 @@ static void enqueue_repeat(sd_dispatcher *d, uint32_t participant, sd_publisher 
 }
 
 /* Lossy strands go one by one, because the lock covers their heads too. So do strands with a bound over several of them, because how many
- * records of a strand may go in is known only when the chunk has been grouped. */
+ * records of a strand may go in is known only when the chunk has been grouped; and records that have numbers, because another publisher may
+ * have put a later one there. */
 static void enqueue_by_strand(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
                               int64_t n, uint64_t now) {
   group_records(d, p, records, n, d->pool.record_size, 0);
-  if (p->positions) sd_number_records(d, p, records, (uint32_t)p->chunk);
+  if (SD_UNLIKELY(p->given != NULL)) memcpy(p->positions, p->given + p->at, (size_t)p->chunk * sizeof *p->positions);
+  else if (p->positions) sd_number_records(d, p, records, (uint32_t)p->chunk);
   for (uint32_t i = 1; i <= p->n_groups; i++) p->groups[i].missing = p->groups[i].n;
   sd_bump(&d->participants[participant].counters.accepted, (uint64_t)p->chunk);
   sd_enqueue_missing(d, participant, p, records, now);
@@ -297,7 +300,7 @@ static void keep_repeat_groups(sd_publisher *p) {
 void sd_enqueue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n) {
   const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
   uint64_t now = sd_now();
-  if (SD_UNLIKELY(d->by_strand)) enqueue_by_strand(d, participant, p, records, n, now);
+  if (SD_UNLIKELY(d->by_strand || p->given)) enqueue_by_strand(d, participant, p, records, n, now);
   else if (groups_repeat(d, participant, p, n)) enqueue_repeat(d, participant, p, records, n, now);
   else enqueue_many(d, participant, p, records, n, now);
   keep_repeat_groups(p);

@@ -65,6 +65,7 @@ int sd_publish_in_blocks(sd_dispatcher *d, uint32_t participant, sd_publisher *p
     for (uint64_t i = 0; i < done.n_held; i++)
       done.places[i] = (uint64_t)p->at + (done.places[i] >> 32) * SD_ARRAY_BLOCK + (uint32_t)done.places[i];
     p->held_places = done.places;
+    p->given = done.positions;
     p->records = done.held;
     p->n = (int64_t)done.n_held;
     p->at = 0;

@@ -1,20 +1,6 @@
 #include "publish/numbers.h"
 
-sd_position sd_numbers_begin(sd_dispatcher *d) {
-  sd_arena *a = d->arena;
-  sd_lock(&a->numbering);
-  return (sd_position){sd_load(&a->next_sequence, relaxed, N1) - d->config.sizes.counters_start,
-                       sd_load(&a->feed_time, relaxed, N1)};
-}
-
-void sd_numbers_end(sd_dispatcher *d, uint32_t n, uint64_t time) {
-  sd_arena *a = d->arena;
-  sd_lock(&a->number_lock);
-  sd_fetch_add(&a->next_sequence, (uint64_t)n, acq_rel, M4);
-  sd_store(&a->feed_time, time, relaxed, N1);
-  sd_unlock(&a->number_lock);
-  sd_unlock(&a->numbering);
-}
+#include "numbering/positions.h"
 
 void sd_number_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, uint32_t n) {
   const size_t size = d->pool.record_size;

@@ -8,10 +8,6 @@
 
 #include "publish/publisher.h"
 
-/* Returns the next number, and the feed's time before it. The caller has the numbers to itself until it says how many it took, and what
- * the feed's time is after them. It may wait for no lock in between. */
-sd_position sd_numbers_begin(sd_dispatcher *d);
-void sd_numbers_end(sd_dispatcher *d, uint32_t n, uint64_t time);
 /* Numbers the next n records at once, in p->positions. The caller holds the publish locks of their strands, so numbers rise along each
  * strand. */
 void sd_number_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, uint32_t n);

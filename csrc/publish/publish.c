@@ -214,7 +214,7 @@ static int finish_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p,
     int code = wait_for_space(d, participant, p, slice_ns);
     if (code) return code;
   }
-  if (p->positions) progress(d, participant, p, (uint64_t)p->chunk);
+  if (p->positions && !p->given) progress(d, participant, p, (uint64_t)p->chunk);
   p->at += p->chunk;
   p->chunk = 0;
   return SD_OK;
@@ -262,6 +262,12 @@ static void bound_with_positions(sd_dispatcher *d, uint32_t participant, sd_publ
   sd_unlock(&a->number_lock);
 }
 
+/* The same after records that were numbered elsewhere: the watermark may pass them. */
+static void pass_all(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+  bound_with_positions(d, participant, p);
+  sd_overdue_scan_where_due(d, sd_feed_time(d), 0);
+}
+
 /* Waits until the merger has space for what handlers emit. Helps to drain, because the merger waits for what is pending. */
 static int wait_for_merger(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
   uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
@@ -279,7 +285,9 @@ static int wait_for_merger(sd_dispatcher *d, uint32_t participant, sd_publisher 
 }
 
 /* Takes up what is left of the call, after what blocks kept back. */
-static void take_up(sd_publisher *p) {
+static void take_up(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+  if (p->given) pass_all(d, participant, p);
+  p->given = NULL;
   p->records = p->after;
   p->n = p->n_after;
   p->at = p->at_after;
@@ -291,7 +299,7 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
   uint64_t start = sd_now(); /* the end of the last chunk: waiting for its space is a cost of publishing too */
   while (p->n_waiting || p->at < p->n || p->after) {
     if (SD_UNLIKELY(p->after) && !p->n_waiting && p->at == p->n) {
-      take_up(p);
+      take_up(d, participant, p);
       continue;
     }
     if (p->n_waiting == 0) {
@@ -299,15 +307,17 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
         code = SD_E_STOPPED;
         break;
       }
-      if (SD_UNLIKELY(sd_outputs_full(d)) && !p->nested) {
+      if (SD_UNLIKELY(sd_outputs_full(d)) && !p->nested && !p->given) {
         code = wait_for_merger(d, participant, p, slice_ns);
         if (code) break;
       }
       if (SD_UNLIKELY(sd_publish_in_blocks(d, participant, p))) {
+        if (p->positions && !p->given) pass_all(d, participant, p);
         start = sd_now();
         continue;
       }
-      int64_t maximum = sd_records_inline(d, p), handled = maximum ? sd_publish_inline(d, participant, p, maximum) : 0;
+      int64_t maximum = p->given ? 0 : sd_records_inline(d, p),
+              handled = maximum ? sd_publish_inline(d, participant, p, maximum) : 0;
       p->at += handled;
       if (handled && p->positions) progress(d, participant, p, p->numbered);
       if (!handled) {
@@ -363,6 +373,7 @@ static int publish(sd_dispatcher *d, uint32_t participant, const void *records, 
   if (n < 0 || participant < d->n_workers || participant >= d->n_participants) return SD_E_ARGUMENT;
   sd_publisher *p = publisher_of(d, participant, 0);
   p->own = own;
+  p->given = NULL;
   return begin(d, participant, p, records, n, slice_ns);
 }
 

@@ -106,6 +106,7 @@ struct sd_publisher {
   const unsigned char *after; /* what is left of the call while records that blocks kept back are published */
   int64_t n_after, at_after;
   const uint64_t *held_places; /* where those records lie in the call's */
+  const sd_position *given;    /* the positions that the call's records have already; NULL: they get some */
   /* which way, see publish/cost_model.h */
   int better;                   /* the way that costs less, as far as is known */
   int on_trial;                 /* the other way is being tried */
@@ -121,13 +122,6 @@ struct sd_publisher {
 
 static inline void prefetch_publisher_line(sd_dispatcher *d, uint32_t strand) {
   sd_prefetch_write(&d->strands[strand].publish_lock);
-}
-
-/* The feed's time at a record, if it was `time` before the record. */
-static inline int64_t sd_time_at(const sd_dispatcher *d, const unsigned char *record, int64_t time) {
-  int64_t its = 0;
-  if (SD_LIKELY(d->config.time_offset != SD_NONE)) memcpy(&its, record + d->config.time_offset, sizeof its);
-  return its > time ? its : time;
 }
 
 /* Whether no other participant is at work on a call of its own. N1: relaxed. With positions it is exact under number_lock, under which

@@ -81,7 +81,6 @@ NO_BLOCKS: Final = {
     lib.SD_BLOCKS_POSSIBLE: None,
     lib.SD_BLOCKS_ORDERED: "the policy orders strands",
     lib.SD_BLOCKS_HANDLERS: "they need one native handler for all symbols, which publishes nothing",
-    lib.SD_BLOCKS_TIMED: "the handler has timers, ends or outputs, or rows are kept for history",
     lib.SD_BLOCKS_BOUND: "they need on_full='block', and no bound over several strands",
     lib.SD_BLOCKS_NO_DRAINING: "publishers may not run handlers, or there is one core only",
 }

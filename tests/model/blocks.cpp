@@ -11,6 +11,7 @@
 enum { SLOTS = 2, HOMES = 2, ROUNDS = 2, NO_PLACE = 7 };
 
 struct a_block {
+  SD_PLAIN(uint64_t) number; /* of its first record; written as the block is adopted */
   SD_PLAIN(uint64_t) begin;
   SD_PLAIN(uint64_t) list[HOMES];
   SD_PLAIN(uint64_t) before; /* written as the block is adopted */
@@ -31,6 +32,8 @@ struct blocks_world {
   SD_PLAIN(uint64_t) odd;    /* likewise: the block that is not part */
   SD_PLAIN(uint64_t) wrong;  /* likewise: the block that is guessed wrongly */
   SD_PLAIN(uint64_t) offset; /* the decoder's: where the next block to be adopted begins */
+  SD_PLAIN(uint64_t) next;   /* the next number, under `numbering` */
+  sd_a32 numbering;          /* the dispatcher's, which other publishers take too */
   SD_PLAIN(uint64_t) row[HOMES];
   sd_a32 joins;             /* workers may join, as sd_blocks_create says while they run already */
   SD_PLAIN(uint64_t) there; /* what was created before that */
@@ -39,6 +42,7 @@ struct blocks_world {
   void begin() {
     sd_init(&w.inside, 0u);
     sd_init(&w.adopting, 0u);
+    sd_init(&numbering, 0u);
     for (auto &h : home) sd_init(&h.token, 0u);
     for (auto &r : row) r = 0u;
     sd_init(&joins, 0u);
@@ -58,7 +62,7 @@ struct right {
   static void end(sd_window *w, uint32_t h) { sd_home_end(w, h); }
   static void passed(sd_window *w, uint32_t h, uint64_t block) { sd_home_passed(w, h, block); }
   static int empty(sd_window *w) { return sd_window_empty(w); }
-  enum { verifies = 1, peeks = 0 };
+  enum { verifies = 1, peeks = 0, numbers_late = 0 };
 };
 
 /* Wrong: a slot is used again when all homes but one are through with it. */
@@ -131,6 +135,11 @@ struct goes_on : right {
   static void end_adopting(sd_window *w, uint64_t block, int) { sd_window_end_adopting(w, block, 1); }
 };
 
+/* Wrong: a block's records get their numbers when it has been adopted. */
+struct numbers_later : right {
+  enum { numbers_late = 1 };
+};
+
 template <typename rules> struct blocks : rl::test_suite<blocks<rules>, 3> {
   blocks_world s;
   void before() { s.begin(); }
@@ -146,6 +155,14 @@ template <typename rules> struct blocks : rl::test_suite<blocks<rules>, 3> {
     sd_window_made(&s.w, number);
     return true;
   }
+  /* Gives the records of a block their numbers, one to each home. */
+  void number(a_block *b) {
+    sd_lock(&s.numbering);
+    const uint64_t first = s.next;
+    b->number = first;
+    s.next = first + HOMES;
+    sd_unlock(&s.numbering);
+  }
   bool adopt() {
     const uint64_t number = rules::begin_adopting(&s.w);
     if (number == SD_NO_BLOCK) return false;
@@ -154,11 +171,13 @@ template <typename rules> struct blocks : rl::test_suite<blocks<rules>, 3> {
     RL_ASSERT(offset == 10 * number);
     if (rules::verifies && b->begin != offset) make(number, b, offset);
     const int is_part = number != s.odd;
+    if (is_part && !rules::numbers_late) this->number(b);
     if (is_part) {
       b->before = number;
       s.offset = offset + 10;
     }
     rules::end_adopting(&s.w, number, is_part);
+    if (is_part && rules::numbers_late) this->number(b);
     return true;
   }
   bool visit(uint32_t h) {
@@ -174,6 +193,7 @@ template <typename rules> struct blocks : rl::test_suite<blocks<rules>, 3> {
       a_block *b = &s.slot[number % SLOTS];
       RL_ASSERT(b->before == number && number != s.odd);
       RL_ASSERT(b->list[h] == s.first + number * HOMES + h);
+      RL_ASSERT(b->number == number * HOMES);
       RL_ASSERT(s.row[h] == number);
       s.row[h] = number + 1;
       rules::passed(&s.w, h, number);
@@ -196,6 +216,7 @@ template <typename rules> struct blocks : rl::test_suite<blocks<rules>, 3> {
     s.odd = r->odd;
     s.wrong = r->wrong_guess;
     s.offset = 0;
+    s.next = 0;
     s.w.n_blocks = r->n_blocks;
     s.w.n_homes = HOMES;
     s.w.n_slots = SLOTS;
@@ -206,7 +227,7 @@ template <typename rules> struct blocks : rl::test_suite<blocks<rules>, 3> {
     while (!rules::empty(&s.w)) sd_pause();
     const uint64_t taken = sd_window_taken(&s.w), part = taken < r->odd ? taken : r->odd;
     RL_ASSERT(closes || taken == r->n_blocks);
-    RL_ASSERT(s.offset == 10 * part);
+    RL_ASSERT(s.offset == 10 * part && s.next == HOMES * part);
     for (auto &row : s.row) RL_ASSERT(row == part);
     /* All memory is the opener's again. */
     for (auto &slot : s.slot) slot.begin = 0;
@@ -245,6 +266,7 @@ static const model_program programs[] = {
     {"blocks_list_looked_at", "wrong", model_simulate<blocks<looks_without_token>>},
     {"blocks_nobody_waited_for", "wrong", model_simulate<blocks<waits_for_nobody>>},
     {"blocks_entered_too_late", "wrong", model_simulate<blocks<comes_too_late>>},
+    {"blocks_numbered_after_adoption", "wrong", model_simulate<blocks<numbers_later>>},
     {"blocks_odd_goes_on", "wrong", model_simulate<blocks<goes_on>>},
 };
 

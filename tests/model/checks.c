@@ -58,7 +58,9 @@ typedef struct world {
   int at_work[SYMBOLS];      /* per strand */
   uint8_t met[MAX_MET];      /* per record: handled, or failed on */
   uint64_t failed, met_at_stop;
-  int failing_seldom, stops;
+  int failing_seldom, stops, timed;
+  uint32_t has_positions, emitted_bytes;
+  uint64_t last_merged, output_room;
 } world;
 
 static world W;
@@ -148,7 +150,8 @@ static void make(const sd_config *config, int kind, int timed, uint32_t record_b
   W.config = *config;
   for (uint32_t i = 0; i < n; i++) map[i] = i % config->sizes.n_strands;
   if (sd_space_create(0, 0, &W.space) || sd_dispatcher_create(W.space, config, &W.d)) abort();
-  if (record_bytes && sd_dispatcher_outputs(W.d, &record_bytes, 1, sd_outputs_minimum(W.d, 1))) abort();
+  const uint64_t least = sd_outputs_minimum(W.d, 1), room = W.output_room > least ? W.output_room : least;
+  if (record_bytes && sd_dispatcher_outputs(W.d, &record_bytes, 1, room)) abort();
   if (sd_dispatcher_route(W.d, map, handlers) || sd_dispatcher_handlers(W.d, &one, 1)) abort();
 }
 
@@ -622,7 +625,8 @@ static void make_blocks(uint32_t workers) {
   c.capacity = MAX_MET;
   c.sizes.n_segments += MAX_MET / 8;
   c.budget_records = one_of(1, 5);
-  make(&c, PURE, 0, 0);
+  c.sizes.has_positions = W.has_positions;
+  make(&c, PURE, W.timed, W.emitted_bytes);
   W.each = is_next_of_its_strand;
   add_workers(workers);
 }
@@ -733,6 +737,102 @@ static void beside_paused_script(void *unused, unsigned fiber) {
 static const char *blocks_wait_for_paused(void) {
   make_blocks(1);
   sd_scheduler_add(beside_paused_script, NULL);
+  return run();
+}
+
+/* A record has its number and its time, after all timers up to that time, in a block, kept back, or enqueued. It emits three. */
+static int is_where_it_was_published(const record *t, int64_t i, sd_context *ctx) {
+  const sd_position its = ctx->positions[i];
+  expect(its.number == t->nth, "a record has not the number that it was published with");
+  expect((uint64_t)its.time == t->time, "a record has not its own time");
+  expect(t->time >= W.woken[t->key], "a record is handled behind a timer that it comes before");
+  for (uint64_t j = 0; ctx->n_outputs && j < 3; j++) {
+    emission e = {3 * t->nth + j, {0}};
+    if (sd_emit(ctx, 0, i, &e)) abort();
+  }
+  if (is_next_of_its_strand(t, i, ctx)) return 1;
+  if (ctx->wake_at && !sd_scheduler_random(3)) ctx->wake_at(ctx, t->key, its.time + one_of(1, 3));
+  return 0;
+}
+
+/* Hands out what there is: in the order of the records, three of each. */
+static void take_threes(int how) {
+  enum { BYTES = SD_MERGED_HEAD + sizeof(emission) };
+  unsigned char room[4 * BYTES + 8];
+  int64_t n;
+  sd_outputs_round(W.d, how);
+  do {
+    n = sd_outputs_take(W.d, 0, room, 4);
+    for (int64_t i = 0; i < n; i++) {
+      emission e;
+      memcpy(&e, room + i * BYTES + SD_MERGED_HEAD, sizeof e);
+      expect(e.nth % 3 == W.merged % 3 && (!W.merged || e.nth > W.last_merged), "merged out of order");
+      expect(W.met[e.nth / 3] == MET, "what a record emitted is merged though its handler failed");
+      W.last_merged = e.nth;
+      W.merged++;
+    }
+  } while (n == 4);
+}
+
+static void merges(void *unused, unsigned fiber) {
+  while (W.publishing) {
+    for (uint32_t i = sd_scheduler_random(40); i && W.publishing; i--) sd_pause();
+    take_threes(SD_FINAL_LIVE);
+  }
+  take_threes(SD_FINAL_ALL);
+  /* The merger may have passed over a strand in quarantine. */
+  const uint64_t late = W.d->outputs->passed ? sd_outputs_late(W.d) : 0;
+  expect(W.merged + late == 3 * W.handled, "not all that was emitted is merged");
+}
+
+static int publish_long_in_time(uint32_t participant) {
+  char symbols[MAX_RECORDS + 1] = {0};
+  for (uint32_t i = one_of(8, MAX_RECORDS); i; i--) symbols[i - 1] = (char)('a' + sd_scheduler_random(4));
+  record *r = (record *)records_of(participant, symbols);
+  const int64_t n = (int64_t)strlen(symbols);
+  for (int64_t i = 0; i < n; i++) r[i].time = W.time += sd_scheduler_random(40) ? !sd_scheduler_random(3) : 30;
+  int code = sd_publish(W.d, participant, r, n, SLICE_NS);
+  while (code == SD_AGAIN) {
+    sd_pause();
+    code = sd_publish_more(W.d, participant, SLICE_NS);
+  }
+  return code;
+}
+
+static void numbered_blocks_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_totals now;
+  for (int i = 0; i < 3; i++) {
+    expect(publish_long_in_time(participant) == SD_OK, "publishing ends otherwise than it may");
+    if (sd_scheduler_random(2)) quarantine_ends();
+  }
+  while (W.handled + W.failed < W.given || !at_rest()) {
+    quarantine_ends();
+    sd_pause();
+  }
+  sd_dispatcher_totals(W.d, &now);
+  expect(now.handled_in_blocks > 0 || W.failed || W.wakes, "nothing goes in blocks though all is idle");
+  sd_publisher_leave(W.d, participant);
+  while (sd_dispatcher_drain(W.d, SD_NONE, SLICE_NS) == SD_AGAIN) sd_pause();
+  expect(sd_watermark(W.d) - W.config.sizes.counters_start == W.given, "the watermark stays behind");
+  W.publishing = 0;
+  stop();
+}
+
+static const char *blocks_give_numbers(void) {
+  W.failing_seldom = (int)sd_scheduler_random(2);
+  W.publishing = 1;
+  W.has_positions = 1;
+  W.timed = !sd_scheduler_random(3);
+  W.endless = (int)sd_scheduler_random(2);
+  W.emitted_bytes = sd_scheduler_random(2) ? sizeof(emission) : 0;
+  /* Publishers wait at times, and SD_OUTPUT_SLACK times as much is enough for all. */
+  W.output_room = 1 << 14;
+  make_blocks(one_of(1, 3));
+  W.each = is_where_it_was_published;
+  sd_scheduler_add(numbered_blocks_script, NULL);
+  if (W.emitted_bytes) sd_scheduler_add(merges, NULL);
+  if (sd_scheduler_random(2)) sd_scheduler_add(frees, NULL);
   return run();
 }
 
@@ -2494,6 +2594,7 @@ static const struct check {
     {"blocks-hold-back-in-order", blocks_hold_back_in_order, 8000},
     {"blocks-stop-in-the-middle", blocks_stop_in_the_middle, 4000},
     {"blocks-wait-for-paused", blocks_wait_for_paused, 20},
+    {"blocks-give-numbers", blocks_give_numbers, 8000},
     {"takes-an-idle-strands-segment", takes_an_idle_strands_segment, 1},
     {"goes-on-when-the-pool-is-dry", goes_on_when_the_pool_is_dry, 1000},
     {"segments-are-handed-out-once", segments_are_handed_out_once, 20},

@@ -759,12 +759,11 @@ static void draw_blocks(sd_config *c, uint64_t seed) {
   R.blocks = seed % 8 == 5;
   if (!R.blocks) return;
   R.stride = 64;
-  R.emits = R.merging = R.timed = R.nesting = R.python = 0;
+  R.nesting = R.python = 0;
   c->publisher_drains = 1;
   c->one_core = 0;
   c->on_full = SD_BLOCK;
   c->sizes.record_size = R.stride;
-  c->sizes.has_positions = 0;
   c->total_capacity = 0;
   c->ingest = seed % 32 == 5 ? SD_INGEST_AUTO : SD_INGEST_BLOCKS;
 }

@@ -536,10 +536,9 @@ static void draw_blocks(sd_config *c, uint32_t round) {
   S.blocks = round % 4 == 3;
   if (!S.blocks) return;
   S.record_size = 64;
-  S.emits = S.timed = S.python = S.nest_one_in = 0;
+  S.python = S.nest_one_in = 0;
   S.n_publishers = one_of(1, 2);
   c->sizes.record_size = S.record_size;
-  c->sizes.has_positions = 0;
   c->publisher_drains = 1;
   c->one_core = 0;
   c->on_full = SD_BLOCK;

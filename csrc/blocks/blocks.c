@@ -437,11 +437,11 @@ static int adopt(sd_dispatcher *d) {
   for (uint64_t number; (number = sd_window_begin_adopting(&b->window)) != SD_NO_BLOCK; any = 1) {
     sd_block *block = &b->slot[number % b->window.n_slots];
     const int is_part = b->source->adopt(b->self, number, block, b->home_of);
-    if (is_part && d->config.sizes.has_positions) number_block(d, block);
     const uint64_t slowest = sd_window_slowest(&b->window);
     tell(&told->used, sd_window_taken(&b->window) - slowest);
     tell(&told->behind, number + (uint64_t)is_part - slowest);
     sd_bump(&told->adopted, (uint64_t)is_part);
+    if (is_part && d->config.sizes.has_positions) number_block(d, block);
     sd_window_end_adopting(&b->window, number, is_part);
   }
   return any;

@@ -30,7 +30,6 @@ from strand.binding.captures import (
     SECURITY_EVENT,
     SHORT_SALE_TEST,
     SWEEP,
-    SYSTEM_EVENT,
     THROUGH_EXEMPT,
     UNAVAILABLE,
     CaptureDecoder,
@@ -42,7 +41,7 @@ from strand.binding.itch import FLAGS, ItchDecoder
 from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo, TicksAre
 from strand.feeds.formats.decoded import DecodedFeed
-from strand.feeds.formats.itch import ItchNames, ItchSymbols
+from strand.feeds.formats.itch import ItchNames, ItchSymbols, MarketEvent
 from strand.feeds.formats.options import CaptureOptions, PcapOptions
 from strand.feeds.times import NEW_YORK, date_in_names
 from strand.options import named_options
@@ -53,7 +52,7 @@ from strand.zones import zone_named
 __all__ = [
     "AUCTION", "BROKEN_TRADE", "COMPLETE", "CROSS", "DIRECTORY", "EXTENDED_HOURS", "KEEPS_PRIORITY", "ODD_LOT",
     "OFFICIAL_PRICE", "OPERATIONAL_HALT", "OPERATIONAL_RESUME", "RETAIL_INTEREST", "SECURITY_EVENT",
-    "SHORT_SALE_TEST", "SWEEP", "SYSTEM_EVENT", "THROUGH_EXEMPT", "UNAVAILABLE", "CaptureFeed", "IexFeed",
+    "SHORT_SALE_TEST", "SWEEP", "THROUGH_EXEMPT", "UNAVAILABLE", "CaptureFeed", "IexFeed",
     "PcapFeed", "recognise", "recognise_iex",
 ]  # fmt: skip
 
@@ -229,6 +228,11 @@ class IexFeed(CaptureFeed):
     def max_symbols(self) -> int:
         """65,536: IEX names symbols in each message, and does not say how many there are."""
         return _captures.IEX_SYMBOLS
+
+    @property
+    def market_events(self) -> tuple[MarketEvent, ...]:
+        """System events so far, in order (type ``"S"``); of more than 64 the first 64."""
+        return tuple(MarketEvent("S", ts, letter) for ts, letter in self._decoder.messages.market_events())
 
     def _begin(self) -> IexPcapDecoder:
         _ = self.symbols  # those of the last iteration stay known: they come in the same order again

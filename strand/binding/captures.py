@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from strand.binding import ffi, lib
-from strand.binding.decoders import NAME_BYTES, NO_NAME, Decoder, Keeps, letter_of
+from strand.binding.decoders import NAME_BYTES, Decoder, Keeps, letter_of
 from strand.binding.gate import fault_error, made
 from strand.binding.itch import ItchDecoder
 from strand.binding.memory import owned
@@ -19,7 +19,7 @@ from strand.errors import FeedError
 __all__ = [
     "AUCTION", "BROKEN_TRADE", "COMPLETE", "CROSS", "DIRECTORY", "EXTENDED_HOURS", "IEX_SYMBOLS", "KEEPS_PRIORITY",
     "MAX_HELD", "MAX_RECORD", "ODD_LOT", "OFFICIAL_PRICE", "OPERATIONAL_HALT", "OPERATIONAL_RESUME", "RETAIL_INTEREST",
-    "SECURITY_EVENT", "SHORT_SALE_TEST", "SWEEP", "SYSTEM_EVENT", "THROUGH_EXEMPT", "UNAVAILABLE", "IexDecoder",
+    "SECURITY_EVENT", "SHORT_SALE_TEST", "SWEEP", "THROUGH_EXEMPT", "UNAVAILABLE", "IexDecoder",
     "IexPcapDecoder", "PcapDecoder", "iex_message_length",
 ]  # fmt: skip
 
@@ -42,7 +42,6 @@ BROKEN_TRADE: Final[int] = lib.SD_IEX_BROKEN_TRADE
 OFFICIAL_PRICE: Final[int] = lib.SD_IEX_OFFICIAL_PRICE
 SECURITY_EVENT: Final[int] = lib.SD_IEX_SECURITY_EVENT
 DIRECTORY: Final[int] = lib.SD_IEX_DIRECTORY
-SYSTEM_EVENT: Final[int] = lib.SD_IEX_SYSTEM_EVENT
 AUCTION: Final[int] = lib.SD_IEX_AUCTION
 
 assert NAME_BYTES == lib.SD_IEX_SYMBOL_BYTES
@@ -72,7 +71,6 @@ class IexDecoder(Decoder):
         self._keeps = keeps
         if keeps is not None:
             state.selective = 1
-            state.wanted[0] = int(keeps(NO_NAME)[0])
 
     def answer(self, passed: memoryview) -> bool:  # noqa: ARG002 - the name is known
         """Judges the symbol that the decoder has just met."""
@@ -116,6 +114,11 @@ class IexDecoder(Decoder):
             (self.reasons[at.fault], {"offset": at.offset, "text": f"message {at.message}, type {letter_of(at.type)}"})
             for at in self._take_samples()
         ]
+
+    def market_events(self) -> list[tuple[int, str]]:
+        """The system events: the time, ns since the UNIX epoch, and the letter; the first 64."""
+        state = self._state
+        return [(at.ts, chr(at.letter)) for at in state.market[0 : min(state.market_events, len(state.market))]]
 
     @property
     def symbol_count(self) -> int:

@@ -60,6 +60,7 @@ def datagram(payload: bytes, port: int = 10_378) -> bytes:
 class Decoded:
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     names: list[str] = field(default_factory=lambda: [""])
+    events: list[tuple[int, str]] = field(default_factory=list)
     messages: int = 0
     unknown: int = 0
     skipped: list[int] = field(default_factory=list)
@@ -134,8 +135,6 @@ def _fields(letter: str, value: int, *rest: Any) -> dict[str, Any]:  # noqa: PLR
             return {"flags": 0x0D, "ref_id": value}
         case "D", lot, close, tier:
             return {"flags": 0x0E, "ref_id": value, "size": lot, "price": _price(close), "order_id": tier}
-        case ("S",):
-            return {"flags": 0x0F, "ref_id": value}
     raise AssertionError(letter)
 
 
@@ -151,8 +150,11 @@ def decode(bodies: Iterable[bytes], *, first: int = 1, skip: bool = False, ns: i
             if not body or len(body) < LENGTHS[letter]:
                 raise ValueError("short")
             _, value, at, *rest = struct.unpack_from(HEADS[letter] + BODIES[letter], body)
-            name = "" if letter == "S" else rest.pop(0).decode("ascii")
-            if letter != "S" and (not name.isprintable() or name.startswith(" ")):
+            if letter == "S":
+                decoded.events.append((at, chr(value)))
+                continue
+            name = rest.pop(0).decode("ascii")
+            if not name.isprintable() or name.startswith(" "):
                 raise ValueError("no name")
             known = _fields(letter, value, *rest)
         except ValueError:

@@ -120,7 +120,7 @@ static void take_auction(message *s, sd_tick *t) {
   t->side = m[42] == 'B' ? 'B' : m[42] == 'S' ? 'A' : 'N';
 }
 
-/* Messages about a symbol's or the market's state. */
+/* Messages about a symbol's state. */
 static void take_status(message *s, sd_tick *t) {
   const uint8_t *m = s->m;
   const uint8_t value = m[VALUE_AT];
@@ -149,14 +149,11 @@ static void take_status(message *s, sd_tick *t) {
   case 'E':
     t->flags = SD_IEX_SECURITY_EVENT;
     break;
-  case 'D':
+  default:
     t->flags = SD_IEX_DIRECTORY;
     t->size = size(s, 18);
     t->price = price(s, 22);
     t->order_id = m[30];
-    break;
-  default:
-    t->flags = SD_IEX_SYSTEM_EVENT;
     break;
   }
 }
@@ -219,6 +216,17 @@ static uint32_t index_of(sd_iex *iex, message *s) {
   return *at = iex->symbol_count++;
 }
 
+/* Keeps a message about the market as a whole. */
+static way keep_event(sd_iex *iex, const uint8_t *m, uint32_t length) {
+  if (iex->market_events < SD_IEX_EVENTS)
+    iex->market[iex->market_events] = (sd_iex_event){.ts = (int64_t)sd_load_le64(m + TIME_AT), .letter = m[VALUE_AT]};
+  iex->market_events++;
+  iex->messages++;
+  iex->counts['S']++;
+  iex->grown += length > lengths['S'];
+  return TAKEN;
+}
+
 static void note(sd_iex *iex, uint32_t fault, uint8_t type, uint32_t length) {
   iex->fault = (sd_iex_sample){
       .offset = iex->offset, .message = iex->messages + 1, .fault = fault, .length = length, .type = type};
@@ -247,10 +255,11 @@ static way take_message(sd_iex *iex, const uint8_t *m, uint32_t length, sd_tick 
     return pass_over(iex);
   }
   if (length < least) return refuse(iex, SD_IEX_FAULT_LENGTH, type, length);
+  if (type == 'S') return keep_event(iex, m, length);
   message s = {.m = m};
   sd_tick t = {.price = SD_UNDEF_PRICE, .action = 'N', .side = 'N', .kind = SD_KIND_STATUS};
   take_fields(&s, &t);
-  if (s.fault == SD_IEX_FAULT_NONE && type != 'S') t.instrument_id = index_of(iex, &s);
+  if (s.fault == SD_IEX_FAULT_NONE) t.instrument_id = index_of(iex, &s);
   if (s.fault != SD_IEX_FAULT_NONE) return refuse(iex, s.fault, type, s.at);
   if (iex->selective && iex->wanted[t.instrument_id] == SD_IEX_UNDECIDED) {
     iex->asked = t.instrument_id;

@@ -28,9 +28,8 @@
  *   X      N      N       0           official   0             letter            STATUS  OFFICIAL_PRICE
  *   E      N      N       0           none       0             letter            STATUS  SECURITY_EVENT
  *   D      N      N       LULD tier   closing    round lot     flags             STATUS  DIRECTORY
- *   S      N      N       0           none       0             letter            STATUS  SYSTEM_EVENT
  *
- * `instrument_id` counts symbols from 1 in the order in which they first come; S has 0, the symbol without a name. `sequence` is the
+ * `instrument_id` counts symbols from 1 in the order in which they first come. S, about the market as a whole, makes no tick: it is kept. `sequence` is the
  * message's number from 1. Here ts_recv is ts_event; who knows better writes it.
  */
 #ifndef SD_CODEC_IEX_IEX_H
@@ -44,6 +43,7 @@ enum {
   SD_IEX_SYMBOL_BYTES = 8,
   SD_IEX_MAX_MESSAGE = 65535 + 2, /* with its length */
   SD_IEX_SAMPLES = 32,
+  SD_IEX_EVENTS = 64, /* of the market; a day has six */
   SD_IEX_FAULTS = 6
 };
 
@@ -69,7 +69,6 @@ enum {
   SD_IEX_OFFICIAL_PRICE = 0x0C,
   SD_IEX_SECURITY_EVENT = 0x0D,
   SD_IEX_DIRECTORY = 0x0E,
-  SD_IEX_SYSTEM_EVENT = 0x0F,
   SD_IEX_AUCTION = 0x80
 };
 
@@ -95,6 +94,12 @@ typedef struct sd_iex_sample {
   uint8_t pad[7];
 } sd_iex_sample;
 
+/* An event of the market. */
+typedef struct sd_iex_event {
+  int64_t ts;
+  uint64_t letter;
+} sd_iex_event;
+
 typedef struct sd_iex_memory sd_iex_memory; /* the index of names */
 
 typedef struct sd_iex {
@@ -118,6 +123,9 @@ typedef struct sd_iex {
   uint32_t symbol_count; /* symbols[0] is the one without a name, so at least 1 */
   sd_iex_sample samples[SD_IEX_SAMPLES];
   sd_iex_sample fault; /* what ended the last call, if a fault did */
+
+  uint64_t market_events; /* messages S, of which the first are kept */
+  sd_iex_event market[SD_IEX_EVENTS];
 
   uint64_t counts[256];
   uint8_t wanted[SD_IEX_SYMBOLS];

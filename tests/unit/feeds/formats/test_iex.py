@@ -58,6 +58,7 @@ def assert_agrees(bodies: list[bytes], *, skip: bool = False, **pieces: Any) -> 
     ticks, fault, decoder = decode(b"".join(map(ref.frame, bodies)), skip=skip, **pieces)
     np.testing.assert_array_equal(ticks, expected.ticks)
     assert decoder.symbols() == expected.names
+    assert decoder.market_events() == expected.events
     assert decoder.skips().get("unknown type", 0) == expected.unknown
     assert (fault is None) == (expected.error is None)
     if skip:
@@ -288,6 +289,7 @@ def test_a_capture_is_recognised_by_its_packets_and_says_which_feed_it_is(tmp_pa
             for _ in range(2):
                 np.testing.assert_array_equal(ticks_of(feed), ref.captured(ref.every_type(ref.TYPES[protocol])).ticks)
             assert feed.session.rstrip() == str(ref.SESSION)
+            assert [(event.type, event.code) for event in feed.market_events] == [("S", "O"), ("S", "S")]
 
 
 def test_other_captures_and_other_files_are_not_recognised(tmp_path: Path) -> None:

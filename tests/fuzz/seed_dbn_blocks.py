@@ -12,7 +12,9 @@ HEADERS = (b"\x02\xff\x40", b"\x0b\xff\x01", b"\x2a\xff\x80", b"\x02\x30\x10", b
 
 def seeds() -> Iterator[tuple[str, bytes]]:
     many = b"".join(mbo(instrument=i % 7, event=i * 10**9) for i in range(60))
+    rolls = b"".join(mbo(instrument=40 + (i > 30), event=i, received=i) for i in range(60))
     for header in HEADERS:
+        yield f"rolls-{header.hex()}", header + rolls
         bodies = every_type((header[0] >> 2 & 3) % 3 + 1)
         name = header.hex()
         yield f"orders-{name}", header + many

@@ -125,7 +125,7 @@ PAGE = (ROOT / "docs/tick.md").read_text("utf-8")
 HEADER = (ROOT / "csrc/sd_tick.h").read_text("utf-8")
 KINDS = {name: getattr(ticks, name) for name in dir(ticks) if name.startswith("KIND_")}
 #: Constants of a module of a format that are no flags.
-NO_FLAGS = {"BATCH_STEP", "DAY_NS", "LOCATES", "LONGEST_LINE"}
+NO_FLAGS = {"BATCH_STEP", "DAY_NS", "LOCATES", "LONGEST_LINE", "UNDEF_PRICE"}
 
 
 def section(title: str) -> str:

@@ -223,7 +223,10 @@ def _why(told: Mapping[str, Any], handled: int, publish_ns: float | None, blocks
         return "ingest='publish' was given"
     if told["reason"] is not None:
         return no_blocks(told["reason"])
-    unfit = "no plain file was read in a format that has blocks, and no call had as many ticks as they need"
+    unfit = (
+        "blocks take plain files of ITCH and DBN, for handlers without outputs, timers and ends, and calls of 32,768 "
+        "ticks and more: there was neither"
+    )
     if told["refused"]:
         unfit = f"blocks did not begin, {several(told['refused'], 'time')}: a strand was busy, paused or quarantined"
     if told["ingest"] == "blocks":

@@ -127,5 +127,13 @@ scheduled = _module(
     "-DSD_MODEL_SCHEDULER",
     "-DSD_SEEDED_MODULE",
     # Python is given what a worker's fiber has, and does not take the next piece itself.
-    then="#define sd_py_worker_next sd_seeded_next\n#define sd_py_worker_go_on sd_seeded_done\n",
+    then="".join(
+        f"#define {name} sd_seeded_{seeded}\n"
+        for name, seeded in {
+            "sd_py_worker_next": "next",
+            "sd_py_worker_go_on": "done",
+            "sd_dispatcher_destroy": "destroy",
+            "sd_space_destroy": "space_destroy",
+        }.items()
+    ),
 )

@@ -236,6 +236,14 @@ void sd_scheduler_enter(void) {
 
 void sd_scheduler_leave(void) { running = 0; }
 
+int sd_scheduler_hold(void) {
+  const int was = running;
+  running = 0;
+  return was;
+}
+
+void sd_scheduler_let_go(int was) { running = was; }
+
 void sd_scheduler_wait(const char *label) {
   fibers[current].label = label;
   fibers[current].word = NULL;

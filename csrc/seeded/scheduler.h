@@ -22,6 +22,9 @@ int sd_scheduler_run(uint64_t maximum);
  * sd_scheduler_leave, which it calls when all others have ended. */
 void sd_scheduler_enter(void);
 void sd_scheduler_leave(void);
+/* From any fiber: until sd_scheduler_let_go with what this returned, nothing is a point, and no step counts. */
+int sd_scheduler_hold(void);
+void sd_scheduler_let_go(int was);
 /* From a fiber: the others run until one of them calls sd_scheduler_wake for it, or until the time of sd_scheduler_wake_at comes. */
 void sd_scheduler_wait(const char *label);
 void sd_scheduler_wake(unsigned index);

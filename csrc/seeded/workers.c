@@ -103,3 +103,15 @@ int64_t sd_seeded_done(sd_py_worker *hand) {
   hand->what = SD_E_STOPPED;
   return -1;
 }
+
+void sd_seeded_destroy(sd_dispatcher *d) {
+  const int was = sd_scheduler_hold();
+  sd_dispatcher_destroy(d);
+  sd_scheduler_let_go(was);
+}
+
+void sd_seeded_space_destroy(sd_space *space) {
+  const int was = sd_scheduler_hold();
+  sd_space_destroy(space);
+  sd_scheduler_let_go(was);
+}

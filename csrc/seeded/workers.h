@@ -33,5 +33,9 @@ void sd_seeded_stop(void);
  * worker's own fiber ends the batch, when it is no longer busy. */
 int64_t sd_seeded_next(sd_py_worker *hand);
 int64_t sd_seeded_done(sd_py_worker *hand);
+/* As sd_dispatcher_destroy and sd_space_destroy. The collector of garbage may call them in the middle of another dispatcher's run: they
+ * take no step of it. */
+void sd_seeded_destroy(sd_dispatcher *d);
+void sd_seeded_space_destroy(sd_space *space);
 
 #endif

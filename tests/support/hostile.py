@@ -106,6 +106,7 @@ def damaged_files(rng: random.Random, folder: Path) -> str:
     content = sample.content()
     data, first = _damage(rng, content)
     path = folder / sample.file
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     if sample.flat_from is None or rng.random() < 0.3:
         # The packed file is damaged instead.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from seeded_cases import SECOND, TIGHT, own_row_alone, timed, trades
+from seeded_cases import SECOND, TIGHT, Timed, own_row_alone, timed, trades
 
 import strand
 from strand import testing
@@ -25,6 +26,7 @@ from strand.errors import (
 )
 from strand.feeds import FeedInfo
 from strand.replaying.pacing import Pacer
+from strand.replaying.result import ReplayResult
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
 
@@ -99,8 +101,37 @@ def test_the_same_seed_gives_the_same_rows_outputs_and_statistics_and_others_do_
     feed = testing.feed(trades())
     runs = [testing.seeded(feed, timed(), seed=seed, **TIGHT) for seed in (3, 3, *range(4, 12))]
     testing.assert_same(runs[0], runs[1])
+    assert runs[0].statistics.as_dict() == runs[1].statistics.as_dict()
     assert runs[0].statistics == runs[1].statistics
     assert len({str(run.statistics.as_dict()) for run in runs}) > 5
+
+
+def test_what_the_collector_frees_of_another_run_takes_no_step_of_this_one() -> None:
+    feed, collects = testing.feed(trades()), False
+
+    class Collects(Timed):
+        def on_trade(self, trade: Any) -> None:
+            super().on_trade(trade)
+            if collects:
+                gc.collect()
+
+    def run() -> ReplayResult:
+        handler = strand.object_handler(Collects, state=timed().state, outputs={"seen": [("n", "i8")]})
+        return testing.seeded(feed, handler, seed=3, **TIGHT)
+
+    @strand.batch_handler(state=[])
+    def another(symbol: str, ticks: Any, row: Any) -> None:
+        testing.seeded(feed, "count", seed=0)
+
+    first = run()
+    gc.disable()
+    try:
+        with pytest.raises(HandlerError, match="another seeded run is under way"):
+            testing.seeded(feed, another, seed=0)
+        collects = True
+        assert run().statistics.as_dict() == first.statistics.as_dict()
+    finally:
+        gc.enable()
 
 
 def test_publisher_and_workers_all_have_a_share() -> None:

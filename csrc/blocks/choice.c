@@ -3,12 +3,13 @@
 #include "base/clock.h"
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { BEFORE = 8, SAMPLE = 8, FIRST = 16, LAST = 64 };
+enum { BEFORE = 8, SAMPLE = 8, TRIED = 8, FIRST = 16, LAST = 64 };
 #else
 enum {
   BEFORE = 1
       << 19, /* records before the first measurement: handlers begin slowly, on memory that nobody has touched yet */
   SAMPLE = 1 << 19, /* records of which one cost is measured */
+  TRIED = 1 << 18,  /* the same of a trial, which may cost more; and how many go before a first one */
   FIRST = 1 << 23,  /* records between two trials; four times as many after each that changed nothing */
   LAST = 1 << 28    /* but at most so many */
 };
@@ -19,7 +20,12 @@ int sd_choice_blocks(const sd_choice *c, int32_t ingest) {
   return ingest == SD_INGEST_AUTO ? c->blocks : ingest == SD_INGEST_BLOCKS;
 }
 
-uint64_t sd_choice_most(const sd_choice *c, uint64_t n) { return c->on_trial && n > SAMPLE ? SAMPLE : n; }
+uint64_t sd_choice_most(const sd_choice *c, uint64_t n) { return c->on_trial && n > TRIED ? TRIED : n; }
+
+/* Whether records may cost less in blocks than the `counts` that each costs now. */
+static int may_gain(double counts) {
+  return counts >= (double)sd_clock_counts(SD_CHOICE_CHEAP_NS) && counts <= (double)sd_clock_counts(SD_CHOICE_DEAR_NS);
+}
 
 static void take(sd_choice *c, int blocks, int on_trial, uint64_t left) {
   c->blocks = blocks;
@@ -45,7 +51,7 @@ void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
   c->spent += counts;
   c->records += n;
   c->left = c->left > n ? c->left - n : 0;
-  if (c->records >= SAMPLE) {
+  if (c->records >= (c->on_trial ? TRIED : SAMPLE)) {
     c->cost[c->blocks] = (double)c->spent / (double)c->records;
     c->spent = c->records = 0;
   } else if (c->on_trial || !c->cost[c->blocks]) {
@@ -56,7 +62,7 @@ void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
     c->interval = better == c->blocks ? FIRST : c->interval < LAST / 4 ? 4 * c->interval : LAST;
     take(c, better, 0, c->interval);
   } else if (!c->left) {
-    if (!c->blocks && c->cost[0] > (double)sd_clock_counts(SD_CHOICE_DEAR_NS)) c->left = FIRST;
-    else take(c, !c->blocks, 1, c->cost[!c->blocks] ? 0 : SAMPLE);
+    if (!c->blocks && !may_gain(c->cost[0])) c->left = FIRST;
+    else take(c, !c->blocks, 1, c->cost[!c->blocks] ? 0 : TRIED);
   }
 }

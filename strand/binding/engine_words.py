@@ -20,6 +20,7 @@ __all__ = [
     "AGING_MAXIMUM",
     "AGING_USUAL",
     "ALL_BUT_ONE",
+    "BLOCKS_CHEAP_NS",
     "BLOCKS_DEAR_NS",
     "BLOCKS_TRIED_AFTER",
     "BUCKETS",
@@ -66,8 +67,9 @@ ON_FULL: Final = {
     "shed": lib.SD_SHED,
 }
 INGEST: Final = {"auto": lib.SD_INGEST_AUTO, "blocks": lib.SD_INGEST_BLOCKS, "publish": lib.SD_INGEST_PUBLISH}
-#: Ticks after which ``ingest="auto"`` tries blocks, and the cost in ns per tick from which it does not.
+#: Ticks after which ``ingest="auto"`` tries blocks, and the costs in ns per tick between which it does.
 BLOCKS_TRIED_AFTER: Final[int] = lib.SD_CHOICE_TRIED_AFTER
+BLOCKS_CHEAP_NS: Final[int] = lib.SD_CHOICE_CHEAP_NS
 BLOCKS_DEAR_NS: Final[int] = lib.SD_CHOICE_DEAR_NS
 
 

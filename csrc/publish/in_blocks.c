@@ -47,6 +47,11 @@ int sd_publish_in_blocks(sd_dispatcher *d, uint32_t participant, sd_publisher *p
   if (!d->blocks || p->nested || p->own || p->after || left < FEWEST ||
       !sd_choice_blocks(&p->in_blocks, d->config.ingest))
     return 0;
+  /* With outputs, timers or ends, blocks cost more than publishing: they are for a user who asks for them. */
+  if (p->positions && d->config.ingest == SD_INGEST_AUTO) {
+    sd_choice_learn(&p->in_blocks, 0, 0, 0);
+    return 0;
+  }
   sd_block_array array = {.records = p->records + (size_t)p->at * d->pool.record_size,
                           .n = sd_choice_most(&p->in_blocks, (uint64_t)left),
                           .size = (uint32_t)d->pool.record_size,

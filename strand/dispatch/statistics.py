@@ -224,8 +224,8 @@ def _why(told: Mapping[str, Any], handled: int, publish_ns: float | None, blocks
     if told["reason"] is not None:
         return no_blocks(told["reason"])
     unfit = (
-        "blocks take plain files of ITCH and DBN, for handlers without outputs, timers and ends, and calls of 32,768 "
-        "ticks and more: there was neither"
+        "blocks take plain files of ITCH and DBN, and calls of 32,768 ticks and more; files, and with 'auto' calls "
+        "too, only for handlers without outputs, timers and ends: there was neither"
     )
     if told["refused"]:
         unfit = f"blocks did not begin, {several(told['refused'], 'time')}: a strand was busy, paused or quarantined"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -86,12 +87,19 @@ def cpu_meter(root: Path = ROOT) -> Meter:
         return Meter("cpu", str(rates[0][0]), lambda: max(rate() / cores for _, cores, rate in rates))
     psutil = _psutil("a guard of the machine's CPU")
 
-    def read_s() -> tuple[float, float]:  # of one reading, or more time may be in use than has passed
-        times = psutil.cpu_times()
-        all_s = float(sum(times) - getattr(times, "guest", 0) - getattr(times, "guest_nice", 0))
-        return all_s, all_s - float(times.idle) - float(getattr(times, "iowait", 0))
+    hertz = os.sysconf("SC_CLK_TCK")
 
-    return Meter("cpu", "the machine", _Rate(read_s))
+    def read() -> tuple[float, float]:  # of one reading, or more time may be in use than has passed
+        # In whole ticks of the kernel: sums of seconds would be rounded, and their difference may be below zero.
+        times = psutil.cpu_times()
+        guest, idle = (
+            sum(round(getattr(times, name, 0) * hertz) for name in names)
+            for names in (("guest", "guest_nice"), ("idle", "iowait"))
+        )
+        all_ticks = sum(round(time * hertz) for time in times) - guest
+        return all_ticks, all_ticks - idle
+
+    return Meter("cpu", "the machine", _Rate(read))
 
 
 def memory_meter(root: Path = ROOT, machine_bytes: int | None = None) -> Meter:

@@ -47,7 +47,7 @@ int sd_publish_in_blocks(sd_dispatcher *d, uint32_t participant, sd_publisher *p
   if (!d->blocks || p->nested || p->own || p->after || left < FEWEST ||
       !sd_choice_blocks(&p->in_blocks, d->config.ingest))
     return 0;
-  /* With outputs, timers or ends, blocks cost more than publishing: they are for a user who asks for them. */
+  /* Blocks cost more than publishing with outputs, timers or ends. Only ingest="blocks" takes them there. */
   if (p->positions && d->config.ingest == SD_INGEST_AUTO) {
     sd_choice_learn(&p->in_blocks, 0, 0, 0);
     return 0;

@@ -64,7 +64,7 @@ _ENDING: Final = re.compile(r"(?i)\.scid(?:\.(?:gz|zst|bz2|xz|lzma|zip))?$")
 
 
 def recognise(head: bytes) -> bool:
-    """Tells whether a file that starts with ``head`` is Sierra Chart's, of whichever version."""
+    """Tells whether a file that starts with ``head`` is Sierra Chart's, of any version."""
     return head.startswith(_MAGIC)
 
 

@@ -281,7 +281,7 @@ WORKS: Final = (0, 20, 100, 300)
 REPEATS: Final = 5
 ROUNDS: Final = 3
 WAYS: Final[tuple[WayName, ...]] = ("serial", "static", "static_lpt", "strand")
-#: Built-in handlers whose cost is told beside the comparison's.
+#: Built-in handlers that the demo measures, so that a reader finds a row of the comparison like their own.
 BUILT_IN: Final = ("count", "book", "vwap", "bars", "bbo")
 
 

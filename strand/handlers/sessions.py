@@ -35,8 +35,7 @@ _TEXT_BYTES: Final = 104
 
 
 class Unknown(NamedTuple):
-    """A stretch of time of which nobody knows whether the venue was open: start and end in ns, and the reason with its
-    cure."""
+    """A stretch of time with unknown hours: start and end in ns since the epoch, the reason, and the cure."""
 
     start: int
     end: int

@@ -38,7 +38,7 @@ def some(seed: int, count: int = 20, middle: int = 114_000) -> list[Record]:
 
 
 def place(root: Path, symbol: str, hour: dt.datetime) -> Path:
-    """Where the source has an hour: months count from 0."""
+    """The path of an hour at the source: months count from 0."""
     return root / symbol / f"{hour:%Y}" / f"{hour.month - 1:02}" / f"{hour:%d}" / f"{hour:%H}h_ticks.bi5"
 
 

@@ -224,7 +224,7 @@ def packets(bodies: Sequence[bytes], size: int = 3, *, first: int = 1, **options
 
 
 def captured(bodies: Sequence[bytes], size: int = 3, *, skip: bool = False) -> Decoded:
-    """What the messages of ``packets`` become."""
+    """The ticks of the messages of ``packets``."""
     decoded = decode(bodies, skip=skip)
     recv, sequence = list(TICK.names or ()).index("ts_recv"), list(TICK.names or ()).index("sequence_low")
     for at, row in enumerate(decoded.rows):

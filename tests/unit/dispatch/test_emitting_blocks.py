@@ -109,7 +109,7 @@ def ticks_of(symbols: int, n: int = TICKS) -> Any:
 
 
 def dispatched(handler: Any, ticks: Any, symbols: int, way: dict[str, Any], **options: Any) -> tuple[Any, ...]:
-    """What ticks in three calls emit, their rows, and how many went in blocks."""
+    """The records that ticks in three calls emit, their rows, and how many went in blocks."""
     with Dispatcher(symbols, handler, **way, **options) as d:
         for part in np.array_split(ticks, 3):
             d.publish(part)

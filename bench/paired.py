@@ -1,6 +1,6 @@
 """One checkout against another on this machine: ratios of speed, taken in pairs, one after the other.
 
-    python bench/paired.py OLD NEW [books] [bars] [csv] [parquet] [python] [tasks] [route] [latency] [--pairs 25]
+    python bench/paired.py OLD NEW [PART ...] [--pairs 25]
 
 OLD and NEW are checkouts that `make install` has been run in; a process of each takes turns (bench/paired_turns.py).
 The order changes from pair to pair, so that what slows the machine for a while slows both. A ratio above 1 says that
@@ -16,12 +16,14 @@ counted; ratios are also given by distance, where there were two.
 ``parquet``: trades of such a file, counted and into bars. ``python``: ticks of a file through handlers in Python, by
 the caller and by a worker. ``tasks``: empty tasks of a Scheduler. ``route``: what `strand bench route` has for the
 handlers and streams of the README's table on two cores, and their geometric mean. ``latency``: one tick to a worker
-that spins or sleeps.
+that spins or sleeps. ``caller``: a generated day through `count` and `book` with `workers=0`. ``sweep``: 64 sets of
+parameters over such a day. These two are of processor time.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,7 +36,12 @@ import click
 from strand.feeds.synthetic import SyntheticFeed
 
 ROUTES = [(skew, symbols, work) for skew, symbols in (("calibrated", 8172), ("1.2", 50)) for work in (1, 5, 30, 100)]
-PARTS = ("books", "bars", "csv", "parquet", "python", "tasks", "route", "latency")
+PARTS = ("books", "bars", "csv", "parquet", "python", "tasks", "route", "latency", "caller", "sweep")
+#: Rows of parts of processor time over a generated day, with their arguments.
+PROCESSOR: dict[str, dict[str, list[Any]]] = {
+    "caller": {f"{handler}, workers=0": [handler] for handler in ("count", "book")},
+    "sweep": {f"64 sets, {kind}": [kind, 64] for kind in ("array", "machine")},
+}
 TASKS = ("submit", "submit_many", "with key, priority and deadline")
 Figures = dict[str, float]
 #: Between ticks whose latency is measured.
@@ -51,8 +58,9 @@ class Side:
     def __init__(self, checkout: Path) -> None:
         turns = Path(__file__).with_name("paired_turns.py")
         command = [checkout / ".venv/bin/python", turns]
+        own = {**os.environ, "NUMBA_CACHE_DIR": str(checkout / "build/numba")}  # what one compiled is not the other's
         self.process = subprocess.Popen(
-            command, cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, cwd=checkout, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )  # fmt: skip
 
     def take(self, part: str, *arguments: Any) -> Figures:
@@ -184,6 +192,9 @@ def main(old: Path, new: Path, parts: tuple[str, ...], pairs: int, count: int) -
         elif part == "tasks":
             for how in TASKS:
                 compare.show(f"tasks, {how}", part, how, 20_000)
+        elif part in PROCESSOR:
+            for name, arguments in PROCESSOR[part].items():
+                compare.show(name, part, str(_day(count)), *arguments)
         elif part == "latency":
             compare.show("latency", part, GAPS_NS, 3000, 200)
         else:

@@ -38,6 +38,27 @@ def books(day: str, cores: int) -> Figures:
     return {"": ticks / spent, ", processor time": ticks / processor}
 
 
+def caller(day: str, handler: str) -> Figures:
+    """Messages of a file through a handler, all in the thread that reads."""
+    import strand
+
+    before = processor_s()
+    ticks = strand.replay(day, handler, workers=0, feed_options={"date": "2026-01-05"}).ticks
+    return {"": ticks / (processor_s() - before)}
+
+
+def sweep(day: str, kind: str, sets: int) -> Figures:
+    """A file through a book and so many sets of parameters of a signal: ``array`` or ``machine``."""
+    from swept_signals import MACHINE, SIGNAL, machine_sets, signal_sets
+
+    import strand
+
+    signal, make = (SIGNAL, signal_sets) if kind == "array" else (MACHINE, machine_sets)
+    before = processor_s()
+    strand.sweep(day, signal, make(sets), feed_options={"date": "2026-01-05"}, workers=1)
+    return {"": 1 / (processor_s() - before)}
+
+
 @cache
 def loaded(path: str) -> Any:
     return np.load(path)
@@ -148,7 +169,7 @@ def latency(gaps_ns: list[int], ticks: int, parked: int) -> Figures:
 
 PARTS = {
     "books": books, "bars": bars, "table": table, "in_python": in_python, "tasks": tasks, "route": route,
-    "latency": latency,
+    "latency": latency, "caller": caller, "sweep": sweep,
 }  # fmt: skip
 
 

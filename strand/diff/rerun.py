@@ -24,7 +24,7 @@ from strand.fixed import dataclass
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler
 from strand.output.emitted import EmittedRecords
-from strand.output.fingerprint import layout_of, packed, row_digests, row_head
+from strand.output.fingerprint import layout_of, packed, row_digests, row_head, row_heads
 from strand.output.records import NO_FEED, TickFeeds
 from strand.replaying.fingerprint_file import OutputState
 from strand.replaying.recorder import describe_source
@@ -172,7 +172,7 @@ class Rerun:
         key = self._loop.symbols.index(symbol)
         row = np.array([self.row(key)])
         head = row_head(layout_of(row.dtype))
-        found = row_digests(self._loop.symbols, [key], [int(self._counts[key])], packed(row), head)
+        found = row_digests(row_heads(self._loop.symbols, [key], [int(self._counts[key])], head), packed(row))
         return found.tobytes()[:8].hex()
 
 

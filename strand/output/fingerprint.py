@@ -39,6 +39,7 @@ __all__ = [
     "packed",
     "row_digests",
     "row_head",
+    "row_heads",
 ]
 
 DIGEST_BYTES: Final = 16
@@ -93,20 +94,27 @@ def row_head(layout: np.dtype[Any]) -> bytes:
     return hash_of(repr(layout.descr).encode(), 8).digest()
 
 
-def row_digests(
-    names: Names, at: Sequence[int], counts: Sequence[int], rows: npt.NDArray[np.uint8], head: bytes
-) -> Digests:
-    """The digests of some symbols, shape (n, 2): ``at`` their indices, ``counts`` their ticks, ``rows`` their rows'
-    packed bytes, shape (n, bytes a row), ``head`` what stands for the layout."""
+def row_heads(names: Names, at: Sequence[int], counts: Sequence[int], layout: bytes) -> list[bytes]:
+    """The bytes that stand before a symbol's row in its digest: ``at`` the symbols' indices, ``counts`` their ticks,
+    ``layout`` of ``row_head``."""
+    return [b"%b%d %b\0" % (layout, count, names[i].encode()) for i, count in zip(at, counts, strict=True)]
+
+
+def row_digests(heads: Sequence[bytes], rows: npt.NDArray[np.uint8]) -> Digests:
+    """The digests of some symbols, shape (n, 2), of their heads and their rows' packed bytes, shape (n, bytes a
+    row)."""
+    from hashlib import blake2b
+
     data, width = rows.tobytes(), rows.shape[1]
-    found = [
-        hash_of(b"%b%d %b\0%b" % (head, count, names[i].encode(), data[j * width : (j + 1) * width]))
-        for j, (i, count) in enumerate(zip(at, counts, strict=True))
-    ]
-    return _as_array([h.digest() for h in found])
+    places = range(0, len(heads) * width, width) if width else [0] * len(heads)
+    digests = (
+        blake2b(head + data[place : place + width], digest_size=DIGEST_BYTES).digest()
+        for head, place in zip(heads, places, strict=True)
+    )
+    return _as_array(digests)
 
 
-def _as_array(digests: Sequence[bytes]) -> Digests:
+def _as_array(digests: Iterable[bytes]) -> Digests:
     return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
 
 
@@ -225,7 +233,8 @@ class RowBytes:
             mine = np.flatnonzero(differs)
             if len(mine):
                 chosen = at[mine].tolist()
-                digests = row_digests(names, chosen, counts[at[mine]].tolist(), now[mine], self._heads[number])
+                heads = row_heads(names, chosen, counts[at[mine]].tolist(), self._heads[number])
+                digests = row_digests(heads, now[mine])
                 yield chosen, np.where(((counts[at[mine]] > 0) | now[mine].any(axis=1))[:, None], digests, np.uint64(0))
 
 

@@ -22,7 +22,16 @@ from strand.handlers.sets import part_with_sets, with_sets
 from strand.handlers.state import SET, SETS
 from strand.output.emitted import EmittedRecords
 from strand.output.files import OutputFile
-from strand.output.fingerprint import OutputDigest, digest_sum, fingerprint_of, layout_of, packed, row_digests, row_head
+from strand.output.fingerprint import (
+    OutputDigest,
+    digest_sum,
+    fingerprint_of,
+    layout_of,
+    packed,
+    row_digests,
+    row_head,
+    row_heads,
+)
 from strand.output.records import merged_dtype
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
@@ -258,10 +267,11 @@ def _write_rows(
     has_own = SETS in (own_rows.dtype.names or ())
     rows = own_rows[SETS] if has_own else np.broadcast_to(own_rows[:, None], (len(whole), len(job.sets)))
     before = [packed(whole[name][kept]) for name in whole.dtype.names or () if name != called] if chained else []
-    layout = row_head(layout_of(job.handler.state))
+    names, counts = [result.symbols[i] for i in kept.tolist()], result.ticks_by_symbol[kept]
+    heads = row_heads(names, range(len(kept)), counts.tolist(), row_head(layout_of(job.handler.state)))
     own = blake2b(row_head(layout_of(part.state)), digest_size=DIGEST_BYTES)
-    own.update("\0".join(result.symbols[i] for i in kept.tolist()).encode())
-    found: dict[int, Left] = {}
+    own.update("\0".join(names).encode())
+    outputs, found = result._digests(), dict[int, Left]()
     at_once = max(_GROUP_ROWS // max(len(kept), 1), 1)
     with atomic_write(path) as file:
         writer: Any = None
@@ -270,7 +280,7 @@ def _write_rows(
             mine = np.concatenate([rows[kept, first + place] for place in range(len(numbers))])
             made = arrow_table({
                 SET: Shown(np.repeat(np.array(numbers, np.uint32), len(kept)), None),
-                "symbol": SymbolNames(np.tile(kept, len(numbers)), result.symbols),
+                "symbol": SymbolNames(np.tile(np.arange(len(kept)), len(numbers)), names),
                 **table.shown(mine),
             })  # fmt: skip
             if writer is None:
@@ -281,8 +291,8 @@ def _write_rows(
                 rows_digest.update(bits.data)
                 found[number] = Left(
                     fingerprint=_fingerprint(
-                        np.hstack([*before, bits]), layout, kept, result,
-                        {name: digests[number] for name, digests in emitted.items()},
+                        np.hstack([*before, bits]), heads, counts > 0,
+                        {**outputs, **{name: digests[number] for name, digests in emitted.items()}},
                     ),
                     rows=rows_digest.hexdigest(),
                     outputs={
@@ -296,14 +306,12 @@ def _write_rows(
 
 def _fingerprint(
     bits: npt.NDArray[np.uint8],
-    layout: bytes,
-    kept: npt.NDArray[np.intp],
-    result: ReplayResult,
+    heads: Sequence[bytes],
+    ticked: npt.NDArray[np.bool_],
     outputs: Mapping[str, OutputDigest],
 ) -> str:
-    """Fingerprint of a replay with one set alone. ``bits``: its packed rows, of the symbols that are kept. ``outputs``:
-    the set's; the outputs of earlier handlers are those of the run."""
-    counts = result.ticks_by_symbol[kept]
-    there = np.flatnonzero(bits.any(axis=1) | (counts > 0))
-    digests = row_digests(result.symbols, kept[there].tolist(), counts[there].tolist(), bits[there], layout)
-    return fingerprint_of(digest_sum(digests), {**result._digests(), **outputs})
+    """Fingerprint of a replay with one set alone. ``bits``: the set's packed rows, one for each of ``heads``.
+    ``ticked``: whether the symbol had a tick. ``outputs``: of the set, and of the handlers before it."""
+    there = np.flatnonzero(bits.any(axis=1) | ticked)
+    chosen = heads if len(there) == len(heads) else [heads[i] for i in there.tolist()]
+    return fingerprint_of(digest_sum(row_digests(chosen, bits[there])), outputs)

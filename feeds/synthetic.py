@@ -671,26 +671,31 @@ def _check_npy(path: str | os.PathLike[str]) -> None:
         raise ConfigurationError(f"{path}: one array is written, and no archive of arrays: end the name in .npy")
 
 
+class LobsterOptions(TypedDict, total=False):
+    """Options of ``write_lobster``."""
+
+    symbol: Annotated[str | None, None, Text("NAME"), "The symbol to write. None: the busiest."]
+    levels: Annotated[int, 10, Whole(1, MAX_LEVELS), "Levels of the book on each side."]
+
+
+@named_options("write_lobster()", declares=LobsterOptions)
 def write_lobster(
     feed: SyntheticFeed,
     path: str | os.PathLike[str],
     *,
-    symbol: str | None = None,
-    levels: int = 10,
     progress: Progress | None = None,
+    **options: Unpack[LobsterOptions],
 ) -> tuple[WrittenFile, WrittenFile]:
     """Writes one symbol of the day as LOBSTER's pair of CSV files (csrc/lab/generate/market_lobster.h).
 
     A row for each of its orders, trades and halts.
 
     ``path``: an existing folder, where the files get LOBSTER's names; or the file of messages, with ``message`` in its
-    name where the other one's has ``orderbook``. ``symbol``: by default the busiest one. ``levels``: of the book, 1 to
-    200. Returns the file of messages and the one of the book. Raises ConfigurationError for a symbol that the day lacks
-    or has no messages of, for levels out of range, and for a name without ``message``. Raises FeedError when a file
-    cannot be written; it leaves no file then.
+    name where the other one's has ``orderbook``. Returns the file of messages and the one of the book. Raises
+    ConfigurationError for a symbol that the day lacks or has no messages of, and for a name without ``message``. Raises
+    FeedError when a file cannot be written; it leaves no file then.
     """
-    levels = whole("levels", levels, 1, MAX_LEVELS)
-    locate = feed.locate_of(symbol)
+    levels, locate = options["levels"], feed.locate_of(options["symbol"])
     messages, book = _pair(Path(path), feed, feed.symbols[locate], levels)
     writer = LobsterWriter(locate, levels, feed.midnight_ns)
     check_outputs([("messages", messages), ("orderbook", book)])

@@ -26,7 +26,7 @@ from strand.bench.route import route as run_route
 from strand.bench.scenarios import ScenarioOptions, run_scenarios
 from strand.bench.streams import numbered
 from strand.bench.ways import Job, WayName, rounds
-from strand.command.parameters import SectionedCommand, declared, progress
+from strand.command.parameters import SectionedCommand, declared, json_option, progress
 from strand.command.run_options import of_other_policies, policy_keywords, policy_named, policy_options, values_of
 from strand.errors import ConfigurationError, EngineError, MissingExtraError, StrandError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -56,6 +56,11 @@ class _Refused(_FailedRun):
     """Request that cannot be fulfilled as given."""
 
     exit_code = 2
+
+
+_plotting: Final = click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the result to a PNG, SVG or PDF file."
+)
 
 
 def _refusing(command: Callable[P, None]) -> Callable[P, None]:
@@ -113,7 +118,7 @@ def bench() -> None:
 
 @bench.command()
 @_of(RouteOptions)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 @_refusing
 def route(as_json: bool, sizes: dict[str, Any]) -> None:
     """Compare the throughput of each kind of routing."""
@@ -130,10 +135,8 @@ def route(as_json: bool, sizes: dict[str, Any]) -> None:
 
 @bench.command()
 @_of(ScenarioOptions, only={"multiple": True, "help": "Run only this scenario. Repeatable."})
-@click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the result to a PNG, SVG or PDF file."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@_plotting
+@json_option()
 @_refusing
 def scenarios(as_json: bool, plot: Path | None, sizes: dict[str, Any]) -> None:
     """Run scenarios and name the fastest routing of each."""
@@ -158,7 +161,7 @@ def scenarios(as_json: bool, plot: Path | None, sizes: dict[str, Any]) -> None:
 
 @bench.command()
 @_of(LatencyOptions)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 @_refusing
 def latency(as_json: bool, sizes: dict[str, Any]) -> None:
     """Measure the time from the publisher to a handler on another core."""
@@ -218,10 +221,8 @@ def _or_letters(command: Callable[..., None]) -> Callable[..., None]:
 )
 @_of(PoliciesOptions)
 @_of_policies
-@click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the result to a PNG, SVG or PDF file."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@_plotting
+@json_option()
 @_refusing
 @_or_letters
 def policies(
@@ -305,7 +306,7 @@ class Comparison:
 
 
 @click.command("demo")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 def demo(as_json: bool) -> None:
     """Replay the sample file that ships with strand, and compare with static routing."""
     cores = len(os.sched_getaffinity(0))

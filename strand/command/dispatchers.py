@@ -23,7 +23,7 @@ from rich.table import Column, Table
 from strand.binding.engine_words import BUCKETS_AN_OCTAVE
 from strand.binding.outside import MAX_LEVELS
 from strand.brief import several
-from strand.command.parameters import declared, logging_to_standard_error, ranged, show
+from strand.command.parameters import declared, json_option, logging_to_standard_error, ranged, show
 from strand.config.configuration import Config, check_file
 from strand.config.file import format_of, template
 from strand.errors import ConfigurationError
@@ -64,7 +64,7 @@ def config() -> None:
 @config.command("init")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--yaml", "as_yaml", is_flag=True, help="Write strand.yaml when no FILE is given.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@json_option("text")
 def init(file: Path | None, as_yaml: bool, as_json: bool) -> None:
     """Write all options with their defaults and meanings to FILE.
 
@@ -84,7 +84,7 @@ def init(file: Path | None, as_yaml: bool, as_json: bool) -> None:
 
 @config.command("check")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@json_option("text")
 def check(file: Path, as_json: bool) -> None:
     """Check FILE, and list all problems. The exit status is 0, or 2 if there is a problem."""
     _, problems = check_file(file)
@@ -101,7 +101,7 @@ def check(file: Path, as_json: bool) -> None:
 
 @config.command("show")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@json_option("a table")
 def show_(file: Path, as_json: bool) -> None:
     """Show the options that FILE gives: each key, its value, and where the value comes from."""
     entries = Config.load(file).entries()
@@ -140,7 +140,7 @@ _PLAIN: Final = (int, float, str)
 )
 @click.option("--histograms", is_flag=True, help="Show histograms of the latencies too.")
 @click.option("--strands", is_flag=True, help="List all strands that have received ticks.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@json_option("tables")
 def stat(
     pid: int, name: str | None, symbols: tuple[str, ...], levels: int, histograms: bool, strands: bool, as_json: bool
 ) -> None:
@@ -408,7 +408,7 @@ def metrics(pid: int | None, name: str | None, port: int | None, grafana: bool) 
 @click.command("describe")
 @_PID
 @NAME
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@json_option("a table")
 def describe(pid: int, name: str | None, as_json: bool) -> None:
     """Show what was chosen for a run of process PID: cores, strands, policy, limits, memory, versions.
 
@@ -477,7 +477,7 @@ def export(config: str | None) -> None:
     metavar="FILE",
     help="File whose text signs what the webhook gets.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print each alert as one line of JSON.")
+@json_option(text="Print each alert as one line of JSON")
 @logging_to_standard_error
 def run(
     pid: int, name: str | None, config: str | None, webhook: str | None, secret_file: Path | None, as_json: bool

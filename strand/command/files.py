@@ -27,6 +27,7 @@ from strand.command.parameters import (
     complete_handlers,
     declared,
     given_options,
+    json_option,
     progress,
     reading,
     show,
@@ -62,7 +63,7 @@ __all__ = ["convert", "diff", "gen", "handlers", "info"]
 @click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @reading
 @click.option("-v", "--verbose", is_flag=True, help="Show all counters of the feed, including those of reading.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@json_option("a table")
 def info(files: tuple[str, ...], reads: Reads, verbose: bool, as_json: bool) -> None:
     """Show what files contain: format, messages, symbols, time span, busiest symbols. Reads the files to their end."""
     feed, limit = reads.open(files), reads.limit
@@ -141,7 +142,7 @@ UNSAID: Final = {"book": "by the feed", "fills": "by the feed"}
 @click.option(
     "--set", "given", multiple=True, metavar="OPTION=VALUE", help="Show the handler with this option set. Repeatable."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 def handlers(name: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """List the built-in handlers, or show the options, the row and the outputs of one.
 
@@ -227,7 +228,7 @@ _CONVERT: Final = options_in(ConvertOptions)
 @declared(_CONVERT["to"])
 @declared(_CONVERT["on_unwritable"], default="raise")
 @reading
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 def convert(files: tuple[str, ...], out: Path, to: str | None, on_unwritable: Any, reads: Reads, as_json: bool) -> None:
     """Write the ticks of FILES to OUT as Parquet, Arrow, numpy, ITCH 5.0 or DBN.
 
@@ -281,6 +282,9 @@ _DAY: Final = [
 ]
 
 
+_LOBSTER: Final = options_in(synthetic.LobsterOptions)
+
+
 def _describing_a_day(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of a day, as one argument ``day``: those that were given, by name."""
 
@@ -289,9 +293,7 @@ def _describing_a_day(command: Callable[..., None]) -> Callable[..., None]:
         given = {option.name: others.pop(option.name) for option in _DAY}
         command(day=values_of(_DAY, given), **others)
 
-    found: Callable[..., None] = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(
-        with_day
-    )
+    found: Callable[..., None] = json_option()(with_day)
     for option in reversed(_DAY):
         found = declared(option)(found)
     return found
@@ -321,19 +323,17 @@ def gen_pitch(out: Path, as_json: bool, day: dict[str, Any]) -> None:
 
 @gen.command("lobster")
 @_describing_a_day
-@click.option("--symbol", metavar="NAME", help="Symbol to write. [default: the busiest]")
-@click.option("--levels", type=int, default=10, metavar="N", help="Number of book levels, 1 to 200.")
+@declared(_LOBSTER["symbol"])
+@declared(_LOBSTER["levels"])
 @_out(
     "An existing folder, or the file of messages with 'message' in its name. The endings .gz and .zst compress "
     "both files."
 )
-def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, day: dict[str, Any]) -> None:
+def gen_lobster(out: Path, as_json: bool, day: dict[str, Any], **given: Any) -> None:
     """Write one symbol of a synthetic trading day as a LOBSTER pair of CSV files: messages and order book."""
+    chosen: Any = values_of(_LOBSTER.values(), given)
     _write(
-        out,
-        as_json,
-        day,
-        lambda feed, path, advance: synthetic.write_lobster(feed, path, symbol=symbol, levels=levels, progress=advance),
+        out, as_json, day, lambda feed, path, advance: synthetic.write_lobster(feed, path, progress=advance, **chosen)
     )
 
 
@@ -355,7 +355,7 @@ def gen_npy(out: Path, as_json: bool, records: str, day: dict[str, Any]) -> None
 @gen.command("check")
 @click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @declared(options_in(feeds.open)["date"])
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@json_option("a table")
 def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
     """Measure how close files are to the calibrated day: skew, bursts, and gaps between ticks."""
     options: dict[str, Any] = {} if date is None else {"date": date}
@@ -432,7 +432,7 @@ def _of_sides(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("b", type=click.Path(path_type=Path))
 @_of_sides
 @click.option("--no-narrow", is_flag=True, help="Compare only the files: do not replay to find the exact tick.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 def diff(a: Path, b: Path, sides: dict[str, Any], no_narrow: bool, as_json: bool) -> None:
     """Find the first symbol and sequence at which two runs differ.
 

@@ -31,6 +31,7 @@ from strand.command.parameters import (
     Reads,
     SectionedCommand,
     declared,
+    json_option,
     logging_to_standard_error,
     names,
     progress,
@@ -46,6 +47,7 @@ from strand.command.showing import Results, resulting
 from strand.config.configuration import Config
 from strand.errors import ConfigurationError
 from strand.feeds import open as open_feed
+from strand.feeds.formats.options import JsonLinesOptions
 from strand.feeds.live.mold import Faults, MoldFeed, ServeOptions
 from strand.feeds.live.mold import serve as run_serve
 from strand.feeds.live.websocket import WebSocketFeed
@@ -55,7 +57,7 @@ from strand.handlers.loading import working_directory_first
 from strand.http.options import ServerOptions
 from strand.lazy import imported
 from strand.metrics import Readings
-from strand.options import options_in
+from strand.options import File, options_in
 from strand.outside.attached import attach
 from strand.policies.policy import LEVELS, Levels
 from strand.replaying.pacing import Pacer
@@ -82,6 +84,11 @@ _LINE_COUNTS: Final = (
 _SHOWN: Final = 10
 _OF_LINES: Final = options_in(MoldFeed)
 _OF_WEBSOCKET: Final = options_in(WebSocketFeed)
+_PROFILE: Final = replace(
+    options_in(JsonLinesOptions)["profile"],
+    kind=File("FILE"),
+    text="For --websocket: the .toml file that describes the messages.",
+)
 _LISTEN_SECTIONS: Final = {
     "Feed": (
         "--line", "--group", "--interface", "--rerequest", "--websocket", "--profile", "--subscribe", "--record",
@@ -116,14 +123,9 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
         help="Address of a line. Give it twice for A and B. Port 0 is any free port.",
     )
     @click.option("--websocket", metavar="URL", help="Receive JSON messages of a WebSocket instead, ws:// or wss://.")
-    @click.option(
-        "--profile",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="For --websocket: the .toml file that describes the messages.",
-    )
+    @declared(_PROFILE)
     @wraps(command)
-    def with_feed(*, line: tuple[str, ...], websocket: str | None, profile: Path | None, **others: Any) -> None:
+    def with_feed(*, line: tuple[str, ...], websocket: str | None, profile: str | None, **others: Any) -> None:
         given = values_of(options.values(), {name: others.pop(name) for name in options})
         command(feed=_feed(line, websocket, profile, given), **others)
 
@@ -134,7 +136,7 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _feed(
-    line: tuple[str, ...], websocket: str | None, profile: Path | None, given: dict[str, Any]
+    line: tuple[str, ...], websocket: str | None, profile: str | None, given: dict[str, Any]
 ) -> MoldFeed | WebSocketFeed:
     """Makes the feed of a command line. Raises UsageError for options that do not go together."""
     if (websocket is None) == (not line):
@@ -274,7 +276,7 @@ def _sending(command: Callable[..., None]) -> Callable[..., None]:
 @click.command("serve", cls=SectionedCommand, sections=_SERVE_SECTIONS)
 @click.argument("file", type=click.Path(path_type=Path))
 @_sending
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 def serve(
     file: Path, loss: tuple[float, ...], reorder: tuple[float, ...], duplicate: tuple[float, ...], as_json: bool,
     **given: Any,
@@ -363,7 +365,7 @@ def _of_servers(command: Callable[..., None]) -> Callable[..., None]:
     "--control", is_flag=True, help="Show and change tasks at /control. It needs --token-file and a scheduler."
 )
 @logging_to_standard_error
-@click.option("--json", "as_json", is_flag=True, help="Print the counts of the run as one JSON object in the end.")
+@json_option(text="Print the counts of the run as one JSON object in the end")
 def http(
     application: str,
     given: dict[str, Any],

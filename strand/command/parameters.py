@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SECTIONS", "SYMBOLS", "CoreList", "Reads", "SectionedCommand", "StrandCount", "complete_files",
-    "complete_handlers", "complete_settings", "declared", "given_options", "logging_to_standard_error", "names",
-    "progress", "ranged", "reading", "say", "show", "source_of",
+    "complete_handlers", "complete_settings", "declared", "given_options", "json_option", "logging_to_standard_error",
+    "names", "progress", "ranged", "reading", "say", "show", "source_of",
 ]  # fmt: skip
 
 
@@ -92,6 +92,14 @@ def declared(option: Option, **more: Any) -> Callable[[Callable[..., None]], Cal
 def ranged(option: Option, least: int, most: int | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The command's option of a declaration of a whole number, which click refuses outside the bounds."""
     return declared(replace(option, kind=Text(option.kind.metavar)), type=click.IntRange(least, most))
+
+
+def json_option(
+    instead: str = "", text: str = "Print one JSON object"
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds ``--json``, as the argument ``as_json``. ``instead``: the output that the object stands for."""
+    words = f"{text} instead of {instead}." if instead else f"{text}."
+    return click.option("--json", "as_json", is_flag=True, help=words)
 
 
 def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from strand.binding.columns import count_by_symbol
-from strand.command.parameters import Reads, SectionedCommand, complete_files, reading, show, source_of
+from strand.command.parameters import Reads, SectionedCommand, complete_files, json_option, reading, show, source_of
 from strand.command.run_options import handling
 from strand.errors import ConfigurationError
 from strand.feeds import Feed
@@ -472,7 +472,7 @@ def policy() -> None:
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Show the waits with N workers too.")
 @handling
 @reading
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@json_option("a table")
 def plan_(
     rates: tuple[str, ...], service: str | None, files: tuple[str, ...], wait: str, workers: int | None,
     handler: Handler, reads: Reads, as_json: bool,

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import click
 import numpy as np
 
-from strand.command.parameters import complete_files, declared
+from strand.command.parameters import complete_files, declared, json_option
 from strand.dispatch.configuration import RunOptions
 from strand.errors import ConfigurationError, FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds import Feed
@@ -346,7 +346,7 @@ class Results(NamedTuple):
 def resulting(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of results, as one argument ``results``; the command has an argument ``handler``."""
 
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+    @json_option("tables")
     @functools.wraps(command)
     def with_results(*, writes: Writes, report: ReportOptions, shows: Shows, as_json: bool, **others: Any) -> None:
         command(results=Results(writes, report, shows, as_json), **others)

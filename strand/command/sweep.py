@@ -24,6 +24,7 @@ from strand.command.parameters import (
     complete_files,
     declared,
     given_options,
+    json_option,
     progress,
     ranged,
     reading,
@@ -74,7 +75,7 @@ _DAYS: Final = replace(_OPTIONS["days"], text=f"{_OPTIONS['days'].text} Commas s
 @declared(_OPTIONS["out"], required=True, type=click.Path(file_okay=False), metavar=None)
 @declared(_OPTIONS["backend"], default="processes")
 @reading
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@json_option("a table")
 def sweep(
     files: tuple[str, ...], handler: Handler, each: tuple[str, ...], days: str | None, reads: Reads, as_json: bool,
     **run: Any,
@@ -174,7 +175,6 @@ DIFFERENT: Final = 1
 SHORT: Final = 12
 
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 
 
 @click.group("runs")
@@ -184,7 +184,7 @@ def runs() -> None:
 
 @runs.command("list")
 @_FOLDER
-@_JSON
+@json_option("tables")
 def list_(folder: Path, as_json: bool) -> None:
     """List the versions of the code that the folder has results of, with handler, files and sets.
 
@@ -210,7 +210,7 @@ def list_(folder: Path, as_json: bool) -> None:
 @runs.command("show")
 @_FOLDER
 @click.argument("code", required=False)
-@_JSON
+@json_option("tables")
 def show(folder: Path, code: str | None, as_json: bool) -> None:
     """Show the runs of one version of the code: file, set of parameters, ticks and fingerprint.
 
@@ -238,7 +238,7 @@ def show(folder: Path, code: str | None, as_json: bool) -> None:
 @_FOLDER
 @click.argument("a")
 @click.argument("b")
-@_JSON
+@json_option("tables")
 def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
     """Show where the input, the rows or the outputs of two versions of the code differ.
 
@@ -279,7 +279,7 @@ def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
 )
 @click.option("--best", type=click.IntRange(1), default=5, metavar="N", help="Number of sets to draw separately.")
 @click.option("--smallest", is_flag=True, help="Take the sets with the smallest scores as the best.")
-@_JSON
+@json_option("tables")
 def plot(folder: Path, picture: Path, by: str, code: str | None, best: int, smallest: bool, as_json: bool) -> None:
     """Draw the score of each set over its parameters, and the best sets file by file.
 

@@ -45,11 +45,23 @@ static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, const sd_c
   return bar;
 }
 
+/* Emits the last bar, of quotes. Nonzero: no memory for it. */
+static SD_NOINLINE int emit_quotes(sd_bars_row *at, sd_context *ctx, int64_t i) {
+  sd_bar *last = &at->last;
+  uint64_t halves = ((const sd_quote_bars_row *)(const void *)at)->halves;
+  if (last->flags & SD_BAR_EMPTY) halves = halves & SD_BAR_HALF_CLOSE ? SD_BAR_HALVES : 0;
+  last->flags |= (uint32_t)halves;
+  const sd_quote_bar emitted = {last->start, last->end,   last->open,   last->high,
+                                last->low,   last->close, last->trades, last->flags};
+  return sd_emit(ctx, 0, i, &emitted);
+}
+
 /* Emits the bar for record i, or for a timer (-1). Nonzero: no memory for it. */
 static int close_bar(sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, sd_context *ctx, int64_t i,
                      uint32_t flags) {
   row->last = bar_of(row, p, contract, flags);
   row->bars++;
+  if (SD_UNLIKELY(p->quotes)) return emit_quotes(row, ctx, i);
   sd_bar *emitted = sd_emit_reserve(ctx, 0, i);
   if (!emitted) return -1;
   *emitted = row->last;
@@ -128,6 +140,68 @@ SD_INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, const sd_
   }
 }
 
+enum { FAILED = -1, LEFT_OUT = 0, TAKEN = 1 };
+
+/* Brings the bars to the moment of an event: LEFT_OUT, if it is outside of sessions, and counted; TAKEN: it belongs to the bar under way. */
+SD_INLINE int enter(sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, sd_context *ctx,
+                    uint32_t kind, int64_t i, int64_t *time, int cross) {
+  if (SD_UNLIKELY(*time >= row->end)) {
+    if (!row->end && *time < row->last_time) {
+      row->late++;
+      *time = row->last_time;
+    }
+    if (turn(row, p, contract, ctx, i, *time)) return FAILED;
+    if (!row->end) return sd_leave_out(&row->outside, &row->stretch, &p->calendar, ctx) ? FAILED : LEFT_OUT;
+  } else if (SD_UNLIKELY(*time < (kind == SD_BARS_TIME ? row->start : row->stretch.start))) {
+    row->late++;
+  }
+  if (SD_UNLIKELY(p->calendar.auctions) && row->stretch.inside == SD_AUCTION && !cross) {
+    row->outside++;
+    return LEFT_OUT;
+  }
+  return TAKEN;
+}
+
+/* The first price of a bar. */
+SD_INLINE void begin(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint32_t kind, uint32_t key,
+                     int64_t time, int64_t price) {
+  row->open = price;
+  if (kind != SD_BARS_TIME) {
+    row->last_time = time;
+    row->start = sd_time_at(time, &p->source.rules);
+  }
+  if (p->fill && (time || row->empty_left)) row->empty_left = SD_MAX_EMPTY;
+  alarm(row, key, ctx);
+}
+
+/* Nonzero: the bar has too many trades, or quotes. */
+SD_INLINE int count(sd_bars_row *row, sd_context *ctx, int64_t more) {
+  row->trades += more;
+  if (SD_UNLIKELY(row->trades > INT32_MAX)) {
+    snprintf(ctx->message, sizeof ctx->message, "a bar has more than 2**31 - 1 trades: make its bars shorter");
+    return -1;
+  }
+  return 0;
+}
+
+/* Adds a trade's price, size and number to the bar under way. Nonzero: a sum does not fit. */
+SD_INLINE int add_trade(sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, sd_context *ctx,
+                        int64_t price, int64_t size) {
+  if (price > row->high) row->high = price;
+  if (price < row->low) row->low = price;
+  row->close = price;
+  if (SD_UNLIKELY(sd_add_volume(&row->volume, size, ctx))) return -1;
+  if (count(row, ctx, size != 0 || p->source.rules.sizeless)) return -1;
+  if (SD_UNLIKELY(contract != NULL) && contract->inverse)
+    return sd_add_inverse(&row->notional_low, &row->notional_high, size, price, ctx);
+  const sd_wide sum = (sd_wide)row->notional_low + (sd_wide)price * (sd_wide)size;
+  row->notional_low = (uint64_t)sum;
+  /* This happens seldom, so the high half, which is on another line, is usually not touched. */
+  if (SD_UNLIKELY(sum >> 64) && __builtin_add_overflow(row->notional_high, (int64_t)(sum >> 64), &row->notional_high))
+    return sd_too_large(ctx, "its notional is");
+  return 0;
+}
+
 /* Nonzero: no memory for a bar that closed. */
 SD_INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint32_t kind, int64_t i, uint32_t key,
                   int64_t time, int64_t price, int64_t size, int cross) {
@@ -136,48 +210,10 @@ SD_INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, ui
     row->unpriced++;
     return 0;
   }
-  if (SD_UNLIKELY(time >= row->end)) {
-    if (!row->end && time < row->last_time) {
-      row->late++;
-      time = row->last_time;
-    }
-    if (turn(row, p, contract, ctx, i, time)) return -1;
-    if (!row->end) return sd_leave_out(&row->outside, &row->stretch, &p->calendar, ctx);
-  } else if (SD_UNLIKELY(time < (kind == SD_BARS_TIME ? row->start : row->stretch.start))) {
-    row->late++;
-  }
-  if (SD_UNLIKELY(p->calendar.auctions) && row->stretch.inside == SD_AUCTION && !cross) {
-    row->outside++;
-    return 0;
-  }
-  if (is_fresh(row)) {
-    row->open = price;
-    if (kind != SD_BARS_TIME) {
-      row->last_time = time;
-      row->start = sd_time_at(time, &p->source.rules);
-    }
-    if (p->fill && (time || row->empty_left)) row->empty_left = SD_MAX_EMPTY;
-    alarm(row, key, ctx);
-  }
-  if (price > row->high) row->high = price;
-  if (price < row->low) row->low = price;
-  row->close = price;
-  if (SD_UNLIKELY(sd_add_volume(&row->volume, size, ctx))) return -1;
-  row->trades += size != 0 || p->source.rules.sizeless;
-  if (SD_UNLIKELY(row->trades > INT32_MAX)) {
-    snprintf(ctx->message, sizeof ctx->message, "a bar has more than 2**31 - 1 trades: make its bars shorter");
-    return -1;
-  }
-  if (SD_UNLIKELY(contract != NULL) && contract->inverse) {
-    if (sd_add_inverse(&row->notional_low, &row->notional_high, size, price, ctx)) return -1;
-    goto full;
-  }
-  const sd_wide sum = (sd_wide)row->notional_low + (sd_wide)price * (sd_wide)size;
-  row->notional_low = (uint64_t)sum;
-  /* This happens seldom, so the high half, which is on another line, is usually not touched. */
-  if (SD_UNLIKELY(sum >> 64) && __builtin_add_overflow(row->notional_high, (int64_t)(sum >> 64), &row->notional_high))
-    return sd_too_large(ctx, "its notional is");
-full:
+  const int entered = enter(row, p, contract, ctx, kind, i, &time, cross);
+  if (entered != TAKEN) return entered;
+  if (is_fresh(row)) begin(row, p, ctx, kind, key, time, price);
+  if (add_trade(row, p, contract, ctx, price, size)) return -1;
   if (kind == SD_BARS_TIME) return 0;
   if (time > row->last_time) row->last_time = time;
   if (!is_full(row, p, contract, kind)) return 0;
@@ -274,4 +310,88 @@ int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx) {
   if (!p->partial || row->end == 0 || is_fresh(row)) return 0;
   const sd_bar bar = bar_of(row, p, sd_contract_of(&p->source, key), SD_BAR_PARTIAL);
   return sd_emit(ctx, 0, -1, &bar);
+}
+
+/* ---- quotes */
+
+/* The price of a top that bars are made of, in 1e-9, and whether half of 1e-9 more belongs to it. */
+static int64_t quoted(const sd_top *top, uint32_t which, int *half) {
+  *half = 0;
+  if (which == SD_BARS_BID) return top->bid;
+  if (which == SD_BARS_ASK) return top->ask;
+  if (top->bid == SD_UNDEF_PRICE || top->ask == SD_UNDEF_PRICE) return SD_UNDEF_PRICE;
+  const sd_wide sum = (sd_wide)top->bid + top->ask;
+  *half = (int)(sum & 1);
+  return (int64_t)(sum >> 1);
+}
+
+static void set_half(uint64_t *halves, uint64_t which, int half) {
+  *halves = half ? *halves | which : *halves & ~which;
+}
+
+/* Sets the prices of the bar under way. A half more decides between two that are equal without it. */
+static void add_price(sd_quote_bars_row *row, int64_t price, int half) {
+  sd_bars_row *of = &row->of;
+  if (price > of->high || (price == of->high && half)) {
+    of->high = price;
+    set_half(&row->halves, SD_BAR_HALF_HIGH, half);
+  }
+  if (price < of->low || (price == of->low && !half)) {
+    of->low = price;
+    set_half(&row->halves, SD_BAR_HALF_LOW, half);
+  }
+  of->close = price;
+  set_half(&row->halves, SD_BAR_HALF_CLOSE, half);
+}
+
+static int take_quote(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd_event *e) {
+  sd_quote_bars_row *row = at;
+  sd_bars_row *of = &row->of;
+  const sd_bars_params *p = ctx->params;
+  const uint32_t key = t->instrument_id;
+  int64_t time = e->time;
+  int half;
+  if (e->clear == SD_CLEAR_DAY && begin_day(of, p, ctx, i, key, time)) return -1;
+  if (!row->quotes) row->top = SD_NO_TOP;
+  if (!sd_top_change(&row->top, e)) return 0;
+  row->quotes++;
+  const int64_t price = quoted(&row->top, p->quotes, &half);
+  row->halved += half;
+  of->unpriced += price == SD_UNDEF_PRICE;
+  /* A new day only empties the book: nothing of that day has come yet. */
+  const int entered = e->clear == SD_CLEAR_DAY ? LEFT_OUT : enter(of, p, NULL, ctx, p->kind, i, &time, 0);
+  if (entered == FAILED) return -1;
+  if (entered == LEFT_OUT || price == SD_UNDEF_PRICE) {
+    of->close = price;
+    set_half(&row->halves, SD_BAR_HALF_CLOSE, half);
+    if (of->empty_left) alarm(of, key, ctx);
+    return 0;
+  }
+  if (is_fresh(of)) {
+    begin(of, p, ctx, p->kind, key, time, price);
+    set_half(&row->halves, SD_BAR_HALF_OPEN, half);
+  }
+  add_price(row, price, half);
+  if (count(of, ctx, 1)) return -1;
+  if (p->kind == SD_BARS_TIME) return 0;
+  if (time > of->last_time) of->last_time = time;
+  if (of->trades < p->step) return 0;
+  if (close_bar(of, p, NULL, ctx, i, 0)) return -1;
+  clear(of);
+  return 0;
+}
+
+int64_t sd_handle_quote_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  return sd_take_events(rows, ticks, n, ctx, take_quote);
+}
+
+int sd_wake_quote_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
+  return sd_wake_bars(rows, key, time, ctx);
+}
+
+int sd_finish_quote_bars(void *rows, uint32_t key, sd_context *ctx) {
+  const sd_bars_params *p = ctx->params;
+  sd_quote_bars_row copy = *(const sd_quote_bars_row *)sd_row_of(rows, key, ctx);
+  if (!p->partial || copy.of.end == 0 || is_fresh(&copy.of)) return 0;
+  return close_bar(&copy.of, p, NULL, ctx, -1, SD_BAR_PARTIAL);
 }

@@ -8,6 +8,9 @@
  * Kinds of bars: M. Lopez de Prado, Advances in Financial Machine Learning (2018), 2.3.1. What a trade is: measures/tape.h. All sums are
  * integers and exact; the average price is notional / volume, rounded to the nearest 1e-9, halves up.
  *
+ * Bars of quotes are made of the changes that measures/bbo.h emits: of the bid, the ask, or the mid (bid + ask) / 2 after each. A mid is
+ * exact: a price in 1e-9, rounded down, and a flag that says whether half of 1e-9 more belongs to it.
+ *
  * A time bar [start, end) holds the trades with start <= ts_recv < end. A trade that comes after its bar was closed (receive times that
  * run backwards) goes into the bar under way, and counts as late. Bars close by the symbol's timer. With `fill`, bars without a trade
  * close by timer only in the session of the last trade, and otherwise at the next trade of the same day. */
@@ -20,12 +23,20 @@ enum { SD_BARS_TIME = 0, SD_BARS_TICKS = 1, SD_BARS_VOLUME = 2, SD_BARS_NOTIONAL
 
 /* What a bar's flags say. */
 enum {
-  SD_BAR_PARTIAL = 1, /* the run ended before the bar did */
-  SD_BAR_EMPTY = 2,   /* no trade: all prices are the last close */
-  SD_BAR_CUT = 4,     /* its session ended before the bar was full */
-  SD_BAR_OUTSIDE = 8, /* outside of sessions */
-  SD_BAR_AUCTION = 16 /* of crosses after a session */
+  SD_BAR_PARTIAL = 1,  /* the run ended before the bar did */
+  SD_BAR_EMPTY = 2,    /* no trade: all prices are the last close */
+  SD_BAR_CUT = 4,      /* its session ended before the bar was full */
+  SD_BAR_OUTSIDE = 8,  /* outside of sessions */
+  SD_BAR_AUCTION = 16, /* of crosses after a session */
+  /* of quotes: to this price belongs half of 1e-9 more */
+  SD_BAR_HALF_OPEN = 32,
+  SD_BAR_HALF_HIGH = 64,
+  SD_BAR_HALF_LOW = 128,
+  SD_BAR_HALF_CLOSE = 256,
+  SD_BAR_HALVES = 480
 };
+/* The price that bars of quotes are made of; 0: they are made of trades. */
+enum { SD_BARS_BID = 1, SD_BARS_ASK = 2, SD_BARS_MID = 3 };
 
 /* A bar as it is emitted. Prices in 1e-9; `vwap` is SD_UNDEF_PRICE where the volume is 0. */
 typedef struct sd_bar {
@@ -59,13 +70,31 @@ typedef struct sd_bars_row {
   sd_bar last;           /* all 0 before the first */
 } sd_bars_row;
 
+/* A bar of quotes as it is emitted. Its close is SD_UNDEF_PRICE if its last change left a side empty that the price needs. */
+typedef struct sd_quote_bar {
+  int64_t start, end;
+  int64_t open, high, low, close;
+  int32_t changes; /* of the top, each of which left a price */
+  uint32_t flags;  /* SD_BAR_* */
+} sd_quote_bar;
+
+/* In `of`, trades are changes of the top that left a price, and `unpriced` counts those that left none. */
+typedef struct sd_quote_bars_row {
+  sd_bars_row of;
+  sd_top top;
+  int64_t quotes;  /* changes of the top */
+  int64_t halved;  /* how many of them left a mid between two units */
+  uint64_t halves; /* SD_BAR_HALF_* of the bar under way */
+} sd_quote_bars_row;
+
 typedef struct sd_bars_params {
   sd_source source;
-  uint32_t kind;        /* SD_BARS_* */
+  uint32_t kind;        /* SD_BARS_TIME to SD_BARS_NOTIONAL */
+  uint32_t quotes;      /* SD_BARS_BID to SD_BARS_MID; 0: bars of trades */
   uint32_t fill;        /* once there was a trade at a time above 0, time bars without one are emitted too */
   uint32_t outside;     /* trades outside of sessions make bars of their own */
   uint32_t partial;     /* the bar under way is emitted at the end */
-  uint64_t zero_sizes;  /* prices of trades of size 0 count: for feeds of ready-made bars */
+  uint32_t zero_sizes;  /* prices of trades of size 0 count: for feeds of ready-made bars */
   int64_t step;         /* ns, trades or volume */
   uint64_t minimum_low; /* notional, in 1e-9, as in a row */
   int64_t minimum_high;
@@ -77,6 +106,10 @@ typedef struct sd_bars_params {
 int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx);
+/* Emits sd_quote_bar to output 0. */
+int64_t sd_handle_quote_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+int sd_wake_quote_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
+int sd_finish_quote_bars(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
 
 #endif

@@ -13,14 +13,8 @@ static int change(sd_bbo_row *row, const sd_top *top, sd_context *ctx, int64_t i
 
 static int take(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd_event *e) {
   sd_bbo_row *row = at;
-  const sd_event emptied = {.bid = 1, .ask = 1, .top = SD_NO_TOP};
-  /* If something takes the place of a cleared book (a snapshot of Databento's), both together are one change. */
-  if (!(e->bid | e->ask)) {
-    if (!e->clear) return 0;
-    e = &emptied;
-  }
   sd_top top = row->changes ? row->top : SD_NO_TOP;
-  return sd_top_take(&top, e) && change(row, &top, ctx, i, t->ts_event);
+  return sd_top_change(&top, e) && change(row, &top, ctx, i, t->ts_event);
 }
 
 int64_t sd_handle_bbo(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {

@@ -247,6 +247,14 @@ static inline int sd_top_take(sd_top *top, const sd_event *e) {
   return was.bid != top->bid || was.ask != top->ask || was.bid_size != top->bid_size || was.ask_size != top->ask_size;
 }
 
+/* Takes over the sides that an event sets, or empties both for a clear without a quote. If something takes the place of a cleared book (a
+ * snapshot of Databento's), both together are one change. Zero: nothing has changed. */
+static inline int sd_top_change(sd_top *top, const sd_event *e) {
+  const sd_event emptied = {.bid = 1, .ask = 1, .top = SD_NO_TOP};
+  if (e->bid | e->ask) return sd_top_take(top, e);
+  return e->clear && sd_top_take(top, &emptied);
+}
+
 /* A side exists. */
 static inline int sd_top_any(const sd_top *top) { return top->bid != SD_UNDEF_PRICE || top->ask != SD_UNDEF_PRICE; }
 

@@ -2,8 +2,8 @@
 
 Five kinds, all accepted wherever a handler is asked for, alone or in a ``chain``:
 
-- the name of a built-in one (``"bars"``, ``"bbo"``, ``"book"``, ``"count"``, ``"depth"``, ``"imbalance"``, ``"spin"``,
-  ``"spread"``, ``"trade_stats"``, ``"trades"``, ``"volatility"``, ``"vwap"``);
+- the name of a built-in one (``"bars"``, ``"bbo"``, ``"book"``, ``"count"``, ``"depth"``, ``"imbalance"``,
+  ``"quote_bars"``, ``"spin"``, ``"spread"``, ``"trade_stats"``, ``"trades"``, ``"volatility"``, ``"vwap"``);
 - ``native(...)``: a C function of type ``sd_handler_fn``, from a shared object or by address;
 - ``@handler(state=...)``: ``def on_tick(row, tick)`` compiled by numba, which needs the extra ``[numba]``;
 - ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time;
@@ -27,10 +27,14 @@ if TYPE_CHECKING:
         BAR_AUCTION,
         BAR_CUT,
         BAR_EMPTY,
+        BAR_HALVES,
         BAR_OUTSIDE,
         BAR_PARTIAL,
         BARS_ROW,
+        QUOTE_BAR,
+        QUOTE_BARS_ROW,
         bars,
+        quote_bars,
     )
     from strand.handlers.builtin.books import BOOK_ROW, book, depth, depth_row
     from strand.handlers.builtin.counting import COUNT_ROW, SPIN_ROW, spin
@@ -67,6 +71,7 @@ __all__ = [
     "BAR_AUCTION",
     "BAR_CUT",
     "BAR_EMPTY",
+    "BAR_HALVES",
     "BAR_OUTSIDE",
     "BAR_PARTIAL",
     "BBO",
@@ -76,6 +81,8 @@ __all__ = [
     "COUNT_ROW",
     "IMBALANCE",
     "IMBALANCE_ROW",
+    "QUOTE_BAR",
+    "QUOTE_BARS_ROW",
     "SPIN_ROW",
     "SPREAD",
     "SPREAD_ROW",
@@ -113,6 +120,7 @@ __all__ = [
     "imbalance",
     "native",
     "object_handler",
+    "quote_bars",
     "resolve",
     "spin",
     "spread",
@@ -127,7 +135,8 @@ _NAMES: Final = {
     "base": "Handler HandlerLike",
     "basket_handlers": "basket_handler",
     "builtin": "BUILTIN",
-    "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_CUT BAR_EMPTY BAR_OUTSIDE BAR_PARTIAL bars",
+    "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_CUT BAR_EMPTY BAR_HALVES BAR_OUTSIDE "
+    "BAR_PARTIAL QUOTE_BAR QUOTE_BARS_ROW bars quote_bars",
     "builtin.books": "BOOK_ROW book depth depth_row",
     "builtin.counting": "COUNT_ROW SPIN_ROW spin",
     "builtin.market_tables": "BBO BBO_ROW TRADES TRADES_ROW bbo trades",

@@ -226,6 +226,7 @@ _TRADE_STATS: Final = frozenset({"signed_volume", "interarrival_ns", "unpriced"}
 _BBO: Final = frozenset({"changes", "one_sided", "locked"})
 _TRADES: Final = frozenset({"volume", "last_size", "unpriced"})
 _BARS: Final = frozenset({"bars", "outside", "late", "unpriced"})
+_QUOTE_BARS: Final = frozenset({"bars", "halved", "undefined"})
 _VOLATILITY: Final = frozenset({"rv", "bv", "left_out"})
 
 #: Counters of these rows.
@@ -314,6 +315,12 @@ _NEEDS: Final = (
         "trade or order",
         ("trades", "bars", "outside", "unpriced"),
         f"give bars a feed that has trades{_SAY_TRADES}",
+    ),
+    _Need(
+        _QUOTE_BARS,
+        "quote or order",
+        ("quotes", "undefined", "outside"),
+        "give quote_bars a feed of quotes or orders, or make bars of trades by bars",
     ),
     _Need(
         _VOLATILITY,
@@ -460,7 +467,7 @@ def feed_counts(feed: Feed) -> dict[str, Any]:
 def _of_feed(result: RunResult) -> Iterator[RunWarning]:
     examples: Mapping[str, str] = result.info.details.get("examples", {})
     parts = [part for _, part in _all_parts(result.rows)]
-    of_quotes = any(_is(part, row) for part in parts for row in (_SPREAD, _IMBALANCE, _BBO, _DEPTH))
+    of_quotes = any(_is(part, row) for part in parts for row in (_SPREAD, _IMBALANCE, _BBO, _QUOTE_BARS, _DEPTH))
     for counter in (*_OF_FEEDS, *([_MIXED_QUOTES] if of_quotes else [])):
         if count := result.feed_statistics.get(counter.field, 0):
             example = examples.get(counter.field, f"in {result.info.path}")

@@ -165,7 +165,19 @@ def _opens(folder: Path, name: str) -> Call:
 def calls(folder: Path) -> dict[str, Call]:
     """Every public call with options. ``folder``: for the files that are opened."""
     sample = str(FILES[0].write(folder))
-    built_in = ("bars", "bbo", "book", "depth", "imbalance", "spread", "trade_stats", "trades", "volatility", "vwap")
+    built_in = (
+        "bars",
+        "bbo",
+        "book",
+        "depth",
+        "imbalance",
+        "quote_bars",
+        "spread",
+        "trade_stats",
+        "trades",
+        "volatility",
+        "vwap",
+    )
     return {
         **{f"strand.{name}": Call(getattr(strand, name), LENGTHS.get(name, {})) for name in built_in},
         "strand.replay": Call(

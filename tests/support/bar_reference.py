@@ -141,3 +141,58 @@ def counted_bars(
         elif of and partial:
             found.append(bar(of, of[0].ts, of[-1].ts, PARTIAL))
     return found
+
+
+# ---- bars of quotes
+
+HALVES = {"open": 32, "high": 64, "low": 128, "close": 256}
+
+
+def quoted(bid: int | None, ask: int | None, price: str) -> Fraction | None:
+    """The price of a best bid and ask, in 1e-9; None where a side is missing that it needs."""
+    if price == "mid":
+        return None if bid is None or ask is None else Fraction(bid + ask, 2)
+    side = bid if price == "bid" else ask
+    return None if side is None else Fraction(side)
+
+
+def exact_prices(bar: Any) -> dict[str, Fraction | None]:
+    """The prices of a bar of quotes, in 1e-9."""
+    flags = int(bar["flags"])
+    return {
+        name: None if int(bar[name]) == UNDEF_PRICE else int(bar[name]) + Fraction(1 if flags & bit else 0, 2)
+        for name, bit in HALVES.items()
+    }
+
+
+def quote_bars(
+    changes: list[tuple[int, Fraction | None]], *, step: int = 0, ticks: int = 0, fill: bool = False
+) -> list[dict[str, Any]]:
+    """All bars, with the last one, of the prices after changes of one symbol's top, in the order of time."""
+    groups: list[tuple[int, int, list[tuple[int, Fraction | None]]]] = []
+    for ts, price in changes:
+        full = groups and ticks and sum(p is not None for _, p in groups[-1][2]) == ticks
+        if step and (not groups or ts >= groups[-1][1]):
+            at = ts // step
+            first = groups[-1][1] // step if groups else at
+            groups += [(n * step, (n + 1) * step, []) for n in range(first, at + 1)]
+        elif not step and (not groups or full):
+            groups.append((0, 0, []))
+        groups[-1][2].append((ts, price))
+    found: list[dict[str, Any]] = []
+    standing: Fraction | None = None
+    for start, end, of in groups:
+        prices = [p for _, p in of if p is not None]
+        standing = of[-1][1] if of else standing
+        if prices:
+            times = [ts for ts, p in of if p is not None]
+            span = {"start": start, "end": end} if step else {"start": times[0], "end": times[-1]}
+            low, high = min(prices), max(prices)
+            its = {"open": prices[0], "high": high, "low": low, "close": standing}
+            found.append(span | its | {"changes": len(prices), "flags": 0})
+        elif fill and found:
+            four = dict.fromkeys(HALVES, standing)
+            found.append({"start": start, "end": end} | four | {"changes": 0, "flags": EMPTY})
+    if groups and found and not any(p is not None for _, p in groups[-1][2]) and found[-1]["flags"] & EMPTY:
+        found.pop()  # the last interval has not ended, and nothing came in it
+    return found

@@ -17,6 +17,7 @@ BUILTIN: Final = {
     "count": Builtin("count", "strand.handlers.builtin.counting"),
     "depth": Builtin("depth", "strand.handlers.builtin.books"),
     "imbalance": Builtin("imbalance", "strand.handlers.builtin.measures"),
+    "quote_bars": Builtin("quote_bars", "strand.handlers.builtin.bar_handlers", {"every": "1m"}, instead=("ticks",)),
     "spin": Builtin("spin", "strand.handlers.builtin.counting", {"work": 0}),
     "spread": Builtin("spread", "strand.handlers.builtin.measures"),
     "trade_stats": Builtin("trade_stats", "strand.handlers.builtin.measures"),

@@ -1,4 +1,4 @@
-"""The built-in handler ``bars``: open, high, low, close, volume and average price of each stretch of trades."""
+"""Built-in handlers that make bars: of trades, and of the best quotes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
-from strand.handlers.builtin.tape import STRETCH, Tape
+from strand.handlers.builtin.tape import STRETCH, TOP, Tape
 from strand.handlers.feed_trades import ContractsLike, Fills, contracts_of
 from strand.handlers.native_handlers import NativeHandler, SymbolMemory
 from strand.handlers.sessions import SessionsLike, session_table
@@ -25,7 +26,20 @@ if TYPE_CHECKING:
     from strand.binding.books import Tapes
     from strand.feeds import FeedInfo
 
-__all__ = ["BAR", "BARS_ROW", "BAR_AUCTION", "BAR_CUT", "BAR_EMPTY", "BAR_OUTSIDE", "BAR_PARTIAL", "bars"]
+__all__ = [
+    "BAR",
+    "BARS_ROW",
+    "BAR_AUCTION",
+    "BAR_CUT",
+    "BAR_EMPTY",
+    "BAR_HALVES",
+    "BAR_OUTSIDE",
+    "BAR_PARTIAL",
+    "QUOTE_BAR",
+    "QUOTE_BARS_ROW",
+    "bars",
+    "quote_bars",
+]
 
 #: ``flags`` of a bar: the run ended first; no trade; its session ended before it was full; outside of sessions; of
 #: crosses after a session.
@@ -34,6 +48,8 @@ BAR_EMPTY: Final = 2
 BAR_CUT: Final = 4
 BAR_OUTSIDE: Final = 8
 BAR_AUCTION: Final = 16
+#: ``flags`` of a bar of mids, by price: half of 1e-9 more belongs to it.
+BAR_HALVES: Final = FrozenDict({"open": 32, "high": 64, "low": 128, "close": 256})
 
 #: A bar. ``start`` and ``end`` in ns: of a time bar its span, the end not in it; of others the times of the first and
 #: the last trade. Prices in 1e-9. ``notional``: price x size in units of currency, or what the
@@ -82,7 +98,31 @@ BARS_ROW: Final = np.dtype(
     ]
 )
 
+#: A bar of quotes. ``start`` and ``end`` as in a ``BAR``. ``changes``: changes of the best bid and ask that left a
+#: price. ``close`` is ``UNDEF_PRICE`` where the last change left none.
+QUOTE_BAR: Final = np.dtype(
+    [*((name, BAR[name]) for name in ("start", "end", "open", "high", "low", "close")), ("changes", BAR["trades"]),
+     ("flags", BAR["flags"])]
+)  # fmt: skip
+_OF_QUOTES: Final = {"trades": "changes", "last_trades": "last_changes", "unpriced": "undefined"}
+_OF_TRADES: Final = ("volume", "last_vwap", "last_volume", "last_notional")
+#: A symbol's row: as ``BARS_ROW``; then the best bid and ask, how often they changed, and how many mids are no whole
+#: number of 1e-9.
+QUOTE_BARS_ROW: Final = np.dtype(
+    [
+        *(
+            (_OF_QUOTES.get(name, name), INNER if name in _OF_TRADES else BARS_ROW[name])
+            for name in BARS_ROW.names or ()
+        ),
+        *prefixed(TOP, "", {"quotes": 1}),
+        ("quotes", COUNT),
+        ("halved", COUNT),
+        ("halves", INNER),
+    ]
+)
+
 _TIME, _TICKS, _VOLUME, _NOTIONAL = range(4)
+_QUOTED: Final = ("bid", "ask", "mid")
 
 
 @built_in
@@ -160,7 +200,7 @@ def bars(
         limit = fixed if amount is None else _limit(name, amount, size_unit, price)
         step, minimum = (0, limit) if kind == _NOTIONAL else (limit, 0)
         prices = bool(info is not None and info.bars) if zero is None else zero
-        params = struct.pack("=IIIIQQQq", kind, *flags, prices, step, minimum % 2**64, minimum >> 64)
+        params = _params(kind, flags, step, prices=bool(prices), minimum=minimum)
         closes = None
         if kind == _NOTIONAL and amount is not None and size_unit is not None:
             from fractions import Fraction
@@ -198,6 +238,70 @@ def bars(
 
     # A feed that counts in finer units may have what is no whole number of ones.
     return NativeHandler(name="bars", state=BARS_ROW, function=refuse, needs_ticks=True, for_feed=for_feed, **acts)
+
+
+@built_in
+def quote_bars(
+    every: SpanLike | None = None,
+    *,
+    ticks: int | None = None,
+    price: Literal["bid", "ask", "mid"] = "mid",
+    fill: bool = False,
+    partial: bool = True,
+    sessions: SessionsLike | None = None,
+    outside: Literal["skip", "bars"] = "skip",
+    book: bool | None = None,
+    fills: Fills | None = None,
+) -> Handler:
+    """Makes bars of the best bid, the best ask or their mid, emitted as records of ``QUOTE_BAR`` to ``quote_bars``.
+
+    Each change that ``strand.bbo`` emits counts once, at the price after it. A mid is (bid + ask) / 2, and undefined
+    where a side is missing: then no price counts, and the bar's close is undefined. A row is ``QUOTE_BARS_ROW``. Give
+    one of ``every`` and ``ticks``. docs/handlers/bars.md has the rules.
+
+    Args:
+        every: The time of a bar: ``"1m"`` or float seconds.
+        ticks: How many changes that leave a price close a bar.
+        price: The price: the best ``"bid"``, the best ``"ask"``, or the ``"mid"``.
+        fill: Whether time bars without a change are emitted too, at the price that stands. There are none after a day's
+            last change.
+        partial: Whether the bar under way is emitted at the run's end.
+        sessions: When the venue is open, as for ``strand.bars``. A change outside sets only the price that stands.
+        outside: Whether changes outside of sessions are left out and counted (``"skip"``), or make ``"bars"`` of their
+            own.
+        book: Whether quotes come from order books; None: as the feed says, see ``strand.bars``.
+        fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
+
+    Raises:
+        ConfigurationError: If not exactly one of ``every`` and ``ticks`` is given, or if an option cannot work.
+    """
+    if (every is None) == (ticks is None):
+        raise ConfigurationError("quote_bars", "give exactly one of every and ticks")
+    if fill and every is None:
+        raise ConfigurationError("fill", "only bars of time can be empty: give every=, or leave fill out")
+    kind, step = (_TIME, span_ns("every", every)) if every is not None else (_TICKS, whole("ticks", ticks, 1))
+    flags = (bool(fill), one_of("outside", outside, ("skip", "bars")), bool(partial))
+    return Tape(
+        "quote_bars",
+        QUOTE_BARS_ROW,
+        _params(kind, flags, step, quotes=1 + one_of("price", price, _QUOTED)),
+        every=step if kind == _TIME else 0,
+        book=book,
+        fills=fills,
+        quotes=True,
+        calendar=session_table(sessions),
+        outputs={"quote_bars": QUOTE_BAR},
+        timers=True,
+        ends=True,
+    ).handler()
+
+
+def _params(
+    kind: int, flags: tuple[bool, int, bool], step: int, *, quotes: int = 0, prices: bool = False, minimum: int = 0
+) -> bytes:
+    """An ``sd_bars_params`` of csrc/measures/bars.h, between its source and its calendar. ``flags``: fill, outside and
+    partial."""
+    return struct.pack("=IIIIIIQQq", kind, quotes, *flags, prices, step, minimum % 2**64, minimum >> 64)
 
 
 def _amount(name: str, value: int | float | str | Decimal) -> Decimal:

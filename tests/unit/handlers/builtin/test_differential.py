@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import bar_reference as reference
 import market_reference as market
 import numpy as np
 import pytest
@@ -316,6 +317,23 @@ def test_bars_by_trades_are_those_of_plain_python(traded: Market, kind: str) -> 
         ),
     }[kind]
     check_bars(traded, handler, lambda e: market.counted_bars(e, full))
+
+
+@pytest.mark.parametrize("price", ["bid", "mid"])
+def test_bars_of_quotes_are_those_of_plain_python(quoted: Market, price: str) -> None:
+    """Of each day: the bars of a day know nothing of the day before."""
+    result = quoted.run(strand.quote_bars("10s", price=price), 2)
+    bars = np.asarray(result.outputs["quote_bars"])
+    for name, events in quoted.events.items():
+        mine = bars[bars["instrument_id"] == result.symbols.index(name)]
+        right = []
+        for day in market.days_of(events):
+            tops = [(ts, reference.quoted(top.bid, top.ask, price)) for ts, top in market.changes_of(day)]
+            right += reference.quote_bars(tops, step=10 * SECOND)
+        assert len(mine) == len(right) > 3
+        for one, other in zip(mine, right, strict=True):
+            assert reference.exact_prices(one) == {field: other[field] for field in reference.HALVES}
+            assert (one["start"], one["changes"]) == (other["start"], other["changes"])
 
 
 def check_bars(market_: Market, handler: Any, expected: Any) -> None:

@@ -46,6 +46,8 @@ HANDLERS: dict[str, Handler] = {
     "bars of trades": strand.bars(ticks=13),
     "bars in sessions": strand.bars("10s", fill=True, outside="bars", sessions=Sessions(np.array(OPEN))),
     "bars from books": strand.bars("5s", book=True),
+    "bars of quotes": strand.quote_bars("3s", fill=True, sessions=Sessions(np.array(OPEN))),
+    "bars of changes": strand.quote_bars(ticks=9, price="bid"),
     "spread": strand.spread(sessions=Sessions(np.array(OPEN))),
     "imbalance": strand.imbalance("7s"),
     "volatility": strand.volatility("1s", every="20s"),

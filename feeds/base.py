@@ -7,7 +7,7 @@ import fnmatch
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from decimal import Decimal
@@ -25,7 +25,7 @@ from strand.fixed import dataclass
 from strand.lazy import imported
 from strand.options import named_fields
 from strand.symbols import SymbolTable
-from strand.tables.arrow import arrow_table
+from strand.tables.arrow import DECIMAL_DIGITS, arrow_table
 from strand.tables.columns import Prices, SymbolNames, Table
 from strand.tables.tabular import Tabular, polars_frame
 from strand.ticks import Flags, joined, named, zeros
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
     "TickBatch", "TicksAre", "batches_from", "files_read", "files_written", "inflates", "is_glob", "is_live",
-    "live_counts_of", "names_like", "skipped_of", "tick_feeds_of", "usual_flags",
+    "live_counts_of", "names_like", "numbered", "shown_ticks", "skipped_of", "tick_feeds_of", "usual_flags",
 ]  # fmt: skip
 
 #: Characters of a path that a line shows.
@@ -443,6 +443,20 @@ class BaseFeed(Tabular):
             yield batch[position:]
             position = 0
 
+    def last_batches(self, ticks: int) -> Iterator[TickBatch] | None:
+        """Yields the last ticks, and maybe some before them, without reading what lies before these.
+
+        Symbols are numbered in the order in which they come, which may differ from that of ``batches``.
+
+        Args:
+            ticks: The number of ticks wanted; it is below ``count()``.
+
+        Returns:
+            The batches; None if the format has no way to its end.
+        """
+        del ticks
+        return None
+
     def to_arrow(self, *, prices: Prices = "float") -> Any:
         """Reads all ticks of the feed, from its start, into a ``pyarrow.Table``.
 
@@ -585,29 +599,71 @@ def live_counts_of(feed: Feed) -> Mapping[str, Any]:
     return found
 
 
-def tick_stream(feed: Feed, prices: Prices, *, views: bool = False) -> Any:
+def shown_ticks(
+    feed: Feed, batches: Iterable[tuple[int, TickBatch]], columns: Sequence[ShownColumn]
+) -> Iterator[tuple[TickBatch, list[Showing], ShownNames]]:
+    """Columns of a feed's ticks, at most ``BATCH_ROWS`` at a time, with these ticks and the names of symbols so far.
+
+    ``batches``: those of the feed, each with the number of its first tick.
+    """
+    symbols, names = SymbolTable.with_capacity(feed.symbols, max(feed.max_symbols, 1)), ShownNames()
+    for number, ticks in batches:
+        known, is_late = symbols.n_named, symbols.learn(feed.symbols)
+        if is_late or known < min(len(names), symbols.n_named):  # some were shown without their names
+            names = ShownNames()
+        names.add(symbols[len(names) : symbols.n_named])
+        for at in range(0, len(ticks), BATCH_ROWS):
+            part = ticks[at : at + BATCH_ROWS]
+            while isinstance(made := show_ticks(part, number + at, columns, names), int):
+                names.add(symbols[len(names) : made])
+            yield part, made, names
+
+
+def numbered(batches: Iterable[TickBatch], first: int = 0) -> Iterator[tuple[int, TickBatch]]:
+    """Batches, each with the number of its first tick. ``first``: that of the first batch."""
+    for ticks in batches:
+        yield first, ticks
+        first += len(ticks)
+
+
+def tick_stream(
+    feed: Feed,
+    prices: Prices,
+    *,
+    views: bool = False,
+    batches: Iterable[tuple[int, TickBatch]] | None = None,
+    only: Collection[str] | None = None,
+    zone: str | None = "UTC",
+    exact: bool = False,
+) -> Any:
     """A pyarrow.RecordBatchReader that reads the feed from its start, in batches of at most 65,536 rows.
 
-    ``views``: texts are views, as polars has them, where pyarrow knows these.
+    ``views``: texts are views, as polars has them, where pyarrow knows these. ``batches``: those to show in place of
+    the feed's, each with the number of its first tick. ``only``: the names of the columns wanted. ``zone``: that of
+    times, None for times that have none. ``exact``: sizes are decimals too, where their unit is not 1.
 
     Raises MissingExtraError without pyarrow, ConfigurationError for other ``prices``, and for sizes whose unit nobody
     knows. Exceptions of the feed while it is read come out of the reader.
     """
     arrow = imported("pyarrow", "parquet")
     table = Table(COLUMNS, feed.info.size_unit)
-    symbols = SymbolTable.with_capacity(feed.symbols, max(feed.max_symbols, 1))
     none: dict[str, Any] = dict(table.shown(np.zeros(0, COLUMNS), prices))
     at = list(none).index("instrument_id")
-    symbol = ("symbol", SymbolNames(np.zeros(0, np.uint32), symbols))
-    schema = arrow_table(dict([*list(none.items())[:at], symbol, *list(none.items())[at:]])).schema
+    symbol = ("symbol", SymbolNames(np.zeros(0, np.uint32), SymbolTable(1)))
+    named_columns = dict([*list(none.items())[:at], symbol, *list(none.items())[at:]])
+    schema = arrow_table({name: named_columns[name] for name in named_columns if only is None or name in only}).schema
     units, kinds, columns = table.units, arrow.types, []
     for place, one in enumerate(schema):
+        if exact and kinds.is_floating(one.type):
+            scale = units[one.name].scale or Decimal(1)
+            one = one.with_type(arrow.decimal128(DECIMAL_DIGITS, -unit_power(one.name, scale)))
+        elif kinds.is_timestamp(one.type):
+            one = one.with_type(arrow.timestamp("ns", zone))
         is_text, is_float = kinds.is_string(one.type), kinds.is_floating(one.type)
         as_view = is_text and views and hasattr(arrow, "string_view")
         width = 16 if as_view else 0 if is_text or is_float else one.type.bit_width // 8
         columns.append(ShownColumn(one.name, width, (is_float and units[one.name].scale) or Decimal(1)))
-        if as_view:
-            schema = schema.set(place, one.with_type(arrow.string_view()))
+        schema = schema.set(place, one.with_type(arrow.string_view()) if as_view else one)
     undefined = arrow.py_buffer(bytes(16 * BATCH_ROWS))
 
     def array(kind: Any, rows: int, shown: Showing, texts: Any) -> Any:
@@ -622,22 +678,11 @@ def tick_stream(feed: Feed, prices: Prices, *, views: bool = False) -> Any:
         return arrow.Array.from_buffers(kind, rows, [valid, values], shown.undefined)
 
     def read() -> Iterator[Any]:
-        number, names = 0, ShownNames()
-        for ticks in feed.batches():
-            known, is_late = symbols.n_named, symbols.learn(feed.symbols)
-            if is_late or known < min(len(names), symbols.n_named):  # some were shown without their names
-                names = ShownNames()
-            names.add(symbols[len(names) : symbols.n_named])
-            for at in range(0, len(ticks), BATCH_ROWS):
-                part = ticks[at : at + BATCH_ROWS]
-                while isinstance(made := show_ticks(part, number, columns, names), int):
-                    names.add(symbols[len(names) : made])
-                texts = arrow.py_buffer(names.texts)
-                arrays = [
-                    array(kind, len(part), *each)
-                    for kind, *each in zip(schema.types, made, repeat(texts), strict=False)
-                ]
-                yield arrow.RecordBatch.from_arrays(arrays, schema=schema)
-                number += len(part)
+        for part, made, names in shown_ticks(feed, numbered(feed.batches()) if batches is None else batches, columns):
+            texts = arrow.py_buffer(names.texts)
+            arrays = [
+                array(kind, len(part), *each) for kind, *each in zip(schema.types, made, repeat(texts), strict=False)
+            ]
+            yield arrow.RecordBatch.from_arrays(arrays, schema=schema)
 
     return arrow.RecordBatchReader.from_batches(schema, read())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Unpack
@@ -20,10 +20,11 @@ import numpy.typing as npt
 from strand.binding import decoders as _dbn
 from strand.binding.decoders import IMBALANCE, QUOTING, SHORT_SELL_RESTRICTED, STATISTIC, TRADING, DbnDecoder, Question
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
-from strand.feeds.base import FeedInfo, Selection
+from strand.feeds.base import FeedInfo, Selection, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed, file_bytes
 from strand.feeds.formats.options import DbnOptions
 from strand.feeds.io.prefetch import Chunks
+from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InputStream
 from strand.feeds.mapping.events import roll_text
 from strand.fixed import dataclass
@@ -299,6 +300,8 @@ class DbnFeed(DecodedFeed):
     batch_step: ClassVar = 1
     _decoder: DbnDecoder
     _instruments: dict[str, list[tuple[int, int, int]]] | None = None
+    #: Bytes of records that the iteration which begins now passes over.
+    _passed = 0
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[DbnOptions]) -> None:
         whole("batch_ticks", options["batch_ticks"], 1, 1 << 24)
@@ -380,6 +383,26 @@ class DbnFeed(DecodedFeed):
         records, rest = divmod(size - self._metadata.size, record[0] + self._tail)
         return None if rest else records * record[1]
 
+    def last_batches(self, ticks: int) -> Iterator[TickBatch] | None:
+        """See ``BaseFeed``: where ``count`` knows the number of ticks, each record has its place."""
+        count = self.count()
+        if count is None:
+            return None
+        size, each = _RECORDS[str(self._metadata.decoded.schema)]
+        return self._behind((size + self._tail) * max(count // each - -(-ticks // each), 0))
+
+    def _behind(self, passed: int) -> Iterator[TickBatch]:
+        """Yields the ticks of the records behind so many bytes of them."""
+        self._passed = passed
+        try:
+            reading = self.reading()
+        finally:
+            self._passed = 0
+        try:
+            yield from reading
+        finally:
+            reading.close()
+
     def _begin(self) -> DbnDecoder:
         self._decoder = decoder = self._new_decoder()
         decoder.fill(*self._table.arrays())
@@ -394,7 +417,7 @@ class DbnFeed(DecodedFeed):
             levels=self._levels,
             span=(first, _LAST_NS) if end is None else (first, end - 1) if end > 0 else (1, 0),
             asks=self._answer,
-            base=self._metadata.size,
+            base=self._metadata.size + self._passed,
         )
 
     def _chunks_of(self, stream: InputStream, *, in_blocks: bool) -> Chunks:
@@ -403,6 +426,8 @@ class DbnFeed(DecodedFeed):
         except BaseException:
             stream.close()
             raise
+        if self._passed and isinstance(stream, RawStream):
+            stream.stand_at(self._metadata.size + self._passed)
         return super()._chunks_of(stream, in_blocks=in_blocks)
 
     def _answer(self, decoder: DbnDecoder, question: Question) -> FeedError | None:

@@ -395,6 +395,12 @@ class NpyFeed(BaseFeed):
             return super().batches_from(position)
         return self._batches(min(position, self._place.length))
 
+    def last_batches(self, ticks: int) -> Iterator[TickBatch] | None:
+        """See ``BaseFeed``: of an array that lies as it is."""
+        if self.count() is None or not self._place.stored or self._event:
+            return None
+        return self._batches(max(self._place.length - ticks, 0))
+
     def _batches(self, begin: int) -> Iterator[TickBatch]:
         counts = self._counts
         counts.update(dict.fromkeys(counts, 0))

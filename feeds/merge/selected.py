@@ -205,6 +205,11 @@ class ZonedFeed(SelectedFeed):
         found: int | None = getattr(self._feed, "count", lambda: None)()
         return found
 
+    def last_batches(self, ticks: int) -> Iterator[TickBatch] | None:
+        own: Any = getattr(self._feed, "last_batches", lambda _: None)
+        found: Iterator[TickBatch] | None = own(ticks)
+        return found
+
     def batches(self) -> Iterator[TickBatch]:
         """Yields the other feed's batches."""
         for batch in self._feed.batches():

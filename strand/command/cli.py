@@ -19,6 +19,7 @@ __all__ = ["COMMANDS", "cli", "include", "main"]
 COMMANDS: Final = {
     "alerts": ("strand.command.dispatchers", "Watch a run by rules, and write the rules for Prometheus."),
     "bench": ("strand.command.bench", "Compare strand with one core and with static routing."),
+    "cat": ("strand.command.cat", "Show the ticks of files: as a table, CSV, JSON lines or Arrow."),
     "config": ("strand.command.dispatchers", "Write, check and show configuration files."),
     "convert": ("strand.command.files", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
     "dashboard": ("strand.command.live", "Serve a live page of a running process, or of a paced replay."),

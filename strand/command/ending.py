@@ -16,7 +16,7 @@ import click
 from strand.command import starting
 from strand.errors import HandlerError, StrandError
 
-__all__ = ["ended_by", "run_to_its_end"]
+__all__ = ["ended_by", "forget_standard_output", "run_to_its_end"]
 
 _BAD_INPUT: Final = 2
 _NO_MEMORY: Final = "use fewer workers (--workers) or symbols (--symbols), or free some memory: there is not enough"
@@ -87,7 +87,7 @@ def run_to_its_end(command: Callable[[], object]) -> None:
             _end("terminated", request.exit_code)
         _end("interrupted", starting.INTERRUPTED)
     except BrokenPipeError:
-        _forget_standard_output()
+        forget_standard_output()
         sys.exit(1)
     except HandlerError as error:
         _end(f"strand: {error.described(with_line=True)}")
@@ -129,10 +129,10 @@ def _explained(error: OSError) -> str:
         return f"{error.filename}: {reason}"
     if error.errno not in _NO_SPACE:
         return reason
-    _forget_standard_output()
+    forget_standard_output()
     return f"free some disk space, or send standard output elsewhere: it cannot be written ({reason})"
 
 
-def _forget_standard_output() -> None:
+def forget_standard_output() -> None:
     """Drops standard output, so that Python does not try to write the rest of it when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

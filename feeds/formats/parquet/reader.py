@@ -28,6 +28,7 @@ from strand.feeds.formats.parquet.sources import (
     PARQUET_MAGIC,
     ArrowSource,
     IpcSource,
+    KeepsGroup,
     ParquetSource,
     is_arrow_stream,
     needs_its_end,
@@ -246,7 +247,21 @@ class ParquetFeed(BaseFeed):
         rows = self._batches()
         return with_ends(rows, self._event, flags.last) if self._event and flags is not None else rows
 
-    def _batches(self) -> Iterator[TickBatch]:
+    def last_batches(self, ticks: int) -> Iterator[TickBatch] | None:
+        """See ``BaseFeed``: the row groups of a Parquet file that hold them."""
+        count = self.count()
+        if count is None or self._source.row_groups is None or self._event:
+            return None
+        seen = 0
+
+        def is_near_the_end(group: Any, _: Mapping[str, int]) -> bool:
+            nonlocal seen
+            seen += int(group.num_rows)
+            return seen > count - ticks
+
+        return self._batches(is_near_the_end)
+
+    def _batches(self, keeps: KeepsGroup | None = None) -> Iterator[TickBatch]:
         counts = self._counts
         counts.update(dict.fromkeys(counts, 0))
         self.skipped.clear()
@@ -255,7 +270,9 @@ class ParquetFeed(BaseFeed):
         # A thread runs ahead only for a regular file: closing then waits for one batch at most, and for a pipe it could
         # wait for ever.
         ahead = self._is_file and may_prefetch()
-        made = PrefetchedBatches(self._made(), f"strand make {Path(self._path).name}") if ahead else self._made()
+        made = (
+            PrefetchedBatches(self._made(keeps), f"strand make {Path(self._path).name}") if ahead else self._made(keeps)
+        )
         try:
             while (part := next(made, None)) is not None:
                 self._check_open()
@@ -275,16 +292,17 @@ class ParquetFeed(BaseFeed):
         finally:
             made.close()
 
-    def _made(self) -> Generator[_Made, None, None]:
+    def _made(self, keeps: KeepsGroup | None) -> Generator[_Made, None, None]:
         """The rows as ticks. Another thread may run it, ahead of the ticks yielded."""
-        batches = self._read()
+        batches = self._read(keeps)
         try:
             yield from starmap(self._convert, batches)
         finally:
             batches.close()
 
-    def _read(self) -> PrefetchedBatches[Read] | Generator[Read, None, None]:
-        keeps = _group_filter(self._columns, self._reading, self._select, self._source.schema)
+    def _read(self, keeps: KeepsGroup | None) -> PrefetchedBatches[Read] | Generator[Read, None, None]:
+        if keeps is None:
+            keeps = _group_filter(self._columns, self._reading, self._select, self._source.schema)
         batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._texts)
         # Reading Parquet takes longer than making ticks of it, so a thread reads ahead.
         if self._source.row_groups is None or not may_prefetch():

@@ -365,7 +365,7 @@ def _write_arrow(feed: Feed, ticks: _Ticks, chosen: Sequence[str]) -> None:
     ipc = imported("pyarrow.ipc", "parquet", "writing Arrow")
     zone = None if feed.info.undated else feed.info.zone or "UTC"
     stream = tick_stream(feed, "decimal", batches=ticks, only=chosen, zone=zone, exact=True)
-    out: Any = click.get_binary_stream("stdout")
+    out: Any = sys.stdout.buffer
     if out.isatty():
         raise ConfigurationError("to", "Arrow is no text for a terminal: redirect it to a file or a program")
     with ipc.new_stream(out, stream.schema) as writer:
@@ -376,7 +376,8 @@ def _write_arrow(feed: Feed, ticks: _Ticks, chosen: Sequence[str]) -> None:
 def _print_table(feed: Feed, ticks: _Ticks, chosen: Sequence[str]) -> None:
     info, symbols = feed.info, dict[str, None]()
     clock = clock_of(info.zone, undated=info.undated)
-    count: int | None = getattr(feed, "count", lambda: None)()
+    counted: Callable[[], int | None] = getattr(feed, "count", lambda: None)
+    count = counted()
     head = [info.format, *([several(count, "tick")] if count is not None else []), f"times in {clock.name}"]
     _say(f"{info.path}: {', '.join(head)}{'; give --date' if info.undated else ''}")
     table = _Table(chosen)

@@ -428,7 +428,21 @@ class _JsonLines(_Messages, total=False):
         "JsonProfile | Mapping[str, Any] | str | os.PathLike[str] | None",
         None,
         _ANY,
-        "A ``JsonProfile``, a dict, or the path of a TOML file; it has to be given.",
+        "A ``JsonProfile``, a dict, the path of a TOML file, or the name of a built-in one. None: the built-in profile "
+        "that recognises the file.",
+    ]
+    symbol: Annotated[
+        str | None,
+        None,
+        _ANY,
+        "The symbol of all messages, if the file's name does not say it. None: the name or the messages say it.",
+    ]
+    bars: Annotated[
+        str | None,
+        None,
+        _ANY,
+        'The length of the messages\' bars, as ``"1m"``, where the profile says that messages are bars. None: the '
+        "profile or the file's path says it.",
     ]
     size_unit: Annotated[
         str | Decimal | None,

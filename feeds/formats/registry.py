@@ -113,10 +113,10 @@ def _is_iex(found: Input) -> bool:
     return found.head.startswith(_CAPTURES) and bool(format_named("iex").imported().recognise_iex(found.head))
 
 
-def _never(found: Input) -> bool:
-    """JSON says nothing of what is meant: such files are read where a profile is given."""
-    del found
-    return False
+def _is_document(found: Input) -> bool:
+    """JSON says little of what is meant: of other files than those that built-in profiles know, a profile says it."""
+    begins = found.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+    return begins and bool(format_named("jsonl").imported().recognise(found.head))
 
 
 # Formats known by a magic come before those known by the look of their first records.
@@ -136,7 +136,7 @@ _FORMATS: Final = (
     Format("recording", "recordings of live feeds", "recording", "RecordedFeed", (".itch", ".itch50"), _is_recording),
     Format("itch", "NASDAQ TotalView-ITCH 5.0", "itch", "ItchFeed", (".itch", ".itch50")),
     Format("pitch", "Cboe PITCH", "pitch", "PitchFeed", (".pitch",)),
-    Format("jsonl", "JSON lines (by a profile)", "json.reader", "JsonLinesFeed", (), _never),
+    Format("jsonl", "JSON lines and documents (by a profile)", "json.reader", "JsonLinesFeed", (), _is_document),
     Format("csv", "CSV (of other columns: by a profile)", "csv.reader", "CsvFeed", (".csv", ".tsv")),
 )  # fmt: skip
 _SHOWN_LETTERS: Final = 80

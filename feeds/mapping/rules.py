@@ -5,10 +5,11 @@ and those that profiles name. Numbers are exact, or rounded on request.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from types import UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -21,6 +22,8 @@ from strand.feeds.base import Flags, TicksAre, usual_flags
 from strand.feeds.mapping.clocks import Ambiguous, Pattern, TextTimes, pattern_of
 from strand.feeds.mapping.values import IDS, PRICE_POWER, PRICE_UNIT, TIME_POWERS, WORDS, Target, nearest
 from strand.fixed import dataclass
+from strand.spans import span_ns
+from strand.symbols import check_name
 from strand.ticks import (
     FIELDS,
     KIND_NONE,
@@ -37,10 +40,46 @@ from strand.validate import unit_power
 from strand.zones import checked_zone
 
 __all__ = [
-    "KINDS", "KINDS_OF_TEXT", "LETTERS", "NO_KIND", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED",
-    "BadRecord", "FieldRule", "Plus", "Rounding", "SymbolKeys", "TimeKeys", "action_of", "blank_tick", "checked",
-    "converter", "decimal_of", "field_rule", "field_rules", "flags_of", "id_of", "kind_of", "listed", "names_of", "put",
-    "shown", "text_of",
+    "KINDS",
+    "KINDS_OF_TEXT",
+    "LETTERS",
+    "NO_KIND",
+    "PLACES",
+    "PRICES",
+    "SIZES",
+    "SMALL",
+    "TIMES",
+    "UNDEFINED",
+    "BadRecord",
+    "BarsRule",
+    "FieldRule",
+    "Plus",
+    "Rounding",
+    "SymbolKeys",
+    "TimeKeys",
+    "action_of",
+    "bar_ns",
+    "bar_span",
+    "bars_of",
+    "bars_rule",
+    "blank_tick",
+    "checked",
+    "converter",
+    "decimal_of",
+    "field_rule",
+    "field_rules",
+    "flags_of",
+    "id_of",
+    "kind_of",
+    "listed",
+    "names_of",
+    "place_of",
+    "put",
+    "regular",
+    "shown",
+    "symbol_in",
+    "symbol_pattern",
+    "text_of",
 ]  # fmt: skip
 
 #: Names of the kinds of ticks in a profile, and the letters that it may name.
@@ -427,6 +466,107 @@ class FieldRule:
             return Target("size", *powers, -highest if self.signed else 0, highest, price_unit, signs)
         power = next((TIME_POWERS[unit] for unit in self.unit if unit in TIME_POWERS), 0)
         return Target(self.field, power, power, *((0, 255) if self.field in LETTERS else limits(self.field)))
+
+
+@dataclass(frozen=True, slots=True)
+class BarsRule:
+    """The length of bars: ``length`` as text, or what a pattern's group finds in the file's path (``unit`` stands
+    behind a bare number), or where both are None, what ``plus`` adds to the time of the first row."""
+
+    length: str | None = None
+    path: re.Pattern[str] | None = None
+    unit: str = ""
+
+    def span(self, given: str | None, place: str) -> tuple[int, int]:
+        """The length of all bars of a file as ``bar_span`` has it. ``given``: the option ``bars``; ``place``: the path
+        of the file. Raises ConfigurationError where nothing says it."""
+        if given is not None:
+            return bar_span("bars", given)
+        if self.length is not None:
+            return bar_span("bars", self.length)
+        if self.path is not None and (found := self.path.search(place)):
+            return bar_span("bars, from the file's path", found[1] + self.unit)
+        raise ConfigurationError("bars", f"the path of {place} does not say their length: give it, as in bars='1m'")
+
+
+_DAY: Final = 86400 * 10**9
+#: The longest month.
+_MONTH: Final = 31 * _DAY
+#: Lengths of bars in words of folders' and files' names.
+_NAMED_SPANS: Final = {"second": "1s", "minute": "1m", "hour": "1h", "daily": "1d"}
+_WEEKS: Final = re.compile(r"(\d+)w")
+_MONTHS: Final = re.compile(r"(\d+)[mM]o")
+
+
+def bar_span(where: str, text: str) -> tuple[int, int]:
+    """Length of bars as (ns, calendar months). One of the two is 0. Raises ConfigurationError."""
+    given = _NAMED_SPANS.get(text, text)
+    if months := _MONTHS.fullmatch(given):
+        if not 1 <= int(months[1]) <= 12:
+            raise ConfigurationError(where, f"give 1mo to 12mo, not {text}")
+        return 0, int(months[1])
+    if weeks := _WEEKS.fullmatch(given):
+        given = f"{7 * int(weeks[1])}d"
+    return span_ns(where, given), 0
+
+
+def bar_ns(ns: int, months: int) -> int:
+    """The length of a bar in a FeedInfo, in ns: of calendar months, that of the longest."""
+    return ns or months * _MONTH
+
+
+def bars_of(ns: int, months: int, zone: str) -> dict[str, str]:
+    """The zone whose days or months bars are, as a detail of a FeedInfo; nothing for shorter ones and days of UTC."""
+    if not months and (ns % _DAY or zone == "UTC"):
+        return {}
+    return {"bars_of": f"{'months' if months else 'days'} of {zone}"}
+
+
+def place_of(names: Sequence[str]) -> str:
+    """The absolute path of a file, and of the one member of an archive: of its names as ``names_of`` gives them."""
+    path = Path(names[0]).absolute().as_posix()
+    return f"{path}/{names[1]}" if len(names) == 2 else path
+
+
+def bars_rule(given: bool | str | dict[str, str], where: str) -> BarsRule | None:
+    """The rule of the key ``bars``. Raises ConfigurationError."""
+    if isinstance(given, bool):
+        return BarsRule() if given else None
+    if isinstance(given, str):
+        bar_span(where, given)
+        return BarsRule(given)
+    if "path" not in given or set(given) - {"path", "unit"}:
+        raise ConfigurationError(where, "give path, a pattern whose group is the length, and unit where it has none")
+    pattern = regular(given["path"], f"{where}.path")
+    if pattern.groups < 1:
+        raise ConfigurationError(f"{where}.path", f"{given['path']!r} has no group (...) that is the length")
+    return BarsRule(None, pattern, given.get("unit", ""))
+
+
+def regular(text: str, where: str) -> re.Pattern[str]:
+    """A regular expression. Raises ConfigurationError."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ConfigurationError(where, f"{text!r} is not a regular expression: {error}") from None
+
+
+def symbol_pattern(text: str, where: str) -> re.Pattern[str]:
+    """The pattern of files' names whose groups are the symbol. Raises ConfigurationError."""
+    found = regular(text, where)
+    if found.groups < 1:
+        raise ConfigurationError(where, f"{text!r} has no group (...) that is the symbol")
+    return found
+
+
+def symbol_in(pattern: re.Pattern[str], names: Sequence[str], path: str | Path) -> str:
+    """The symbol in the first of a file's names that has one. Raises ConfigurationError where there is none."""
+    for name in names:
+        if found := pattern.search(Path(name).name):
+            return check_name("symbol, from the file's name", "_".join(filter(None, found.groups())).upper())
+    raise ConfigurationError(
+        "symbol", f"the name of {path} does not hold it, as in {pattern.pattern}: give it with symbol="
+    )
 
 
 def names_of(value: Any) -> tuple[str, ...]:

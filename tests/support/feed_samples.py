@@ -17,6 +17,7 @@ import bi5_reference
 import dbn_reference
 import iex_reference
 import itch_reference as ref
+import json_documents
 import numpy as np
 import pcap_reference as capture
 import scid_reference
@@ -194,6 +195,10 @@ def websocket() -> bytes:
     return b"".join([*lines, entry_line(start + COUNT, b"end", b"%d" % len(lines))])
 
 
+def freqtrade() -> bytes:
+    return json_documents.text_of("freqtrade-trades", json_documents.items_of("freqtrade-trades", COUNT))
+
+
 def table() -> Any:
     import pyarrow as pa
 
@@ -273,6 +278,8 @@ SAMPLES = [
     Sample("parquet", "parquet", "20200130.parquet", parquet, seekable=True, needs="pyarrow"),
     Sample("arrow", "parquet", "20200130.arrow", arrow, needs="pyarrow"),
     Sample("csv", "csv", "20200130.csv", tardis, flat_from=70, open_end=True, needs="pyarrow"),
+    Sample("json document", "jsonl", "BTC_USDT-trades.json", freqtrade),
+    Sample("json document in gzip", "jsonl", "BTC_USDT-trades.json.gz", freqtrade, by(gzip.compress)),
     Sample("websocket", "websocket", "recorded.ws", websocket, flat_from=websocket().index(b"\n") + 1),
     Sample("websocket in gzip", "websocket", "recorded.ws.gz", websocket, by(gzip.compress)),
     Sample("csv in gzip", "csv", "20200130.csv.gz", tardis, by(gzip.compress), needs="pyarrow"),

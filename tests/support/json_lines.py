@@ -22,7 +22,7 @@ LINES = [
 
 
 def profile(tmp_path: Path) -> Path:
-    (found,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    found, *_ = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     (tmp_path / "binance.toml").write_text(found)
     return tmp_path / "binance.toml"
 

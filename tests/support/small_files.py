@@ -24,6 +24,7 @@ import bi5_reference
 import dbn_reference
 import iex_reference
 import itch_reference
+import json_documents
 import json_lines
 import lean_files
 import numpy as np
@@ -341,6 +342,10 @@ FILES = [
     SmallFile("arrow of ticks", "parquet", _committed("converted.arrow"), needs=PA),
     SmallFile("csv of one's own", "csv", own_table, {"profile": "mine.toml"}, PA),
     *(SmallFile(f"csv {name}", "csv", _made(name), needs=PA) for name in KINDS),
+    *(
+        SmallFile(f"json {name}", "jsonl", lambda folder, name=name: json_documents.write(folder, name, 60))
+        for name in json_documents.DOCUMENTS
+    ),
     SmallFile("json lines", "jsonl", json_messages, {"profile": "binance.toml"}),
     SmallFile("websocket", "websocket", _committed("recorded.ws")),
 ]

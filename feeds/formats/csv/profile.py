@@ -24,22 +24,26 @@ from strand.feeds.mapping.events import event_fields, with_last
 from strand.feeds.mapping.rules import (
     SIZES,
     TIMES,
+    BarsRule,
     FieldRule,
     SymbolKeys,
     TimeKeys,
+    bars_rule,
     checked,
     field_rules,
     flags_of,
     names_of,
+    place_of,
+    regular,
+    symbol_pattern,
 )
 from strand.fixed import dataclass
-from strand.spans import span_ns
 from strand.validate import unit_power
 from strand.zones import checked_zone
 
 __all__ = [
-    "BOM", "FieldRule", "Layout", "Match", "Part", "Profile", "SymbolRule", "bar_span", "built_in", "choose", "match",
-    "matches", "named_profile", "normal", "place_of", "present_parts", "read_profile", "table_match",
+    "BOM", "FieldRule", "Layout", "Match", "Part", "Profile", "SymbolRule", "built_in", "choose", "match",
+    "matches", "named_profile", "normal", "present_parts", "read_profile", "table_match",
 ]  # fmt: skip
 
 Names = str | list[str]
@@ -103,16 +107,6 @@ class SymbolRule:
     instrument: tuple[str, ...] = ()
     file_name: re.Pattern[str] | None = None
     constant: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BarsRule:
-    """The length of bars: ``length`` as text, or what a pattern's group finds in the file's path (``unit`` stands
-    behind a bare number), or where both are None, what ``plus`` adds to the time of the first row."""
-
-    length: str | None = None
-    path: re.Pattern[str] | None = None
-    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +236,15 @@ def read_profile(text: str, source: str) -> Profile:
         layouts=tuple(_layout(layout, f"{where}.layouts[{at}]") for at, layout in enumerate(keys.layouts, 1)),
         requires=names_of(keys.requires),
         without=names_of(keys.without),
-        like=tuple((name, _pattern(shape, f"{where}.like.{name}")) for name, shape in keys.like.items()),
+        like=tuple((name, regular(shape, f"{where}.like.{name}")) for name, shape in keys.like.items()),
         end=keys.end,
         venue=keys.venue,
         one_sided=keys.one_sided,
         ids_rise=keys.ids_rise,
         zone=time.checked_zone(f"{where}.time") or "UTC",
-        path=None if keys.path is None else _pattern(keys.path, f"{where}.path"),
+        path=None if keys.path is None else regular(keys.path, f"{where}.path"),
         zones=tuple(
-            (_pattern(path, f"{where}.zones"), checked_zone(f"{where}.zones.{path!r}", zone) if zone else "")
+            (regular(path, f"{where}.zones"), checked_zone(f"{where}.zones.{path!r}", zone) if zone else "")
             for path, zone in keys.zones.items()
         ),
         ambiguous=time.ambiguous,
@@ -261,7 +255,7 @@ def read_profile(text: str, source: str) -> Profile:
         size_power=size_power,
         parts=parts,
         ticks=keys.ticks,
-        bars=_bars(keys.bars, f"{where}.bars"),
+        bars=bars_rule(keys.bars, f"{where}.bars"),
         flags=flags_of(all_rules, keys.ticks, keys.flags, where),
         event=_event(keys, parts, f"{where}.event"),
         sets_last=0,
@@ -288,38 +282,6 @@ def _event(keys: _ProfileKeys, parts: tuple[Part, ...], where: str) -> tuple[str
     if names == ("row",):
         return names
     return event_fields(names, where)
-
-
-#: Lengths of bars in words of folders' and files' names.
-_NAMED_SPANS: Final = {"second": "1s", "minute": "1m", "hour": "1h", "daily": "1d"}
-_WEEKS: Final = re.compile(r"(\d+)w")
-_MONTHS: Final = re.compile(r"(\d+)mo")
-
-
-def bar_span(where: str, text: str) -> tuple[int, int]:
-    """Length of bars as (ns, calendar months). One of the two is 0. Raises ConfigurationError."""
-    given = _NAMED_SPANS.get(text, text)
-    if months := _MONTHS.fullmatch(given):
-        if not 1 <= int(months[1]) <= 12:
-            raise ConfigurationError(where, f"give 1mo to 12mo, not {text}")
-        return 0, int(months[1])
-    if weeks := _WEEKS.fullmatch(given):
-        given = f"{7 * int(weeks[1])}d"
-    return span_ns(where, given), 0
-
-
-def _bars(given: bool | str | dict[str, str], where: str) -> BarsRule | None:
-    if isinstance(given, bool):
-        return BarsRule() if given else None
-    if isinstance(given, str):
-        bar_span(where, given)
-        return BarsRule(given)
-    if "path" not in given or set(given) - {"path", "unit"}:
-        raise ConfigurationError(where, "give path, a pattern whose group is the length, and unit where it has none")
-    pattern = _pattern(given["path"], f"{where}.path")
-    if pattern.groups < 1:
-        raise ConfigurationError(f"{where}.path", f"{given['path']!r} has no group (...) that is the length")
-    return BarsRule(None, pattern, given.get("unit", ""))
 
 
 def _parts(given: Any, where: str, size_power: int) -> list[Part]:
@@ -415,7 +377,7 @@ def _layout(given: Any, where: str) -> Layout:
     keys = checked(_LayoutKeys, given, where)
     if not keys.columns or (keys.shape and len(keys.shape) != len(keys.columns)):
         raise ConfigurationError(f"{where}.shape", f"has {len(keys.shape)} patterns for {len(keys.columns)} columns")
-    return Layout(tuple(keys.columns), tuple(_pattern(text, f"{where}.shape") for text in keys.shape))
+    return Layout(tuple(keys.columns), tuple(regular(text, f"{where}.shape") for text in keys.shape))
 
 
 def _symbol(given: Mapping[str, Any], where: str) -> SymbolRule:
@@ -426,17 +388,8 @@ def _symbol(given: Mapping[str, Any], where: str) -> SymbolRule:
         raise ConfigurationError(
             where, "give exactly one of column, join, file_name (a pattern with a group) and constant"
         )
-    compiled = None if keys.file_name is None else _pattern(keys.file_name, f"{where}.file_name")
-    if compiled is not None and compiled.groups < 1:
-        raise ConfigurationError(f"{where}.file_name", f"{keys.file_name!r} has no group (...) that is the symbol")
+    compiled = None if keys.file_name is None else symbol_pattern(keys.file_name, f"{where}.file_name")
     return SymbolRule(columns or joined[:1], joined, names_of(keys.instrument), compiled, keys.constant)
-
-
-def _pattern(text: str, where: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise ConfigurationError(where, f"{text!r} is not a regular expression: {error}") from None
 
 
 @functools.cache
@@ -607,12 +560,6 @@ def table_match(names: Sequence[str], profiles: Iterable[Profile]) -> Match | No
     """A table with columns of these names, seen through the first of the profiles that it fits."""
     found = (Match(profile, tuple(names), ",", "utf-8", 0, 0) for profile in profiles)
     return next((each for each in found if not _missing(each)), None)
-
-
-def place_of(names: Sequence[str]) -> str:
-    """The absolute path of a file, and of the one member of an archive: of its names as ``names_of`` gives them."""
-    path = Path(names[0]).absolute().as_posix()
-    return f"{path}/{names[1]}" if len(names) == 2 else path
 
 
 def _fits_name(profile: Profile, names: Sequence[str]) -> bool:

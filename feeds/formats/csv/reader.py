@@ -21,13 +21,11 @@ from strand.feeds.formats.csv.columns import LONGEST_LINE
 from strand.feeds.formats.csv.profile import (
     Match,
     Profile,
-    bar_span,
     built_in,
     choose,
     match,
     matches,
     named_profile,
-    place_of,
 )
 from strand.feeds.formats.csv.ticks import CsvRows, TickMaker
 from strand.feeds.formats.options import CsvOptions
@@ -35,7 +33,7 @@ from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, names_of, open_stream, split_member
 from strand.feeds.mapping.events import Rolls, with_ends
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.rules import PRICES, FieldRule, Plus
+from strand.feeds.mapping.rules import PRICES, FieldRule, Plus, bar_ns, bars_of, place_of, symbol_in
 from strand.feeds.times import as_date, date_in_name, date_in_names
 from strand.options import named_options
 from strand.symbols import check_name
@@ -47,9 +45,6 @@ __all__ = ["CsvFeed", "profiles", "recognise"]
 _CHUNK_BYTES: Final = 2 << 20
 _DAY_FOLDER: Final = re.compile(r"\d{8}|\d{4}-\d{2}-\d{2}")
 _HEAD_BYTES: Final = 1 << 15
-_DAY: Final = 86400 * 10**9
-#: The length of a calendar month's bar in a FeedInfo: the longest month.
-_MONTH: Final = 31 * _DAY
 
 
 def recognise(head: bytes) -> bool:
@@ -149,10 +144,7 @@ class CsvFeed(BaseFeed):
     def _bars_of(self) -> dict[str, str]:
         """The zone whose days or months the bars are; nothing where they are shorter, or days of UTC."""
         zone = self._match.profile.zone
-        ns, months = self._bar_span or (0, 0)
-        if self._bars() is None or (not months and (ns % _DAY or zone == "UTC")):
-            return {}
-        return {"bars_of": f"{'months' if months else 'days'} of {zone}"}
+        return {} if self._bars() is None else bars_of(*(self._bar_span or (0, 0)), zone)
 
     def _bar_length(self, given: str | None, place: str) -> tuple[int, int] | None:
         """The length of all bars in ns, and in months; None where rows are none, or have their own."""
@@ -161,18 +153,7 @@ class CsvFeed(BaseFeed):
         if given is not None and (rule is None or by_row):
             why = "each row says its bar's length" if by_row else "its rows are no bars"
             raise ConfigurationError("bars", f"leave it out: {self._match.profile.name} says that {why}")
-        if given is not None:
-            return bar_span("bars", given)
-        if rule is None or by_row:
-            return None
-        if rule.length is not None:
-            return bar_span("bars", rule.length)
-        assert rule.path is not None
-        if found := rule.path.search(place):
-            return bar_span("bars, from the file's path", found[1] + rule.unit)
-        raise ConfigurationError(
-            "bars", f"the path of {self._path} does not say their length: give it, as in bars='1m'"
-        )
+        return None if rule is None or by_row else rule.span(given, place)
 
     def _bars(self) -> int | None:
         """The length of the first row's bar, where rows are bars of trades."""
@@ -180,8 +161,7 @@ class CsvFeed(BaseFeed):
         if profile.bars is None or any(rule.field == "bid_price" for rule in profile.fields):
             return None  # a quote at a bar's end holds from there on, as any quote does
         if self._bar_span is not None:
-            ns, months = self._bar_span
-            return ns or months * _MONTH
+            return bar_ns(*self._bar_span)
         plus = next(rule.plus for rule in profile.fields if rule.field == "ts_recv" and rule.plus is not None)
         at = self._match.column(plus.columns)
         text = "" if at is None else self._sample.get(at, "").strip()
@@ -252,12 +232,7 @@ class CsvFeed(BaseFeed):
         if rule.constant is not None or rule.columns:
             return rule.constant
         assert rule.file_name is not None
-        for name in names:
-            if found := rule.file_name.search(Path(name).name):
-                return check_name("symbol, from the file's name", "_".join(filter(None, found.groups())).upper())
-        raise ConfigurationError(
-            "symbol", f"the name of {self._path} does not hold it, as in {rule.file_name.pattern}: give it with symbol="
-        )
+        return symbol_in(rule.file_name, names, self._path)
 
     def _new_rows(self) -> CsvRows:
         self._maker = TickMaker(

@@ -5,6 +5,7 @@ name = "example"
     size_unit = "0.001"             # what one of a tick's `size` is worth, a power of ten; by default 1
     received = "us"                 # unit of the time before each message: s, ms, us, ns, stamp
     document = true                 # the file is one JSON value, a list of messages or one; or the path of that list
+    bars = "1m"                     # each message is a ready-made bar of this length; or the pattern of the file's path
     inexact = "round"               # numbers that are no whole units: "raise" (by default), or to the nearest
 
     [[message]]                     # one for each kind of message that makes ticks
@@ -29,21 +30,26 @@ the others at the record, and what is not there is looked for in the message. ``
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
+from importlib import resources
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo, Flags, TicksAre
 from strand.feeds.formats.json.numbering import Numbering, SnapshotOf, whole_number
-from strand.feeds.formats.json.rule import OUTER, Field, MessageRule, Path_, at_path
+from strand.feeds.formats.json.rule import OUTER, Field, MessageRule, Path_, at_path, holds
 from strand.feeds.io.files import small_text
 from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.events import free_bit, with_last
@@ -52,16 +58,20 @@ from strand.feeds.mapping.rules import (
     KINDS,
     PRICES,
     SIZES,
+    BarsRule,
     FieldRule,
     Rounding,
     SymbolKeys,
     TimeKeys,
+    bars_rule,
     checked,
     converter,
     field_rules,
     flags_of,
     id_of,
     names_of,
+    symbol_in,
+    symbol_pattern,
     text_of,
 )
 from strand.feeds.mapping.values import TIME_POWERS
@@ -71,7 +81,7 @@ from strand.ticks import KIND_NONE, KIND_QUOTE
 from strand.validate import unit_power, whole
 from strand.zones import checked_zone
 
-__all__ = ["JsonProfile", "is_message_profile", "read_profile"]
+__all__ = ["JsonProfile", "Place", "built_in", "is_message_profile", "read_profile", "recognised"]
 
 #: Keys of fields that only tables of text have, and units of times.
 _NOT_HERE: Final = ("since", "digits", "plus", "later_of", "earlier_of", "running")
@@ -105,6 +115,10 @@ class _ConnectionKeys(msgspec.Struct, frozen=True, kw_only=True):
 
 class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "json"
+    about: str = ""
+    venue: str | None = None
+    like: dict[str, str] = {}
+    bars: str | dict[str, str] | None = None
     size_unit: Any = 1
     inexact: Literal["raise", "round"] = "raise"
     ticks: TicksAre | None = None
@@ -122,7 +136,8 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
 class JsonProfile:
     """A profile that has been checked: ``read_profile`` makes one.
 
-    ``size_unit``: what 1 in a tick's ``size`` is worth. ``rounding``: told of each record's rounded numbers.
+    ``size_unit``: what 1 in a tick's ``size`` is worth. ``bars``: the length of the bars that the messages are; None:
+    they are none. ``rounding``: told of each record's rounded numbers.
     ``ticks``: what the ticks mean, ``received``: the unit of the time before a message; None: it does not say.
     ``zone``: of texts that do not say theirs. ``document``: where a file that is one JSON value has the list of its
     messages, None: each line is a message. ``book_levels``: of a side, which the venue tells of; None: of all.
@@ -142,6 +157,8 @@ class JsonProfile:
     zone: str | None = None
     document: Path_ | None = None
     book_levels: int | None = None
+    bars: BarsRule | None = None
+    venue: str | None = None
 
     def connection_number(self, message: Any) -> int | None:
         """The number of a message among all of its connection; None where it has none. Raises BadRecord."""
@@ -152,10 +169,12 @@ class JsonProfile:
         """True if snapshots of a sequence are answers to requests."""
         return any(rule.snapshot == "rest" and rule.numbering and rule.numbering.name == name for rule in self.rules)
 
-    def info(self, name: str, path: str, details: dict[str, Any]) -> FeedInfo:
+    def info(self, name: str, path: str, details: dict[str, Any], bars: int | None = None) -> FeedInfo:
         return FeedInfo(
             name,
             path,
+            venue=self.venue,
+            bars=bars,
             details={"profile": self.name, **details},
             size_unit=float(self.size_unit),
             ticks=self.ticks or "plain",
@@ -168,7 +187,8 @@ class JsonProfile:
     @property
     def _has_sizes(self) -> bool:
         trades = [rule for rule in self.rules if rule.kind == KINDS["trade"]]
-        return all(any(field.rule.field in SIZES for field in rule.fields) for rule in trades)
+        sized = [any(field.rule.field in SIZES for field in rule.fields) for rule in trades]
+        return all(sized) if self.bars is None else any(sized)
 
     def rules_of(self, message: Any) -> list[MessageRule]:
         """The rules that take a message."""
@@ -181,8 +201,53 @@ class JsonProfile:
         return found
 
 
+class Place(NamedTuple):
+    """A file that a profile is read for: its path, its names as ``streams.names_of`` gives them, and its symbol, if
+    that was given."""
+
+    path: str | Path
+    names: Sequence[str]
+    symbol: str | None = None
+
+
+@functools.cache
+def built_in() -> Mapping[str, Mapping[str, Any]]:
+    """The profiles that come with strand, as tables by name."""
+    folder = resources.files(__package__).joinpath("profiles")
+    tables = [tomllib.loads(file.read_text("utf-8")) for file in folder.iterdir() if file.name.endswith(".toml")]
+    return {table["name"]: table for table in sorted(tables, key=lambda table: str(table["name"]))}
+
+
+def recognised(head: bytes) -> str | None:
+    """The name of the built-in profile for a document that begins with ``head``; None: there is none.
+
+    The first message tells it: a list of the messages is not taken for one message.
+    """
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text.startswith(b"["):
+        return None
+    message = None
+    with suppress(ValueError, RecursionError):
+        message, _ = json.JSONDecoder(parse_float=str).raw_decode(text[1:].decode("utf-8", "replace").lstrip())
+    if not isinstance(message, list | dict):
+        return None
+    for name, table in built_in().items():
+        if all(re.fullmatch(like, _text_at(message, path)) for path, like in table["like"].items()):
+            return name
+    return None
+
+
+def _text_at(message: Any, path: str) -> str:
+    """The text of a message's value at a path, "null" for null; empty where there is none."""
+    at = tuple(path.split("."))
+    found = at_path(message, at)
+    return text_of(found) if found is not None else "null" if holds(message, at) else ""
+
+
 def is_message_profile(source: Any) -> bool:
-    """True if a profile, a dict or the path of a TOML file, is a profile of messages and not of CSV files."""
+    """True if a profile, a dict, the path of a TOML file or a name, is a profile of messages and not of CSV files."""
+    if isinstance(source, str) and source in built_in():
+        return True
     if not isinstance(source, Mapping):
         try:
             source = tomllib.loads(Path(source).read_text("utf-8"))
@@ -197,16 +262,19 @@ def read_profile(
     size_unit: object = None,
     inexact: str | None = None,
     time_zone: str | None = None,
+    place: Place | None = None,
 ) -> JsonProfile:
-    """A profile from a dict, or from a TOML file; ``size_unit``, ``inexact`` and ``time_zone`` stand in place of its
-    own.
+    """A profile from a dict, from a TOML file or of a built-in one's name; ``size_unit``, ``inexact`` and ``time_zone``
+    stand in place of its own. ``place``: the file that it is for; None: messages come from no file.
 
     Raises ConfigurationError naming the key that cannot work.
     """
     where = "profile"
     if not isinstance(source, Mapping | str | os.PathLike):
         raise ConfigurationError("profile", f"give a table, or the path of a .toml file, not {source!r}")
-    if not isinstance(source, Mapping):
+    if isinstance(source, str) and source in built_in():
+        where, source = source, built_in()[source]
+    elif not isinstance(source, Mapping):
         where = str(source)
         try:
             source = tomllib.loads(small_text(source, "profile"))
@@ -220,7 +288,7 @@ def read_profile(
     power = unit_power(f"{said}.size_unit", given)
     rounding = Rounding(check_options(inexact=keys.inexact if inexact is None else inexact).rounds)
     places = [(message, f"{said}.message[{at}]") for at, message in enumerate(keys.message, 1)]
-    messages = [checked(_MessageKeys, message, place) for message, place in places]
+    messages = [checked(_MessageKeys, message, at) for message, at in places]
     time = checked(TimeKeys, keys.time, f"{said}.time")
     zone = time.checked_zone(f"{said}.time") if time_zone is None else checked_zone("zone", time_zone)
     dates = time.date_pattern(f"{said}.time")
@@ -230,8 +298,8 @@ def read_profile(
 
     dated = tuple(_path(name, f"{said}.time.date_column") for name in names_of(time.date_column))
     rules = tuple(
-        _rule(message, power, rounding, place, (texts, dated))
-        for message, (_, place) in zip(messages, places, strict=True)
+        _rule(message, power, rounding, at, (texts, dated), place=place)
+        for message, (_, at) in zip(messages, places, strict=True)
     )
     # Values that are compared as text are written as text.
     told = [
@@ -261,6 +329,8 @@ def read_profile(
         zone,
         document,
         None if keys.book_levels is None else whole(f"{said}.book_levels", keys.book_levels, 1),
+        None if keys.bars is None else bars_rule(keys.bars, f"{said}.bars"),
+        keys.venue,
     )
 
 
@@ -288,15 +358,35 @@ def _plain(value: Any) -> Any:
 _Times = tuple[Callable[[FieldRule], TextTimes], tuple[Path_, ...]]
 
 
-def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, times: _Times) -> MessageRule:
+def _symbol(keys: _MessageKeys, where: str, place: Place | None) -> tuple[tuple[Path_, ...], str | None]:
+    """The places of the name's parts, or the name itself."""
     given = {"column": keys.symbol} if isinstance(keys.symbol, str) else keys.symbol or {}
-    symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name", "instrument"))
+    symbol = checked(SymbolKeys, given, where, but=("instrument",))
     columns, joined = names_of(symbol.column), names_of(symbol.join)
-    if (len(columns), bool(joined), symbol.constant is not None) not in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
+    said = (len(columns), bool(joined), symbol.constant is not None, symbol.file_name is not None)
+    if said not in ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)):
         raise ConfigurationError(
-            f"{where}.symbol",
-            "give the column of the name, { join = [...] } of its parts, or { constant = NAME }",
+            where,
+            "give the column of the name, { join = [...] } of its parts, { constant = NAME }, or "
+            "{ file_name = PATTERN } of files",
         )
+    if symbol.file_name is not None:
+        pattern = symbol_pattern(symbol.file_name, f"{where}.file_name")
+        if place is None:
+            raise ConfigurationError(f"{where}.file_name", "is for files; messages of a line have no file's name")
+        if place.symbol is not None:
+            return (), check_name("symbol", place.symbol)
+        return (), symbol_in(pattern, place.names, place.path)
+    if place is not None and place.symbol is not None:
+        raise ConfigurationError("symbol", "the profile says where the messages have it: leave symbol out")
+    constant = None if symbol.constant is None else check_name(f"{where}.constant", symbol.constant)
+    return tuple(_path(name, where) for name in (*columns, *joined)), constant
+
+
+def _rule(
+    keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, times: _Times, *, place: Place | None
+) -> MessageRule:
+    symbol, constant = _symbol(keys, f"{where}.symbol", place)
     rules = field_rules(keys.fields, f"{where}.fields", size_power=size_power, but=_NOT_HERE)
     for rule in rules:
         if rule.whole_power is not None:
@@ -305,8 +395,8 @@ def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, t
     return MessageRule(
         where=tuple((_path(name, f"{where}.where"), text_of(value)) for name, value in keys.where.items()),
         each=None if keys.each is None else _path(keys.each, f"{where}.each"),
-        symbol=tuple(_path(name, f"{where}.symbol") for name in (*columns, *joined)),
-        constant=None if symbol.constant is None else check_name(f"{where}.symbol.constant", symbol.constant),
+        symbol=symbol,
+        constant=constant,
         kind=KINDS[keys.kind],
         numbering=_numbering(keys, rules, where),
         snapshot="stream" if keys.snapshot is True else keys.snapshot or None,

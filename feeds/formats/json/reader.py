@@ -1,9 +1,12 @@
-"""Files of JSON messages. A line is a JSON value, or a whole number of ns since the UNIX epoch, a space and a value."""
+"""Files of JSON messages: a line is a JSON value, or a whole number of ns since the UNIX epoch, a space and a value; a
+document is one JSON value with a list of messages, which is read an item at a time.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import re
 from collections.abc import Generator, Iterator, Sequence
@@ -11,25 +14,30 @@ from decimal import InvalidOperation
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Unpack
 
+import numpy as np
+import numpy.typing as npt
+
 from strand.binding.columns import DECIMAL
 from strand.binding.columns import Numbers as TextNumbers
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.feeds.formats.json.profile import JsonProfile, read_profile
+from strand.feeds.formats.json.profile import JsonProfile, Place, built_in, read_profile, recognised
 from strand.feeds.formats.json.rule import at_path
 from strand.feeds.formats.json.ticks import FeedEvent, JsonTicks, parsed
 from strand.feeds.formats.options import JsonLinesOptions, RecordedMessagesOptions
 from strand.feeds.io.prefetch import Chunks, read_chunks
-from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, InputStream, open_stream
+from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, InputStream, names_of, open_stream
 from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.options import MEND, check_options
+from strand.feeds.mapping.rules import bar_ns, bars_of, place_of
 from strand.feeds.mapping.values import ONLY_NS, TIME_POWERS, said_unit
 from strand.options import named_options
 from strand.ticks import limits as limits_of
 
-__all__ = ["JsonLinesFeed", "Lines", "MessageFeed", "MessageFile"]
+__all__ = ["JsonLinesFeed", "Lines", "MessageFeed", "MessageFile", "recognise"]
 
 _CHUNK_BYTES: Final = 1 << 18
+_HEAD_BYTES: Final = 1 << 15
 
 
 class Block(NamedTuple):
@@ -111,9 +119,80 @@ class Lines:
             self._chunks.close()
 
 
+_BOM: Final = b"\xef\xbb\xbf"
+#: Bytes of a document in which its list of messages has to begin, to be read an item at a time.
+_BEFORE_LIST: Final = 1 << 18
+#: Bytes of an item of a list, of what stands around the list, and of a document without one: as Python's objects these
+#: bytes take ten times that.
+_LONGEST_ITEM: Final = 1 << 28
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s"\[\]{},:]+', re.DOTALL)
+_ESCAPED: Final = re.compile(rb"\\.", re.DOTALL)
+_BLANKS: Final = re.compile(rb"\s*")
+#: By byte: 1 for a quote, 2 for a comma, and steps in and out of lists and objects.
+_QUOTE, _COMMA = 1, 2
+_SIGNS: Final = np.zeros(256, np.int8)
+_SIGNS[ord('"')], _SIGNS[ord(",")] = _QUOTE, _COMMA
+_STEPS: Final = np.zeros(256, np.int8)
+_STEPS[[ord("["), ord("{")]], _STEPS[[ord("]"), ord("}")]] = 1, -1
+
+
+def list_begin(head: bytes, path: Sequence[str]) -> int | None:
+    """Offset behind the bracket that opens the list at a path of a document; None where ``head`` does not show it."""
+    tokens = ((found[0], found.end()) for found in _TOKEN.finditer(head))
+    try:
+        for name in path:
+            opening, _ = next(tokens)
+            if opening == b"[" and name.isdecimal():
+                for _ in range(int(name)):
+                    if _pass_over(tokens, next(tokens)[0]) != b",":
+                        return None
+                continue
+            if opening != b"{":
+                return None
+            while json.loads(next(tokens)[0]) != name:
+                next(tokens)  # the colon
+                if _pass_over(tokens, next(tokens)[0]) != b",":
+                    return None
+            next(tokens)
+        opening, end = next(tokens)
+    except (StopIteration, ValueError):
+        return None
+    return end if opening == b"[" else None
+
+
+def _pass_over(tokens: Iterator[tuple[bytes, int]], token: bytes) -> bytes:
+    """Passes over a value that begins with a token. Returns the token behind it."""
+    depth = 0
+    while True:
+        depth += (token in b"[{") - (token in b"]}")
+        token, _ = next(tokens)
+        if depth == 0 and token in b",]}":
+            return token
+
+
+def _item_ends(text: bytes) -> tuple[npt.NDArray[np.intp], int | None]:
+    """Offsets of the commas between the items of a list in ``text``, which begins with an item, and of the bracket that
+    closes the list; None: it is not there."""
+    raw = np.frombuffer(_ESCAPED.sub(b"__", text) if b"\\" in text else text, np.uint8)
+    places = np.flatnonzero(_SIGNS[raw] | _STEPS[raw])
+    found = raw[places]
+    signs = _SIGNS[found]
+    outside = (np.cumsum(signs == _QUOTE) & 1) == 0
+    depth = np.cumsum(np.where(outside, _STEPS[found], 0))
+    commas = places[outside & (depth == 0) & (signs == _COMMA)]
+    closing = np.flatnonzero(depth < 0)
+    if not len(closing):
+        return commas, None
+    end = int(places[closing[0]])
+    return commas[commas < end], end
+
+
+def recognise(head: bytes) -> bool:
+    """Tells whether a file that starts with ``head`` is a document of a built-in profile."""
+    return recognised(head) is not None
+
+
 _LONGEST_LINE: Final = 1 << 20
-#: Bytes of a file that is one JSON value: as Python's objects it takes ten times that.
-_LONGEST_DOCUMENT: Final = 1 << 28
 _LIST: Final = re.compile(rb"\[\s*\{")
 _DOCUMENT: Final = (
     "a file that is one JSON value, as a list of messages, is read by document = true in its profile, or has to have "
@@ -154,6 +233,9 @@ class MessageFeed(BaseFeed):
 class MessageFile(MessageFeed):
     """A file of lines with messages. A reader calls ``_opened`` and ``_begin`` once, and says what a line is."""
 
+    #: The length of a message's bar in ns and in months; None: messages are no bars.
+    _bar: tuple[int, int] | None = None
+
     def _opened(self, path: str | os.PathLike[str], options: JsonLinesOptions | RecordedMessagesOptions) -> InputStream:
         """The file's bytes."""
         self._skips = check_options(on_bad_record=options["on_bad_record"]).skips
@@ -173,8 +255,9 @@ class MessageFile(MessageFeed):
     ) -> None:
         self._profile, self._lines, self._max_symbols = profile, lines, max_symbols
         self._none_yet = functools.partial(
-            JsonTicks, profile, str(self._path), on_bad_record=on_bad_message, symbols=symbols, max_symbols=max_symbols
-        )
+            JsonTicks, profile, str(self._path), on_bad_record=on_bad_message, symbols=symbols, max_symbols=max_symbols,
+            bar=self._bar,
+        )  # fmt: skip
         self._ticks = self._none_yet(skipped=self.skipped)
 
     def close(self) -> None:
@@ -237,7 +320,8 @@ class MessageFile(MessageFeed):
 class JsonLinesFeed(MessageFile):
     """Reads a file of JSON lines as batches of ticks, in the order of its lines.
 
-    With the key ``document`` in its profile, the file is one JSON value, read into memory: a list of messages, or one.
+    With the key ``document`` in its profile, the file is one JSON value: a list of messages, which is read an item at a
+    time, or one message.
 
     ``ts_recv`` is the time that stands before the message in its line, or the time of its event if there is none.
     ``sequence`` is the record's place if the profile has no field for it.
@@ -253,12 +337,17 @@ class JsonLinesFeed(MessageFile):
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[JsonLinesOptions]) -> None:
         super().__init__()
         check_options(inexact=options["inexact"])
-        profile = options["profile"]
+        with self._opened(path, options) as stream:
+            place = Place(self._path, names_of(self._path, stream), options["symbol"])
+            profile = recognised(stream.head(_HEAD_BYTES)) if options["profile"] is None else options["profile"]
         if profile is None:
-            raise ConfigurationError("profile", "give a profile that says which messages to read (docs/feeds/json.md)")
+            names = ", ".join(built_in())
+            raise ConfigurationError(
+                "profile", f"give a profile that says which messages to read (docs/feeds/json.md), or one of {names}"
+            )
         source = profile.source if isinstance(profile, JsonProfile) else profile
         read = read_profile(
-            source, size_unit=options["size_unit"], inexact=options["inexact"], time_zone=options["zone"]
+            source, size_unit=options["size_unit"], inexact=options["inexact"], time_zone=options["zone"], place=place
         )
         self._stamps = TextTimes("stamp", None, read.zone)
         unit = read.received
@@ -267,8 +356,11 @@ class JsonLinesFeed(MessageFile):
         self._ns_in = 0 if unit == "stamp" else 10**power
         self._earliest = ONLY_NS if unit is None else 0
         self._limits = options["limits"]
-        self._opened(path, options).close()
         lines = Lines(self._path, self._limits, first=0, longest=_LONGEST_LINE, open_end=True)
+        if read.bars is not None:
+            self._bar = read.bars.span(options["bars"], place_of(place.names))
+        elif options["bars"] is not None:
+            raise ConfigurationError("bars", f"leave it out: {read.name} says that its messages are no bars")
         self._begin(read, lines, (), options["max_symbols"], options["on_bad_record"])
 
     def _steps(self) -> Generator[None, None, None]:
@@ -286,28 +378,110 @@ class JsonLinesFeed(MessageFile):
 
     def _of_document(self, path: tuple[str, ...]) -> Generator[None, None, None]:
         """The messages of a file that is one JSON value: of the list at a path, or the value itself."""
-        value = self._whole()
-        found = at_path(value, path)
+        with open_stream(self._path, limits=self._limits) as stream:
+            head = stream.head(_BEFORE_LIST)
+            mark = len(_BOM) if head.startswith(_BOM) else 0
+            begin = list_begin(head[mark:], path)
+            if begin is not None:
+                stream.read(mark + begin)
+                yield from self._of_list(stream, head[mark : mark + begin], mark + begin)
+                return
+            found = at_path(self._whole(stream), path)
         if path and not isinstance(found, list):
             raise FormatError(f"there is no list at {'.'.join(path)}, which document names", path=self._path)
         for message in found if isinstance(found, list) else [found]:
-            self._check_open()
-            self._ticks.take_message(message, None)
+            self._take_message(message, None, None)
             if self._ticks.pending >= self._batch_ticks:
                 yield
 
-    def _whole(self) -> Any:
-        with open_stream(self._path, limits=self._limits) as stream:
-            data = stream.read(_LONGEST_DOCUMENT + 1)
-            if len(data) > _LONGEST_DOCUMENT:
-                raise FormatError(
-                    f"is more than {_LONGEST_DOCUMENT:,} bytes in one JSON value: make a line of each message, as "
-                    "jq -c '.[]' does, and leave document out",
-                    path=self._path,
-                )
-            stream.read(1)  # the fault that ended it
+    def _take_message(self, message: Any, offset: int | None, line: int | None) -> None:
+        self._check_open()
+        self._ticks.take_message(message, None, offset, line)
+
+    def _of_list(self, stream: InputStream, before: bytes, at: int) -> Generator[None, None, None]:
+        """The items of a list, ``before`` which these bytes of the document stand, that begin at an offset. No more
+        than a piece of the file and an item are in memory. What stands behind the list is checked at its end."""
+        line = 1 + before.count(b"\n")
+        rest, count, fault = b"", 0, None
+        while True:
+            # Twice the last item, if it is a long one: its bytes are looked at twice at most.
+            try:
+                more = stream.read(max(_CHUNK_BYTES, len(rest)))
+            except FeedError as error:
+                more, fault = b"", error
+            text = rest + more
+            commas, end = _item_ends(text)
+            last = int(commas[-1]) if len(commas) else -1
+            if end is None and (not more or len(text) - last > _LONGEST_ITEM):
+                raise fault or self._unended(text[last + 1 :], at + len(text), line + text.count(b"\n"), bool(more))
+            items = text[: last + 1 if end is None else end]
+            begins = [0, *(commas + 1).tolist()]
+            if end is None:
+                begins.pop()
+            elif count == 0 and not commas.size and not items.strip():
+                begins = []  # an empty list
+            for begin, message, number in self._messages(items, begins, at, line):
+                self._take_message(message, begin, number)
+                if self._ticks.pending >= self._batch_ticks:
+                    yield
+            count += len(begins)
+            if end is not None:
+                self._check_behind(stream, before, text[end:], at + end + 1)
+                return
+            at, line, rest = at + len(items), line + items.count(b"\n"), text[len(items) :]
+
+    def _messages(self, items: bytes, begins: Sequence[int], at: int, line: int) -> Iterator[tuple[int, Any, int]]:
+        """The messages of items with commas between them, each with its offset and line. ``at``, ``line``: those of the
+        first byte."""
+        if not begins:
+            return
         try:
-            return parsed(data.removeprefix(b"\xef\xbb\xbf"))
+            found = parsed(b"[" + items.removesuffix(b",") + b"]")
+        except (InvalidOperation, ValueError, RecursionError):
+            found = []
+        begins = [_BLANKS.match(items, begin).end() for begin in begins]  # type: ignore[union-attr]
+        ends = np.flatnonzero(np.frombuffer(items, np.uint8) == ord("\n"))
+        numbers = (line + np.searchsorted(ends, begins)).tolist()
+        if len(found) == len(begins):
+            for begin, message, number in zip(begins, found, numbers, strict=True):
+                yield at + begin, message, number
+            return
+        for begin, after, number in zip(begins, [*begins[1:], len(items)], numbers, strict=True):
+            self._ticks.take(items[begin:after].rstrip(b", \t\r\n"), None, at + begin, number)
+
+    def _unended(self, item: bytes, end: int, line: int, more: bool) -> FeedError:
+        if more:
+            return FormatError(
+                f"an item of its list has more than {_LONGEST_ITEM:,} bytes: make a line of each message, as "
+                "jq -c '.[]' does, and leave document out",
+                path=self._path,
+                offset=end - len(item),
+                line=line,
+            )
+        return TruncatedFeedError("ends inside its list of messages", path=self._path, offset=end, line=line)
+
+    def _check_behind(self, stream: InputStream, before: bytes, behind: bytes, offset: int) -> None:
+        """Refuses a document that is no JSON around its list."""
+        behind += stream.read(_LONGEST_ITEM)
+        stream.read(1)  # the fault that ended it
+        try:
+            parsed(before + behind)
+        except (InvalidOperation, ValueError, RecursionError) as error:
+            raise FormatError(
+                f"is not one JSON value behind its list, as document says: {error}", path=self._path, offset=offset
+            ) from None
+
+    def _whole(self, stream: InputStream) -> Any:
+        data = stream.read(_LONGEST_ITEM + 1)
+        if len(data) > _LONGEST_ITEM:
+            raise FormatError(
+                f"is more than {_LONGEST_ITEM:,} bytes in one JSON value without a list of messages near its start: "
+                "make a line of each message, as jq -c '.[]' does, and leave document out",
+                path=self._path,
+            )
+        stream.read(1)  # the fault that ended it
+        try:
+            return parsed(data.removeprefix(_BOM))
         except (InvalidOperation, ValueError, RecursionError) as error:
             raise FormatError(f"is not one JSON value, as document says: {error}", path=self._path) from None
 
@@ -341,7 +515,10 @@ class JsonLinesFeed(MessageFile):
 
     @property
     def info(self) -> FeedInfo:
-        return self._profile.info("jsonl", str(self._path), {"compression": self._compression, **self._ticks.examples})
+        details: dict[str, Any] = {"compression": self._compression, **self._ticks.examples}
+        if self._bar is None:
+            return self._profile.info("jsonl", str(self._path), details)
+        return self._profile.info("jsonl", str(self._path), details | bars_of(*self._bar, "UTC"), bar_ns(*self._bar))
 
     def statistics(self) -> dict[str, int]:
         """``messages``, ``ticks``, ``other_messages``, ``rows_rounded``; of symbols whose profile says that they have

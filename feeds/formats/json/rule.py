@@ -29,7 +29,7 @@ from strand.fixed import dataclass
 from strand.symbols import name_problem
 from strand.ticks import UNDEF_PRICE
 
-__all__ = ["OUTER", "PLACES", "Field", "MessageRule", "Path_", "Records", "Values", "at_path"]
+__all__ = ["OUTER", "PLACES", "Field", "MessageRule", "Path_", "Records", "Values", "at_path", "holds"]
 
 Path_ = tuple[str, ...]
 #: Before a path: it is of the message, though the record has a field of that name.
@@ -80,7 +80,7 @@ def at_path(value: Any, path: Path_) -> Any:
     return value
 
 
-def _holds(value: Any, path: Path_) -> bool:
+def holds(value: Any, path: Path_) -> bool:
     """True if there is a value at a path, null included."""
     parent, name = at_path(value, path[:-1]), path[-1]
     if isinstance(parent, list):
@@ -132,7 +132,7 @@ class Field:
         """The fault of a record without a value."""
         for path in self.paths:
             outer = _of_message(path)
-            if _holds(message, outer or path) or (outer is None and _holds(record, path)):
+            if holds(message, outer or path) or (outer is None and holds(record, path)):
                 return BadRecord(f"{'.'.join(path)} is null: if that means no value, give optional = true")
         return BadRecord(f"there is no field {' or '.join(map('.'.join, self.paths))}")
 

@@ -83,7 +83,8 @@ class JsonTicks:
 
     ``where``: the path that errors name. ``on_bad_record``: whether a message that the profile cannot read is
     FormatError or one of ``skipped``. ``symbols``: names that have their index from the start,
-    ``max_symbols`` with those to come.
+    ``max_symbols`` with those to come. ``bar``: the length of each message's bar in ns and in months, after which it is
+    received.
     """
 
     def __init__(
@@ -96,13 +97,14 @@ class JsonTicks:
         symbols: Sequence[str],
         max_symbols: int,
         on_event: Callable[[FeedEvent], None] | None = None,
+        bar: tuple[int, int] | None = None,
     ) -> None:
         self.names: list[str] = list(symbols)
         self.counts: collections.Counter[str] = collections.Counter()
         self.events: collections.deque[FeedEvent] = collections.deque(maxlen=EVENTS)
         self._profile, self._where = profile, where
         self._on_bad_record, self._skipped, self._on_event = on_bad_record, skipped, on_event
-        self._max_symbols = max_symbols
+        self._max_symbols, self._bar = max_symbols, bar
         self._index = {name: at for at, name in enumerate(self.names)}
         #: By the name of a sequence and the symbol.
         self._chains: dict[tuple[str, str], Chain] = {}
@@ -270,6 +272,8 @@ class _Message:
         marked = profile.book_levels is not None or any(rule.snapshot is not None for rule in profile.rules)
         self._keeps_more = marked or any(rule.numbering is not None for rule in profile.rules)
         self.add: Callable[..., None] = self._add_marked if marked else self._add
+        if ticks._bar is not None:
+            self.add = self._add_bar
         self._message: tuple[Any, int] = (None, 0)
         self._now_ns: int | None = None
         self._place: tuple[int | None, int | None] = (None, None)
@@ -386,6 +390,16 @@ class _Message:
             if symbol in ticks._doubtful:
                 begins = is_snapshot or (kind == KIND_QUOTE and side == b"N" and not depth)
                 ticks._follow_book(symbol, begins=bool(begins))
+
+    def _add_bar(self, rule: MessageRule, symbol: str, values: Values) -> None:
+        """Adds a tick of a bar that begins at its time: nobody knows the bar before its end."""
+        assert self._ticks._bar is not None
+        (ns, months), event = self._ticks._bar, values[0]
+        if event is not None and months:
+            month = np.datetime64(event, "ns").astype("M8[M]") + months
+            self._add(rule, symbol, values, int(month.astype("M8[ns]").astype(np.int64)))
+        else:
+            self._add(rule, symbol, values, None if event is None else event + ns)
 
     def _add_marked(self, rule: MessageRule, symbol: str, values: Values, received: int | None = None) -> None:
         """Adds a tick as ``_add`` does, where the profile has snapshots, or bounds the levels of books."""

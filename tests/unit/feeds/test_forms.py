@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from strand import bars, feeds, replay
 from strand.binding.columns import DECIMAL, PATTERN, Numbers
-from strand.errors import ConfigurationError, FormatError, StrandError
+from strand.errors import ConfigurationError, FormatError, StrandError, TruncatedFeedError
 from strand.feeds.mapping.clocks import LocalTimes, pattern_of
 
 pytestmark = pytest.mark.python
@@ -360,8 +360,8 @@ def test_a_document_is_read_as_its_lines_are(tmp_path: Path, indent: int | None,
     if indent:  # an object or a list on one line may as well be a message
         with pytest.raises(FormatError, match="document = true"):
             feeds.open(tmp_path / "a.json", profile=profile).to_numpy()
-    (tmp_path / "a.json").write_text(json.dumps(value)[:-3])
-    with pytest.raises(FormatError, match="is not one JSON value"):
+    (tmp_path / "a.json").write_text(json.dumps(value)[: -3 - len(path)])
+    with pytest.raises(TruncatedFeedError, match="ends inside its list"):
         feeds.open(tmp_path / "a.json", profile={**profile, "document": path or True}).to_numpy()
 
 

@@ -10,6 +10,8 @@ whole file and makes ticks of its own half of the symbols alone, dealt by counts
 without a publisher. Each way is a process of its own that replays twice and tells the second time; all take turns on
 the same two cores. A speed is ticks a second by the clock; behind it stands the ratio to ``loop``, turn by turn.
 
+    python bench/blocks.py outputs               handlers whose outputs go to Parquet files
+
     python bench/blocks.py arrays                arrays of 64-byte ticks in memory, beside a loop and static routings
     python bench/blocks.py arrays --neighbour    while a thread keeps the worker's core busy
 
@@ -25,6 +27,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +47,12 @@ HANDLERS = {
     "spin20": "strand.handlers.spin(work=20)",
     "spin100": "strand.handlers.spin(work=100)",
     "book": '"book"',
+}
+OUTPUTS = {
+    "trades": ('"trades"', ["trades"]),
+    "bbo": ('"bbo"', ["bbo"]),
+    "chain": ('strand.chain("bbo", "trades")', ["bbo", "trades"]),
+    "bars": ('strand.handlers.bars(every="1s")', ["bars"]),
 }
 WAYS = ("loop", "publish", "blocks", "auto", "split")
 DAY = "2026-01-05"
@@ -122,17 +131,17 @@ def halves(path: Path) -> list[list[str]]:
     return found
 
 
-def speed(path: Path, handler: str, way: str, parts: list[list[str]]) -> tuple[float, float]:
-    """Ticks a second of one turn, and the share that was handled in blocks."""
+def speed(path: Path, handler: str, way: str, parts: Sequence[list[str]], **others: object) -> tuple[float, float]:
+    """Ticks a second of one turn, and the share that was handled in blocks. ``others``: further options."""
     options: list[dict[str, object]] = [{"workers": 0}]
     if way == "split":
         options = [{"workers": 0, "symbols": part} for part in parts]
     elif way != "loop":
         options = [{"workers": 1, "ingest": way}]
-    code = TURN.format(handler=HANDLERS[handler])
+    code = TURN.format(handler=handler)
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(path), json.dumps(each | dated(path))],
+            [sys.executable, "-c", code, str(path), json.dumps(each | others | dated(path))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -173,19 +182,49 @@ def command(
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     print(f"{'':9}" + "".join(f"{way:>24}" for way in WAYS))
     for handler in only or HANDLERS:
-        speeds: dict[str, list[float]] = {way: [] for way in WAYS}
-        shares: dict[str, list[float]] = {way: [] for way in WAYS}
-        for turn in range(turns):
-            for way in WAYS[:: 1 if turn % 2 else -1]:
-                rate, share = speed(path, handler, way, parts)
-                speeds[way].append(rate / 1e6)
-                shares[way].append(share)
-        line = f"{handler:9}"
-        for way in WAYS:
-            ratio = statistics.median(a / b for a, b in zip(speeds[way], speeds["loop"], strict=True))
-            share = f", {statistics.median(shares[way]):.0%}" if way in ("blocks", "auto") else ""
-            line += f"{f'{statistics.median(speeds[way]):.1f} M/s, x{ratio:.2f}{share}':>24}"
-        print(line, flush=True)
+        print(told(path, handler, HANDLERS[handler], WAYS, turns=turns, parts=parts), flush=True)
+
+
+def told(
+    path: Path,
+    name: str,
+    handler: str,
+    ways: Sequence[str],
+    *,
+    turns: int,
+    parts: Sequence[list[str]] = (),
+    **others: object,
+) -> str:
+    """The line of a handler: medians of all ways, which take turns."""
+    speeds: dict[str, list[float]] = {way: [] for way in ways}
+    shares: dict[str, list[float]] = {way: [] for way in ways}
+    for turn in range(turns):
+        for way in ways[:: 1 if turn % 2 else -1]:
+            rate, share = speed(path, handler, way, parts, **others)
+            speeds[way].append(rate / 1e6)
+            shares[way].append(share)
+    line = f"{name:9}"
+    for way in ways:
+        ratio = statistics.median(a / b for a, b in zip(speeds[way], speeds["loop"], strict=True))
+        share_told = f", {statistics.median(shares[way]):.0%}" if way in ("blocks", "auto") else ""
+        line += f"{f'{statistics.median(speeds[way]):.1f} M/s, x{ratio:.2f}{share_told}':>24}"
+    return line
+
+
+@command.command()
+@click.option("--messages", default=10_000_000, show_default=True, help="Messages of the day.")
+@click.option("--symbols", default=8_172, show_default=True, help="Symbols of the day.")
+@click.option("--turns", default=5, show_default=True, help="Turns of each way.")
+@click.option("--only", type=click.Choice(sorted(OUTPUTS)), multiple=True, help="Handlers, in place of all.")
+def outputs(*, messages: int, symbols: int, turns: int, only: tuple[str, ...]) -> None:
+    """Handlers with outputs, which go to Parquet files."""
+    path, ways = day(BUILD, messages, symbols), WAYS[:4]
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    print(f"{'':9}" + "".join(f"{way:>24}" for way in ways))
+    for name in only or OUTPUTS:
+        handler, files = OUTPUTS[name]
+        out = {each: str(BUILD / f"{each}.parquet") for each in files}
+        print(told(path, name, handler, ways, turns=turns, out=out), flush=True)
 
 
 # ---- arrays
@@ -213,10 +252,10 @@ def mix(name: str, n: int) -> tuple[Any, int]:
     return np.ascontiguousarray(np.load(path)), symbols
 
 
-def told_of_arrays(told: Path) -> None:
+def told_of_arrays(runs: Path) -> None:
     """Prints medians of all runs in a file, and ratios to the best other way, turn by turn."""
     found: dict[tuple[int, str, bool], dict[str, list[float]]] = {}
-    for line in told.read_text().splitlines():
+    for line in runs.read_text().splitlines():
         work, name, neighbour, way, rate = json.loads(line)
         found.setdefault((work, name, neighbour), {}).setdefault(way, []).append(rate)
     ways = [*ARRAY_WAYS]

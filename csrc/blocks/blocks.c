@@ -298,7 +298,8 @@ static void position_all(const sd_dispatcher *d, member *m, const sd_block *bloc
   for (uint32_t i = 0; i < n; i++, record += d->arena->record_size) {
     const int64_t its = sd_time_at(d, record, time);
     time = its < block->latest ? its : block->latest;
-    m->positions[i] = (sd_position){block->first.number + entry[i].place, time};
+    m->positions[i] =
+        (sd_position){block->first.number + sd_block_number(d->blocks->source, block, entry[i].place), time};
   }
 }
 
@@ -455,6 +456,7 @@ static int make(sd_blocks *b, member *m) {
   memset(block->notes, 0, sizeof block->notes);
   block->odd = 0;
   block->number = number;
+  block->numbers = NULL;
   block->reading = 0;
   const uint64_t start = sd_now();
   b->source->make(b->self, number, block, number == 0, b->home_of);

@@ -46,6 +46,8 @@ typedef struct sd_block {
   uint32_t odd;       /* it may not be handled as a block, or not wholly */
   uint32_t notes[32]; /* the source's */
   unsigned char *bytes;
+  uint16_t
+      *numbers; /* with positions: by what sd_block_source says; NULL: a record's place is its number in the block */
   sd_block_entry *lists; /* one per home, with room for all the block's records each */
   uint32_t room;
   uint32_t n[SD_MAX_HOMES]; /* records in each list */
@@ -67,6 +69,9 @@ typedef struct sd_block_source {
   uint32_t most;       /* records in a block, at most */
   uint32_t slot_bytes; /* memory that a block needs for itself */
   int64_t *counts;     /* per key: a run adds what it handled, or failed on; or NULL */
+  /* A place's `numbered_bits` bits from `numbered_at` on lead to an entry of block->numbers, and what lies from `added_at` on is added to
+   * it: the record's number in the block. */
+  uint32_t numbered_at, numbered_bits, added_at;
   /* Makes a block: `begin`, `end`, `odd` and its lists, which are empty. `exactly`: begins at block->begin, which is known; else the
    * source guesses. */
   void (*make)(void *self, uint64_t number, sd_block *block, int exactly, const uint8_t *home_of);
@@ -76,6 +81,13 @@ typedef struct sd_block_source {
   void (*gather)(const void *self, const sd_block *block, const sd_block_entry *entry, uint32_t n, uint32_t left,
                  unsigned char *to);
 } sd_block_source;
+
+/* The number of a place's record in its block, from 0, in the order of the source. With positions. */
+static inline uint32_t sd_block_number(const sd_block_source *source, const sd_block *block, uint32_t place) {
+  if (!block->numbers) return place;
+  const uint32_t mask = (UINT32_C(1) << source->numbered_bits) - 1;
+  return block->numbers[place >> source->numbered_at & mask] + (uint32_t)((uint64_t)place >> source->added_at);
+}
 
 /* What a run did. */
 typedef struct sd_blocks_done {

@@ -20,7 +20,9 @@ int sd_choice_blocks(const sd_choice *c, int32_t ingest) {
   return ingest == SD_INGEST_AUTO ? c->blocks : ingest == SD_INGEST_BLOCKS;
 }
 
-uint64_t sd_choice_most(const sd_choice *c, uint64_t n) { return c->on_trial && n > TRIED ? TRIED : n; }
+static uint64_t tried(const sd_choice *c) { return (uint64_t)TRIED << c->longer; }
+
+uint64_t sd_choice_most(const sd_choice *c, uint64_t n) { return c->on_trial && n > tried(c) ? tried(c) : n; }
 
 /* Whether records may cost less in blocks than the `counts` that each costs now. */
 static int may_gain(double counts) {
@@ -51,7 +53,7 @@ void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
   c->spent += counts;
   c->records += n;
   c->left = c->left > n ? c->left - n : 0;
-  if (c->records >= (c->on_trial ? TRIED : SAMPLE)) {
+  if (c->records >= (c->on_trial ? tried(c) : SAMPLE)) {
     c->cost[c->blocks] = (double)c->spent / (double)c->records;
     c->spent = c->records = 0;
   } else if (c->on_trial || !c->cost[c->blocks]) {
@@ -63,6 +65,6 @@ void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
     take(c, better, 0, c->interval);
   } else if (!c->left) {
     if (!c->blocks && !may_gain(c->cost[0])) c->left = FIRST;
-    else take(c, !c->blocks, 1, c->cost[!c->blocks] ? 0 : TRIED);
+    else take(c, !c->blocks, 1, c->cost[!c->blocks] ? 0 : tried(c));
   }
 }

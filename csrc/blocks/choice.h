@@ -19,6 +19,7 @@ typedef struct sd_choice {
   double cost[2];          /* of each way, in clock counts per record, as measured last; 0: not known */
   uint64_t spent, records; /* of the measurement under way */
   uint64_t left, interval; /* records until the next trial, or until a first trial measures, and between two trials */
+  uint32_t longer;         /* a trial is 2 to this power as long as usual: set by the caller */
 } sd_choice;
 /* cffi: end */
 

@@ -30,6 +30,7 @@ static void make(void *self, uint64_t number, sd_block *b, int exactly, const ui
   b->start = part->begin + number * bytes;
   if (number == 0) b->begin = b->start;
   b->odd = 1;
+  b->numbers = part->numbered ? (uint16_t *)(void *)(b->bytes + part->numbers_at) : NULL;
   const uint64_t start = sd_now();
   const uint64_t got = sd_read_at(part->fd, b->bytes, all, part->base + b->start);
   b->reading += sd_now() - start;
@@ -71,6 +72,7 @@ static int adopt(void *self, uint64_t number, sd_block *b, const uint8_t *home_o
   seen->quotes += b->notes[SD_NOTE_QUOTES];
   seen->zero_sizes += b->notes[SD_NOTE_ZERO_SIZES];
   if (ticks) seen->latest = (int64_t)b->last_time;
+  b->latest = seen->latest;
   return 1;
 }
 
@@ -83,10 +85,15 @@ int sd_open_file_blocks(sd_file_part *part, const sd_block_format *format, uint6
   part->offset = offset;
   part->begin = *offset;
   part->keys = keys < part->n_counts ? keys : part->n_counts;
+  part->numbers_at = (format->bytes + format->behind + format->room + SD_LINE - 1) / SD_LINE * SD_LINE;
+  const uint64_t numbers = part->numbered ? sizeof(uint16_t) * format->records : 0;
   *source = (sd_block_source){.n_blocks = ((uint64_t)now.st_size - at - format->behind) / format->bytes,
                               .keys = (uint32_t)part->keys,
                               .most = format->most,
-                              .slot_bytes = format->bytes + format->behind + format->room,
+                              .slot_bytes = (uint32_t)(part->numbers_at + numbers),
+                              .numbered_at = format->record_at,
+                              .numbered_bits = format->record_bits,
+                              .added_at = format->tick_at,
                               .make = make,
                               .adopt = adopt,
                               .gather = format->gather};

@@ -28,26 +28,33 @@ typedef struct sd_file_part {
   uint64_t n_counts; /* as many symbols are counted */
   uint64_t limit;    /* ticks to make, at most */
   sd_seen *seen;     /* what was seen of the ticks before; added to as blocks are adopted */
+  int numbered;      /* ticks get positions */
   /* set as the blocks are opened */
   const struct sd_block_format *format;
   uint64_t *offset; /* the decoder's */
   uint64_t begin;   /* its value then */
   uint64_t keys;
+  uint64_t numbers_at; /* where a slot has its numbers */
   /* the result */
   uint64_t ticks, blocks; /* adopted */
 } sd_file_part;
 
 /* What a format says of its blocks. Offsets count as its decoder's do. */
 typedef struct sd_block_format {
-  uint32_t bytes;  /* records that begin in so many bytes are a block */
-  uint32_t behind; /* what lies behind them may be read so far, for the last of them */
-  uint32_t search; /* a block's first record is searched for in so many bytes */
-  uint32_t most;   /* ticks in a block, at most */
-  uint32_t room;   /* bytes of a slot that it needs for itself, behind those of the file */
+  uint32_t bytes;   /* records that begin in so many bytes are a block */
+  uint32_t behind;  /* what lies behind them may be read so far, for the last of them */
+  uint32_t search;  /* a block's first record is searched for in so many bytes */
+  uint32_t most;    /* ticks in a block, at most */
+  uint32_t room;    /* bytes of a slot that it needs for itself, behind those of the file */
+  uint32_t records; /* in a block, at most */
+  /* Of a tick's place: where the number of its record begins, and its bits, and where that of the tick among the record's; see
+   * sd_block_source. */
+  uint32_t record_at, record_bits, tick_at;
   /* Where a record may begin in p[0 .. size), with `behind` bytes after them; `size`: nowhere. */
   uint64_t (*find)(const sd_file_part *part, const uint8_t *p, uint64_t size);
   /* Walks over the records that begin in [p, stop), puts their ticks in lists, and notes them. The block is odd, and has no result, unless
-   * this clears `odd` and sets `end`, and the first and last ts_recv if it has ticks: none of its ticks is before the one before it. */
+   * this clears `odd` and sets `end`, and the first and last ts_recv if it has ticks: none of its ticks is before the one before it. If
+   * the block has `numbers`, it notes by record how many ticks came before. */
   void (*walk)(const sd_file_part *part, sd_block *b, const uint8_t *p, const uint8_t *stop, const uint8_t *home_of);
   /* Takes a block that begins where the decoder stands into the decoder's counts. Zero: it has to be taken in turn. */
   int (*accept)(sd_file_part *part, sd_block *b);

@@ -2,10 +2,12 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "emit/writer.h"
 #include "sd_error.h"
 
 enum {
   IN_TURN = 1 << 18,
+  LONGER = 2,
   MANY_ODD = 8 /* parts in a row that were nothing for blocks: then they are given up for a while */
 };
 
@@ -41,14 +43,14 @@ static void fill(sd_feeder *f, uint64_t wanted) {
 /* Notes what the last ticks cost, reading them included, `in_blocks` or not, and whether the next ones are to go in blocks. */
 static void learn(sd_feeder *f, const sd_dispatcher *d, uint64_t published, int in_blocks, int possible) {
   const uint64_t now = sd_now();
+  /* With outputs, what the merger does of the ticks before falls into a trial. */
+  f->choice.longer = d->config.sizes.has_positions ? LONGER : 0;
   if (f->ended && f->open_blocks && (in_blocks || !f->choice.blocks)) {
     sd_choice_learn(&f->choice, now - f->ended, published, possible);
     sd_choice_tell(&f->choice, &d->arena->blocks);
   }
   f->ended = now;
-  /* A file's blocks give no positions. */
-  f->in_blocks = f->open_blocks && d->blocks && !d->config.sizes.has_positions && !f->in_turn &&
-                 sd_choice_blocks(&f->choice, d->config.ingest);
+  f->in_blocks = f->open_blocks && d->blocks && !f->in_turn && sd_choice_blocks(&f->choice, d->config.ingest);
 }
 
 static int step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {
@@ -66,11 +68,11 @@ static int step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush,
   }
 }
 
-static int publish_over(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns);
+static int publish_over(sd_feeder *f, int code);
 
 int sd_feeder_step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {
   if (f->n_over) {
-    const int code = publish_over(f, d, participant, slice_ns);
+    const int code = publish_over(f, sd_publish_more(d, participant, slice_ns));
     if (code) return code;
   }
   const uint64_t before = f->published;
@@ -95,10 +97,8 @@ static void see(sd_seen *seen, const sd_tick *ticks, uint64_t n, int64_t times, 
   seen->zero_sizes += times * these.zero_sizes;
 }
 
-/* Publishes what blocks kept back. */
-static int publish_over(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
-  const int code = f->open ? sd_publish_more(d, participant, slice_ns)
-                           : sd_publish_own(d, participant, f->over, (int64_t)f->n_over, slice_ns);
+/* Publishes what blocks kept back; `code`: how far that is. */
+static int publish_over(sd_feeder *f, int code) {
   f->open = code == SD_AGAIN;
   if (code) return code;
   see(f->seen, f->over, f->n_over, 1, f->counts, f->n_counts);
@@ -108,7 +108,7 @@ static int publish_over(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
 }
 
 int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
-  int code = f->n_over ? publish_over(f, d, participant, slice_ns) : SD_OK;
+  int code = f->n_over ? publish_over(f, sd_publish_more(d, participant, slice_ns)) : SD_OK;
   if (!code && (f->open || f->held)) code = step(f, d, participant, 1, slice_ns);
   if (code) return code;
   f->ended = sd_now();
@@ -117,7 +117,8 @@ int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
                        .base = f->base,
                        .n_counts = f->n_counts,
                        .limit = sd_choice_most(&f->choice, f->limit - f->published),
-                       .seen = f->seen};
+                       .seen = f->seen,
+                       .numbered = d->config.sizes.has_positions};
   sd_block_source source;
   sd_blocks_done done = {0};
   const int open = f->open_blocks(&part, &source);
@@ -129,13 +130,20 @@ int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
     f->over = (const sd_tick *)(const void *)done.held;
     f->n_over = done.n_held;
     see(f->seen, f->over, f->n_over, -1, NULL, 0);
+    code = publish_over(f, code);
   }
   f->publishing += sd_now() - f->ended;
+  if (code == SD_AGAIN && !done.n_held && sd_outputs_full(d)) return SD_AGAIN;
   if (!part.blocks) f->in_turn = IN_TURN;
   f->odd = part.blocks ? 0 : f->odd + 1;
-  learn(f, d, part.ticks, 1, code == SD_OK && f->odd < MANY_ODD);
-  if (f->n_over) return publish_over(f, d, participant, slice_ns);
-  return code == SD_E_NO_MEMORY ? code : SD_OK;
+  learn(f, d, part.ticks, 1, (done.n_held || code == SD_OK) && f->odd < MANY_ODD);
+  return done.n_held || code == SD_E_NO_MEMORY || code == SD_E_STOPPED ? code : SD_OK;
+}
+
+void sd_feeder_pass(sd_feeder *f, const sd_dispatcher *d, uint64_t n) {
+  f->published += n;
+  f->in_turn = 0;
+  learn(f, d, n, 0, 1);
 }
 
 uint64_t sd_feeder_publishing_ns(const sd_feeder *f) { return sd_clock_ns(f->publishing); }

@@ -55,8 +55,12 @@ int sd_feeder_step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flu
 /* Handles the file's ticks in blocks, from where the decoder stands, for a slice of time. All that was decoded is published before. The
  * decoder's place in the file says how far it came; the caller has to go on there, with bytes read anew.
  *
- * SD_OK: whether to go on in blocks is in `in_blocks`. SD_AGAIN and other codes as sd_publish. */
+ * SD_OK: whether to go on in blocks is in `in_blocks`. SD_AGAIN: likewise, or nothing was done, as publishers wait for the merger. Other
+ * codes as sd_publish. */
 int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns);
+
+/* n ticks went in without the feeder, up to where the decoder stands: says in `in_blocks` whether to go on in blocks. */
+void sd_feeder_pass(sd_feeder *f, const sd_dispatcher *d, uint64_t n);
 
 uint64_t sd_feeder_publishing_ns(const sd_feeder *f);
 /* cffi: end */

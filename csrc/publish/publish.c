@@ -336,6 +336,7 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
     code = finish_chunk(d, participant, p, slice_ns);
     if (code) break;
   }
+  if (code == SD_OK && p->given) pass_all(d, participant, p);
   if (code != SD_AGAIN) end_call(d, participant, p);
   return code;
 }
@@ -387,12 +388,26 @@ int sd_publish_own(sd_dispatcher *d, uint32_t participant, const void *records, 
 
 int sd_publish_blocks(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self,
                       uint64_t slice_ns, sd_blocks_done *done) {
-  sd_a64 *publishing = &d->participants[participant].publishing;
-  /* As in announce: here the numbers are taken at the end, and until then the watermark stays before them. */
-  sd_store(publishing, sd_load(&d->arena->next_sequence, acquire, M3), relaxed, M1);
-  const int code = sd_run_in_blocks(d, participant, source, self, slice_ns, done);
-  sd_fetch_add(&d->arena->next_sequence, done->records, acq_rel, M4);
-  sd_store(publishing, sd_not_publishing(d), release, M1);
+  sd_publisher *p = publisher_of(d, participant, 0);
+  *done = (sd_blocks_done){0};
+  p->n = p->at = p->chunk = 0;
+  p->n_waiting = 0;
+  p->given = NULL;
+  p->after = NULL;
+  p->own = p->open = 1;
+  /* Without positions the numbers are taken at the end, and until then the watermark stays before them. */
+  announce(d, participant, p);
+  int code = p->positions && sd_outputs_full(d) ? wait_for_merger(d, participant, p, slice_ns) : SD_OK;
+  if (!code) code = sd_run_in_blocks(d, participant, source, self, slice_ns, done);
+  if (!p->positions) sd_fetch_add(&d->arena->next_sequence, done->records + done->n_held, acq_rel, M4);
+  if (done->n_held) {
+    p->records = done->held;
+    p->n = (int64_t)done->n_held;
+    p->given = done->positions;
+    return go_on(d, participant, p, slice_ns);
+  }
+  if (p->positions && done->records) pass_all(d, participant, p);
+  end_call(d, participant, p);
   return code;
 }
 

@@ -267,7 +267,7 @@ class Reading(Iterator[TickBatch]):
                 raise self._fault
             return False
         if not self._is_fed:
-            self._offer(feeder)
+            self.offer(feeder)
         if feeder.goes_in_blocks:
             self._feed_in_blocks(feeder)
         elif self._is_fed and feeder.is_dry:
@@ -281,7 +281,15 @@ class Reading(Iterator[TickBatch]):
             feeder.flush()
         return True
 
-    def _offer(self, feeder: Feeder) -> None:
+    def feed_blocks(self, feeder: Feeder) -> bool:
+        """Lets a feeder take ticks in blocks for a while, if it wants them so. Returns False when the next batch is to
+        be taken. Raises what the feeder raises."""
+        if self._over or self._feed._closed or not feeder.goes_in_blocks:
+            return False
+        self._feed_in_blocks(feeder)
+        return True
+
+    def offer(self, feeder: Feeder) -> None:
         """Offers a plain file to be read in blocks."""
         stream = self._stream
         if isinstance(stream, RawStream) and stream.start == 0 and self._decoder.open_blocks:
@@ -292,7 +300,7 @@ class Reading(Iterator[TickBatch]):
         if isinstance(self._chunks, Prefetch) and not self._read_in_turn():
             feeder.withdraw()
             return
-        self._offer(feeder)
+        self.offer(feeder)
         with self._chunks.apart() as stream:
             feeder.run_blocks()
             stream.stand_at(self._decoder.place)

@@ -96,6 +96,15 @@ class Feeder:
         """Publishes ticks in blocks for a while, and moves the decoder on in the file that was offered."""
         self._go_on(self, self.step_in_blocks)
 
+    def pass_by(self, ticks: int) -> None:
+        """Tells that so many ticks were published without it, up to where the decoder stands, or that none were."""
+
+        def step(dispatcher: Any, _participant: int, _slice_ns: int) -> int:
+            lib.sd_feeder_pass(self._feeder, dispatcher, ticks)
+            return int(Code.OK)
+
+        self._go_on(self, step)
+
     def step(self, dispatcher: Any, participant: int, slice_ns: int) -> int:
         """Calls the engine once; returns its code."""
         return int(lib.sd_feeder_step(self._feeder, dispatcher, participant, 0, slice_ns))

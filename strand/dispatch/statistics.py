@@ -203,7 +203,7 @@ def ingest_of(told: Mapping[str, Any], handled: int, in_blocks: int) -> IngestSt
     return IngestStatistics(
         way="blocks" if 2 * in_blocks > handled else "publish",
         asked=asked,
-        why=_why(told, handled, publish_ns, blocks_ns),
+        why=_why(told, handled, in_blocks, publish_ns, blocks_ns),
         impossible=told["reason"],
         publish_ns=publish_ns,
         blocks_ns=blocks_ns,
@@ -218,21 +218,25 @@ def ingest_of(told: Mapping[str, Any], handled: int, in_blocks: int) -> IngestSt
     )
 
 
-def _why(told: Mapping[str, Any], handled: int, publish_ns: float | None, blocks_ns: float | None) -> str:
+def _why(
+    told: Mapping[str, Any], handled: int, in_blocks: int, publish_ns: float | None, blocks_ns: float | None
+) -> str:
     if told["ingest"] == "publish":
         return "ingest='publish' was given"
     if told["reason"] is not None:
         return no_blocks(told["reason"])
     unfit = (
-        "blocks take plain files of ITCH and DBN, and calls of 32,768 ticks and more; files, and with 'auto' calls "
-        "too, only for handlers without outputs, timers and ends: there was neither"
+        "blocks take plain files of ITCH and DBN in runs that stop nowhere, and calls of 32,768 ticks and more, with "
+        "'auto' only for handlers without outputs, timers and ends: there was neither"
     )
     if told["refused"]:
         unfit = f"blocks did not begin, {several(told['refused'], 'time')}: a strand was busy, paused or quarantined"
     if told["ingest"] == "blocks":
         return "ingest='blocks' was given" + ("" if told["runs"] else f", but {unfit}")
     if publish_ns is not None and blocks_ns is not None:
-        return "blocks cost less, as measured" if blocks_ns < publish_ns else "publishing costs less, as measured"
+        cheaper = "blocks cost" if blocks_ns < publish_ns else "publishing costs"
+        ago = (blocks_ns < publish_ns) != (2 * in_blocks > handled)
+        return f"{cheaper} less, as measured{' towards the end' if ago else ''}"
     if told["runs"]:
         return "the trial of blocks was not over"
     if handled < BLOCKS_TRIED_AFTER:

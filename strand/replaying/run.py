@@ -78,7 +78,8 @@ class Published:
 
     def time_ns(self) -> int | None:
         """The time of the latest tick, in ns since the epoch; None before the first."""
-        return (self.feeder.feed_ns if self.feeder is not None else 0) or self.feed_ns
+        fed = self.feeder.feed_ns if self.feeder is not None else 0
+        return fed or None if self.feed_ns is None else max(fed, self.feed_ns)
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,11 @@ class Run:
 
     def may_feed(self, source: Source) -> bool:
         """Tells whether the feed's decoder may publish as it decodes: both can, and nobody wants to see the ticks."""
-        looks = self._learns or self._pacer or any(stop.sees_ticks for stop in self._all_stops)
+        return self.may_feed_blocks(source) and not self._learns
+
+    def may_feed_blocks(self, source: Source) -> bool:
+        """Tells whether a feeder may take ticks in blocks: these bring no new names."""
+        looks = self._pacer or any(stop.sees_ticks for stop in self._all_stops)
         return source.feeds and self._inside.takes_feeder and not looks
 
     def publish(self, source: Source, progress: Callable[[int], None] | None) -> None:
@@ -166,12 +171,15 @@ class Run:
                 hears(function)
                 self._tells_time = True
         feeds, self._cut = self.may_feed(source), source.begins_inside
+        in_blocks = not feeds and self.may_feed_blocks(source)
         try:
             while (batch := source.take()) is not None:
                 if self._publish_batch(batch, progress):
                     break
                 if feeds:
                     self._feed_from(source, progress)
+                    break
+                if in_blocks and self._feed_blocks(source, len(batch), progress):
                     break
             else:
                 if self._until is not None:
@@ -259,9 +267,7 @@ class Run:
 
     def _feed_from(self, source: Source, progress: Callable[[int], None] | None) -> None:
         """Publishes all that is left through a feeder."""
-        left = None if self._limit is None else self._limit - self.published.ticks
-        feeder = self._inside.feeder(self.published.by_symbol, self.published.seen, left)
-        self.published.feeder = feeder
+        feeder = self._feeder()
         try:
             while source.feed(feeder):
                 if progress is not None:
@@ -270,6 +276,28 @@ class Run:
                     break
         finally:
             self._uncounted = feeder.held
+
+    def _feeder(self) -> Feeder:
+        left = None if self._limit is None else self._limit - self.published.ticks
+        self.published.feeder = self._inside.feeder(self.published.by_symbol, self.published.seen, left)
+        return self.published.feeder
+
+    def _feed_blocks(self, source: Source, passed: int, progress: Callable[[int], None] | None) -> bool:
+        """Publishes what goes in blocks behind a batch of so many ticks. Returns True if the run ends there."""
+        feeder = self.published.feeder
+        if feeder is None:
+            feeder, passed = self._feeder(), 0
+            source.offer(feeder)
+        feeder.pass_by(passed)
+        try:
+            while source.feed_blocks(feeder):
+                if progress is not None:
+                    progress(self._finished())
+                if self.published.ticks == self._limit:
+                    return True
+        finally:
+            self._uncounted = feeder.held
+        return False
 
     def end(self, *, with_ends: bool) -> None:
         """Ends the stops, when all that was published has been handled and before the dispatcher stops. ``with_ends``:
@@ -589,13 +617,27 @@ class Source:
             raise RecordTypeError(f"batches: the feed gives {what}, and not arrays of strand.TICK")
         return named(batch)
 
+    def offer(self, feeder: Feeder) -> None:
+        """Offers what is left to be taken in blocks."""
+        assert isinstance(self._batches, Reading)
+        self._batches.offer(feeder)
+
     def feed(self, feeder: Feeder) -> bool:
         """Lets a feeder go on with what is left, for a while. Returns False when it has taken all ticks. Raises what
         the feed and the feeder raise."""
         assert isinstance(self._batches, Reading)
+        return self._with(feeder, self._batches.feed)
+
+    def feed_blocks(self, feeder: Feeder) -> bool:
+        """Lets a feeder take ticks in blocks for a while. Returns False when the next batch is to be taken. Raises what
+        the feed and the feeder raise."""
+        assert isinstance(self._batches, Reading)
+        return self._with(feeder, self._batches.feed_blocks)
+
+    def _with(self, feeder: Feeder, go_on: Callable[[Feeder], bool]) -> bool:
         start, published_s = time.perf_counter(), feeder.publishing_s
         try:
-            return self._batches.feed(feeder)
+            return go_on(feeder)
         except BaseException:
             self.close()
             raise

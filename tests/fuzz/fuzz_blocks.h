@@ -61,7 +61,7 @@ static int take_in_turn(reader *r, sd_decode *decode, void *decoder, const uint6
 static void gather_all(reader *r, const sd_block_source *source, const sd_file_part *part, const sd_block *b) {
   static sd_tick of[HOMES][MAX_TICKS];
   const sd_block_entry *entry[HOMES];
-  uint32_t at[HOMES] = {0};
+  uint32_t at[HOMES] = {0}, n = 0;
   for (uint32_t h = 0; h < HOMES; h++) {
     entry[h] = b->lists + (size_t)h * b->room;
     source->gather(part, b, entry[h], b->n[h], b->n[h], (unsigned char *)of[h]);
@@ -75,6 +75,7 @@ static void gather_all(reader *r, const sd_block_source *source, const sd_file_p
         next = h;
     if (next == HOMES) break;
     REQUIRE(r->n < r->limit);
+    REQUIRE(sd_block_number(source, b, entry[next][at[next]].place) == n++);
     r->ticks[r->n] = of[next][at[next]++];
     r->counts[r->ticks[r->n++].instrument_id]++;
   }
@@ -86,7 +87,8 @@ static uint64_t take_in_blocks(reader *r, sd_open_blocks *open, void *decoder, c
   static sd_block slots[SLOTS];
   static uint8_t home_of[KEYS];
   const uint64_t before = *offset;
-  sd_file_part part = {.decoder = decoder, .fd = fd, .n_counts = KEYS, .limit = r->limit - r->n, .seen = &r->seen};
+  sd_file_part part = {
+      .decoder = decoder, .fd = fd, .n_counts = KEYS, .limit = r->limit - r->n, .seen = &r->seen, .numbered = 1};
   sd_block_source source;
   if (r->n == r->limit || !open(&part, &source)) return 0;
   REQUIRE(source.n_blocks <= SLOTS && source.keys <= KEYS);

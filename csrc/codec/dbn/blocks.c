@@ -150,6 +150,7 @@ static void walk(const sd_file_part *part, sd_block *b, const uint8_t *p, const 
     sd_prefetch(p + READ_AHEAD);
     if (SD_UNLIKELY(size < SD_DBN_HEADER || find_fault(w.dbn, p, &value) || p[1] == SYMBOL_MAPPING)) return;
     const uint32_t place = (uint32_t)(p - begin) / STEP | records << AT_BITS;
+    if (b->numbers) b->numbers[records] = (uint16_t)b->notes[SD_NOTE_TICKS];
     if (makes_ticks(p[1]) && SD_UNLIKELY(!take(&w, p, place))) return;
     own->counts[p[1]]++;
     p += size;
@@ -236,6 +237,10 @@ static const sd_block_format format = {.bytes = BYTES,
                                        .search = SEARCH,
                                        .most = BYTES / A_TICK + SD_DBN_MAX_TICKS,
                                        .room = sizeof(noted),
+                                       .records = BYTES / SD_DBN_HEADER,
+                                       .record_at = AT_BITS,
+                                       .record_bits = NUMBER_BITS,
+                                       .tick_at = INDEX_AT,
                                        .find = find,
                                        .walk = walk,
                                        .accept = accept,

@@ -69,15 +69,15 @@ static inline int has_no_size(const gait *g, const uint8_t *m) {
   return g->is & LONG_SIZED ? !sd_load_u64(m + 11) : !sd_load_u32(m + 20);
 }
 
-/* As sd_block_format.walk; `selects`: the decoder has a selection. */
+/* As sd_block_format.walk; `selects`: the decoder has a selection; `numbers`: the block's. */
 SD_INLINE void walk_over(const sd_file_part *part, sd_block *b, const uint8_t *p, const uint8_t *stop,
-                         const uint8_t *home_of, const int selects) {
+                         const uint8_t *home_of, const int selects, uint16_t *const numbers) {
   const sd_itch *itch = (const sd_itch *)part->decoder;
   const uint8_t *const base = b->bytes, *const wanted = itch->wanted;
   const uint64_t midnight_ns = itch->midnight_ns, from_ns = itch->start_ns - midnight_ns, span_ns = itch->span_ns;
   const uint32_t keys = (uint32_t)part->keys;
   uint64_t time = 0, first = UINT64_MAX;
-  uint32_t frames = 0;
+  uint32_t frames = 0, ticks = 0;
   for (; p < stop; frames++) {
     const uint8_t *m = p + PREFIX_BYTES;
     const gait *g = &gaits[m[0]];
@@ -99,6 +99,7 @@ SD_INLINE void walk_over(const sd_file_part *part, sd_block *b, const uint8_t *p
     time = its;
     if (SD_UNLIKELY(first == UINT64_MAX)) first = its;
     const uint32_t place = (uint32_t)(m - PREFIX_BYTES - base) | frames << SD_ITCH_BLOCK_BITS;
+    if (numbers) numbers[frames] = (uint16_t)ticks++;
     if (SD_UNLIKELY(!sd_block_add(b, home_of, keys, place, key))) return;
   }
   uint32_t of[KINDS];
@@ -115,8 +116,9 @@ SD_INLINE void walk_over(const sd_file_part *part, sd_block *b, const uint8_t *p
 }
 
 static void walk(const sd_file_part *part, sd_block *b, const uint8_t *p, const uint8_t *stop, const uint8_t *home_of) {
-  if (((const sd_itch *)part->decoder)->selective) walk_over(part, b, p, stop, home_of, 1);
-  else walk_over(part, b, p, stop, home_of, 0);
+  if (((const sd_itch *)part->decoder)->selective) walk_over(part, b, p, stop, home_of, 1, b->numbers);
+  else if (b->numbers) walk_over(part, b, p, stop, home_of, 0, b->numbers);
+  else walk_over(part, b, p, stop, home_of, 0, NULL);
 }
 
 static uint64_t find(const sd_file_part *part, const uint8_t *p, uint64_t size) {
@@ -158,6 +160,10 @@ static const sd_block_format format = {.bytes = BYTES,
                                        .behind = BEHIND,
                                        .search = SEARCH,
                                        .most = BYTES / SHORTEST + 1,
+                                       .records = BYTES / SHORTEST + 1,
+                                       .record_at = SD_ITCH_BLOCK_BITS,
+                                       .record_bits = 32 - SD_ITCH_BLOCK_BITS,
+                                       .tick_at = 32,
                                        .find = find,
                                        .walk = walk,
                                        .accept = accept,

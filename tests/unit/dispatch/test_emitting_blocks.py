@@ -21,8 +21,9 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import zeros
 
 TICKS: Final = 400_000
-#: Batches that are long enough for blocks.
-ARRAYS: Final = {"date": SAMPLE_DATE, "batch_ticks": 1 << 16}
+#: Blocks are of batches that are long enough, where the file is compressed, or of the file.
+SOURCES: Final = ("day.itch50.gz", "day.itch50")
+READS: Final[dict[str, Any]] = {"feed_options": {"date": SAMPLE_DATE, "batch_ticks": 1 << 16}, "timeline": False}
 LOOP: Final[dict[str, Any]] = {"workers": 0}
 PUBLISH: Final[dict[str, Any]] = {"workers": 2, "cores": None, "ingest": "publish"}
 BLOCKS: Final[dict[str, Any]] = {"workers": 2, "cores": None, "ingest": "blocks"}
@@ -39,18 +40,23 @@ FIFTH: Final = np.dtype([("nth", "<u4")])
 
 
 @pytest.fixture(scope="module")
-def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("blocks") / "day.itch50"
-    path.write_bytes(gzip.decompress(sample_path().read_bytes()))
-    return path
+def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the sources."""
+    folder = tmp_path_factory.mktemp("blocks")
+    (folder / "day.itch50.gz").write_bytes(sample_path().read_bytes())
+    (folder / "day.itch50").write_bytes(gzip.decompress(sample_path().read_bytes()))
+    return folder
 
 
 def emitted(result: Any) -> dict[str, Any]:
     return {name: np.asarray(output).tolist() for name, output in result.outputs.items()}
 
 
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", HANDLERS)
-def test_files_of_outputs_are_byte_for_byte_those_of_a_publisher(day: Path, tmp_path: Path, name: str) -> None:
+def test_files_of_outputs_are_byte_for_byte_those_of_a_publisher(
+    days: Path, tmp_path: Path, name: str, source: str
+) -> None:
     make, names = HANDLERS[name]
     found = []
     for ending in ("parquet", "csv", "npy"):
@@ -58,35 +64,49 @@ def test_files_of_outputs_are_byte_for_byte_those_of_a_publisher(day: Path, tmp_
             folder = tmp_path / ending / str(n)
             folder.mkdir(parents=True)
             out = {each: folder / f"{each}.{ending}" for each in names}
-            result = replay(day, make(), out=out, timeline=False, feed_options=ARRAYS, **way)
+            result = replay(days / source, make(), out=out, **READS, **way)
             assert (result.statistics.handled_in_blocks > 0) == (way is BLOCKS)
             found.append((result.fingerprint, result.ticks, [path.read_bytes() for path in out.values()]))
         assert found[-3] == found[-2] == found[-1]
         assert all(found[-1][2])
 
 
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        ("day.itch50.gz", {"limit": 70_001}),
+        ("day.itch50", {"limit": 70_001}),
+        ("day.itch50", {"limit": 199_999}),
+        ("day.itch50.gz", {"until": "13:00"}),
+        ("day.itch50.gz", {"fingerprint_every": 50_000}),
+        ("day.itch50", {"symbols": ["A*", "*[D-M]"]}),
+        ("day.itch50", {"symbols": ["*[!Z]"], "start": "10:00", "limit": 90_000}),
+    ],
+)
 @pytest.mark.parametrize("name", HANDLERS)
-def test_a_limit_and_a_time_end_outputs_where_they_end_a_plain_loop(day: Path, name: str) -> None:
+def test_a_limit_a_time_and_a_selection_cut_outputs_where_they_cut_those_of_a_plain_loop(
+    days: Path, name: str, source: str, options: dict[str, Any]
+) -> None:
     make, _ = HANDLERS[name]
-    for options in ({"limit": 70_001}, {"until": "13:00"}, {"fingerprint_every": 50_000}):
-        loop, blocks = (
-            replay(day, make(), timeline=False, feed_options=ARRAYS, **way, **options) for way in (LOOP, BLOCKS)
-        )
-        assert blocks.statistics.handled_in_blocks > 0
-        assert blocks.ticks == loop.ticks
-        assert blocks.fingerprint == loop.fingerprint
-        assert emitted(blocks) == emitted(loop)
+    kwargs = READS | options
+    loop, blocks = (replay(days / source, make(), **kwargs, **way) for way in (LOOP, BLOCKS))
+    assert blocks.statistics.handled_in_blocks > 0
+    assert blocks.ticks == loop.ticks
+    assert blocks.fingerprint == loop.fingerprint
+    assert emitted(blocks) == emitted(loop)
 
 
-def test_records_that_are_skipped_leave_no_gap_in_outputs(day: Path, tmp_path: Path) -> None:
-    data, path = day.read_bytes(), tmp_path / "day.itch50"
+@pytest.mark.parametrize("source", SOURCES)
+def test_records_that_are_skipped_leave_no_gap_in_outputs(days: Path, tmp_path: Path, source: str) -> None:
+    data, path = (days / "day.itch50").read_bytes(), tmp_path / source
     at, cuts = 0, []
     while at < len(data) - 2:
         at += 2 + int.from_bytes(data[at : at + 2], "big")
         cuts.append(at)
     parts = [data[a:b] for a, b in zip([0, *cuts[60_000::30_000]], [*cuts[60_000::30_000], len(data)], strict=True)]
-    path.write_bytes((b"\0\x0c" + b"?" * 12).join(parts))
-    options = {"timeline": False, "feed_options": ARRAYS | {"on_bad_record": "skip"}}
+    data = (b"\0\x0c" + b"?" * 12).join(parts)
+    path.write_bytes(gzip.compress(data, 1) if path.suffix == ".gz" else data)
+    options = READS | {"feed_options": READS["feed_options"] | {"on_bad_record": "skip"}}
     loop, blocks = (replay(path, strand.chain("bbo", "trades"), **options, **way) for way in (LOOP, BLOCKS))
     assert blocks.skipped == loop.skipped
     assert loop.skipped
@@ -139,6 +159,20 @@ def test_timers_and_ends_fire_at_their_places(c_handlers: Path, yields: bool) ->
         assert blocks[2] > 0
 
 
+@pytest.mark.parametrize("yields", [False, True])
+@pytest.mark.parametrize("emits", [False, True])
+def test_timers_and_ends_of_a_file_fire_at_their_places(
+    days: Path, c_handlers: Path, yields: bool, emits: bool
+) -> None:
+    handler = alarms.in_c(c_handlers, 0x5DEECE66D, yields=yields, emits=emits)
+    found = []
+    for way in WAYS:
+        result = replay(days / "day.itch50", handler, **READS, **way)
+        assert (result.statistics.handled_in_blocks > 0) == (way is BLOCKS)
+        found.append((result.fingerprint, emitted(result), np.asarray(result.rows.array).tolist()))
+    assert found[0] == found[1] == found[2]
+
+
 def test_times_that_run_backwards_are_left_to_the_publisher(c_handlers: Path) -> None:
     ticks = ticks_of(9)
     ticks["ts_recv"][200_000] = 5
@@ -169,7 +203,8 @@ def test_what_waits_behind_a_failure_keeps_its_place_in_the_outputs(c_handlers: 
     assert len(found[0]["a"]) == int(ticks["depth"].sum()) - int(ticks["depth"][at])
 
 
-def test_a_failure_gives_the_outputs_before_it(day: Path, c_handlers: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_failure_gives_the_outputs_before_it(days: Path, c_handlers: Path, tmp_path: Path, source: str) -> None:
     fails = native(
         c_handlers,
         "on_fail",
@@ -189,14 +224,15 @@ def test_a_failure_gives_the_outputs_before_it(day: Path, c_handlers: Path, tmp_
         errors = []
         for way in WAYS:
             with pytest.raises(HandlerError) as caught:
-                replay(day, handler, timeline=False, feed_options=ARRAYS, out={"none": tmp_path / "none.npy"}, **way)
+                replay(days / source, handler, out={"none": tmp_path / "none.npy"}, **READS, **way)
             left = [(path.name, path.read_bytes()) for path in tmp_path.iterdir()]
             errors.append((caught.value.symbol, caught.value.sequence, str(caught.value), left))
         assert errors[0] == errors[1] == errors[2]
 
 
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("wanted", [1, 120_000])
-def test_an_interrupt_leaves_files_of_what_was_handled(day: Path, tmp_path: Path, wanted: int) -> None:
+def test_an_interrupt_leaves_files_of_what_was_handled(days: Path, tmp_path: Path, wanted: int, source: str) -> None:
     path, sent = tmp_path / "bbo.npy", []
 
     def interrupts(handled: int) -> None:
@@ -205,9 +241,9 @@ def test_an_interrupt_leaves_files_of_what_was_handled(day: Path, tmp_path: Path
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        replay(day, "bbo", timeline=False, feed_options=ARRAYS, out={"bbo": path}, progress=interrupts, **BLOCKS)
+        replay(days / source, "bbo", out={"bbo": path}, progress=interrupts, **READS, **BLOCKS)
     partial = caught.value.partial  # type: ignore[attr-defined]
     assert partial.ticks < 200_500
-    loop = replay(day, "bbo", timeline=False, feed_options=ARRAYS, limit=partial.ticks, **LOOP)
+    loop = replay(days / source, "bbo", timeline=False, limit=partial.ticks, **LOOP)
     assert partial.fingerprint == loop.fingerprint
     assert np.load(path).tolist() == emitted(loop)["bbo"]

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
     "TickBatch", "TicksAre", "batches_from", "files_read", "files_written", "inflates", "is_glob", "is_live",
-    "live_counts_of", "names_like", "numbered", "shown_ticks", "skipped_of", "tick_feeds_of", "usual_flags",
+    "live_counts_of", "names_like", "numbered", "passed_ns", "shown_ticks", "skipped_of", "tick_feeds_of",
+    "usual_flags",
 ]  # fmt: skip
 
 #: Characters of a path that a line shows.
@@ -370,6 +371,10 @@ class BaseFeed(Tabular):
         skipped: The records that were skipped under ``on_bad_record="skip"``: counts and samples.
     """
 
+    #: At an empty batch: no tick before this time will come, in ns since 1970-01-01 UTC, so timers up to it are due.
+    #: None: only ticks tell the time.
+    passed_ns: int | None = None
+
     def __init__(self) -> None:
         self.skipped = Skipped()
         self._closed = False
@@ -590,6 +595,12 @@ def files_written(feed: Feed) -> Sequence[str]:
 def is_live(feed: Feed) -> bool:
     """``BaseFeed.is_live`` of any feed."""
     return bool(getattr(feed, "is_live", False))
+
+
+def passed_ns(feed: Feed) -> int | None:
+    """``BaseFeed.passed_ns`` of any feed."""
+    found: int | None = getattr(feed, "passed_ns", None)
+    return found
 
 
 def live_counts_of(feed: Feed) -> Mapping[str, Any]:

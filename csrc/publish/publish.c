@@ -12,6 +12,7 @@
 #include "emit/writer.h"
 #include "memory/lines.h"
 #include "numbering/failure.h"
+#include "numbering/positions.h"
 #include "numbering/watermark.h"
 #include "overdue/overdue.h"
 #include "publish/chunk.h"
@@ -265,6 +266,13 @@ static void bound_with_positions(sd_dispatcher *d, uint32_t participant, sd_publ
 /* The same after records that were numbered elsewhere: the watermark may pass them. */
 static void pass_all(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   bound_with_positions(d, participant, p);
+  sd_overdue_scan_where_due(d, sd_feed_time(d), 0);
+}
+
+void sd_publish_time(sd_dispatcher *d, uint64_t time) {
+  if (!d->config.sizes.has_positions) return;
+  const sd_position now = sd_numbers_begin(d);
+  sd_numbers_end(d, 0, (uint64_t)now.time > time ? (uint64_t)now.time : time);
   sd_overdue_scan_where_due(d, sd_feed_time(d), 0);
 }
 

@@ -4,7 +4,9 @@ A recording is two files. ``FILE`` is plain ITCH 5.0: the messages in order, as 
 reader of ITCH takes it. ``FILE.times`` says when each packet's messages were received and how the venue numbered them,
 little-endian: the eight bytes ``SDTIMES1``; the trading day as u64 YYYYMMDD, 0 where it is unknown; then an entry of
 three u64 for each run of messages of one packet. It has the position of the run's first message in FILE from 1, its
-sequence number, and the receive time in ns since the UNIX epoch. ``strand.feeds.open(FILE)`` takes both where both are
+sequence number, and the receive time in ns since the UNIX epoch. An entry with the sequence number 0 is the clock's: no
+message had come, and the feed's time went on to this one before the message at its position, which may not be there.
+``strand.feeds.open(FILE)`` takes both where both are
 there. Read without it, FILE gives the same ticks but for ``ts_recv`` (the venue's time instead) and ``sequence`` (the
 position instead).
 """
@@ -30,6 +32,7 @@ from strand.feeds.formats.options import RecordedOptions
 from strand.feeds.io.atomic_write import atomic_write, flushed, partial_path
 from strand.feeds.io.files import times_path
 from strand.options import named_options
+from strand.ticks import empty
 
 __all__ = ["RecordedFeed", "Recorder", "recognise"]
 
@@ -86,6 +89,10 @@ class Recorder:
             failed.__exit__(type(error), error, error.__traceback__)
             raise
 
+    def clock(self, position: int, now_ns: int) -> None:
+        """Time has passed before the message at a position."""
+        self.write(memoryview(b""), np.array([(position, 0, now_ns)], RUN), 0)
+
     def _hand_over(self) -> None:
         assert self._frames is not None
         assert self._times is not None
@@ -113,24 +120,44 @@ class _Times:
         self._file = path.open("rb")
         self._file.seek(_HEADER_BYTES)
         self._window = np.empty(0, RUN)
+        #: Entries of the clock, which no batch has come to yet.
+        self._clocks = np.empty(0, RUN)
         self._cut = False
+
+    def _read(self) -> bool:
+        """Reads the next entries. Returns False at the end."""
+        data = b"" if self._cut else self._file.read(_RUNS_A_READ * RUN.itemsize)
+        self._cut = self._cut or len(data) % RUN.itemsize != 0
+        read = np.frombuffer(data[: len(data) // RUN.itemsize * RUN.itemsize], RUN)
+        is_clock = read["sequence"] == 0
+        self._clocks = np.concatenate([self._clocks, read[is_clock]])
+        self._window = np.concatenate([self._window, read[~is_clock]])
+        for found, least in ((self._window, 1), (self._clocks, 0)):
+            if np.any(np.diff(found["position"].astype(np.int64)) < least):
+                raise FormatError("positions do not rise: the file is damaged", path=self._path)
+        return bool(data)
 
     def upto(self, first: int, last: int) -> npt.NDArray[np.void]:
         """Runs of the positions ``first`` to ``last``, which must rise from call to call."""
-        while not self._cut and (not len(self._window) or self._window["position"][-1] <= last):
-            data = self._file.read(_RUNS_A_READ * RUN.itemsize)
-            if not data:
-                break
-            self._cut = len(data) % RUN.itemsize != 0
-            whole = data[: len(data) // RUN.itemsize * RUN.itemsize]
-            self._window = np.concatenate([self._window, np.frombuffer(whole, RUN)])
-            if np.any(self._window["position"][1:] <= self._window["position"][:-1]):
-                raise FormatError("positions do not rise: the file is damaged", path=self._path)
+        while (not len(self._window) or self._window["position"][-1] <= last) and self._read():
+            pass
         before = int(np.searchsorted(self._window["position"], first, side="right")) - 1
         if before < 0:
             raise FormatError(f"has no entry for message {first}", path=self._path)
         self._window = self._window[before:]
         return self._window
+
+    def clocks(self, last: int) -> npt.NDArray[np.void]:
+        """Takes the clock's entries before the message at the position ``last``, which ``upto`` has come to."""
+        n = int(np.searchsorted(self._clocks["position"], last, side="right"))
+        taken, self._clocks = self._clocks[:n], self._clocks[n:]
+        return taken
+
+    def clocks_left(self) -> npt.NDArray[np.void]:
+        """The clock's entries behind the last message."""
+        while self._read():
+            self._window = self._window[-1:]
+        return self._clocks
 
     def fault_after(self, last: int) -> TruncatedFeedError | None:
         """Returns the error of a file that ends inside an entry, if positions up to ``last`` go beyond its whole
@@ -196,7 +223,7 @@ class RecordedFeed(BaseFeed):
 
     def batches(self) -> Iterator[TickBatch]:
         """The recording from its start. Each batch is valid until the next."""
-        times = _Times(self._times_path)
+        times, self.passed_ns = _Times(self._times_path), None
         try:
             for batch in self._itch.batches():
                 first, last = int(batch["sequence"][0]), int(batch["sequence"][-1])
@@ -205,10 +232,22 @@ class RecordedFeed(BaseFeed):
                 if fault is not None:
                     # The last entry that is whole may be of one message or of many.
                     batch = batch[: int(np.searchsorted(batch["sequence"], runs["position"][-1], side="right"))]
+                clocks, at = times.clocks(last), 0
+                cuts = np.searchsorted(batch["sequence"], clocks["position"]).tolist()
                 stamp(batch, runs)
-                yield batch
+                for cut, passed in zip([*cuts, len(batch)], [*clocks["ts_recv"].tolist(), None], strict=True):
+                    if at < cut:
+                        self.passed_ns = None
+                        yield batch[at:cut]
+                    if passed is not None:
+                        self.passed_ns = passed
+                        yield batch[:0]
+                    at = cut
                 if fault is not None:
                     raise fault
+            for passed in times.clocks_left()["ts_recv"].tolist():
+                self.passed_ns = passed
+                yield empty(0)
         finally:
             times.close()
 

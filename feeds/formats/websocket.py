@@ -13,6 +13,7 @@ the rest:
 ``binary``        a message of bytes, as it came
 ``text64``, ``binary64``    the same in base64: a message with a line's end in it
 ``connected``, ``disconnected``    what was said of it, a JSON text
+``clock``         nothing: no tick had come, and the feed's time went on to this one
 ``end``           how many lines are before it; the last one
 
 ``zgrep``, ``cut`` and the like read it, and compression by whatever tool leaves it what it is.
@@ -90,6 +91,11 @@ class MessageRecorder:
         self._latest_ns = now_ns
         self._write(entry_line(now_ns, kind.encode(), json.dumps(text[:_MAX_EVENT_TEXT]).encode()))
 
+    def clock(self, now_ns: int) -> None:
+        """Records that time has passed without a tick. Raises as ``message`` does."""
+        self._latest_ns = now_ns
+        self._write(entry_line(now_ns, b"clock", b""))
+
     def _write(self, line: bytes) -> None:
         assert self._file is not None
         try:
@@ -165,6 +171,8 @@ class RecordedMessages(MessageFile):
             return
         if word in ("text", "binary"):
             self._ticks.take(value, time_ns, offset, number)
+        elif word == "clock":
+            self._passed = time_ns
         elif word in ("connected", "disconnected"):
             self._ticks.note(word, time_ns, value)
 
@@ -177,7 +185,7 @@ _VERSION: Final = b"1"
 _LONGEST_HEADER: Final = 16 << 20
 _LATEST_NS: Final = (1 << 63) - 1
 
-Word = Literal["text", "binary", "connected", "disconnected", "end"]
+Word = Literal["text", "binary", "clock", "connected", "disconnected", "end"]
 
 
 def _summed(body: bytes) -> bytes:
@@ -324,6 +332,9 @@ def read_entry(line: bytes) -> Entry:
         value = json.loads(rest)
         if not isinstance(value, str):
             raise ValueError("says no text")
+    elif kind == "clock":
+        if rest:
+            raise ValueError("says more than the time")
     elif kind == "end":
         if not rest.isdigit() or len(rest) > 19:
             raise ValueError("does not say a number of lines")

@@ -243,10 +243,13 @@ class MoldFeed(BaseFeed):
     def _received(self, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
         receiver = self._receiver
         max_seconds, idle_timeout_s = self._options["max_seconds"], self._options["idle_timeout_s"]
-        begun = heard = counted = time.monotonic()
+        clock_s = self._options["clock_s"]
+        slice_ns = _SLICE_NS if clock_s is None else min(_SLICE_NS, round(clock_s * 1e9))
+        begun = heard = counted = timed = time.monotonic()
         while True:
+            now_ns = time.time_ns()  # what comes from here on was not received before
             try:
-                frames, runs = receiver.poll(_SLICE_NS)
+                frames, runs = receiver.poll(slice_ns)
             except OSError as error:
                 raise FeedError(f"cannot be received: {error.strerror}", path=self._where) from error
             if self._on_late is not None and self.joined_at is not None:
@@ -255,6 +258,10 @@ class MoldFeed(BaseFeed):
             yield from self._decoded(frames, runs, out, recorder)
             now = time.monotonic()
             heard = now if len(frames) else heard
+            timed = now if len(frames) else timed
+            if clock_s is not None and now - timed >= clock_s and not receiver.counts()["held"]:
+                timed = now
+                yield self._told(now_ns, out, recorder)
             if now - counted >= _COUNT_S:
                 self._count()
                 counted = now
@@ -268,6 +275,8 @@ class MoldFeed(BaseFeed):
         while not complete:
             frames, runs, complete = receiver.finish()
             yield from self._decoded(frames, runs, out, recorder)
+        if clock_s is not None:
+            yield self._told(time.time_ns(), out, recorder)
         if self._options["on_gap"] == "raise" and (gaps := receiver.gaps()):
             raise GapError(
                 f"messages {gaps[0][0]:,} to {gaps[0][1] - 1:,} came on no line; on_gap='continue' continues after "
@@ -281,6 +290,13 @@ class MoldFeed(BaseFeed):
                 f"or give session={receiver.session!r} to skip all others",
                 path=self._where,
             )
+
+    def _told(self, now_ns: int, out: TickBatch, recorder: Recorder | None) -> TickBatch:
+        """An empty batch: time has passed up to then."""
+        self.passed_ns = now_ns
+        if recorder is not None:
+            recorder.clock(self._passed() + 1 - self._left_out, now_ns)
+        return out[:0]
 
     def _decoded(self, frames: memoryview, runs: Any, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
         """The ticks of whole frames, each recorded before it is handed out.
@@ -309,6 +325,7 @@ class MoldFeed(BaseFeed):
                 self.skipped.add("not ITCH 5.0", offset=fault.offset, text=str(fault))
                 self._left_out += 1
             if made:
+                self.passed_ns = None
                 yield ticks
             if fault is not None and raises:
                 raise fault

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from strand.errors import ConfigurationError
 from strand.feeds.formats.json.ticks import FeedEvent
 from strand.fixed import dataclass
-from strand.options import Choice, File, Kind, Number, Text, Whole
+from strand.options import Choice, File, Flag, Kind, Number, Text, Whole
 from strand.ticks import MAX_SEQUENCE
 
 __all__ = ["Address", "MoldOptions", "WebSocketOptions", "ipv4", "parse_address"]
@@ -63,13 +63,20 @@ _ANY, _SECONDS = Kind(), Number(0, 1e9, "s", above=True, metavar="SECONDS")
 
 
 class _Ends(TypedDict, total=False):
-    """Options of all live feeds but ``on_bad_record``: where a feed is written to, and where it ends."""
+    """Options of all live feeds but ``on_bad_record``: where a feed is written to, its clock, and where it ends."""
 
     record: Annotated[
         str | os.PathLike[str] | None,
         None,
         File(),
         "A file to write everything received to, in order, for ``strand.replay``.",
+    ]
+    clock_s: Annotated[
+        float | None,
+        None,
+        _SECONDS,
+        "Where no tick comes for so many seconds, the feed's time goes on by this machine's clock, so that bars and "
+        "other timers end. None: only ticks tell the time.",
     ]
     max_messages: Annotated[int | None, None, Whole(1), "The feed ends after so many messages. None: no bound."]
     max_seconds: Annotated[float | None, None, _SECONDS, "The feed ends after so many seconds. None: no bound."]
@@ -181,6 +188,21 @@ class WebSocketOptions(_Ends, total=False):
     ]
     open_timeout_s: Annotated[float | None, 10.0, _SECONDS, "How long a connect may take, seconds. None: no bound."]
     max_message_bytes: Annotated[int, 1 << 20, Whole(1), "A longer message is refused."]
+    reconnect_at_gap: Annotated[
+        bool,
+        False,
+        Flag(),
+        "Connect anew where messages of a ``gapless`` rule are missing, for venues that send a snapshot at each start.",
+    ]
+    snapshot: Annotated[
+        Callable[[str], Any] | None,
+        None,
+        _ANY,
+        "Called with a symbol's name where its book needs a snapshot that the venue sends on request: at the first "
+        'change, and after a gap.\nIt returns the message that a rule with ``snapshot = "rest"`` reads: text, bytes, '
+        "or a value that becomes JSON. A thread of the feed calls it. After an exception, and where the snapshot was "
+        "too old, it is called again, after waits as before attempts to reconnect.",
+    ]
     on_event: Annotated[
         Callable[[FeedEvent], None] | None,
         None,

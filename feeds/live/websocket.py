@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, Protocol, Unpack
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
+from strand.background import Background
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.base import FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
@@ -52,6 +53,8 @@ def _without_secrets(url: str) -> str:
     scheme = f"{parts.scheme}://" if parts.scheme else ""
     return f"{scheme}{parts.netloc.rpartition('@')[2]}{parts.path}"
 
+
+_NO_SNAPSHOT: Final = Event("feed.no_snapshot", ".feeds", "WARNING", "no snapshot: %(text)s", "symbol")
 
 _EVENTS: Final = {
     "connected": Event("feed.connected", ".feeds", "INFO", "connected: %(text)s", "symbol", "missing"),
@@ -339,6 +342,78 @@ def _proxy(url: str) -> str | None:
     return next((named[scheme] for scheme in schemes if scheme in named), None)
 
 
+def _waits(options: WebSocketOptions) -> tuple[float, float]:
+    """The first wait before an attempt, and the longest one."""
+    return options["reconnect_min_s"], max(options["reconnect_min_s"], options["reconnect_max_s"])
+
+
+class _Snapshots:
+    """Asks for snapshots, by a function of the user's that a thread calls for one symbol after the other."""
+
+    def __init__(self, ask: Callable[[str], Any], wait_s: Callable[[int], float], most_bytes: int) -> None:
+        self._ask, self._wait_s, self._most_bytes = ask, wait_s, most_bytes
+        self.asked = self.failed = 0
+        self.last_error: str | None = None
+        self._answers: collections.deque[tuple[str, str | bytes | Exception]] = collections.deque()
+        self._under_way: set[str] = set()
+        #: By symbol, the requests so far, and the time of the monotonic clock before which there is no other one.
+        self._tried: dict[str, tuple[int, float]] = {}
+        self._background: Background[str] | None = None
+
+    def request(self, symbols: Mapping[str, None]) -> None:
+        """Asks for what is due of the symbols that need a snapshot, and forgets the tries of all others."""
+        for symbol in self._tried.keys() - symbols.keys():
+            del self._tried[symbol]
+        now = time.monotonic()
+        for symbol in symbols:
+            tries, due = self._tried.get(symbol, (0, 0.0))
+            if symbol in self._under_way or now < due:
+                continue
+            if self._background is None:
+                self._background = Background(self._answer, self._ended, "strand snapshots")
+                self._background.start()
+            self._under_way.add(symbol)
+            self._tried[symbol] = tries + 1, math.inf
+            self.asked += 1
+            self._background.put(symbol)
+
+    def answers(self) -> Iterator[str | bytes]:
+        """Takes the messages that have come."""
+        while self._answers:
+            symbol, answer = self._answers.popleft()
+            self._under_way.discard(symbol)
+            tries, _ = self._tried.get(symbol, (1, 0.0))
+            self._tried[symbol] = tries, time.monotonic() + self._wait_s(tries - 1)
+            if not isinstance(answer, Exception):
+                yield answer
+                continue
+            self.failed += 1
+            self.last_error = f"{symbol}: {type(answer).__name__}: {answer}"
+            _NO_SNAPSHOT(text=self.last_error, symbol=symbol)
+
+    def end(self) -> None:
+        """Ends the thread after the call under way. Waits for nobody."""
+        if self._background is not None:
+            self._background.end(now=True)
+
+    def _answer(self, symbol: str) -> bool:
+        answer: Any
+        try:
+            answer = self._ask(symbol)
+            if not isinstance(answer, str | bytes):
+                answer = json.dumps(answer)
+            if len(answer) > self._most_bytes:
+                raise ValueError(f"its {len(answer):,} bytes are more than max_message_bytes: {self._most_bytes:,}")
+        except BaseException as error:  # of any kind: without an answer, the symbol would never be asked for again
+            answer = error if isinstance(error, Exception) else RuntimeError(f"ended by {error!r}")
+        self._answers.append((symbol, answer))
+        return True
+
+    def _ended(self, error: BaseException | None) -> None:
+        """The feed has ended it."""
+        assert error is None
+
+
 @named_options("WebSocketFeed()", declares=WebSocketOptions)
 class WebSocketFeed(MessageFeed):
     """Receives ticks as the JSON messages of a WebSocket; each batch holds what has arrived.
@@ -388,11 +463,19 @@ class WebSocketFeed(MessageFeed):
         # No event: its lock may be held where a signal handler calls stop.
         self._bell, self._stopped = Bell(), False
         self._started = False
-        self._begun = self._heard = 0.0
+        self._begun = self._heard = self._timed = 0.0
         self._ticks = JsonTicks(
             self._profile, self._shown_url, on_bad_record=on_bad_record, skipped=self.skipped, symbols=symbols,
             max_symbols=max_symbols, on_event=partial(_tell, options["on_event"]),
         )  # fmt: skip
+        self._snapshots: _Snapshots | None = None
+        if (ask := options["snapshot"]) is not None:
+            if not any(rule.snapshot == "rest" for rule in self._profile.rules):
+                raise ConfigurationError("snapshot", 'no rule of the profile has snapshot = "rest"')
+            min_s, most_s = _waits(options)
+            self._snapshots = _Snapshots(
+                ask, lambda tries: backoff_s(tries, min_s, most_s), options["max_message_bytes"]
+            )
         self._recorder: MessageRecorder | None = None
         if record is not None:
             most = options["max_message_bytes"]
@@ -426,15 +509,21 @@ class WebSocketFeed(MessageFeed):
         if self._started:
             raise FeedError("a live feed can be read once", path=self._shown_url)
         self._started = True
-        self._begun = self._heard = time.monotonic()
+        self._begun = self._heard = self._timed = time.monotonic()
         with self._recorder if self._recorder is not None else contextlib.nullcontext():
             yield empty(0)
-            yield from self._connections()
+            try:
+                yield from self._connections()
+            finally:
+                if self._snapshots is not None:
+                    self._snapshots.end()
+            if self._options["clock_s"] is not None:
+                yield self._told()
 
     def _connections(self) -> Iterator[TickBatch]:
         """The batches of one connection after the other."""
         attempt, options = 0, self._options
-        min_s, most_s = options["reconnect_min_s"], max(options["reconnect_min_s"], options["reconnect_max_s"])
+        min_s, most_s = _waits(options)
         while not self._over():
             before = self._ticks.counts["messages"]
             connected = False
@@ -461,30 +550,68 @@ class WebSocketFeed(MessageFeed):
             if options["reconnect"] is not None and attempt >= options["reconnect"]:
                 raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._shown_url)
             pause_s = min(backoff_s(attempt, min_s, most_s), self._left_s())
-            self._bell.wait_for(lambda: self._stopped, pause_s)
+            for _ in self._clocks(pause_s):
+                yield self._told()
             attempt += 1
+
+    def _clocks(self, pause_s: float) -> Iterator[None]:
+        """Waits for so long, unless the feed is stopped; yields where the clock is due meanwhile."""
+        until = time.monotonic() + pause_s
+        while not self._stopped and (left := until - time.monotonic()) > 0:
+            if self._bell.wait_for(lambda: self._stopped, min(left, self._clock_left_s())):
+                return
+            if self._clock_left_s() <= 0:
+                yield
+
+    def _clock_left_s(self) -> float:
+        """Seconds until the clock tells the time, unless a tick comes before."""
+        clock_s = self._options["clock_s"]
+        return math.inf if clock_s is None else max(self._timed + clock_s - time.monotonic(), 0.0)
+
+    def _told(self) -> TickBatch:
+        """An empty batch: time has passed up to now."""
+        self.passed_ns = time.time_ns()
+        self._timed = time.monotonic()
+        if self._recorder is not None:
+            self._recorder.clock(self.passed_ns)
+        return empty(0)
 
     def _received(self, connection: _Connection) -> Iterator[TickBatch]:
         """The batches of one connection. Raises what the connection raises, after the ticks before it."""
         quiet_since, silence_s, most = time.monotonic(), self._options["silence_s"], self._options["batch_ticks"]
+        gaps = self._ticks.counts["gap"]
         expected: tuple[type[Exception], ...] = (FeedError, *self._failed)
         while not self._over():
             fault: Exception | None = None
             try:
                 # Of messages that make no ticks, no more than so many: then the feed looks whether its time is over.
-                for data in islice(connection.messages(min(_SLICE_S, self._left_s())), most):
+                for data in islice(connection.messages(min(_SLICE_S, self._left_s(), self._clock_left_s())), most):
                     self._take(data)
                     if self._ticks.pending >= most or self._limit_reached():
                         break
+                self._ask()
             except expected as error:
                 fault = error
             if self._ticks.pending:
                 quiet_since = self._heard
+                self.passed_ns, self._timed = None, time.monotonic()
                 yield self._ticks.batch()
+            elif self._clock_left_s() <= 0:
+                yield self._told()
             if fault is not None:
                 raise fault
+            if self._options["reconnect_at_gap"] and self._ticks.counts["gap"] > gaps:
+                raise ConnectionError("left, since messages are missing")
             if time.monotonic() - max(quiet_since, self._heard) >= silence_s:
                 raise ConnectionError(f"nothing came for {silence_s:g} s")
+
+    def _ask(self) -> None:
+        """Takes the snapshots that have come, and asks for those that are due."""
+        if self._snapshots is None:
+            return
+        for data in self._snapshots.answers():
+            self._take(data)
+        self._snapshots.request(self._ticks.unfounded)
 
     def _take(self, data: str | bytes) -> None:
         """Takes a message at the current time. It is recorded first, so that the recording also has messages that are
@@ -527,8 +654,12 @@ class WebSocketFeed(MessageFeed):
         }
 
     def report(self) -> dict[str, Any]:
-        """Report of the connection: the counts of ``statistics()``, and the newest events as plain values."""
-        return {**self.statistics(), "events": [asdict(event) for event in self.events]}
+        """Report of the connection: the counts of ``statistics()``, and the newest events as plain values; with
+        ``snapshot`` also ``snapshots_asked``, ``snapshots_failed`` and ``snapshot_error``, the latest one."""
+        asked = {} if (found := self._snapshots) is None else {
+            "snapshots_asked": found.asked, "snapshots_failed": found.failed, "snapshot_error": found.last_error,
+        }  # fmt: skip
+        return {**self.statistics(), **asked, "events": [asdict(event) for event in self.events]}
 
     def stop(self) -> None:
         """Ends the iteration under way, or the next, within a tenth of a second. Any thread or a signal may call it."""

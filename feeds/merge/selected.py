@@ -23,6 +23,7 @@ from strand.feeds.base import (
     is_live,
     live_counts_of,
     names_like,
+    passed_ns,
     skipped_of,
     tick_feeds_of,
 )
@@ -144,6 +145,11 @@ class SelectedFeed(BaseFeed):
     @property
     def is_live(self) -> bool:
         return is_live(self._feed)
+
+    @property
+    def passed_ns(self) -> int | None:  # type: ignore[override]
+        passed, end = passed_ns(self._feed), self._select.end_ns
+        return passed if passed is None or end is None else min(passed, end - 1)
 
     def live_counts(self) -> Mapping[str, Any]:
         return live_counts_of(self._feed)

@@ -99,6 +99,10 @@ class Caller:
         """Lets outputs end: before the record with a number, and after the timers of a time."""
         lib.sd_caller_end_at(self._caller, number, time)
 
+    def pass_time(self, time: int) -> None:
+        """Moves the feed's time forward without a record."""
+        lib.sd_publish_time(self._d, time)
+
     def take_back(self, time: int) -> None:
         """Sets the feed's time to that of the records that were handled before an interrupt."""
         lib.sd_caller_take_back(self._caller, time)

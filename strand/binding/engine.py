@@ -291,6 +291,10 @@ class Engine(Counters):
         """Publishes from inside a handler that participant ``participant`` runs."""
         return int(self._lib.sd_publish_nested(self._d, participant, bytes_of(records), len(records)))
 
+    def pass_time(self, ns: int) -> None:
+        """Moves the feed's time forward without a record."""
+        self._lib.sd_publish_time(self._d, ns)
+
     def rejected(self, participant: int, *, nested: bool = False) -> npt.NDArray[np.int64]:
         positions = np.empty(self._lib.sd_publish_rejected(self._d, participant, nested, ffi.NULL, 0), dtype=np.int64)
         to = ffi.cast("int64_t *", ffi.from_buffer(positions))

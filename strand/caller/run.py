@@ -229,6 +229,27 @@ class CallerRun(RunBase):
         self._caller.take_back(self._time)
         self._source.left = np.delete(np.arange(accepted, accepted + len(array), dtype=np.uint64), places)
 
+    def advance(self, time_ns: int) -> None:
+        """Moves the feed's time forward without a tick, as ``Dispatcher.advance`` does."""
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise StoppedError("the run has been stopped")
+        if time_ns <= self._time or not self._has_time:
+            return
+        self._time = time_ns
+        self._caller.pass_time(time_ns)
+        try:
+            if self._timed:
+                self._wake_due()
+        except HandlerError as error:
+            first = self._first_failure(error)
+            if first is not error:
+                raise first from first.__cause__
+            raise
+        finally:
+            self._settle()
+
     @property
     def _has_time(self) -> bool:
         return self._reader.time_offset is not None

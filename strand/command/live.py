@@ -92,7 +92,7 @@ _PROFILE: Final = replace(
 _LISTEN_SECTIONS: Final = {
     "Feed": (
         "--line", "--group", "--interface", "--rerequest", "--websocket", "--profile", "--subscribe", "--record",
-        "--max-seconds", "--max-messages", "--idle-timeout-s",
+        "--clock-s", "--max-seconds", "--max-messages", "--idle-timeout-s",
     ),
     "Handler": ("--handler", "--set"),
     "Output": SECTIONS["Output"],

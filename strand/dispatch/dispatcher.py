@@ -45,7 +45,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
 from strand.options import named_methods, named_options, refuse_unknown
 from strand.threads import WAITS_FOR_ITSELF, Deadline, mended
-from strand.validate import text
+from strand.validate import text, whole
 
 if TYPE_CHECKING:
     from strand.dispatch.statistics import ShownNames
@@ -469,6 +469,23 @@ class Dispatcher(EngineRun, Attachable):
         if self._wants_names:
             self._publishing(records)
         return self._publishers.publish(records, timeout_s)
+
+    def advance(self, time_ns: int) -> None:
+        """Moves the feed's time forward without a tick, so that timers which are due by then fire.
+
+        A source calls it when it knows that no earlier tick will come. A time that the feed has passed has no effect,
+        nor has any where no handler has timers or outputs. It may be called from any thread outside of handlers.
+
+        Args:
+            time_ns: A time in ns since 1970-01-01 UTC, as ``ts_recv`` is.
+
+        Raises:
+            ConfigurationError: If it is not a whole number from 0 to 2^63 - 1.
+            HandlerError: If a handler's failure has stopped the run.
+            StoppedError: After a stop.
+            WouldDeadlockError: Inside a handler, and in a coroutine of its tasks.
+        """
+        self._publishers.advance(whole("time_ns", time_ns, 0))
 
     def drain(self, timeout_s: float | None = None) -> bool:
         """Waits until everything published has been handled, and helps with it.

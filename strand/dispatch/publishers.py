@@ -121,6 +121,20 @@ class Publishers:
             return len(array)
         raise self._error(code, array, self._engine.rejected(participant, nested=True))
 
+    def advance(self, time_ns: int) -> None:
+        """See ``Dispatcher.advance``."""
+        if self._inside.here or self._tasks.here:
+            raise WouldDeadlockError(f"advance: {WAITS_FOR_ITSELF}: advance in the thread that publishes the ticks")
+        if self._state.closing:
+            raise self._state.stopped_error()
+        self._state.outputs.wake()
+        me = threading.get_ident()
+        self._inside.threads.append(me)  # no stop may end before this does
+        try:
+            self._engine.pass_time(time_ns)
+        finally:
+            self._inside.threads.remove(me)
+
     def feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder:
         """Returns a feeder, through which a feed's decoder publishes as it decodes: for ``replay``. It starts once a
         batch has shown which symbols are busy. ``counts``: ticks by symbol, shape (n_symbols,), added to, as is

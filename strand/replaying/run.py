@@ -23,7 +23,7 @@ from strand.dispatch.base import interior
 from strand.dispatch.engine_run import engine_interior
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, TickBatch
-from strand.feeds.base import batches_from, inflates, skipped_of, tick_feeds_of
+from strand.feeds.base import batches_from, inflates, passed_ns, skipped_of, tick_feeds_of
 from strand.feeds.formats.decoded import DecodedFeed, Reading
 from strand.feeds.merge.selected import are_wanted, feeds_of_batch
 from strand.fixed import dataclass
@@ -227,6 +227,8 @@ class Run:
             at = to
             if at >= n:
                 break
+        if n == 0 and (time_ns := passed_ns(self._feed)) is not None:
+            self._dispatcher.advance(time_ns)
         if self._until is not None and end == n:
             self._until.reach()
         return n in (end, left)

@@ -654,6 +654,15 @@ class SeededDispatcher(EngineRun):
             raise publish_error(code, array, rejected, key=key, symbols=symbols, started=True)
         return len(array)
 
+    def advance(self, time_ns: int) -> None:
+        """Moves the feed's time forward as ``Dispatcher.advance`` does."""
+        if self._closed:
+            raise self._state.stopped_error()
+        if not self._started:
+            self._start()
+        self._engine.pass_time(whole("time_ns", time_ns, 0))
+        self._serve()
+
     def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
         """Drains as ``Dispatcher.drain`` does."""
         if self._closed:

@@ -32,6 +32,7 @@ from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.rules import bar_ns, bars_of, place_of
 from strand.feeds.mapping.values import ONLY_NS, TIME_POWERS, said_unit
 from strand.options import named_options
+from strand.ticks import empty
 from strand.ticks import limits as limits_of
 
 __all__ = ["JsonLinesFeed", "Lines", "MessageFeed", "MessageFile", "recognise"]
@@ -209,6 +210,8 @@ class MessageFeed(BaseFeed):
 
     _ticks: JsonTicks
     _max_symbols: int
+    #: The time up to which the clock passed behind the latest message; None: it is not known.
+    _passed: int | None = None
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -269,6 +272,7 @@ class MessageFile(MessageFeed):
         self._check_open()
         self.skipped.clear()
         ticks = self._ticks = self._none_yet(skipped=self.skipped)
+        self.passed_ns = self._passed = None
         fault: FeedError | None = None
         more, ended = True, object()
         with contextlib.closing(self._steps()) as steps:
@@ -277,10 +281,19 @@ class MessageFile(MessageFeed):
                     more = next(steps, ended) is not ended
                 except FeedError as error:
                     fault = error
+                passed = self._take_passed()
                 if ticks.pending:
+                    self.passed_ns = None
                     yield ticks.batch()
+                if passed is not None:
+                    self.passed_ns = passed
+                    yield empty(0)
         if fault is not None:
             raise fault
+
+    def _take_passed(self) -> int | None:
+        passed, self._passed = self._passed, None
+        return passed
 
     def _steps(self) -> Generator[None, None, None]:
         """Takes the messages, as many per step as make a batch."""
@@ -296,7 +309,7 @@ class MessageFile(MessageFeed):
                     take(text, offset, number)
                     offset += 1 if text is None else len(text) + 1
                     number += 1
-                    if ticks.pending >= enough:
+                    if ticks.pending >= enough or self._passed is not None:
                         yield
                 self._after, self._number = after, number
 

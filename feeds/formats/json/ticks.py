@@ -109,6 +109,8 @@ class JsonTicks:
         #: By the name of a sequence and the symbol.
         self._chains: dict[tuple[str, str], Chain] = {}
         self._connection: Chain | None = None
+        #: Symbols whose book waits for the answer to a request: none came yet, or messages are missing since.
+        self.unfounded: dict[str, None] = {}
         #: The ticks that nobody has taken yet, and the number of the next one.
         self._made, self._next = bytearray(), 1
         #: The latest time of receipt; None: there was none.
@@ -350,6 +352,10 @@ class _Message:
                 received = time if self._now_ns is None else self._now_ns
                 ticks._missing(symbol, step, received or ticks._latest_ns or 0)
             self._again += [(key, message) for message in step.again]
+        if chain.whole:
+            ticks.unfounded.pop(symbol, None)
+        elif chain.keeps:
+            ticks.unfounded[symbol] = None
         self._followed[key] = (numbers, step.taken)
         return step.taken
 

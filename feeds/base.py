@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from strand.binding.columns import Showing, ShownColumn, ShownNames, show_ticks
 from strand.brief import brief, several, written
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import ConfigurationError, FeedError, called
 from strand.fixed import dataclass
 from strand.lazy import imported
 from strand.options import named_fields
@@ -133,6 +133,7 @@ class FeedInfo:
     bars: int | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", called(self.path))
         if self.flags is _BY_TICKS:
             object.__setattr__(self, "flags", usual_flags(self.ticks))
         if self.size_unit is not None:

@@ -9,8 +9,9 @@ import datetime as dt
 import importlib
 import os
 import re
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, Unpack, get_args, get_origin
 
@@ -21,8 +22,8 @@ from strand.feeds.formats.guess import KDB
 from strand.feeds.formats.options import ReaderOptions
 from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import Paths, files_in, hours_in, is_hour, named_paths, small_text
-from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe
-from strand.feeds.io.streams import open_stream
+from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe, open_source, spooled_pipe
+from strand.feeds.io.streams import ZIP_MAGICS, open_stream
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days
 from strand.feeds.merge.options import ON_DISORDER, Merging
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
@@ -267,9 +268,8 @@ def open(path_or_paths: Paths, **options: Unpack[OpenOptions]) -> BaseFeed:  # n
         UnknownOptionError: If the files' reader does not have an option.
         ConfigurationError: If a value cannot work.
     """
-    format, date, zone, on_disorder, new_day, carry_over = (  # noqa: A001
-        options["format"], options["date"], options["zone"], options["on_disorder"], options["new_day"],
-        options["carry_over"],
+    format, zone, new_day, carry_over = (  # noqa: A001
+        options["format"], options["zone"], options["new_day"], options["carry_over"],
     )  # fmt: skip
     if format is None and options.get("profile") is not None:
         # A profile says what the content does not show.
@@ -292,7 +292,25 @@ def open(path_or_paths: Paths, **options: Unpack[OpenOptions]) -> BaseFeed:  # n
         )
     paths = expand(path_or_paths, options)
     _check_once(paths)
-    chosen = [(path, _format_of(path, format, options)) for path in paths]
+    with ExitStack() as copies:
+        chosen = [_readable(path, format, options, copies) for path in paths]
+        feed = _opened(chosen, moments, wanted, day_zone, options)
+        weakref.finalize(feed, copies.pop_all().close)
+    return feed
+
+
+def _opened(
+    chosen: Sequence[tuple[str | Path, Format]],
+    moments: Sequence[Moment | None],
+    wanted: tuple[str, ...],
+    day_zone: "ZoneInfo | None",
+    options: Mapping[str, Any],
+) -> BaseFeed:
+    """The feed of files whose formats are known. Raises as ``open``."""
+    date, zone, on_disorder, new_day, carry_over = (
+        options[name] for name in ("date", "zone", "on_disorder", "new_day", "carry_over")
+    )
+    paths = [path for path, _ in chosen]
     of_day = [
         name for name, moment in zip(("start", "end"), moments, strict=True) if moment is not None and moment.needs_date
     ]
@@ -514,6 +532,28 @@ def _check_fits(path: Path, options: Mapping[str, Any]) -> None:
         found = made if isinstance(made, FormatError) else None
     if found is not None:
         raise found
+
+
+def _readable(
+    path: str | Path,
+    format: str | None,  # noqa: A002
+    options: Mapping[str, Any],
+    copies: ExitStack,
+) -> tuple[str | Path, Format]:
+    """A file and its format. Of a pipe whose reader seeks, a copy."""
+    if not is_pipe(path):
+        return path, _format_of(path, format, options)
+    forget_pipe(path)
+    with open_source(path) as source:
+        is_archive = source.head(4).startswith(ZIP_MAGICS)
+    if not is_archive:
+        known = _format_of(path, format, options)
+        with open_stream(path, limits=options.get("limits")) as stream:
+            if not known.seeks or not stream.head(4).startswith(known.seeks):
+                return path, known
+    copy = spooled_pipe(path)
+    copies.callback(copy.close)
+    return copy.path, known if not is_archive else _format_of(copy.path, format, options)
 
 
 def _format_of(path: str | Path, format: str | None, options: Mapping[str, Any]) -> Format:  # noqa: A002

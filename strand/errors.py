@@ -109,6 +109,16 @@ class SavedStateError(StrandError):
     """A dispatcher cannot be saved, or go on from a saved state; the message says why."""
 
 
+#: Names for paths under which Strand keeps what comes from elsewhere, as a pipe or an object of a store.
+CALLED: Final[dict[str, str]] = {}
+
+
+def called(path: str | Path) -> str:
+    """The name of a path for people: that of what was named, where the path stands for it."""
+    text = str(path)
+    return next((name + text[len(known) :] for known, name in CALLED.items() if text.startswith(known)), text)
+
+
 class FeedError(StrandError):
     """A file or stream cannot be read on; the message says which, where and why.
 
@@ -125,7 +135,7 @@ class FeedError(StrandError):
     def __init__(
         self, message: str, *, path: str | Path | None = None, offset: int | None = None, line: int | None = None
     ) -> None:
-        where = [str(path)] if path is not None else []
+        where = [called(path)] if path is not None else []
         if offset is not None:
             where.append(f"byte {offset}")
         if line is not None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Unpack
 
 import numpy as np
 
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, called
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch
 from strand.feeds.formats.fixed import Records, judged, records_of
 from strand.feeds.formats.options import Bi5Options
@@ -320,8 +320,8 @@ def _hour(path: Path, symbol: str | None, date: dt.date | None) -> _Hour:
         if symbol is None or date is None or named is None:
             raise ConfigurationError(
                 "symbol" if symbol is None else "date",
-                f"{path} is not in folders that tell its instrument and hour (SYMBOL/YYYY/MM/DD/HHh_ticks.bi5, months "
-                "from 00): put it there, or give symbol= and date= for a file called HHh_ticks.bi5",
+                f"{called(path)} is not in folders that tell its instrument and hour (SYMBOL/YYYY/MM/DD/HHh_ticks.bi5, "
+                "months from 00): put it there, or give symbol= and date= for a file called HHh_ticks.bi5",
             )
         hour = int(named["hour"])
     else:

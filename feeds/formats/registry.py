@@ -41,6 +41,7 @@ class Format(NamedTuple):
 
     ``endings`` decide where the content looks like more than one format. ``begins``: what all files of it begin with,
     so that the module is imported for such files only. ``takes_list``: the reader merges several files by itself.
+    ``seeks``: what files of it begin with that are not read from a pipe, but from a copy.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Format(NamedTuple):
     recognises: Callable[[Input], bool] | None = None
     takes_list: bool = False
     begins: tuple[bytes, ...] = (b"",)
+    seeks: tuple[bytes, ...] = ()
 
     def matches(self, found: Input) -> bool:
         """Tells whether the reader would take the file."""
@@ -121,18 +123,20 @@ def _is_document(found: Input) -> bool:
 
 # Formats known by a magic come before those known by the look of their first records.
 _FORMATS: Final = (
-    Format("npy", "numpy arrays (.npy, .npz)", "npy", "NpyFeed", (".npy", ".npz"), _is_numpy),
+    Format("npy", "numpy arrays (.npy, .npz)", "npy", "NpyFeed", (".npy", ".npz"), _is_numpy, seeks=(b"",)),
     Format("dbn", "Databento DBN", "dbn", "DbnFeed", (".dbn",), begins=(b"DBN",)),
     Format("parquet", "Parquet and Arrow", "parquet.reader", "ParquetFeed", (".parquet", ".arrow", ".feather"),
-           begins=(b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")),
+           begins=(b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"), seeks=(b"PAR1",)),
     Format("iex", "IEX TOPS, DEEP and DEEP+ (pcap)", "pcap", "IexFeed", (".pcap", ".pcapng"), _is_iex),
     Format("pcap", "pcap of MoldUDP64", "pcap", "PcapFeed", (".pcap", ".pcapng"),
            begins=_CAPTURES),
     Format("websocket", "recordings of WebSocket feeds", "websocket", "RecordedMessages",
            begins=(b"strand-websocket ",)),
-    Format("bi5", "Dukascopy ticks (.bi5)", "bi5", "DukascopyFeed", (".bi5",), _is_bi5, takes_list=True),
-    Format("scid", "Sierra Chart intraday data (.scid)", "scid", "ScidFeed", (".scid",), begins=(b"SCID",)),
-    Format("lean", "LEAN equity tick archives", "lean", "LeanFeed", (), _is_lean, takes_list=True),
+    Format("bi5", "Dukascopy ticks (.bi5)", "bi5", "DukascopyFeed", (".bi5",), _is_bi5, takes_list=True,
+           seeks=(b"",)),
+    Format("scid", "Sierra Chart intraday data (.scid)", "scid", "ScidFeed", (".scid",), begins=(b"SCID",),
+           seeks=(b"",)),
+    Format("lean", "LEAN equity tick archives", "lean", "LeanFeed", (), _is_lean, takes_list=True, seeks=(b"",)),
     Format("recording", "recordings of live feeds", "recording", "RecordedFeed", (".itch", ".itch50"), _is_recording),
     Format("itch", "NASDAQ TotalView-ITCH 5.0", "itch", "ItchFeed", (".itch", ".itch50")),
     Format("pitch", "Cboe PITCH", "pitch", "PitchFeed", (".pitch",)),

@@ -16,7 +16,7 @@ from typing import Final, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
+from strand.errors import ConfigurationError, FormatError, TruncatedFeedError, called
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch
 from strand.feeds.formats.fixed import Records, judged, records_of
 from strand.feeds.formats.options import ScidOptions
@@ -104,7 +104,9 @@ class ScidFeed(BaseFeed):
         if symbol is None:
             symbol = next((_ENDING.sub("", Path(name).name) for name in names if _ENDING.search(name)), None)
         if symbol is None:
-            raise ConfigurationError("symbol", f"name the symbol of {self._path}, which is not called SYMBOL.scid")
+            raise ConfigurationError(
+                "symbol", f"name the symbol of {called(self._path)}, which is not called SYMBOL.scid"
+            )
         self._symbols = (check_name("symbol", symbol),)
         self._counts = self._no_counts()
 

@@ -11,19 +11,20 @@ import io
 import os
 import select
 import stat
+import tempfile
 import threading
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
+from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError
 from strand.fixed import dataclass
 from strand.options import named_fields
 from strand.validate import is_number, whole
 
 __all__ = [
     "HEAD_BYTES", "KEPT_BYTES", "STANDARD_INPUT", "ByteStream", "InflateLimits", "InputStream", "PipeStream",
-    "RawStream", "Source", "forget_pipe", "is_pipe", "open_source",
+    "RawStream", "Source", "Spool", "forget_pipe", "is_pipe", "open_source", "spooled_pipe",
 ]  # fmt: skip
 
 #: A format is recognised by this many decompressed bytes from the start.
@@ -454,6 +455,72 @@ def forget_pipe(path: str | Path) -> None:
             return
         del _pipes[key]
     pipe.close()
+
+
+#: The most bytes of a pipe that are kept in a temporary file.
+SPOOL_BYTES = 16 << 30
+
+
+class Spool:
+    """A copy of a stream in a temporary file, for readers that seek.
+
+    The file has no name, so nothing is left of it if the process is killed. ``path`` leads to it, and ends as the
+    stream's own name does, since readers look at names; errors call it by that name.
+    """
+
+    def __init__(self, source: Source, name: str | Path, known_as: str) -> None:
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="strand-", ignore_cleanup_errors=True)
+        except OSError as error:
+            raise _no_copy(source.path, error) from error
+        self._file: Any = None
+        self.path = Path(self._folder.name, *(part for part in Path(name).parts if part not in ("/", "..")))
+        try:
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - as long as the copy is used
+            self._copy(source)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.symlink_to(f"/proc/{os.getpid()}/fd/{self._file.fileno()}")
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise _no_copy(source.path, error) from error
+            raise
+        CALLED[str(self.path)] = known_as
+
+    def _copy(self, source: Source) -> None:
+        buffer, made = memoryview(bytearray(_PIECE_BYTES)), 0
+        while got := source.readinto(buffer):
+            made += got
+            if made > SPOOL_BYTES:
+                raise FeedError(
+                    f"its format seeks, so it is kept in a temporary file, which takes {SPOOL_BYTES:,} bytes at most: "
+                    "store it in a file first",
+                    path=source.path,
+                )
+            rest = buffer[:got]
+            while rest:
+                rest = rest[self._file.write(rest) :]
+
+    def close(self) -> None:
+        """Removes the file. Readers that have it open read on."""
+        CALLED.pop(str(self.path), None)
+        if self._file is not None:
+            self._file.close()
+        self._folder.cleanup()
+
+
+def _no_copy(path: str | Path, error: OSError) -> FeedError:
+    return FeedError(
+        f"cannot be kept in a temporary file in {tempfile.gettempdir()}, which its format needs "
+        f"({error.strerror or error}): set TMPDIR to a folder with room, or store it in a file first",
+        path=path,
+    )
+
+
+def spooled_pipe(path: str | Path) -> Spool:
+    """A copy of a pipe. Raises FeedError."""
+    with open_source(path) as source:
+        return Spool(source, "standard-input" if str(path) == STANDARD_INPUT else path, str(path))
 
 
 def open_source(path: str | Path) -> Source:

@@ -39,7 +39,7 @@ class Sample:
 
     ``content`` is what lies inside, ``pack`` writes it to a file. ``flat_from``: from this byte on, records follow
     each other as they are, so that damage to one leaves those before it alone; None where compression or a layout by
-    columns carries it further. ``seekable``: the format needs a file, and is refused from a pipe. ``open_end``: a cut
+    columns carries it further. ``open_end``: a cut
     last record may still be one, of other values. ``may_be_empty``: a file of no bytes says that nothing happened.
     """
 
@@ -49,7 +49,6 @@ class Sample:
     content: Callable[[], bytes]
     pack: Pack = Path.write_bytes
     flat_from: int | None = None
-    seekable: bool = False
     open_end: bool = False
     may_be_empty: bool = False
     needs: str | None = None
@@ -238,18 +237,17 @@ SAMPLES = [
     Sample("itch in zstd", "itch", f"{ITCH}.zst", itch, by(zstd), needs="zstandard"),
     Sample("itch in bz2", "itch", f"{ITCH}.bz2", itch, by(bz2.compress)),
     Sample("itch in xz", "itch", f"{ITCH}.xz", itch, by(lzma.compress)),
-    Sample("itch in zip", "itch", f"{ITCH}.zip", itch, zipped(ITCH), seekable=True),
-    Sample("npy", "npy", "20200130.npy", npy_ticks, flat_from=576, seekable=True),
-    Sample("npy in gzip", "npy", "20200130.npy.gz", npy_ticks, by(gzip.compress), seekable=True),
-    Sample("npz", "npy", NPZ, npy_ticks, zipped("ticks.npy", zipfile.ZIP_STORED, symbols=NAMES), seekable=True),
-    Sample("npz, deflated", "npy", NPZ, npy_ticks, zipped("ticks.npy", symbols=NAMES), seekable=True),
+    Sample("itch in zip", "itch", f"{ITCH}.zip", itch, zipped(ITCH)),
+    Sample("npy", "npy", "20200130.npy", npy_ticks, flat_from=576),
+    Sample("npy in gzip", "npy", "20200130.npy.gz", npy_ticks, by(gzip.compress)),
+    Sample("npz", "npy", NPZ, npy_ticks, zipped("ticks.npy", zipfile.ZIP_STORED, symbols=NAMES)),
+    Sample("npz, deflated", "npy", NPZ, npy_ticks, zipped("ticks.npy", symbols=NAMES)),
     Sample(
         "lean",
         "lean",
         "xyz_20131009_trade.zip",
         lean,
         zipped("20131009_xyz_Trade_Tick.csv"),
-        seekable=True,
         needs="pyarrow",
     ),
     Sample(
@@ -258,7 +256,6 @@ SAMPLES = [
         "ESH20.scid",
         lambda: scid_reference.file(scid_reference.some(4, COUNT)),
         flat_from=scid_reference.HEADER,
-        seekable=True,
     ),
     Sample("dbn", "dbn", "20200130.mbo.dbn", dbn, needs="databento_dbn"),
     Sample("dbn in zstd", "dbn", "20200130.mbo.dbn.zst", dbn, by(zstd), needs="databento_dbn"),
@@ -269,13 +266,12 @@ SAMPLES = [
         "bi5",
         "EURUSD/2020/00/30/10h_ticks.bi5",
         lambda: bi5_reference.packed(bi5_reference.some(5, COUNT)),
-        seekable=True,
         may_be_empty=True,
     ),
     Sample("iex tops", "iex", "20200130_IEXTP1_TOPS1.6.pcap", lambda: iex(iex_reference.TOPS)),
     Sample("iex deep", "iex", "20200130_IEXTP1_DEEP1.0.pcap", lambda: iex(iex_reference.DEEP)),
     Sample("iex deep+", "iex", "20200130_IEXTP1_DPLS1.0.pcap", lambda: iex(iex_reference.DEEP_PLUS)),
-    Sample("parquet", "parquet", "20200130.parquet", parquet, seekable=True, needs="pyarrow"),
+    Sample("parquet", "parquet", "20200130.parquet", parquet, needs="pyarrow"),
     Sample("arrow", "parquet", "20200130.arrow", arrow, needs="pyarrow"),
     Sample("csv", "csv", "20200130.csv", tardis, flat_from=70, open_end=True, needs="pyarrow"),
     Sample("json document", "jsonl", "BTC_USDT-trades.json", freqtrade),

@@ -308,3 +308,36 @@ def test_a_damaged_file_shows_its_ticks_and_then_the_error(tmp_path: Path) -> No
     assert done.returncode == 2
     assert "ends inside" in done.stderr
     assert len(done.stdout.splitlines()) > 5
+
+
+@pytest.mark.parametrize("sample", [one for one in SAMPLES if one.available], ids=lambda one: one.name)
+def test_every_format_is_read_from_standard_input_or_the_error_names_the_cure(sample: Sample, tmp_path: Path) -> None:
+    path, some = sample.build(tmp_path), ["--to", "jsonl", "--columns", "number,sequence,symbol,side,price,size"]
+    said = ["--feed", "symbol=ESH20"] if sample.format == "scid" else []
+    ran = subprocess.run([STRAND, "cat", "-", *some, *said], input=path.read_bytes(), capture_output=True, check=False)
+    if sample.format == "bi5":  # the hour stands in the file's name alone
+        assert ran.returncode == 2
+        assert b"- is not in folders that tell its instrument and hour" in ran.stderr
+        assert b"put it there, or give symbol= and date= for a file called HHh_ticks.bi5" in ran.stderr
+        return
+    assert ran.stderr == b""
+    assert [json.loads(line) for line in ran.stdout.splitlines()] == lines(path, *some[2:])
+
+
+def test_a_file_of_standard_input_that_lacks_its_name_asks_for_the_symbol(tmp_path: Path) -> None:
+    sample = next(one for one in SAMPLES if one.format == "scid")
+    data = sample.build(tmp_path).read_bytes()
+    ran = subprocess.run([STRAND, "info", "-"], input=data, capture_output=True, check=False)
+    assert ran.returncode == 2
+    assert b"symbol: name the symbol of -, " in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["replay", "info", "convert"])
+def test_other_commands_read_standard_input_too(command: str, days: list[Path], tmp_path: Path) -> None:
+    more = {"replay": ["--handler", "count", "--json"], "info": ["--json"], "convert": [tmp_path / "t.npz", "--json"]}
+    for path in days[:2]:
+        ran = subprocess.run(
+            [STRAND, command, "-", *more[command]], input=path.read_bytes(), capture_output=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout)["ticks"] == 20_000

@@ -8,6 +8,7 @@ between;
 from __future__ import annotations
 
 import contextlib
+import gc
 import gzip
 import itertools
 import os
@@ -271,7 +272,7 @@ def test_an_empty_file_is_a_typed_error(sample: Sample, path: Path) -> None:
         assert isinstance(found.error, TruncatedFeedError)
 
 
-def test_a_sample_out_of_a_pipe_is_read_or_refused(sample: Sample, path: Path) -> None:
+def test_a_sample_out_of_a_pipe_is_read(sample: Sample, path: Path) -> None:
     whole, data = outcome(path, "pipe"), path.read_bytes()
     path.unlink()
     os.mkfifo(path)
@@ -283,11 +284,45 @@ def test_a_sample_out_of_a_pipe_is_read_or_refused(sample: Sample, path: Path) -
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
     found = outcome(path, "pipe")
-    if sample.seekable:
-        assert isinstance(found.error, FeedError)
-    else:
-        assert found.error is None
-        np.testing.assert_array_equal(found.ticks, whole.ticks)
+    assert found.error is None
+    np.testing.assert_array_equal(found.ticks, whole.ticks)
+
+
+def test_a_copy_of_a_pipe_has_a_bound_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    write_npy(tmp_path / "day.npy", zeros(20_000))
+    os.mkfifo(tmp_path / "pipe.npy")
+
+    def begin() -> None:
+        def write() -> None:
+            with contextlib.suppress(BrokenPipeError):
+                (tmp_path / "pipe.npy").write_bytes((tmp_path / "day.npy").read_bytes())
+
+        threading.Thread(target=write, daemon=True).start()
+
+    begin()
+    with feeds.open(tmp_path / "pipe.npy", symbols=["#1"]) as feed:
+        assert feed.info.path == str(tmp_path / "pipe.npy")
+        assert [*(tmp_path / "temporary").iterdir()] != []
+        (link,) = (path for path in (tmp_path / "temporary").rglob("pipe.npy"))
+        assert str(link.readlink()).startswith("/proc/")
+    del feed
+    gc.collect()
+    assert [*(tmp_path / "temporary").iterdir()] == []
+    monkeypatch.setattr(sources, "SPOOL_BYTES", 1 << 20)
+    begin()
+    with pytest.raises(
+        FeedError, match=r"pipe\.npy: its format seeks.*takes 1,048,576 bytes at most: store it in a file"
+    ):
+        feeds.open(tmp_path / "pipe.npy")
+    assert [*(tmp_path / "temporary").iterdir()] == []
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/self/fd")
+    begin()
+    with pytest.raises(FeedError, match="set TMPDIR to a folder with room"):
+        feeds.open(tmp_path / "pipe.npy")
 
 
 def test_a_file_that_shrinks_while_it_is_read_gives_what_was_read(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 #include "measures/bars.h"
 
+#include <math.h>
+
 #include "base/atomic.h"
 
 enum { ROWS_AHEAD = 6 };
@@ -56,12 +58,27 @@ static SD_NOINLINE int emit_quotes(sd_bars_row *at, sd_context *ctx, int64_t i) 
   return sd_emit(ctx, 0, i, &emitted);
 }
 
+/* The imbalance of the bar under way. */
+static sd_wide imbalance_of(const sd_imbalance_bars_row *row) {
+  return sd_wide_of(row->imbalance_low, row->imbalance_high);
+}
+
+/* Emits the last bar, of imbalance. Nonzero: no memory for it. */
+static SD_NOINLINE int emit_imbalance(sd_bars_row *at, const sd_bars_params *p, sd_context *ctx, int64_t i) {
+  const sd_imbalance_bars_row *row = (const sd_imbalance_bars_row *)(const void *)at;
+  sd_imbalance_bar emitted = {.bar = at->last, .threshold = row->threshold};
+  if (p->kind == SD_BARS_NOTIONAL) emitted.imbalance.notional = (double)imbalance_of(row) / (double)SD_PRICE_SCALE;
+  else emitted.imbalance.number = (int64_t)imbalance_of(row);
+  return sd_emit(ctx, 0, i, &emitted);
+}
+
 /* Emits the bar for record i, or for a timer (-1). Nonzero: no memory for it. */
 static int close_bar(sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, sd_context *ctx, int64_t i,
                      uint32_t flags) {
   row->last = bar_of(row, p, contract, flags);
   row->bars++;
   if (SD_UNLIKELY(p->quotes)) return emit_quotes(row, ctx, i);
+  if (SD_UNLIKELY(p->signs)) return emit_imbalance(row, p, ctx, i);
   sd_bar *emitted = sd_emit_reserve(ctx, 0, i);
   if (!emitted) return -1;
   *emitted = row->last;
@@ -392,6 +409,99 @@ int sd_wake_quote_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) 
 int sd_finish_quote_bars(void *rows, uint32_t key, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
   sd_quote_bars_row copy = *(const sd_quote_bars_row *)sd_row_of(rows, key, ctx);
+  if (!p->partial || copy.of.end == 0 || is_fresh(&copy.of)) return 0;
+  return close_bar(&copy.of, p, NULL, ctx, -1, SD_BAR_PARTIAL);
+}
+
+/* ---- imbalance */
+
+static void weigh(sd_weighted *mean, double value, double keeps) {
+  /* A fused multiply-add would round once, and bars would differ between machines. */
+  const volatile double sum = keeps * mean->sum, weight = keeps * mean->weight;
+  mean->sum = value + sum;
+  mean->weight = 1 + weight;
+}
+
+/* The bar under way begins: what came before says what closes it. */
+static void expect(sd_imbalance_bars_row *row, const sd_bars_params *p) {
+  row->imbalance_low = 0;
+  row->imbalance_high = 0;
+  if (!p->expects) {
+    row->limit = p->kind == SD_BARS_NOTIONAL ? (double)sd_wide_of(p->minimum_low, p->minimum_high) : (double)p->step;
+  } else if (row->ticks.weight != 0) {
+    row->limit = row->ticks.sum / row->ticks.weight * fabs(row->value.sum / row->value.weight);
+  } else {
+    row->limit = NAN;
+  }
+  row->threshold = p->kind == SD_BARS_NOTIONAL ? row->limit / (double)SD_PRICE_SCALE : row->limit;
+}
+
+static int is_balanced(const sd_imbalance_bars_row *row, const sd_bars_params *p) {
+  const sd_wide sum = imbalance_of(row), size = sum < 0 ? -sum : sum;
+  if (p->expects) return row->ticks.weight != 0 ? (double)size < row->limit : row->of.trades < p->first;
+  return size < (p->kind == SD_BARS_NOTIONAL ? sd_wide_of(p->minimum_low, p->minimum_high) : (sd_wide)p->step);
+}
+
+/* 1: a buyer's trade, -1: a seller's, 0: nothing tells. */
+static int64_t sign_of(sd_imbalance_bars_row *row, const sd_bars_params *p, const sd_trade *trade) {
+  if (row->priced && trade->price != row->price) row->direction = trade->price > row->price ? 1 : -1;
+  row->price = trade->price;
+  row->priced = 1;
+  if (p->signs == SD_BARS_AGGRESSOR && trade->aggressor != 'N') return trade->aggressor == 'B' ? 1 : -1;
+  row->by_rule++;
+  row->unsigned_ += row->direction == 0;
+  return row->direction;
+}
+
+static int take_signed(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd_event *e) {
+  sd_imbalance_bars_row *row = at;
+  sd_bars_row *of = &row->of;
+  const sd_bars_params *p = ctx->params;
+  const sd_trade *trade = &e->trade;
+  const uint32_t key = t->instrument_id;
+  int64_t time = e->time;
+  if (e->clear == SD_CLEAR_DAY) {
+    row->priced = row->direction = 0;
+    if (begin_day(of, p, ctx, i, key, time)) return -1;
+  }
+  if (trade->size < 0) return 0;
+  if (trade->price == SD_UNDEF_PRICE) {
+    of->unpriced++;
+    return 0;
+  }
+  const int entered = enter(of, p, NULL, ctx, p->kind, i, &time, trade->cross);
+  if (entered != TAKEN) return entered;
+  if (is_fresh(of)) {
+    begin(of, p, ctx, p->kind, key, time, trade->price);
+    expect(row, p);
+  }
+  if (add_trade(of, p, NULL, ctx, trade->price, trade->size)) return -1;
+  if (time > of->last_time) of->last_time = time;
+  const sd_wide price = p->kind == SD_BARS_NOTIONAL ? trade->price : 1;
+  const sd_wide value = sign_of(row, p, trade) * price * (p->kind == SD_BARS_TICKS ? 1 : trade->size);
+  if (sd_wide_add(&row->imbalance_low, &row->imbalance_high, value, 1, ctx)) return -1;
+  weigh(&row->value, (double)value, p->keeps_ticks);
+  const int bounded = p->most && of->trades >= p->most;
+  const int balanced = is_balanced(row, p);
+  if (of->trades < p->least || (balanced && !bounded)) return 0;
+  weigh(&row->ticks, (double)of->trades, p->keeps_bars);
+  row->bounded += balanced;
+  if (close_bar(of, p, NULL, ctx, i, balanced ? SD_BAR_BOUNDED : 0)) return -1;
+  clear(of);
+  return 0;
+}
+
+int64_t sd_handle_imbalance_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  return sd_take_events(rows, ticks, n, ctx, take_signed);
+}
+
+int sd_wake_imbalance_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
+  return sd_wake_bars(rows, key, time, ctx);
+}
+
+int sd_finish_imbalance_bars(void *rows, uint32_t key, sd_context *ctx) {
+  const sd_bars_params *p = ctx->params;
+  sd_imbalance_bars_row copy = *(const sd_imbalance_bars_row *)sd_row_of(rows, key, ctx);
   if (!p->partial || copy.of.end == 0 || is_fresh(&copy.of)) return 0;
   return close_bar(&copy.of, p, NULL, ctx, -1, SD_BAR_PARTIAL);
 }

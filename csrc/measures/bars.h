@@ -11,6 +11,10 @@
  * Bars of quotes are made of the changes that measures/bbo.h emits: of the bid, the ask, or the mid (bid + ask) / 2 after each. A mid is
  * exact: a price in 1e-9, rounded down, and a flag that says whether half of 1e-9 more belongs to it.
  *
+ * Bars of imbalance close once |theta| >= a threshold, where theta is the sum of b_t v_t over the bar's trades: b_t is 1 for a buyer's trade
+ * and -1 for a seller's, v_t is 1, its size, or price x size. The threshold is fixed, or E[T] |E[b v]| by exponentially weighted means of
+ * the numbers of trades of full bars before, and of b_t v_t of all trades before the bar. The same book, 2.3.2.1 and 2.3.2.2.
+ *
  * A time bar [start, end) holds the trades with start <= ts_recv < end. A trade that comes after its bar was closed (receive times that
  * run backwards) goes into the bar under way, and counts as late. Bars close by the symbol's timer. With `fill`, bars without a trade
  * close by timer only in the session of the last trade, and otherwise at the next trade of the same day. */
@@ -33,10 +37,13 @@ enum {
   SD_BAR_HALF_HIGH = 64,
   SD_BAR_HALF_LOW = 128,
   SD_BAR_HALF_CLOSE = 256,
-  SD_BAR_HALVES = 480
+  SD_BAR_HALVES = 480,
+  SD_BAR_BOUNDED = 512 /* of imbalance: closed by the greatest number of trades */
 };
 /* The price that bars of quotes are made of; 0: they are made of trades. */
 enum { SD_BARS_BID = 1, SD_BARS_ASK = 2, SD_BARS_MID = 3 };
+/* What signs the trades of bars of imbalance; 0: they have no signs. */
+enum { SD_BARS_TICK_RULE = 1, SD_BARS_AGGRESSOR = 2 };
 
 /* A bar as it is emitted. Prices in 1e-9; `vwap` is SD_UNDEF_PRICE where the volume is 0. */
 typedef struct sd_bar {
@@ -87,6 +94,37 @@ typedef struct sd_quote_bars_row {
   uint64_t halves; /* SD_BAR_HALF_* of the bar under way */
 } sd_quote_bars_row;
 
+/* A bar of imbalance as it is emitted. */
+typedef struct sd_imbalance_bar {
+  sd_bar bar;
+  union {
+    int64_t number; /* of trades, or of volume */
+    double notional;
+  } imbalance;
+  double threshold; /* as the imbalance; not a number: a first bar, before anything is expected */
+} sd_imbalance_bar;
+
+/* An exponentially weighted mean sum / weight, where the value v times ago has the weight keep^v. */
+typedef struct sd_weighted {
+  double sum, weight;
+} sd_weighted;
+
+typedef struct sd_imbalance_bars_row {
+  sd_bars_row of;
+  uint64_t imbalance_low; /* of the bar under way: number, volume or notional in 1e-9, each trade's with its sign */
+  int64_t imbalance_high;
+  double limit;      /* that closes it, likewise */
+  double threshold;  /* the same as it is emitted */
+  sd_weighted ticks; /* trades of full bars */
+  sd_weighted value; /* of a trade, with its sign, up to the latest */
+  int64_t price;     /* of the last trade of the day */
+  int64_t priced;    /* there is one */
+  int64_t direction; /* of the last change of price of the day: 1, -1; 0: there was none */
+  int64_t by_rule;   /* trades that the tick rule signed */
+  int64_t unsigned_; /* trades that nothing signed: their sign is 0 */
+  int64_t bounded;   /* bars that the greatest number of trades closed */
+} sd_imbalance_bars_row;
+
 typedef struct sd_bars_params {
   sd_source source;
   uint32_t kind;        /* SD_BARS_TIME to SD_BARS_NOTIONAL */
@@ -98,6 +136,14 @@ typedef struct sd_bars_params {
   int64_t step;         /* ns, trades or volume */
   uint64_t minimum_low; /* notional, in 1e-9, as in a row */
   int64_t minimum_high;
+  /* of bars of imbalance */
+  uint32_t signs;     /* SD_BARS_TICK_RULE or SD_BARS_AGGRESSOR; 0: bars of no imbalance */
+  uint32_t expects;   /* the threshold is expected; else it is `step`, or `minimum` of notional */
+  int64_t first;      /* trades of a first bar, before anything is expected */
+  int64_t least;      /* trades that a bar has at least */
+  int64_t most;       /* and at most; 0: without a bound */
+  double keeps_bars;  /* the weight of a bar's number of trades, at the next bar */
+  double keeps_ticks; /* of a trade's value, at the next trade */
   sd_calendar calendar;
 } sd_bars_params;
 
@@ -110,6 +156,10 @@ int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx);
 int64_t sd_handle_quote_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_quote_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_quote_bars(void *rows, uint32_t key, sd_context *ctx);
+/* Emits sd_imbalance_bar to output 0. */
+int64_t sd_handle_imbalance_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+int sd_wake_imbalance_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
+int sd_finish_imbalance_bars(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
 
 #endif

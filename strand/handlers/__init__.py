@@ -3,7 +3,8 @@
 Five kinds, all accepted wherever a handler is asked for, alone or in a ``chain``:
 
 - the name of a built-in one (``"bars"``, ``"bbo"``, ``"book"``, ``"count"``, ``"depth"``, ``"imbalance"``,
-  ``"quote_bars"``, ``"spin"``, ``"spread"``, ``"trade_stats"``, ``"trades"``, ``"volatility"``, ``"vwap"``);
+  ``"imbalance_bars"``, ``"quote_bars"``, ``"spin"``, ``"spread"``, ``"trade_stats"``, ``"trades"``,
+  ``"volatility"``, ``"vwap"``);
 - ``native(...)``: a C function of type ``sd_handler_fn``, from a shared object or by address;
 - ``@handler(state=...)``: ``def on_tick(row, tick)`` compiled by numba, which needs the extra ``[numba]``;
 - ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time;
@@ -25,15 +26,19 @@ if TYPE_CHECKING:
     from strand.handlers.builtin.bar_handlers import (
         BAR,
         BAR_AUCTION,
+        BAR_BOUNDED,
         BAR_CUT,
         BAR_EMPTY,
         BAR_HALVES,
         BAR_OUTSIDE,
         BAR_PARTIAL,
         BARS_ROW,
+        IMBALANCE_BARS,
+        IMBALANCE_BARS_ROW,
         QUOTE_BAR,
         QUOTE_BARS_ROW,
         bars,
+        imbalance_bars,
         quote_bars,
     )
     from strand.handlers.builtin.books import BOOK_ROW, book, depth, depth_row
@@ -69,6 +74,7 @@ __all__ = [
     "BAR",
     "BARS_ROW",
     "BAR_AUCTION",
+    "BAR_BOUNDED",
     "BAR_CUT",
     "BAR_EMPTY",
     "BAR_HALVES",
@@ -80,6 +86,8 @@ __all__ = [
     "BUILTIN",
     "COUNT_ROW",
     "IMBALANCE",
+    "IMBALANCE_BARS",
+    "IMBALANCE_BARS_ROW",
     "IMBALANCE_ROW",
     "QUOTE_BAR",
     "QUOTE_BARS_ROW",
@@ -118,6 +126,7 @@ __all__ = [
     "depth_row",
     "handler",
     "imbalance",
+    "imbalance_bars",
     "native",
     "object_handler",
     "quote_bars",
@@ -135,8 +144,8 @@ _NAMES: Final = {
     "base": "Handler HandlerLike",
     "basket_handlers": "basket_handler",
     "builtin": "BUILTIN",
-    "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_CUT BAR_EMPTY BAR_HALVES BAR_OUTSIDE "
-    "BAR_PARTIAL QUOTE_BAR QUOTE_BARS_ROW bars quote_bars",
+    "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_BOUNDED BAR_CUT BAR_EMPTY BAR_HALVES BAR_OUTSIDE "
+    "BAR_PARTIAL IMBALANCE_BARS IMBALANCE_BARS_ROW QUOTE_BAR QUOTE_BARS_ROW bars imbalance_bars quote_bars",
     "builtin.books": "BOOK_ROW book depth depth_row",
     "builtin.counting": "COUNT_ROW SPIN_ROW spin",
     "builtin.market_tables": "BBO BBO_ROW TRADES TRADES_ROW bbo trades",

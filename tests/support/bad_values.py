@@ -171,6 +171,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "book",
         "depth",
         "imbalance",
+        "imbalance_bars",
         "quote_bars",
         "spread",
         "trade_stats",

@@ -37,6 +37,7 @@ HANDLERS: dict[str, Any] = {
     "bars of zero sizes": lambda: strand.bars(ticks=7, zero_sizes="price"),
     "bars of volume": lambda: strand.bars(volume=50),
     "bars of quotes": lambda: strand.quote_bars("10s", sessions=SESSIONS),
+    "bars of imbalance": lambda: strand.imbalance_bars("notional", expected_ticks=9, sessions=SESSIONS),
     "vwap": lambda: strand.vwap("30s", sessions=SESSIONS),
     "spread": lambda: strand.spread("10s", sessions=SESSIONS),
     "imbalance": lambda: strand.imbalance("10s", sessions=SESSIONS),

@@ -17,6 +17,9 @@ BUILTIN: Final = {
     "count": Builtin("count", "strand.handlers.builtin.counting"),
     "depth": Builtin("depth", "strand.handlers.builtin.books"),
     "imbalance": Builtin("imbalance", "strand.handlers.builtin.measures"),
+    "imbalance_bars": Builtin(
+        "imbalance_bars", "strand.handlers.builtin.bar_handlers", {"expected_ticks": 1000}, instead=("threshold",)
+    ),
     "quote_bars": Builtin("quote_bars", "strand.handlers.builtin.bar_handlers", {"every": "1m"}, instead=("ticks",)),
     "spin": Builtin("spin", "strand.handlers.builtin.counting", {"work": 0}),
     "spread": Builtin("spread", "strand.handlers.builtin.measures"),

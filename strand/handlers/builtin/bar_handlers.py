@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from strand.handlers.native_handlers import NativeHandler, SymbolMemory
 from strand.handlers.sessions import SessionsLike, session_table
 from strand.spans import SpanLike, span_ns
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
-from strand.units import COUNT, INNER, NO_SIZE_UNIT, NOTIONAL, PRICE, SIZE, TIME, declare, prefixed
+from strand.units import COUNT, INNER, NO_SIZE_UNIT, NOTIONAL, PRICE, RATIO, SIZE, TIME, declare, prefixed
 from strand.validate import is_whole, one_of, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from strand.binding.books import Tapes
     from strand.feeds import FeedInfo
 
@@ -30,14 +32,18 @@ __all__ = [
     "BAR",
     "BARS_ROW",
     "BAR_AUCTION",
+    "BAR_BOUNDED",
     "BAR_CUT",
     "BAR_EMPTY",
     "BAR_HALVES",
     "BAR_OUTSIDE",
     "BAR_PARTIAL",
+    "IMBALANCE_BARS",
+    "IMBALANCE_BARS_ROW",
     "QUOTE_BAR",
     "QUOTE_BARS_ROW",
     "bars",
+    "imbalance_bars",
     "quote_bars",
 ]
 
@@ -50,6 +56,8 @@ BAR_OUTSIDE: Final = 8
 BAR_AUCTION: Final = 16
 #: ``flags`` of a bar of mids, by price: half of 1e-9 more belongs to it.
 BAR_HALVES: Final = FrozenDict({"open": 32, "high": 64, "low": 128, "close": 256})
+#: ``flags`` of a bar of imbalance: ``max_ticks`` closed it.
+BAR_BOUNDED: Final = 512
 
 #: A bar. ``start`` and ``end`` in ns: of a time bar its span, the end not in it; of others the times of the first and
 #: the last trade. Prices in 1e-9. ``notional``: price x size in units of currency, or what the
@@ -121,7 +129,41 @@ QUOTE_BARS_ROW: Final = np.dtype(
     ]
 )
 
+_NO_SIZES: Final = "the feed's trades have no sizes"
 _TIME, _TICKS, _VOLUME, _NOTIONAL = range(4)
+_IMBALANCES: Final = ("ticks", "volume", "notional")
+#: A bar of imbalance, by what is counted: a ``BAR``, the sum that closed it, and the threshold, which is NaN for a
+#: first bar, before anything is expected.
+IMBALANCE_BARS: Final = FrozenDict(
+    {
+        of: np.dtype(
+            [
+                *((name, BAR[name]) for name in BAR.names or ()),
+                ("imbalance", quantity),
+                ("threshold", declare(quantity, "<f8")),
+            ]
+        )
+        for of, quantity in zip(_IMBALANCES, (COUNT, SIZE, NOTIONAL), strict=True)
+    }
+)
+#: A symbol's row: as ``BARS_ROW``; then the imbalance of the bar under way, what it needs to close, and counts:
+#: trades that the tick rule signed, trades without a sign, bars that ``max_ticks`` closed.
+IMBALANCE_BARS_ROW: Final = np.dtype(
+    [
+        *((name, BARS_ROW[name]) for name in BARS_ROW.names or ()),
+        ("imbalance_low", declare(INNER, "<u8")),
+        ("imbalance_high", INNER),
+        ("limit", declare(INNER, "<f8")),
+        ("threshold", declare(RATIO, given=_UNDER_WAY)),
+        *((name, declare(INNER, "<f8")) for name in ("ticks_sum", "ticks_weight", "value_sum", "value_weight")),
+        ("price", INNER),
+        ("priced", INNER),
+        ("direction", INNER),
+        ("by_rule", COUNT),
+        ("unsigned", COUNT),
+        ("bounded", COUNT),
+    ]
+)
 _QUOTED: Final = ("bid", "ask", "mid")
 
 
@@ -182,11 +224,9 @@ def bars(
     kind = given[0][0]
     if fill and kind != _TIME:
         raise ConfigurationError("fill", "only bars of time can be empty: give every=, or leave fill out")
-    name, amount, price = "notional", None, Decimal(1)
-    if volume is not None:
-        name, amount = "volume", _amount("volume", volume)
-    elif notional is not None:
-        amount, price = _amount("notional", notional), Decimal(1) / PRICE_SCALE
+    name = "volume" if volume is not None else "notional"
+    limit = notional if volume is None else volume
+    amount = None if limit is None else _amount(name, limit)
     fixed = span_ns("every", every) if every is not None else whole("ticks", ticks, 1) if ticks is not None else 0
     flags = (bool(fill), one_of("outside", outside, ("skip", "bars")), bool(partial))
     zero = None if zero_sizes is None else one_of("zero_sizes", zero_sizes, ("skip", "price"))
@@ -194,14 +234,10 @@ def bars(
     if auctions is not None and flags[1]:
         raise ConfigurationError("auctions", "outside='bars' makes bars of all trades: leave one of the two out")
     its_contracts = contracts_of(contracts)
-    acts: dict[str, Any] = {"outputs": {"bars": BAR}, "timers": True, "ends": True}
 
-    def of(size_unit: float | None, info: FeedInfo | None = None) -> NativeHandler:
-        limit = fixed if amount is None else _limit(name, amount, size_unit, price)
-        step, minimum = (0, limit) if kind == _NOTIONAL else (limit, 0)
+    def of(limit: int, info: FeedInfo | None) -> NativeHandler:
         prices = bool(info is not None and info.bars) if zero is None else zero
-        params = _params(kind, flags, step, prices=bool(prices), minimum=minimum)
-        closes = None
+        closes, size_unit = None, 1.0 if info is None else info.size_unit
         if kind == _NOTIONAL and amount is not None and size_unit is not None:
             from fractions import Fraction
 
@@ -209,35 +245,21 @@ def bars(
         return Tape(
             "bars",
             BARS_ROW,
-            params,
+            _params(kind, flags, fixed or limit, prices=bool(prices)),
             crosses=crosses,
             auctions=auctions is not None,
-            every=step if kind == _TIME else 0,
+            every=fixed if kind == _TIME else 0,
             book=book,
             fills=fills,
             contracts=(its_contracts, closes),
             calendar=hours,
-            **acts,
+            outputs={"bars": BAR},
+            timers=True,
+            ends=True,
         ).handler(info)
 
-    def for_feed(info: FeedInfo) -> Handler:
-        if amount is not None and not info.has_sizes:
-            raise ConfigurationError(name, "the feed's trades have no sizes: give every= or ticks=")
-        return of(info.size_unit, info)
-
-    if amount is None:
-        return replace(of(1.0), for_feed=for_feed)
-
-    try:
-        return replace(of(1.0), for_feed=for_feed)
-    except ConfigurationError as error:
-        refused = error
-
-    def refuse(_: Tapes) -> SymbolMemory:
-        raise refused
-
-    # A feed that counts in finer units may have what is no whole number of ones.
-    return NativeHandler(name="bars", state=BARS_ROW, function=refuse, needs_ticks=True, for_feed=for_feed, **acts)
+    sized = None if amount is None else ConfigurationError(name, f"{_NO_SIZES}: give every= or ticks=")
+    return _of_feed(of, kind, name, amount, sized)
 
 
 @built_in
@@ -296,12 +318,149 @@ def quote_bars(
     ).handler()
 
 
+@built_in
+def imbalance_bars(
+    of: Literal["ticks", "volume", "notional"] = "ticks",
+    *,
+    threshold: int | str | Decimal | None = None,
+    expected_ticks: int | None = None,
+    span_bars: int = 20,
+    span_ticks: int | None = None,
+    min_ticks: int = 1,
+    max_ticks: int | None = None,
+    sign: Literal["aggressor", "tick"] = "aggressor",
+    partial: bool = True,
+    sessions: SessionsLike | None = None,
+    auctions: SpanLike | None = None,
+    crosses: bool = True,
+    book: bool | None = None,
+    fills: Fills | None = None,
+) -> Handler:
+    """Makes bars that close once buyers or sellers have prevailed enough: |sum of b v over its trades| >= threshold.
+
+    b is 1 for a buyer's trade and -1 for a seller's; v is 1, the trade's size, or price x size. The threshold is fixed,
+    or E[T] |E[b v]| from the trades before the bar: M. Lopez de Prado, Advances in Financial Machine Learning (2018),
+    2.3.2.1 and 2.3.2.2. Give one of ``threshold`` and ``expected_ticks``. Records are ``IMBALANCE_BARS[of]``, to the
+    output ``imbalance_bars``; a row is ``IMBALANCE_BARS_ROW``. docs/handlers/bars.md has the rules.
+
+    Args:
+        of: v: of each trade 1 (``"ticks"``), its size (``"volume"``), or price x size (``"notional"``).
+        threshold: The fixed threshold: a number of trades, units of the instrument, or units of currency.
+        expected_ticks: The expected form: how many trades close a symbol's first bar, before anything is known.
+        span_bars: Span of the exponentially weighted mean E[T] of the numbers of trades of full bars; a bar's weight is
+            1 - 2 / (span + 1) of that of the next one.
+        span_ticks: Span of the mean E[b v], in trades. None: ``span_bars`` x ``expected_ticks``.
+        min_ticks: How many trades a bar has at least: a bound where the expected threshold falls to 0.
+        max_ticks: How many trades it has at most: a bound where the expected threshold explodes. None: no bound.
+        sign: ``"aggressor"``: the trade's aggressor, and the tick rule for trades without one. ``"tick"``: the tick
+            rule alone: the sign of the last change of price; 0 before a day's first change.
+        partial: Whether the bar under way is emitted at the run's end.
+        sessions: When the venue is open, as for ``strand.bars``. Bars end with their session.
+        auctions: How long after a session crosses still count, as for ``strand.bars``.
+        crosses: Whether crosses (auctions) count. They have no aggressor.
+        book: Whether order books say what trades are; None: as the feed says, see ``strand.bars``.
+        fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
+
+    Raises:
+        ConfigurationError: If not exactly one of ``threshold`` and ``expected_ticks`` is given, or if an option cannot
+            work.
+    """
+    if (threshold is None) == (expected_ticks is None):
+        raise ConfigurationError("imbalance_bars", "give exactly one of threshold and expected_ticks")
+    kind = (_TICKS, _VOLUME, _NOTIONAL)[one_of("of", of, _IMBALANCES)]
+    first = 0 if expected_ticks is None else whole("expected_ticks", expected_ticks, 1)
+    bars_span = whole("span_bars", span_bars, 1)
+    ticks_span = bars_span * max(first, 1) if span_ticks is None else whole("span_ticks", span_ticks, 1)
+    least, most = whole("min_ticks", min_ticks, 1), 0 if max_ticks is None else whole("max_ticks", max_ticks, 1)
+    if most and most < least:
+        raise ConfigurationError("max_ticks", f"{most} is less than min_ticks, {least}: give at least as many")
+    signs = 2 - one_of("sign", sign, ("aggressor", "tick"))
+    flags = (False, 0, bool(partial))
+    hours = session_table(sessions, auctions)
+    amount = None if threshold is None else _amount("threshold", threshold)
+    signed = (signs, threshold is None, first, least, most, 1 - 2 / (bars_span + 1), 1 - 2 / (ticks_span + 1))
+
+    def made(limit: int, info: FeedInfo | None) -> NativeHandler:
+        return Tape(
+            "imbalance_bars",
+            IMBALANCE_BARS_ROW,
+            _params(kind, flags, limit, signed=signed),
+            crosses=crosses,
+            auctions=auctions is not None,
+            book=book,
+            fills=fills,
+            calendar=hours,
+            outputs={"imbalance_bars": IMBALANCE_BARS[of]},
+            timers=True,
+            ends=True,
+        ).handler(info)
+
+    sized = None if kind == _TICKS else ConfigurationError("of", f"{_NO_SIZES}: give of='ticks'")
+    return _of_feed(made, kind, "threshold", amount, sized)
+
+
+def _of_feed(
+    of: Callable[[int, FeedInfo | None], NativeHandler],
+    kind: int,
+    name: str,
+    amount: Decimal | None,
+    sized: ConfigurationError | None,
+) -> Handler:
+    """The handler that is made for a feed and its ``size_unit``.
+
+    Args:
+        of: Makes it, for a limit in units of the handler's sum.
+        kind: What the limit counts.
+        name: The option that gives the limit.
+        amount: The limit; None: there is none.
+        sized: The error for a feed without sizes; None: they are not needed.
+    """
+    price = Decimal(1) / PRICE_SCALE if kind == _NOTIONAL else Decimal(1)
+
+    def of_unit(size_unit: float | None, info: FeedInfo | None = None) -> NativeHandler:
+        if amount is None:
+            return of(0, info)
+        return of(_limit(name, amount, 1.0 if kind == _TICKS else size_unit, price), info)
+
+    def for_feed(info: FeedInfo) -> Handler:
+        if sized is not None and not info.has_sizes:
+            raise sized
+        return of_unit(info.size_unit, info)
+
+    try:
+        return replace(of_unit(1.0), for_feed=for_feed)
+    except ConfigurationError as error:
+        refused = error
+
+    def refuse(_: Tapes) -> SymbolMemory:
+        raise refused
+
+    # A feed that counts in finer units may have what is no whole number of ones.
+    return replace(of(0, None), function=refuse, for_feed=for_feed, contracts=None, intervals=None)
+
+
 def _params(
-    kind: int, flags: tuple[bool, int, bool], step: int, *, quotes: int = 0, prices: bool = False, minimum: int = 0
+    kind: int,
+    flags: tuple[bool, int, bool],
+    limit: int,
+    *,
+    quotes: int = 0,
+    prices: bool = False,
+    signed: tuple[int, bool, int, int, int, float, float] = (0, False, 0, 0, 0, 0.0, 0.0),
 ) -> bytes:
-    """An ``sd_bars_params`` of csrc/measures/bars.h, between its source and its calendar. ``flags``: fill, outside and
-    partial."""
-    return struct.pack("=IIIIIIQQq", kind, quotes, *flags, prices, step, minimum % 2**64, minimum >> 64)
+    """An ``sd_bars_params`` of csrc/measures/bars.h, between its source and its calendar.
+
+    Args:
+        kind: What closes a bar.
+        flags: ``fill``, ``outside`` and ``partial``.
+        limit: The step or the notional that closes a bar.
+        quotes: The price that bars of quotes are made of.
+        prices: Prices of trades of size 0 count.
+        signed: Of bars of imbalance, from ``signs`` on.
+    """
+    step, minimum = (0, limit) if kind == _NOTIONAL else (limit, 0)
+    head = struct.pack("=IIIIIIQQq", kind, quotes, *flags, prices, step, minimum % 2**64, minimum >> 64)
+    return head + struct.pack("=IIQQQdd", *signed)
 
 
 def _amount(name: str, value: int | float | str | Decimal) -> Decimal:

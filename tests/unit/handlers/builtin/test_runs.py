@@ -48,6 +48,9 @@ HANDLERS: dict[str, Handler] = {
     "bars from books": strand.bars("5s", book=True),
     "bars of quotes": strand.quote_bars("3s", fill=True, sessions=Sessions(np.array(OPEN))),
     "bars of changes": strand.quote_bars(ticks=9, price="bid"),
+    "bars of imbalance": strand.imbalance_bars(
+        "volume", expected_ticks=9, max_ticks=40, sessions=Sessions(np.array(OPEN))
+    ),
     "spread": strand.spread(sessions=Sessions(np.array(OPEN))),
     "imbalance": strand.imbalance("7s"),
     "volatility": strand.volatility("1s", every="20s"),

@@ -25,8 +25,7 @@ from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.io.files import small_text
 from strand.fixed import dataclass
 from strand.options import Option, Whole, options_in
-from strand.policies.groups import groups_of
-from strand.policies.policy import LEVELS, POLICIES, Levels, Policy
+from strand.policies.policy import LEVELS, POLICIES, Levels, Policy, groups_of
 from strand.spans import span_text
 from strand.symbols import SymbolTable, check_name
 from strand.tasks.retry import RetryPolicy

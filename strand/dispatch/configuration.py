@@ -40,8 +40,7 @@ from strand.fixed import dataclass
 from strand.handlers import Handler
 from strand.handlers.loading import Assigned
 from strand.options import ByName, Choice, Flag, Kind, Number, Object, Text, Whole, named_fields, option, read_options
-from strand.policies.groups import groups_of
-from strand.policies.policy import LEVELS, Fifo, Policy, give_policy, level_name, policy_config
+from strand.policies.policy import LEVELS, Fifo, Policy, give_policy, groups_of, level_name, policy_config
 from strand.symbols import SymbolTable
 from strand.threads import has_gil
 from strand.ticks import TICK

@@ -180,7 +180,8 @@ class Lifecycle:
             raise self._end.failure
         makers = self._makers[:]
         self._makers.clear()
-        warn_of_unpriced(makers)
+        if makers:
+            warn_of_unpriced(makers)
         return drained and self._state.abandoned == 0
 
     def _close(self, *, drained: bool, started: bool = True, save: Callable[[], None] | None = None) -> None:

@@ -23,8 +23,7 @@ from strand.errors import ConfigurationError, WouldDeadlockError
 from strand.fixed import dataclass
 from strand.handlers.base import BoundHandler, BoundPython
 from strand.handlers.loading import Assigned
-from strand.policies.groups import Groups
-from strand.policies.policy import Policy
+from strand.policies.policy import Groups, Policy
 from strand.symbols import SymbolTable
 from strand.threads import WAITS_FOR_ITSELF, Inside
 from strand.validate import is_whole, path, yes_or_no

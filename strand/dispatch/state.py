@@ -113,7 +113,11 @@ class RunState:
     @property
     def failures(self) -> list[HandlerError]:
         """The failures of handlers that the engine keeps, in the order they happened."""
-        return failures_of(self.engine, self.table, self._assigned.handlers, self._causes, self._kept)
+        found = self.engine.failures()
+        if not found:
+            return []
+        handlers = self._assigned.handlers
+        return failures_of(found, self.engine, self.table, handlers, raised=self._causes, kept=self._kept)
 
     def tell_failures(self) -> None:
         """Logs the failures that are new, of a run that goes on without their strands."""

@@ -135,17 +135,19 @@ def call_again(handler: Handler, call: FailedCall, *, before: Before | None = No
 
 
 def failures_of(
+    failures: Sequence[Failure],
     engine: Engine,
     table: SymbolTable,
     handlers: Sequence[Handler],
+    *,
     raised: Sequence[Sequence[BaseException]],
     kept: Kept,
 ) -> list[HandlerError]:
-    """Failures that the engine keeps, in the order they happened. ``raised``: each worker's exceptions, in the order of
-    its failures."""
+    """The errors of failures that the engine keeps. ``raised``: each worker's exceptions, in the order of its
+    failures."""
     found = []
     causes: list[Iterator[BaseException]] = [iter(list(errors)) for errors in raised]
-    for failure in engine.failures():
+    for failure in failures:
         assert failure.handler is not None
         assert failure.participant is not None
         cause = next(causes[failure.participant], None) if failure.code == RAISED else None

@@ -26,7 +26,6 @@ from strand.handlers.builtin import BUILTIN
 from strand.handlers.builtin.definition import Builtin
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.options import Option, Origin, options_of_function
-from strand.handlers.shared_rows import units_of
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 from strand.validate import did_you_mean
@@ -350,8 +349,10 @@ def assign_handlers(
 def _units_of(
     table: SymbolTable, handlers: Sequence[Handler], of_symbol: npt.NDArray[np.uint16]
 ) -> npt.NDArray[np.intp] | None:
-    """See ``units_of``. Raises ConfigurationError where symbols that share a row have several handlers, and for two
-    shared rows of one name; and what shapes raise that do not fit the table."""
+    """Units of symbols that have to share a strand, by symbol; None: no rows are shared.
+
+    Raises ConfigurationError where symbols that share a row have several handlers, and for two shared rows of one name;
+    and what shapes raise that do not fit the table."""
     found = []
     owner: dict[str, SingleHandler] = {}
     for number, handler in enumerate(handlers):
@@ -369,4 +370,25 @@ def _units_of(
                     raise ConfigurationError(
                         option, f"{name!r} has {table.name(others[0])!r}, which has another handler", where=where
                     )
-    return units_of(len(table), found)
+    groups = [keys for each in found for keys in each.keys]
+    return _joined(len(table), groups) if groups else None
+
+
+def _joined(n_symbols: int, groups: Sequence[Sequence[int]]) -> npt.NDArray[np.intp]:
+    """By symbol, shape (n_symbols,), the number of its unit, from 0 on. Groups that have a symbol in common are one
+    unit, and a symbol of no group is one by itself."""
+    parent = list(range(n_symbols))
+
+    def root(key: int) -> int:
+        while parent[key] != key:
+            parent[key] = parent[parent[key]]
+            key = parent[key]
+        return key
+
+    for first, *others in groups:
+        for key in others:
+            one, other = sorted((root(first), root(key)))
+            parent[other] = one
+    roots = np.array([root(key) for key in range(n_symbols)], np.intp)
+    units: npt.NDArray[np.intp] = np.unique(roots, return_inverse=True)[1]
+    return units

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MEMBER", "SPAN", "Members", "SharedObjects", "SharedRows", "units_of"]
+__all__ = ["MEMBER", "SPAN", "Members", "SharedObjects", "SharedRows"]
 
 #: A symbol's stretch of ``Members.entries``, and the first of these.
 SPAN: Final = np.dtype([("first", "<u4"), ("end", "<u4"), ("row", "<u4"), ("member", "<u4")])
@@ -67,27 +67,3 @@ class SharedRows(NamedTuple):
     members: Members
     rows: npt.NDArray[Any]
     size_unit: float | None
-
-
-def units_of(n_symbols: int, members: Iterable[Members]) -> npt.NDArray[np.intp] | None:
-    """Units of symbols that have to share a strand: by symbol, shape (n_symbols,), the number of its unit, from 0 on.
-    Rows that have a symbol in common are one unit, and a symbol that shares no row is one by itself. None: no rows are
-    shared."""
-    groups = [keys for each in members for keys in each.keys]
-    if not groups:
-        return None
-    parent = list(range(n_symbols))
-
-    def root(key: int) -> int:
-        while parent[key] != key:
-            parent[key] = parent[parent[key]]
-            key = parent[key]
-        return key
-
-    for first, *others in groups:
-        for key in others:
-            one, other = sorted((root(first), root(key)))
-            parent[other] = one
-    roots = np.array([root(key) for key in range(n_symbols)], np.intp)
-    units: npt.NDArray[np.intp] = np.unique(roots, return_inverse=True)[1]
-    return units

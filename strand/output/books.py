@@ -246,6 +246,8 @@ class Books(Mapping[str, Any]):
         self._table = table
         self._paths = paths or [()] * len(memories)
         self._memories = [m if isinstance(m, (BookMemory, DepthMemory)) else None for m in memories]
+        #: True if a handler here keeps books, of orders or of levels.
+        self.are_kept = any(self._memories)
         self._handler_of_symbol = handler_of_symbol
         self._rows = rows
 
@@ -256,11 +258,6 @@ class Books(Mapping[str, Any]):
 
     def _ipython_key_completions_(self) -> list[str]:
         return self._table.offered(MAX_COMPLETIONS)
-
-    @property
-    def are_kept(self) -> bool:
-        """True if a handler here keeps books, of orders or of levels."""
-        return any(self._memories)
 
     def check_kept(self) -> None:
         """Checks that a handler here keeps books.

@@ -247,7 +247,7 @@ class Outputs(Mapping[str, Output]):
         ``started``: False where the start failed: the sinks are aborted. Where an interrupt cuts it short it is called
         again, and goes on.
         """
-        if self._is_finished:
+        if self._is_finished or not self._outputs:
             return
         try:
             self._end_merging(Until.END if complete else Until.FIRST_PENDING)

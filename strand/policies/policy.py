@@ -1,4 +1,5 @@
-"""Scheduling policies: which of the ready strands a worker takes next. Marks of symbols and tasks, for the guard.
+"""Scheduling policies: which of the ready strands a worker takes next. Groups of symbols, among which ``Fair`` shares
+time, and marks of symbols and tasks, for the guard.
 
 A policy is a class here, by its name in the core, and its line in ``POLICIES``. Its options are its fields: files, the
 command line and their documentation are made of them.
@@ -6,7 +7,7 @@ command line and their documentation are made of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from itertools import pairwise
 from types import MappingProxyType
@@ -15,15 +16,15 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.engine_words import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USUAL, MARKS, PolicyConfig
+from strand.binding.engine_words import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USUAL, MARKS, UNIT_WEIGHT, PolicyConfig
 from strand.brief import written
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError
 from strand.fixed import dataclass
 from strand.options import ByName, Choice, Number, Span, Whole, named_fields, option, read_options
 from strand.spans import Nanoseconds, SpanLike, span_ns, span_text
-from strand.symbols import check_name
-from strand.validate import did_you_mean, is_whole, shown
+from strand.symbols import SymbolTable, check_name
+from strand.validate import did_you_mean, is_whole, nearest, path, shown
 
 __all__ = [
     "CLASSES",
@@ -34,10 +35,11 @@ __all__ = [
     "Aging",
     "Fair",
     "Fifo",
+    "Groups",
     "Levels",
     "Policy",
     "give_policy",
-    "group_name",
+    "groups_of",
     "level_name",
     "level_of",
     "mark_bits",
@@ -480,3 +482,70 @@ def policy_config(policy: Policy) -> PolicyConfig:
         *others, last = (f"{kind.__name__}()" for kind in POLICIES.values())
         raise ConfigurationError("policy", f"{policy!r} is not a policy: give {', '.join(others)} or {last}")
     return PolicyConfig(policy.core_name, policy.core_options())
+
+
+def _misspelt(weights: Mapping[str, float], number: Mapping[str, int], used: Collection[int]) -> dict[str, str]:
+    """Groups with a weight and no symbol, each with the group of a like name that has symbols and no weight."""
+    lacking = [name for name in number if name not in weights and number[name] in used]
+    empty = [name for name in weights if number[name] not in used]
+    near = ((name, nearest(name, lacking)) for name in empty)
+    return {name: found for name, found in near if found is not None}
+
+
+class Groups:
+    """The groups of a dispatcher's symbols. ``of_symbol``: the group of each, as the core numbers them, shape
+    (n_symbols,). ``given``: names of groups by symbol, with ``"*"`` for the others. ``misspelt``: names in ``weights``
+    that seem to mean another group, by which."""
+
+    def __init__(self, policy: Fair, table: SymbolTable, given: Mapping[str, str]) -> None:
+        named = {symbol: group_name(path("groups", symbol), group) for symbol, group in given.items()}
+        others = named.pop("*", None)
+        self._table = table
+        #: Those of tasks' groups, once there are tasks.
+        self.accounts: Any = None
+        names = dict.fromkeys((*named.values(), *(() if others is None else (others,)), *policy.weights))
+        self._number = {name: number for number, name in enumerate(names)}
+        self.of_symbol = np.full(len(table), 0 if others is None else self._number[others], np.uint32)
+        alone = np.full(len(table), others is None)
+        for symbol, group in named.items():
+            index = table.index(symbol)
+            self.of_symbol[index], alone[index] = self._number[group], False
+        # A symbol that is not named is in the group that has its name.
+        for name, number in self._number.items():
+            if others is None and name in table and alone[index := table.index(name)]:
+                self.of_symbol[index], alone[index] = number, False
+        self._own = np.flatnonzero(alone)
+        self.of_symbol[self._own] = len(self._number) + np.arange(len(self._own), dtype=np.uint32)
+        self.misspelt = _misspelt(policy.weights, self._number, set(self.of_symbol.tolist()))
+        self.weights = {self._number[name]: round(weight * UNIT_WEIGHT) for name, weight in policy.weights.items()}
+
+    def __len__(self) -> int:
+        return len(self._number) + len(self._own)
+
+    def names(self) -> list[str]:
+        """The names of all, in the order of their numbers."""
+        return [*self._number, *(self._table[int(index)] for index in self._own)]
+
+    def number(self, group: str) -> int:
+        """The number of a group. Raises ConfigurationError where there is none of that name."""
+        if isinstance(group, str):
+            if group in self._number:
+                return self._number[group]
+            if group in self._table:
+                at = int(np.searchsorted(self._own, index := self._table.index(group)))
+                if at < len(self._own) and self._own[at] == index:
+                    return len(self._number) + at
+        reason = f"{group!r} is not a group: name it in groups= or weights= when the dispatcher is made"
+        raise ConfigurationError("group", reason)
+
+
+def groups_of(policy: Policy, table: SymbolTable, given: Mapping[str, str] | None) -> Groups | None:
+    """The groups of the symbols under Fair; None under another policy. Raises ConfigurationError where the policy has
+    none, and for what is no name, and UnknownSymbolError."""
+    if isinstance(policy, Fair):
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigurationError("groups", f"{type(given).__name__} is not a dict of groups by symbol")
+        return Groups(policy, table, given or {})
+    if given is None or given == {}:
+        return None
+    raise ConfigurationError("groups", f"{type(policy).__name__} has no groups; {give_policy('fair')}")

@@ -19,7 +19,7 @@ from strand.binding.outside import GroupCounts
 from strand.brief import one_line
 from strand.errors import ConfigurationError, QueueFull, StoppedError
 from strand.options import named_options
-from strand.policies.groups import Groups
+from strand.policies.policy import Groups
 from strand.tasks.waits import CURRENT_TASK, Waiter, begin_wait, end_wait
 from strand.threads import Bell, LoopCalls, interrupts_later, mended
 

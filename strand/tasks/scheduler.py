@@ -31,8 +31,7 @@ from strand.dispatch.statistics import (
 from strand.dispatch.watching import Activating, least_of
 from strand.errors import ConfigurationError
 from strand.options import ByName, Flag, Object, Text, Whole, named_options
-from strand.policies.groups import Groups
-from strand.policies.policy import Fair, Levels, Policy, level_name, policy_config
+from strand.policies.policy import Fair, Groups, Levels, Policy, level_name, policy_config
 from strand.stats import ActiveStatistics, FairStatistics, GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
 from strand.tasks.core import Core, Ending

@@ -35,7 +35,7 @@ _Static_assert(INDEX_AT + 4 <= 32 && SD_DBN_MAX_TICKS <= 16, "a place has room f
 
 /* The ticks that follow are of an instrument; `venue`: and the next quote is of this publisher, plus 1. */
 typedef struct claim {
-  uint32_t key, id, venue, is_first;
+  uint32_t key, id, venue;
 } claim;
 
 /* What a block notes beside its ticks, behind its bytes. */
@@ -183,16 +183,9 @@ static uint64_t find(const sd_file_part *part, const uint8_t *p, uint64_t size) 
 static int accept(sd_file_part *part, sd_block *b) {
   sd_dbn *dbn = (sd_dbn *)part->decoder;
   noted *own = noted_of(b);
-  for (uint32_t i = 0; i < own->n_claims; i++) {
-    claim *c = &own->claims[i];
-    const int is_first = sd_dbn_instruments_follow_first(dbn->instruments, c->key, c->id);
-    if (is_first < 0) {
-      while (i-- > 0)
-        if (own->claims[i].is_first) sd_dbn_instruments_forget(dbn->instruments, own->claims[i].key);
-      return 0;
-    }
-    c->is_first = (uint32_t)is_first;
-  }
+  /* A block that is refused is read again in turn, where its first ticks are followed as here. */
+  for (uint32_t i = 0; i < own->n_claims; i++)
+    if (!sd_dbn_instruments_follow_on(dbn->instruments, own->claims[i].key, own->claims[i].id)) return 0;
   for (uint32_t i = 0; i < own->n_claims; i++) {
     const claim *c = &own->claims[i];
     if (c->venue)

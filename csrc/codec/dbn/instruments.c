@@ -241,15 +241,12 @@ int64_t sd_dbn_instruments_follow(sd_dbn_instruments *table, uint32_t key, uint3
   return has_followed(table, key) ? roll_of(table, key, id, time_ns) : SD_DBN_NO_ROOM;
 }
 
-int sd_dbn_instruments_follow_first(sd_dbn_instruments *table, uint32_t key, uint32_t id) {
-  if (!has_followed(table, key)) return SD_DBN_NO_ROOM;
+int sd_dbn_instruments_follow_on(sd_dbn_instruments *table, uint32_t key, uint32_t id) {
+  if (!has_followed(table, key)) return 0;
   followed *f = &table->followed[key];
-  if (f->id) return f->id == id + UINT64_C(1) ? 0 : SD_DBN_NO_ROOM;
-  *f = (followed){id + UINT64_C(1), 0};
-  return 1;
+  if (!f->id) f->id = id + UINT64_C(1);
+  return f->id == id + UINT64_C(1);
 }
-
-void sd_dbn_instruments_forget(sd_dbn_instruments *table, uint32_t key) { table->followed[key] = (followed){0}; }
 
 int sd_dbn_instruments_mix(sd_dbn_instruments *table, uint32_t key, uint16_t publisher) {
   const uint32_t was = table->followed[key].venue, is = publisher + UINT32_C(1);

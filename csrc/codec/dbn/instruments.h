@@ -65,10 +65,9 @@ uint64_t sd_dbn_instruments_keys(const sd_dbn_instruments *table);
  * a name that stands for two instruments at one time does not roll. Else SD_DBN_NO_ROLL; SD_DBN_NO_ROOM if there is no memory. */
 int64_t sd_dbn_instruments_follow(sd_dbn_instruments *table, uint32_t key, uint32_t id, uint64_t time_ns);
 
-/* Follows as sd_dbn_instruments_follow if the next ticks of `key` are of the instrument of its latest ones: 0; or if they are its first ones:
- * 1, which sd_dbn_instruments_forget takes back. Else SD_DBN_NO_ROOM. From any thread beside sd_dbn_instruments_look. */
-int sd_dbn_instruments_follow_first(sd_dbn_instruments *table, uint32_t key, uint32_t id);
-void sd_dbn_instruments_forget(sd_dbn_instruments *table, uint32_t key);
+/* Follows as sd_dbn_instruments_follow if the next ticks of `key` are of the instrument of its latest ones, or its first ones. Zero: they are
+ * of another one, or there is no memory. From any thread beside sd_dbn_instruments_look. */
+int sd_dbn_instruments_follow_on(sd_dbn_instruments *table, uint32_t key, uint32_t id);
 
 /* The next quote of `key`, which was followed, is a publisher's. Nonzero: the one before, of the same instrument, was another's. */
 int sd_dbn_instruments_mix(sd_dbn_instruments *table, uint32_t key, uint16_t publisher);

@@ -15,7 +15,7 @@ import strand
 from strand import Dispatcher, Fair, batch_handler, testing
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.handlers.builtin.counting import spin
-from strand.policies.groups import Groups
+from strand.policies.policy import Groups
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 

@@ -1,4 +1,4 @@
-"""The rows of docs/configuration.md that come from the declarations of options.
+"""The rows of docs/configuration.md and docs/policies.md that come from the declarations of options.
 
 .venv/bin/python docs/option_tables.py --write   writes them; a test says whether they are up to date
 """
@@ -13,15 +13,13 @@ from pathlib import Path
 from strand.command.run_options import keys_of_options
 from strand.config.configuration import OF_SCHEDULERS
 from strand.config.file import TABLES, lines_of_tables
-from strand.options import options_in
+from strand.options import Flag, options_in
 from strand.policies.policy import POLICIES
 
-__all__ = ["written"]
+__all__ = ["PAGES", "written"]
 
-PAGE = Path(__file__).with_name("configuration.md")
-#: The rows of the policies' options, and the row behind them.
-_OF_POLICIES = re.compile(r"^\| `policy` \|.*?(?=^\| `priorities` \|)", re.DOTALL | re.MULTILINE)
-#: The first row of the other tables that come from the declarations, and the line behind the last one.
+PAGES = [Path(__file__).with_name(f"{name}.md") for name in ("configuration", "policies")]
+#: The first row of the tables of files that come from the declarations, and the line behind the last one.
 _ROWS = re.compile(rf"^\| `({'|'.join(TABLES)})` \|.*?(?=^\n)", re.DOTALL | re.MULTILINE)
 
 
@@ -32,14 +30,15 @@ def _text(text: str) -> str:
 
 
 def _policy_rows() -> str:
-    rows = ['| `policy` | `name` | `"fifo"` | The name of a [policy](policies.md). Its options follow. |']
+    rows = []
     for name, kind in POLICIES.items():
         for option in options_in(kind).values():
-            if option.name == "timeouts":  # keys of the table priorities
-                continue
             value = option.plain(option.default)
             default = "not set" if value is None else f"`{json.dumps(value)}`"
-            rows.append(f"| | `{option.name}` | {default} | For {name}: {_text(option.documentation('Not set'))} |")
+            metavar = "" if isinstance(option.kind, Flag) else f" {option.kind.metavar}"
+            flag = f"`{_text(option.flag + metavar)}`" if option.flag else ""
+            text = _text(option.documentation("Not set"))
+            rows.append(f"| {name} | `{option.name}` | {flag} | {default} | {text} |")
     return "".join(f"{row}\n" for row in rows)
 
 
@@ -61,27 +60,30 @@ def _scheduler_rows() -> str:
 
 
 def _command_rows() -> str:
-    return "".join(f"| `{_text(option)}` | `{key}` |\n" for option, key in keys_of_options())
+    keys = ((option, key) for option, key in keys_of_options() if not key.startswith("policy."))
+    return "".join(f"| `{_text(option)}` | `{key}` |\n" for option, key in keys)
 
 
 #: By the head of a table whose rows all come from declarations: what makes them.
 _TABLES = {
     "| argument | from the file |\n|---|---|\n": _scheduler_rows,
     "| option | key |\n|---|---|\n": _command_rows,
+    "| policy | option | on the command line | default | what it is |\n|---|---|---|---|---|\n": _policy_rows,
 }
 
 
 def written(page: str) -> str:
     """The page's text with the rows of today's declarations."""
-    page = _ROWS.sub(lambda _: _rows(), _OF_POLICIES.sub(lambda _: _policy_rows(), page, count=1), count=1)
+    page = _ROWS.sub(lambda _: _rows(), page, count=1)
     for head, rows in _TABLES.items():
-        before, _, after = page.partition(head)
-        page = f"{before}{head}{rows()}\n{after.partition(chr(10) * 2)[2]}"
+        before, found, after = page.partition(head)
+        if found:
+            page = f"{before}{head}{rows()}\n{after.partition(chr(10) * 2)[2]}"
     return page
 
 
 if __name__ == "__main__":
-    now = PAGE.read_text("utf-8")
-    if "--write" in sys.argv:
-        PAGE.write_text(written(now), "utf-8")
-    sys.exit(written(now) != now and "--write" not in sys.argv)
+    stale = [page for page in PAGES if written(page.read_text("utf-8")) != page.read_text("utf-8")]
+    for page in stale if "--write" in sys.argv else ():
+        page.write_text(written(page.read_text("utf-8")), "utf-8")
+    sys.exit(bool(stale) and "--write" not in sys.argv)

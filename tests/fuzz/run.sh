@@ -30,7 +30,7 @@ if ! command -v "$compiler" >/dev/null; then
   echo "tests/fuzz/run.sh: $compiler not found; install clang and its runtime (Debian: clang libclang-rt-14-dev)" >&2
   exit 2
 fi
-if ! "$python" -c 'import atheris' 2>/dev/null; then
+if ((${#targets[@]} == 0)) || [[ " ${targets[*]}" == *" open-"* ]] && ! "$python" -c 'import atheris' 2>/dev/null; then
   echo "tests/fuzz/run.sh: $python has no package atheris; install the extra: pip install -e '.[fuzz]'" >&2
   exit 2
 fi

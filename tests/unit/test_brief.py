@@ -18,7 +18,7 @@ from strand.feeds import BaseFeed, FeedInfo, Selection, TickBatch
 from strand.feeds.merge.feeds import MergedFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.synthetic import SyntheticFeed
-from strand.policies.policy import LEVELS
+from strand.policies.policy import LEVELS, POLICIES
 from strand.replaying.pacing import Pacer
 from strand.tasks.pool import NativeTask
 
@@ -64,7 +64,7 @@ LINES: dict[str, str] = {}
 
 
 def options() -> Iterator[Any]:
-    yield strand.Fifo()
+    yield from (kind() for kind in POLICIES.values())
     yield strand.Pool(workers=2)
     yield strand.Limits(level_capacity_ticks=dict.fromkeys(LEVELS, 1))
     yield strand.Levels({"high": "250us"}, hold={"low": "1s"})

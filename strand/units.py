@@ -60,11 +60,13 @@ Given: TypeAlias = Mapping[str, int | None]
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """Meaning of a field's values. ``quantity``: one of the keys of ``QUANTITIES``. ``none``: values that stand for
-    nothing. ``given``: other fields that a value needs."""
+    nothing. ``given``: other fields that a value needs. ``each``: of an array, whose values tables show in columns of
+    their own: what their names begin with, ``"bid_price"`` for ``bid_price_1`` and so on. Empty: a column of lists."""
 
     quantity: str
     none: tuple[int, ...] = ()
     given: Given = field(default_factory=dict)
+    each: str = ""
 
 
 #: Each quantity with what 1 of it is in a field of integers, and what that is called.
@@ -136,11 +138,18 @@ BY_NAME: Final[Mapping[str, np.dtype[Any]]] = {
 
 
 def declare(
-    like: np.dtype[Any], form: str | None = None, *, none: Sequence[int] | None = None, given: Given | None = None
+    like: np.dtype[Any],
+    form: str | None = None,
+    *,
+    none: Sequence[int] | None = None,
+    given: Given | None = None,
+    each: str | None = None,
 ) -> np.dtype[Any]:
     """A field's dtype, from one of those above. ``form``: its own dtype, as ``"<f8"``: prices that are floats are in
     units of currency. ``none``: integers that stand for nothing. ``given``: fields beside it without which it is
-    undefined, as ``{"trades": 1}``: before there is one trade. Raises ConfigurationError for what is none of these."""
+    undefined, as ``{"trades": 1}``: before there is one trade. ``each``: of an array, the stem of the names of its
+    columns: ``"level"`` for ``level_1`` and so on; without it tables have a column of lists. Raises ConfigurationError
+    for what is none of these."""
     if not isinstance(like, np.dtype):
         raise ConfigurationError("like", f"{shown(like)} is not a dtype like strand.units.PRICE")
     meaning = meaning_of(like)
@@ -152,7 +161,12 @@ def declare(
         none = meaning.none if kind.kind in "iu" else ()
     return _dtype(
         kind.str,
-        replace(meaning, none=tuple(several("none", none, "[0]")), given=meaning.given if given is None else given),
+        replace(
+            meaning,
+            none=tuple(several("none", none, "[0]")),
+            given=meaning.given if given is None else given,
+            each=meaning.each if each is None else text("each", each),
+        ),
     )
 
 
@@ -213,6 +227,8 @@ def layout_to_json(dtype: np.dtype[Any]) -> dict[str, Any]:
     if meaning is _RAW:
         return {"form": dtype.str}
     declared = {"quantity": meaning.quantity, "none": list(meaning.none), "given": dict(meaning.given)}
+    if meaning.each:
+        declared["each"] = meaning.each
     return {"form": dtype.str, "meaning": declared}
 
 
@@ -231,7 +247,10 @@ def layout_from_json(layout: Mapping[str, Any]) -> np.dtype[Any]:
     declared = layout["meaning"]
     if declared["quantity"] not in QUANTITIES:
         raise ValueError(f"{declared['quantity']!r} is not a quantity")
-    return _dtype(layout["form"], Meaning(declared["quantity"], tuple(declared["none"]), dict(declared["given"])))
+    return _dtype(
+        layout["form"],
+        Meaning(declared["quantity"], tuple(declared["none"]), dict(declared["given"]), declared.get("each", "")),
+    )
 
 
 def _declares(dtype: np.dtype[Any]) -> bool:

@@ -34,8 +34,9 @@ struct sd_space;
 
 /* cffi: begin */
 /* Makes empty books of symbols 0 .. n - 1 in a space. They number orders from `start` on; tests put it just below the number at which a
- * book begins again. `per_publisher`: for rules.fills_report, each publisher has a book. NULL: no memory, or n is 0. */
-sd_books *sd_books_create(struct sd_space *space, uint64_t n, uint32_t start, int per_publisher);
+ * book begins again. `per_publisher`: for rules.fills_report, each publisher has a book. `top`: how many levels of each side follow a
+ * symbol's row (book_shown.h), at most SD_TOP_MAX. NULL: no memory, or n is 0. */
+sd_books *sd_books_create(struct sd_space *space, uint64_t n, uint32_t start, int per_publisher, uint32_t top);
 
 /* Books that another process saved, and whose memory was read back into this space, are this process's from now on. SD_E_NO_MEMORY. */
 int sd_books_adopt(sd_books *books, struct sd_space *space);
@@ -43,6 +44,9 @@ int sd_books_adopt(sd_books *books, struct sd_space *space);
 /* Asks for the memory that n ticks will touch. For a chain, which then handles the ticks one by one. */
 void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+/* The same for books whose rows show levels. If params->emits, each change of these goes to output 0: the tick's ts_event, and the levels
+ * as the row has them. */
+int64_t sd_handle_book_top(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 /* cffi: end */
 
 #endif

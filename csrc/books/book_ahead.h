@@ -17,6 +17,7 @@ struct sd_books {
   uint64_t n;
   sd_relative book;       /* sd_book by symbol */
   sd_relative publishers; /* sd_publishers by symbol; unset: each symbol has one book */
+  uint32_t top;           /* levels of each side that a row shows behind its sd_book_row (book_shown.h) */
   sd_hash_key key;        /* says which bucket an id is in: for other processes, which have keys of their own */
   sd_pools pools;
 };

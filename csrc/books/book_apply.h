@@ -129,6 +129,25 @@ static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *ru
   }
 }
 
+/* Finds the prices that a tick will change, before it does. */
+static inline sd_touched touched_by(sd_change *c, const sd_tick *t) {
+  sd_touched touched = {.all = t->action == 'R'};
+  if (is_change(t->action)) {
+    c->order = find(c, t->order_id);
+    if (c->order != SD_NO_ORDER) {
+      touched.side[0] = sd_book_side(c->book, c->order);
+      touched.price[0] = sd_book_price(c->book, c->order);
+      touched.n = 1;
+      if (t->action != 'M') return touched;
+    }
+  }
+  if (t->action == 'A' || t->action == 'M') {
+    touched.side[touched.n] = touched.n ? touched.side[0] : side_of_tick(t);
+    touched.price[touched.n++] = t->price;
+  }
+  return touched;
+}
+
 static inline void show_best(const sd_book *b, int side, sd_book_row *row) {
   const sd_level *best = sd_book_level_at(b, b->top[side]);
   const int is = b->n[side] != 0;

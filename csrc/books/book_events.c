@@ -71,8 +71,30 @@ static SD_NOINLINE int follow_snapshot(sd_change *c, const sd_tick *t, const sd_
   return fresh;
 }
 
+/* Notes from which rank on a tick, which was just applied, has changed the levels. */
+static void note_levels(const sd_publisher_view *view, const sd_touched *touched) {
+  if (touched->all) view->from[SD_ASK] = view->from[SD_BID] = 0;
+  for (uint32_t i = 0; i < touched->n; i++) {
+    const uint32_t rank = sd_book_rank(view->book, touched->side[i], touched->price[i]);
+    uint8_t *from = &view->from[touched->side[i]];
+    if (rank < *from) *from = (uint8_t)rank;
+  }
+}
+
+/* At the end of an event: the row shows the levels that it left. */
+static SD_NOINLINE void show_levels(sd_publishers *p, const sd_publisher_view *view, uint32_t top, sd_book_row *row) {
+  int changed = 0;
+  for (int side = 0; side < 2; side++) {
+    if (view->from[side] < top)
+      changed |= sd_shown_from(view->book, side, view->from[side], top, !(*view->tops & SD_TOP(side)), view->levels);
+    view->from[side] = SD_NOT_SHOWN;
+  }
+  if (changed && sd_publishers_all(p)) changed = sd_publishers_show_levels(p, top, sd_row_shown(row));
+  p->relevelled |= (uint8_t)changed;
+}
+
 /* At the end of an event: the rows show the book that it left. */
-static inline void show_event(const sd_publishers *p, const sd_publisher_view *view, sd_book_row *row) {
+static inline void show_event(sd_publishers *p, const sd_publisher_view *view, uint32_t top, sd_book_row *row) {
   show_book(view->book, view->shown);
   if (SD_UNLIKELY(*view->tops & (SD_TOP(SD_BID) | SD_TOP(SD_ASK)))) {
     /* The feed does not say how many orders make a top. */
@@ -82,14 +104,16 @@ static inline void show_event(const sd_publishers *p, const sd_publisher_view *v
   }
   if (is_crossed(view->book, view->shown)) row->crossed++;
   sd_publishers_show(p, row);
+  if (top) show_levels(p, view, top, row);
 }
 
-static void begin_day(sd_publishers *p, const sd_change *c) {
+static void begin_day(sd_publishers *p, const sd_change *c, uint32_t top) {
   for (uint32_t i = 0; i < p->n; i++) {
     const sd_publisher_view view = sd_publisher_at(p, c->book, c->row, i);
     sd_book_clear(view.book, c->pool);
     *view.tops = 0;
-    show_event(p, &view, c->row);
+    view.from[SD_ASK] = view.from[SD_BID] = 0;
+    show_event(p, &view, top, c->row);
   }
   c->row->state = 0;
 }
@@ -97,24 +121,31 @@ static void begin_day(sd_publishers *p, const sd_change *c) {
 int sd_book_record(const sd_book_params *params, sd_pool *pool, sd_book_row *row, const sd_tick *t, sd_guess guess) {
   sd_change c = {book_of(sd_books_all(params->books), t), pool, row, guess.order, guess.level};
   sd_publishers *p = &sd_books_of_publishers(params->books)[t->instrument_id];
-  uint8_t no_tops = 0;
-  sd_publisher_view view = {c.book, &no_tops, c.row};
+  const uint32_t top = params->books->top;
+  uint8_t no_tops = 0, no_from[2] = {SD_NOT_SHOWN, SD_NOT_SHOWN};
+  sd_publisher_view view = {c.book, &no_tops, c.row, sd_row_shown(c.row), no_from};
   if (t->kind != SD_KIND_STATUS) {
-    const int code = sd_publisher_find(p, c.pool, c.book, c.row, t->publisher_id, &view);
+    const int code = sd_publisher_find(p, c.pool, c.book, c.row, top, t->publisher_id, &view);
     if (code != SD_PUBLISHER_FOUND) return code == SD_PUBLISHER_NO_MEMORY ? NO_MEMORY : TOO_MANY;
     if (view.book != c.book) c = (sd_change){view.book, c.pool, c.row, SD_NO_ORDER, SD_NO_LEVEL};
   }
-  p->renewed = 0;
+  p->renewed = p->relevelled = 0;
   if (sd_is_day(t)) {
-    begin_day(p, &c);
+    begin_day(p, &c, top);
   } else {
     if (SD_UNLIKELY((t->flags & params->rules.flags.snapshot || *view.tops & SD_IN_SNAPSHOT) &&
                     t->kind == SD_KIND_ORDER))
       p->renewed = (uint8_t)follow_snapshot(&c, t, &params->rules.flags, view.tops);
+    sd_touched touched = {0};
+    if (top) {
+      touched = touched_by(&c, t);
+      touched.all |= p->renewed || t->flags & params->rules.flags.top;
+    }
     const int fault = apply_record(&c, t, &params->rules, view.tops);
+    if (top) note_levels(&view, &touched);
     if (SD_UNLIKELY(fault)) return fault;
   }
-  if (sd_ends_event(t, params->rules.flags.last)) show_event(p, &view, c.row);
+  if (sd_ends_event(t, params->rules.flags.last)) show_event(p, &view, top, c.row);
   c.row->ticks++;
   c.row->last_ts_recv = t->ts_recv;
   return 0;

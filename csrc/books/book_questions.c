@@ -156,6 +156,9 @@ uint64_t sd_books_bytes(const sd_books *books) {
   for (const sd_book *b; (b = next_book(books, &at, &tops));) bytes += sd_book_level_bytes(b);
   const sd_publishers *publishers = sd_books_of_publishers(books);
   if (publishers) bytes += books->n * sizeof *publishers;
-  for (uint64_t i = 0; publishers && i < books->n; i++) bytes += publishers[i].capacity * sizeof(sd_publisher);
+  for (uint64_t i = 0; publishers && i < books->n; i++) {
+    bytes += publishers[i].capacity * sizeof(sd_publisher);
+    if (publishers[i].capacity) bytes += publishers[i].n * sd_shown_bytes(books->top);
+  }
   return bytes;
 }

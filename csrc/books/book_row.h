@@ -34,6 +34,7 @@ typedef struct sd_book_params {
   sd_books *books;
   struct sd_space *space; /* in which they lie */
   sd_trade_rules rules;
+  uint32_t emits; /* each change of the levels that a row shows goes to output 0 */
 } sd_book_params;
 
 typedef struct sd_book_level {

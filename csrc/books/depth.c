@@ -280,16 +280,21 @@ static int apply(sd_depth_change *c, const sd_tick *t, const sd_trade_rules *rul
   return 0;
 }
 
-static void show_side(const sd_depth_change *c, int side, uint32_t top) {
+/* Nonzero: the row's levels have changed. */
+static int show_side(const sd_depth_change *c, int side, uint32_t top) {
   const sd_depth_side *s = &c->book->side[side];
   const uint64_t *keys = sd_depth_keys(s);
   const int64_t *sizes = sd_depth_sizes(s);
   sd_depth_row *row = c->row;
   int64_t *prices = row->top + (side == SD_BID ? 0 : 2 * top), *amounts = prices + top;
   const uint32_t n = s->n;
+  int64_t changed = 0;
   for (uint32_t i = c->from[side]; i < top; i++) {
-    prices[i] = i < n ? sd_ladder_price(side, keys[n - 1 - i]) : SD_UNDEF_PRICE;
-    amounts[i] = i < n ? sizes[n - 1 - i] : 0;
+    const int64_t price = i < n ? sd_ladder_price(side, keys[n - 1 - i]) : SD_UNDEF_PRICE;
+    const int64_t amount = i < n ? sizes[n - 1 - i] : 0;
+    changed |= (prices[i] ^ price) | (amounts[i] ^ amount);
+    prices[i] = price;
+    amounts[i] = amount;
   }
   int64_t best = n ? sd_ladder_price(side, keys[n - 1]) : SD_UNDEF_PRICE;
   const int64_t size = n ? sizes[n - 1] : 0;
@@ -302,11 +307,24 @@ static void show_side(const sd_depth_change *c, int side, uint32_t top) {
     row->ask_size = size;
     row->ask_levels = (int32_t)sd_depth_side_levels(s);
   }
+  return changed != 0;
 }
 
-static void show(const sd_depth_change *c, uint32_t top) {
+/* Nonzero: the row's levels have changed. */
+static int show(const sd_depth_change *c, uint32_t top) {
+  int changed = 0;
   for (int side = 0; side < 2; side++)
-    if (c->from[side] != UINT32_MAX) show_side(c, side, top);
+    if (c->from[side] != UINT32_MAX) changed |= show_side(c, side, top);
+  return changed;
+}
+
+/* Emits the levels of a row for tick i of the call; i = -1: for the end of the run. Nonzero: no memory for the record. */
+static SD_NOINLINE int emit(sd_context *ctx, int64_t i, const sd_depth_row *row, int64_t ts_event, uint32_t top) {
+  int64_t *record = sd_emit_reserve(ctx, 0, i);
+  if (!record) return -1;
+  record[0] = ts_event;
+  memcpy(record + 1, row->top, 4 * (size_t)top * sizeof *record);
+  return 0;
 }
 
 static void count(const sd_depth_change *c, const sd_tick *t) {
@@ -366,14 +384,18 @@ int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context 
       return fail(ctx, NO_BOOK, "no book was made for symbol %u", t->instrument_id, i);
     sd_depth_row *row = row_of(rows, t, ctx);
     sd_depth_change c = change_of(params, &pool, t->instrument_id, row);
-    if (SD_UNLIKELY(row->ticks == 0)) c.from[0] = c.from[1] = 0;
+    if (SD_UNLIKELY(row->ticks == 0)) {
+      for (uint32_t at = 0; at < params->top; at++) row->top[at] = row->top[2 * params->top + at] = SD_UNDEF_PRICE;
+      c.from[0] = c.from[1] = 0;
+    }
     const int fault = apply(&c, t, &params->rules);
     if (SD_UNLIKELY(fault == NO_VOLUME))
       return fail(ctx, fault, "symbol %u: its volume is beyond 2**63 - 1: read its sizes in a coarser unit",
                   t->instrument_id, i);
     if (SD_UNLIKELY(fault)) return fail(ctx, fault, NO_LEVEL, (uint32_t)(row->bid_levels + row->ask_levels), i);
-    show(&c, params->top);
+    const int changed = show(&c, params->top);
     count(&c, t);
+    if (changed && params->emits && emit(ctx, i, row, t->ts_event, params->top)) return i;
   }
   return n;
 }
@@ -384,9 +406,12 @@ int sd_finish_depth(void *rows, uint32_t key, sd_context *ctx) {
   sd_pool pool = sd_pools_of(&params->depths->pools, params->space, ctx->participant);
   sd_depth_row *row = (sd_depth_row *)((unsigned char *)rows + key * ctx->row_stride);
   sd_depth_change c = change_of(params, &pool, key, row);
+  const uint32_t waiting = c.book->n_waiting;
+  if (!waiting) return 0;
+  const int64_t ts_event = waiting_of(c.book)[waiting - 1].ts_event;
   if (!cut_event(&c)) return (int)fail(ctx, NO_MEMORY, NO_LEVEL, (uint32_t)(row->bid_levels + row->ask_levels), -1);
-  show(&c, params->top);
-  return 0;
+  if (!show(&c, params->top) || !params->emits) return 0;
+  return emit(ctx, -1, row, ts_event, params->top);
 }
 
 /* ---- questions */

@@ -24,8 +24,8 @@
 #include "memory/space.h"
 #include "sd_handler.h"
 
-/* The most levels of a side in a row; and the most ticks of an event that wait for its end. */
-enum { SD_DEPTH_TOP_MAX = 64, SD_DEPTH_WAITING = 1 << 20 };
+/* The most ticks of an event that wait for its end. */
+enum { SD_DEPTH_WAITING = 1 << 20 };
 
 /* A symbol's state after its last tick, followed by bid prices, bid sizes, ask prices and ask sizes of the best `top` levels.
  * Prices are SD_UNDEF_PRICE where there is no level; all 0 before the first tick. */
@@ -59,6 +59,7 @@ typedef struct sd_depth_params {
   uint32_t top;           /* levels of each side in a row */
   uint32_t max_levels;    /* that a side keeps */
   sd_trade_rules rules;
+  uint32_t emits; /* each change of the levels in a row goes to output 0: the tick's ts_event, and the levels */
 } sd_depth_params;
 
 typedef struct sd_depth_level {

@@ -6,14 +6,15 @@ enum { FIRST_CAPACITY = 4 };
 
 sd_publisher_view sd_publisher_at(sd_publishers *p, sd_book *book, sd_book_row *row, uint32_t place) {
   sd_publisher *all = sd_publishers_all(p);
-  if (!all) return (sd_publisher_view){book, &p->tops, row};
+  if (!all) return (sd_publisher_view){book, &p->tops, row, sd_row_shown(row), p->from};
   sd_publisher *one = &all[place];
-  return (sd_publisher_view){&one->book, &one->tops, &one->shown};
+  return (sd_publisher_view){&one->book, &one->tops, &one->shown, sd_relative_or_null(&one->levels), one->from};
 }
 
 static void move_publisher(sd_publisher *to, const sd_publisher *from) {
   *to = *from;
   sd_book_move(&to->book, &from->book);
+  sd_relative_set(&to->levels, sd_relative_or_null(&from->levels));
 }
 
 static int reserve_publishers(sd_publishers *p, sd_pool *pool) {
@@ -30,7 +31,20 @@ static int reserve_publishers(sd_publishers *p, sd_pool *pool) {
   return 1;
 }
 
-int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_row *row, uint16_t id,
+/* Memory for the levels of the rows of n publishers, which is NULL if rows show none. Zero: there is no memory. */
+static int take_levels(sd_pool *pool, uint32_t top, int n, int64_t **levels) {
+  for (int i = 0; top && i < n; i++) {
+    levels[i] = sd_pool_take(pool, sd_shown_bytes(top));
+    if (!levels[i]) {
+      if (i) sd_pool_give(pool, levels[0], sd_shown_bytes(top));
+      return 0;
+    }
+    sd_shown_clear(levels[i], top);
+  }
+  return 1;
+}
+
+int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_row *row, uint32_t top, uint16_t id,
                       sd_publisher_view *view) {
   sd_publisher *all = sd_publishers_all(p);
   uint32_t at = 0;
@@ -45,9 +59,18 @@ int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_ro
   if (at == p->n) {
     const int second = !all;
     if (p->n == SD_MAX_PUBLISHERS) return SD_PUBLISHER_TOO_MANY;
-    if (!reserve_publishers(p, pool)) return SD_PUBLISHER_NO_MEMORY;
+    int64_t *levels[2] = {NULL, NULL};
+    if (!take_levels(pool, top, 1 + second, levels)) return SD_PUBLISHER_NO_MEMORY;
+    if (!reserve_publishers(p, pool)) {
+      for (int i = 0; top && i <= second; i++) sd_pool_give(pool, levels[i], sd_shown_bytes(top));
+      return SD_PUBLISHER_NO_MEMORY;
+    }
     all = sd_publishers_all(p);
+    sd_relative_set(&all[at].levels, levels[0]);
     if (second) {
+      if (top) memcpy(levels[1], sd_row_shown(row), sd_shown_bytes(top));
+      sd_relative_set(&all[0].levels, levels[1]);
+      memcpy(all[0].from, p->from, sizeof p->from);
       sd_book_move(&all[0].book, book);
       memset(book, 0, sizeof *book);
       all[0].shown = *row;
@@ -92,4 +115,41 @@ void sd_publishers_show(const sd_publishers *p, sd_book_row *row) {
     row->bid_levels += s->bid_levels;
     row->ask_levels += s->ask_levels;
   }
+}
+
+/* The best price of a side that a publisher shows, behind those that were taken; SD_UNDEF_PRICE: there is none. */
+static int64_t head_of(const int64_t *prices, uint32_t top, uint32_t taken) {
+  return taken < top ? prices[taken] : SD_UNDEF_PRICE;
+}
+
+static int merge_side(const sd_publisher *all, uint32_t n, int side, uint32_t top, int64_t *to) {
+  uint8_t taken[SD_MAX_PUBLISHERS] = {0};
+  int64_t changed = 0;
+  for (uint32_t rank = 0; rank < top; rank++) {
+    int64_t price = SD_UNDEF_PRICE, size = 0, orders = 0;
+    for (uint32_t i = 0; i < n; i++) {
+      const int64_t *prices = sd_shown_side(sd_relative_get(&all[i].levels), top, side);
+      const int64_t head = head_of(prices, top, taken[i]);
+      if (head == SD_UNDEF_PRICE) continue;
+      if (price == SD_UNDEF_PRICE || sd_ladder_key(side, head) > sd_ladder_key(side, price)) price = head;
+    }
+    for (uint32_t i = 0; i < n && price != SD_UNDEF_PRICE; i++) {
+      const int64_t *prices = sd_shown_side(sd_relative_get(&all[i].levels), top, side);
+      if (head_of(prices, top, taken[i]) != price) continue;
+      size = (int64_t)((uint64_t)size + (uint64_t)prices[top + taken[i]]);
+      orders += prices[2 * top + taken[i]];
+      taken[i]++;
+    }
+    changed |= (to[rank] ^ price) | (to[top + rank] ^ size) | (to[2 * top + rank] ^ orders);
+    to[rank] = price;
+    to[top + rank] = size;
+    to[2 * top + rank] = orders;
+  }
+  return changed != 0;
+}
+
+int sd_publishers_show_levels(const sd_publishers *p, uint32_t top, int64_t *shown) {
+  const sd_publisher *all = sd_publishers_all(p);
+  const int bids = merge_side(all, p->n, SD_BID, top, sd_shown_side(shown, top, SD_BID));
+  return merge_side(all, p->n, SD_ASK, top, sd_shown_side(shown, top, SD_ASK)) || bids;
 }

@@ -6,6 +6,7 @@
 #define SD_BOOKS_PUBLISHERS_H
 
 #include "books/book_row.h"
+#include "books/book_shown.h"
 #include "books/book_store.h"
 
 /* In `tops`, beside the sides: the publisher's latest record is of a snapshot; and: that snapshot's event has ended. */
@@ -13,7 +14,9 @@ enum { SD_IN_SNAPSHOT = 0x40, SD_SNAPSHOT_ENDED = 0x80 };
 
 typedef struct sd_publisher {
   sd_book book;
-  sd_book_row shown; /* the book's part of the row, at the end of its last event */
+  sd_book_row shown;  /* the book's part of the row, at the end of its last event */
+  sd_relative levels; /* those of that row, if rows show levels (book_shown.h) */
+  uint8_t from[2];    /* per side, the rank from which on they have to be written again */
   uint16_t id;
   uint8_t
       tops; /* SD_TOP bits: the sides that records with the flag `top` describe; and SD_IN_SNAPSHOT, SD_SNAPSHOT_ENDED */
@@ -25,7 +28,9 @@ typedef struct sd_publishers {
   uint32_t n, capacity;
   uint16_t id; /* of the only publisher */
   uint8_t tops;
-  uint8_t renewed; /* the symbol's latest tick began a snapshot, and emptied the book although its action is not R */
+  uint8_t from[2];
+  uint8_t relevelled; /* the symbol's latest tick changed levels that its row shows */
+  uint8_t renewed;    /* the symbol's latest tick began a snapshot, and emptied the book although its action is not R */
 } sd_publishers;
 
 /* By place; NULL: there is at most one. */
@@ -36,6 +41,8 @@ typedef struct sd_publisher_view {
   sd_book *book;
   uint8_t *tops;
   sd_book_row *shown;
+  int64_t *levels; /* those of the row */
+  uint8_t *from;
 } sd_publisher_view;
 
 /* The publisher at a place below p->n. `book` and `row` are the symbol's. */
@@ -44,13 +51,15 @@ sd_publisher_view sd_publisher_at(sd_publishers *p, sd_book *book, sd_book_row *
 /* What sd_publisher_find found. */
 enum { SD_PUBLISHER_FOUND = 0, SD_PUBLISHER_NO_MEMORY, SD_PUBLISHER_TOO_MANY };
 
-/* The publisher with an id; makes it if there is none. */
-int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_row *row, uint16_t id,
+/* The publisher with an id; makes it if there is none. `top`: levels of each side that rows show. */
+int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_row *row, uint32_t top, uint16_t id,
                       sd_publisher_view *view);
 
 /* Updates the symbol's row if there are several publishers. Sizes and orders are those of all publishers at the best price; levels and
  * resting orders are summed. */
 void sd_publishers_show(const sd_publishers *p, sd_book_row *row);
+/* Updates the row's levels, if there are several publishers: at each price, sizes and orders of all of them. Nonzero: some have changed. */
+int sd_publishers_show_levels(const sd_publishers *p, uint32_t top, int64_t *shown);
 
 /* The tick ends an event: the rows may show what it left. `last`: the feed's flag for it; 0: each tick does. */
 static inline int sd_ends_event(const sd_tick *t, uint8_t last) {

@@ -32,6 +32,9 @@ typedef struct sd_flags {
   uint8_t unused[2];
 } sd_flags;
 
+/* The most levels of each side that a row shows. */
+enum { SD_TOP_MAX = 64 };
+
 /* What trades are in a feed, and which of them count. */
 typedef struct sd_trade_rules {
   uint8_t fills_report; /* fills only report what a trade has said; books are Databento's (publishers.h) */

@@ -20,7 +20,7 @@ static sd_books *books_of(const sd_tape *tape) { return sd_relative_get(&tape->b
 
 sd_tape *sd_tape_create(sd_space *space, uint64_t n, const sd_trade_rules *rules) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_tape_row) - 1) return NULL;
-  sd_books *books = sd_books_create(space, n, 0, rules->fills_report);
+  sd_books *books = sd_books_create(space, n, 0, rules->fills_report, 0);
   sd_tape *tape = books ? sd_space_get(space, sizeof *tape + n * sizeof *tape->rows, _Alignof(sd_tape)) : NULL;
   if (!tape) return NULL;
   sd_relative_set(&tape->books, books);
@@ -31,7 +31,7 @@ int sd_tape_adopt(sd_tape *tape, struct sd_space *space) { return sd_books_adopt
 
 void sd_tape_open(sd_tape_reader *r, const sd_source *source, const sd_tick *ticks, int64_t n, const sd_context *ctx) {
   sd_tape *tape = source->tape;
-  r->params = (sd_book_params){books_of(tape), source->space, source->rules};
+  r->params = (sd_book_params){.books = books_of(tape), .space = source->space, .rules = source->rules};
   r->rows = tape->rows;
   r->pool = sd_pools_of(&r->params.books->pools, source->space, ctx->participant);
   r->stages.books = r->params.books;

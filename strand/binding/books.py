@@ -176,23 +176,33 @@ class BookMemory:
 
     ``rules``: what is a trade; by default as in ITCH. Where fills report (Databento's), each publisher of a symbol
     has a book, at a ``place`` in the order they came in; all others have one, at place 0. ``start``: where a book
-    begins to count the orders that come; after 2**31 it numbers those there are again.
+    begins to count the orders that come; after 2**31 it numbers those there are again. ``top``: how many levels of each
+    side a row has (csrc/books/book_shown.h). ``emits``: each change of these is emitted, with the time of its tick.
     Raises MemoryError where there is none for them.
     """
 
-    def __init__(self, space: Space, n_symbols: int, rules: TradeRules | None = None, *, start: int = 0) -> None:
+    def __init__(
+        self,
+        space: Space,
+        n_symbols: int,
+        rules: TradeRules | None = None,
+        *,
+        start: int = 0,
+        top: int = 0,
+        emits: bool = False,
+    ) -> None:
         rules = rules or TradeRules(orders=True)
         books = made(
-            lib.sd_books_create(space.pointer, n_symbols, start, rules.fills_report),
+            lib.sd_books_create(space.pointer, n_symbols, start, rules.fills_report, top),
             f"no memory for the books of {n_symbols:,} symbols",
         )
         self._books = books
         space.keep_books(lib.sd_books_adopt, books)
         self._space = space
         self._n_symbols = n_symbols
-        params = ffi.new("sd_book_params *", {"books": books, "space": space.pointer})
+        params = ffi.new("sd_book_params *", {"books": books, "space": space.pointer, "emits": emits})
         ffi.buffer(ffi.addressof(params, "rules"))[:] = rules.packed
-        function = builtin_function("book", bytes(ffi.buffer(params)), keep=space)
+        function = builtin_function("book_top" if top else "book", bytes(ffi.buffer(params)), keep=space)
         self.function: Final = function._replace(ahead=ffi.addressof(lib, "sd_ahead_book"))
 
     def publishers(self, symbol: int) -> list[int]:
@@ -251,18 +261,26 @@ class BookMemory:
 #: One price of one side: ``price`` in 1e-9, ``size`` in the feed's units (docs/handlers/depth.md).
 DEPTH_LEVEL: Final = np.dtype([("price", "<i8"), ("size", "<i8")])
 #: Levels of a side that a row may hold.
-MAX_TOP: Final = 64
+MAX_TOP: Final = int(lib.SD_TOP_MAX)
 
 
 class DepthMemory:
     """The level books of symbols 0 to ``n_symbols`` - 1 in a space: at most ``max_levels`` a side, and the best ``top``
-    in each row. ``rules``: which ticks are trades, and which bits of a tick's flags mean what.
+    in each row. ``rules``: which ticks are trades, and which bits of a tick's flags mean what. ``emits``: each change
+    of the levels in a row is emitted, with the time of its tick.
 
     Raises MemoryError where there is none for them.
     """
 
     def __init__(
-        self, space: Space, n_symbols: int, *, top: int, max_levels: int, rules: TradeRules | None = None
+        self,
+        space: Space,
+        n_symbols: int,
+        *,
+        top: int,
+        max_levels: int,
+        rules: TradeRules | None = None,
+        emits: bool = False,
     ) -> None:
         depths = made(
             lib.sd_depths_create(space.pointer, n_symbols), f"no memory for the books of {n_symbols:,} symbols"
@@ -270,7 +288,8 @@ class DepthMemory:
         self._depths = depths
         self._space = space
         params = ffi.new(
-            "sd_depth_params *", {"depths": depths, "space": space.pointer, "top": top, "max_levels": max_levels}
+            "sd_depth_params *",
+            {"depths": depths, "space": space.pointer, "top": top, "max_levels": max_levels, "emits": emits},
         )
         ffi.buffer(ffi.addressof(params, "rules"))[:] = (rules or TradeRules()).packed
         function = builtin_function("depth", bytes(ffi.buffer(params)), ends=True, keep=space)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         imbalance_bars,
         quote_bars,
     )
-    from strand.handlers.builtin.books import BOOK_ROW, book, depth, depth_row
+    from strand.handlers.builtin.books import BOOK_ROW, book, book_row, depth, depth_row
     from strand.handlers.builtin.counting import COUNT_ROW, SPIN_ROW, spin
     from strand.handlers.builtin.market_tables import BBO, BBO_ROW, TRADES, TRADES_ROW, bbo, trades
     from strand.handlers.builtin.measures import (
@@ -121,6 +121,7 @@ __all__ = [
     "batch_handler",
     "bbo",
     "book",
+    "book_row",
     "chain",
     "depth",
     "depth_row",
@@ -146,7 +147,7 @@ _NAMES: Final = {
     "builtin": "BUILTIN",
     "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_BOUNDED BAR_CUT BAR_EMPTY BAR_HALVES BAR_OUTSIDE "
     "BAR_PARTIAL IMBALANCE_BARS IMBALANCE_BARS_ROW QUOTE_BAR QUOTE_BARS_ROW bars imbalance_bars quote_bars",
-    "builtin.books": "BOOK_ROW book depth depth_row",
+    "builtin.books": "BOOK_ROW book book_row depth depth_row",
     "builtin.counting": "COUNT_ROW SPIN_ROW spin",
     "builtin.market_tables": "BBO BBO_ROW TRADES TRADES_ROW bbo trades",
     "builtin.measures": "IMBALANCE IMBALANCE_ROW SPREAD SPREAD_ROW TRADE_STATS TRADE_STATS_ROW VOLATILITY "

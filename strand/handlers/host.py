@@ -456,13 +456,18 @@ def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:
 #: The method; the fields of a row that it is about; how the names begin of those it is given; what to chain.
 STATES: Final = {
     "on_book": (("bid_price", "bid_size", "ask_price", "ask_size"), "", "a book: strand.chain(strand.book(), ...)"),
+    "on_levels": (
+        ("bid_prices", "bid_sizes", "ask_prices", "ask_sizes"),
+        "",
+        "levels of a book: strand.chain(strand.book(top=5), ...)",
+    ),
     "on_bar": (("bars", "last_open", "last_close"), "last_", "bars: strand.chain(strand.bars(...), ...)"),
 }
 
 
 class Top(Protocol):
-    """The top of a book, the argument of ``on_book``: a named tuple of the book's row with all its fields. Every book
-    has these.
+    """The top of a book, the argument of ``on_book`` and ``on_levels``: a named tuple of the book's row with all its
+    fields, the levels as arrays. Every book has these.
 
     Attributes:
         bid_price: In 1e-9; ``UNDEF_PRICE`` if the side is empty.
@@ -553,14 +558,16 @@ class Watch:
         watched = [rows[field] for field in self._fields]
         changed = np.zeros(len(rows), dtype=bool)
         for column, before in zip(watched, self._stands, strict=True):
-            changed[0] |= column[0] != before
-            changed[1:] |= column[1:] != column[:-1]
+            changed[0] |= bool(np.any(column[0] != before))
+            differs = column[1:] != column[:-1]
+            changed[1:] |= differs if differs.ndim == 1 else differs.any(axis=1)
         at = np.flatnonzero(changed)
         return at.tolist(), list(map(self._make, rows[self._names][at].tolist()))
 
     def stand(self, after: Mapping[str, npt.NDArray[Any]], at: int) -> None:
         """The calls up to tick ``at`` have been made."""
-        self._stands = after[self._part][self._fields][at].item()
+        # A copy: arrays of levels would be views of rows that the next ticks overwrite.
+        self._stands = after[self._part][self._fields][at].copy().item()
 
 
 def _part_for(name: str, states: Mapping[str, np.dtype[Any]]) -> str | None:

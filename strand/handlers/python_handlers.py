@@ -405,8 +405,8 @@ def object_handler(
     - ``on_tick(tick)``: for each tick; ``on_order``, ``on_quote`` and ``on_status`` for those of their kind.
     - ``on_trade(trade)``: for what the feed says is a trade with a price.
     - ``on_day(tick)``: before ``on_tick`` and those that follow it, for a clear record that begins a new day.
-    - ``on_book(top)``, ``on_bar(bar)``: after a book or bars before it in a chain have changed, by a tick, a timer or
-      the end.
+    - ``on_book(top)``, ``on_levels(top)``, ``on_bar(bar)``: after the top of a book before it in a chain, the levels in
+      the book's row, or bars have changed, by a tick, a timer or the end.
     - ``on_wake(time)``: at the timers that ``ctx.wake_at`` asks for.
     - ``on_finish()``: at the end of a run, when everything has been handled.
     - ``on_stop()``: when the run has ended, in whatever way.

@@ -259,7 +259,7 @@ def _tables(ending: str) -> Callable[[BinaryIO, Table, SymbolTable], Sink]:
 
 
 def _csv(file: BinaryIO, table: Table, names: SymbolTable, make: Callable[[BinaryIO, Any], Any] | None = None) -> Sink:
-    wide = [name for name in table.plain.names or () if table.plain[name].ndim]
+    wide = [name for name in table.plain.names or () if table.plain[name].ndim and table.names.get(name) == (name,)]
     if wide:
         raise ConfigurationError("out", f"field {wide[0]!r} is an array, which CSV cannot hold: use .parquet or .npy")
     return _Arrow(file, table, names, make or _Csv)

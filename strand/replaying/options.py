@@ -94,10 +94,11 @@ class Asked(ReadOptions, total=False):
         "as zeros, so ``result.rows`` has the last day's.",
     ]
     snapshot: Annotated[
-        "Snapshot | None",
+        "Snapshot | str | None",
         None,
         _ANY,
-        "A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``.",
+        "A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``.\nAn interval such as "
+        '``"1s"`` has all fields of the rows.',
     ]
     strict: Annotated[
         bool,

@@ -108,7 +108,7 @@ def replay_by(
         )
     )
     if asked["snapshot"] is not None:
-        import_module("strand.replaying.snapshots").check_snapshot(asked["snapshot"])
+        asked = {**asked, "snapshot": import_module("strand.replaying.snapshots").read_snapshot(asked["snapshot"])}
     reading, progress = options_with_date(asked["feed_options"], asked["date"]), _Progress(asked)
     wanted = feeds.read_symbols(asked["symbols"] or ())
     left = SavedReplay.of(asked, source, reading, plain=plain)
@@ -307,7 +307,8 @@ class _Progress:
 def _unwatched(asked: Asked, result: ReplayResult) -> UnknownSymbolError | None:
     """The error for names to be watched, or of a snapshot, that the whole feed has not."""
     watched = () if asked["watch"] is None or isinstance(asked["watch"], int) else asked["watch"]
-    of_snapshot = () if asked["snapshot"] is None else asked["snapshot"].symbols or ()
+    snapshot = asked["snapshot"]
+    of_snapshot = () if snapshot is None or isinstance(snapshot, str) else snapshot.symbols or ()
     for option, given in (("watch (--report-symbols)", watched), ("snapshot: symbols", of_snapshot)):
         if names := [name for name in given if name not in result.symbols]:
             near = near_symbol(names[0], iter(result.symbols))

@@ -15,7 +15,7 @@ from strand.dicts import unknown_name
 from strand.errors import ConfigurationError
 from strand.symbols import SymbolTable
 from strand.tables.arrow import arrow_table
-from strand.tables.columns import Prices, Shown, SymbolNames, Table
+from strand.tables.columns import Prices, Shown, SymbolNames, Table, column_names
 from strand.tables.tabular import Tabular, pandas_frame
 from strand.units import TIME, meaning_of
 
@@ -117,10 +117,12 @@ class Fields:
     """Fields of rows, and those beside them that say whether they are defined. Raises ConfigurationError for one that
     rows do not have, or that is no number, and where symbols have several handlers."""
 
-    def __init__(self, names: tuple[str, ...], rows: Rows) -> None:
-        self.names = names
+    def __init__(self, names: tuple[str, ...] | None, rows: Rows) -> None:
         self.size_unit = rows.size_unit
         self._rows = rows
+        if names is None:
+            names = tuple(path for path in Table(rows.declared, 1.0).names if self._is_field(rows.declared, path))
+        self.names = names
         #: The dtype of each field with those that it goes by, by name.
         self.declared: dict[str, np.dtype[Any]] = {}
         for name in names:
@@ -132,6 +134,15 @@ class Fields:
                 raise ConfigurationError("fields", f"rows have no field {name!r}; they have {', '.join(rows.units)}")
             given = [other for other in meaning_of(record[last]).given if other != last]
             self.declared[name] = np.dtype([(each, record[each]) for each in (last, *given)])
+
+    @staticmethod
+    def _is_field(record: np.dtype[Any], path: str) -> bool:
+        """Tells whether a column of a table is a field, and not one of an array of records."""
+        for part in path.split("."):
+            if part not in (record.names or ()):
+                return False
+            record = record[part]
+        return True
 
     def views(self) -> Values:
         """Views of all symbols' rows: columns by their whole names, shape (n_symbols, ...)."""
@@ -203,9 +214,9 @@ class Snapshots(Tabular):
     def __len__(self) -> int:
         return len(self.times)
 
-    def shown(self, field: str, prices: Prices) -> Shown:
-        """Values of a field in natural units, shape (n_times * n_symbols,). Raises ConfigurationError as ``to_arrow``,
-        and for a field that no table shows."""
+    def shown(self, field: str, prices: Prices) -> dict[str, Shown]:
+        """The columns of a field in natural units, each of shape (n_times * n_symbols,): one, or those of the levels of
+        a book. Raises ConfigurationError as ``to_arrow``, and for a field that no table shows."""
         dtype = self._fields.declared[field]
         names = self._fields.columns(field, dtype)
         records = {
@@ -213,10 +224,15 @@ class Snapshots(Tabular):
             for name, of in zip(names, dtype.names or (), strict=True)
         }
         shown = Table(dtype, self._fields.size_unit).shown(records, prices)
-        if not (found := shown.get(names[0].rpartition(".")[2])):
-            raise ConfigurationError(field, "only its handler uses this field, and no table shows it")
-        undefined = self._undefined(found.values)
-        return Shown(found.values, undefined if found.none is None else undefined | found.none, found.is_decimal)
+        prefix, _, last = names[0].rpartition(".")
+        made = {}
+        for name in column_names(last, dtype[last]):
+            if not (found := shown.get(name)):
+                raise ConfigurationError(field, "only its handler uses this field, and no table shows it")
+            none = self._undefined(found.values)
+            none = none if found.none is None else none | found.none
+            made[f"{prefix}.{name}" if prefix else name] = Shown(found.values, none, found.is_decimal)
+        return made
 
     def _undefined(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Mask of values, with a row per time and symbol, from before the symbol's first tick."""
@@ -238,7 +254,7 @@ class Snapshots(Tabular):
             "symbol": SymbolNames(np.tile(self._keys, len(self.times)), self._table),
         }
         for field in self.fields:
-            columns[field] = self.shown(field, prices)
+            columns |= self.shown(field, prices)
         return arrow_table(columns)
 
     def __repr__(self) -> str:
@@ -264,14 +280,16 @@ class SnapshotTable(Tabular):
         return self._of.integers(self.field)
 
     def to_arrow(self, *, prices: Prices = "float") -> Any:
-        """A pyarrow.Table with a column ``ts``, and one for each symbol. Raises as ``Tabular.to_arrow``."""
-        values, none, is_decimal = self._of.shown(self.field, prices)
-        assert none is not None
-        n = len(self.symbols)
-        columns = {
-            symbol: Shown(np.ascontiguousarray(values[at::n]), np.ascontiguousarray(none[at::n]), is_decimal)
-            for at, symbol in enumerate(self.symbols)
-        }
+        """A pyarrow.Table with a column ``ts``, and one for each symbol; of levels one for each symbol and level, as
+        ``AAPL.bid_price_1``. Raises as ``Tabular.to_arrow``."""
+        shown = self._of.shown(self.field, prices)
+        n, is_one = len(self.symbols), len(shown) == 1
+        columns = {}
+        for at, symbol in enumerate(self.symbols):
+            for name, (values, none, is_decimal) in shown.items():
+                assert none is not None
+                taken = Shown(np.ascontiguousarray(values[at::n]), np.ascontiguousarray(none[at::n]), is_decimal)
+                columns[symbol if is_one else f"{symbol}.{name}"] = taken
         return arrow_table({"ts": _time(self.times), **columns})
 
     def to_pandas(self, *, prices: Prices = "float") -> Any:

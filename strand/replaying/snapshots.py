@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
     from strand.output.rows import Rows
 
-__all__ = ["Snapshot", "SnapshotRecorder", "check_snapshot", "history_of", "snapshot", "snapshots_for"]
+__all__ = ["Snapshot", "SnapshotRecorder", "history_of", "read_snapshot", "snapshot", "snapshots_for"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,21 +34,21 @@ class Snapshot:
     """Order for snapshots, made by ``strand.snapshot`` for ``replay(snapshot=...)``."""
 
     every_ns: int
-    fields: tuple[str, ...]
+    fields: tuple[str, ...] | None
     symbols: tuple[str, ...] | None
     sessions: Sessions | None
 
     def __repr__(self) -> str:
         names = "" if self.symbols is None else f"symbols {listed(self.symbols)}"
         sessions = "" if self.sessions is None else repr(self.sessions)
-        return brief(self, f"every {span_text(self.every_ns)}", listed(self.fields), names, sessions)
+        return brief(self, f"every {span_text(self.every_ns)}", listed(self.fields or ()), names, sessions)
 
 
 @named_options("snapshot()")
 def snapshot(
     *,
     every: SpanLike,
-    fields: Sequence[str],
+    fields: Sequence[str] | None = None,
     symbols: Sequence[str] | None = None,
     sessions: SessionsLike | None = None,
 ) -> Snapshot:
@@ -64,7 +64,8 @@ def snapshot(
     Args:
         every: The time between two snapshots: ``"1s"`` or float seconds. They are at its multiples since the UNIX
             epoch.
-        fields: Names of the rows' fields: ``"bid_price"``, or ``"book.bid_price"`` of a chain.
+        fields: Names of the rows' fields: ``"bid_price"``, or ``"book.bid_price"`` of a chain. None has all fields
+            that tables show.
         symbols: Names, in the order of the table's columns. None has all symbols with ticks.
         sessions: Take snapshots only within these hours, their ends included: ``"09:30-16:00 America/New_York"`` or
             ``"XNYS"``, as for ``strand.bars``. None takes them at all times between the first tick and the last.
@@ -72,7 +73,7 @@ def snapshot(
     Raises:
         ConfigurationError: If an argument cannot work; it names the argument.
     """
-    names = _texts("fields", fields)
+    names = None if fields is None else _texts("fields", fields)
     chosen = None if symbols is None else _texts("symbols", symbols)
     parsed = Sessions.parse(sessions) if isinstance(sessions, str) else sessions
     if parsed is not None and not isinstance(parsed, Sessions):
@@ -261,12 +262,15 @@ class HistoryRecorder(SnapshotRecorder):
 _BEFORE: Final = -(2**63)
 
 
-def check_snapshot(wanted: object) -> None:
-    """Raise ConfigurationError for what is no snapshot."""
-    if not isinstance(wanted, Snapshot):
-        raise ConfigurationError(
-            "snapshot", f"{wanted!r} is not a snapshot; give strand.snapshot(every='1s', fields=[...])"
-        )
+def read_snapshot(wanted: object) -> Snapshot:
+    """The snapshot that ``replay(snapshot=...)`` was given: itself, or by its interval. Raises ConfigurationError."""
+    if isinstance(wanted, Snapshot):
+        return wanted
+    if isinstance(wanted, str):
+        return Snapshot(span_ns("snapshot", wanted), None, None, None)
+    raise ConfigurationError(
+        "snapshot", f"{wanted!r} is not a snapshot; give strand.snapshot(every='1s', fields=[...]), or '1s'"
+    )
 
 
 def history_of(wanted: Snapshot, rows: Rows) -> RowHistory:

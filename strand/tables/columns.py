@@ -31,6 +31,7 @@ __all__ = [
     "ShownColumn",
     "SymbolNames",
     "Table",
+    "column_names",
     "with_names",
 ]
 
@@ -66,6 +67,12 @@ class Shown(NamedTuple):
     values: npt.NDArray[Any]
     none: Missing | None
     is_decimal: bool = False
+
+    def each(self) -> Iterator[Shown]:
+        """The columns of a column of lists: of their first values, of their second, and so on."""
+        for at in range(self.values.shape[1]):
+            none = None if self.none is None else np.ascontiguousarray(self.none[:, at])
+            yield Shown(np.ascontiguousarray(self.values[:, at]), none, self.is_decimal)
 
 
 class SymbolNames(NamedTuple):
@@ -111,7 +118,16 @@ class Table:
     def unit_words(self) -> dict[str, str]:
         """The units of ``columns``, in a word for who looks at them; fields without a unit are left out."""
         words = {path: _WORDS.get(meaning_of(dtype).quantity, "") for path, dtype in _leaves(self.declared, "")}
-        return {path: word for path, word in words.items() if word}
+        return {name: word for path, word in words.items() if word for name in self.names[path]}
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The names of each field's columns; fields that no table shows are left out."""
+        return {
+            path: column_names(path, dtype)
+            for path, dtype in _leaves(self.declared, "")
+            if dtype.base.kind != "V" and meaning_of(dtype).quantity != "inner"
+        }
 
     def as_known(self) -> Table:
         """Same table, with sizes as the feeds count them where their unit is unknown."""
@@ -144,7 +160,9 @@ class Table:
             elif dtype.base.kind == "S":
                 into[path] = Shown(_text(values), None)
             elif dtype.base.kind != "V" and meaning_of(dtype).quantity != "inner":  # bytes without a meaning
-                into[path] = self._shown(path, dtype, values, missing(declared, records, name), prices)
+                shown = self._shown(path, dtype, values, missing(declared, records, name), prices)
+                names = column_names(path, dtype)
+                into.update(dict.fromkeys(names, shown) if names == (path,) else zip(names, shown.each(), strict=True))
 
     def _shown(
         self, path: str, dtype: np.dtype[Any], values: npt.NDArray[Any], none: Missing | None, prices: Prices
@@ -207,6 +225,14 @@ def _leaves(dtype: np.dtype[Any], prefix: str) -> Iterator[tuple[str, np.dtype[A
         else:
             for _, where in _parts(np.empty((0, *dtype[name].shape), dtype[name].base), dtype[name], prefix + name):
                 yield from _leaves(dtype[name].base, where)
+
+
+def column_names(path: str, dtype: np.dtype[Any]) -> tuple[str, ...]:
+    """The names of the columns that show a field: its ``path``, or a name for each value of its array."""
+    if not (each := meaning_of(dtype).each) or not dtype.shape:
+        return (path,)
+    prefix = path[: path.rfind(".") + 1]
+    return tuple(f"{prefix}{each}_{number}" for number in range(1, dtype.shape[0] + 1))
 
 
 def _parts(values: npt.NDArray[Any], dtype: np.dtype[Any], path: str) -> Iterator[tuple[npt.NDArray[Any], str]]:

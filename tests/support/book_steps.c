@@ -32,6 +32,7 @@ static inline size_t counted(size_t bytes) {
 #include "books/book.c"
 #include "books/book_events.c"
 #include "books/book_levels.c"
+#include "books/book_shown.c"
 #include "books/book_store.c"
 #include "books/book_table.c"
 #include "books/publishers.c"
@@ -50,7 +51,7 @@ uint64_t steps_of(const sd_tick *ticks, int64_t n, uint32_t max_levels) {
 #else
 uint64_t steps_of(const sd_tick *ticks, int64_t n, uint64_t mask, uint64_t factor) {
   if (sd_space_create(0, 0, &space)) return 0;
-  sd_books *books = sd_books_create(space, 1, 0, 0);
+  sd_books *books = sd_books_create(space, 1, 0, 0, 0);
   const sd_book_params params = {.books = books, .space = space};
   sd_book_key = (sd_hash_key){mask, factor};
 #endif

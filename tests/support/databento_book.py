@@ -146,6 +146,10 @@ class DatabentoBook:
         """Of all publishers, as the last tick left them."""
         return merged([p.levels(side) for p in self.publishers.values()], side)
 
+    def shown(self, side: bytes) -> Levels:
+        """Of all publishers, as their last events left them."""
+        return merged([p.shown[side] for p in self.publishers.values()], side)
+
     def row(self) -> dict[str, int]:
         """Row of BOOK_ROW; times, state and last price left out."""
         every = list(self.publishers.values())

@@ -11,9 +11,10 @@
 
 enum { OF_BOOKS, OF_PUBLISHERS, OF_DEPTH, OF_TAPE, OF_TAPE_BY_EVENT };
 enum { NOT_HANDLED = -1, HAS_ADDRESS = -2, NO_ROOM = -3 };
-enum { MAX_SYMBOLS = 8, MAX_ANSWERS = 1 << 16 };
+enum { MAX_SYMBOLS = 8, MAX_ANSWERS = 1 << 16, TOP = 3 };
 
 static sd_space *space;
+static unsigned char rows[MAX_SYMBOLS][1024];
 
 /* A space whose ranges are all filled with what lies in another one. */
 static sd_space *copy_of(const sd_space *from) {
@@ -86,11 +87,10 @@ static void ask_depths(const sd_depths *depths, uint64_t symbols) {
 static void ask(int kind, const void *subject, uint64_t symbols) {
   if (kind == OF_DEPTH) ask_depths(subject, symbols);
   else if (kind <= OF_PUBLISHERS) ask_books(subject, symbols);
+  if (kind <= OF_DEPTH) say(rows, sizeof rows);
 }
 
 /* ---- ticks */
-
-static unsigned char rows[MAX_SYMBOLS][1024];
 
 static int tell_events(const sd_source *source, const sd_tick *ticks, int64_t n) {
   sd_context ctx = {0};
@@ -120,14 +120,14 @@ static int feed(int kind, void *subject, const sd_tick *ticks, int64_t n) {
       .tape = subject, .space = space, .rules = {.fills_report = kind == OF_TAPE_BY_EVENT, .flags = flags}};
   if (kind >= OF_TAPE) return tell_events(&of_tape, ticks, n);
   ctx.params = kind == OF_DEPTH ? (const void *)&of_depth : &of_book;
-  return (kind == OF_DEPTH ? sd_handle_depth : sd_handle_book)(rows, ticks, n, &ctx) == n;
+  return (kind == OF_DEPTH ? sd_handle_depth : sd_handle_book_top)(rows, ticks, n, &ctx) == n;
 }
 
 static void *create(int kind, uint64_t symbols) {
   const sd_trade_rules rules = {.fills_report = kind == OF_TAPE_BY_EVENT, .flags = flags};
   if (kind == OF_DEPTH) return sd_depths_create(space, symbols);
   if (kind >= OF_TAPE) return sd_tape_create(space, symbols, &rules);
-  return sd_books_create(space, symbols, 0, kind == OF_PUBLISHERS);
+  return sd_books_create(space, symbols, 0, kind == OF_PUBLISHERS, TOP);
 }
 
 /* Writes what the halves of the ticks led to; returns how many bytes that is, or why there is nothing. */

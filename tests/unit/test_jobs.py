@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import subprocess
 import sys
 from collections import Counter
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("polars")
+polars = pytest.importorskip("polars")
 pytest.importorskip("databento_dbn")
 pytest.importorskip("numba")
 
@@ -23,6 +24,8 @@ sys.path.insert(0, str(JOBS))
 import job_data  # type: ignore[import-not-found]  # noqa: E402
 import job_table  # type: ignore[import-not-found]  # noqa: E402
 import peer_data  # type: ignore[import-not-found]  # noqa: E402
+
+import strand  # noqa: E402
 
 pytestmark = pytest.mark.python
 
@@ -118,6 +121,22 @@ def test_statements_are_counted_with_those_of_nested_functions(
     (tmp_path / "jobs.py").write_text(text)
     monkeypatch.setattr(job_table, "HERE", tmp_path)
     assert job_table.statements("jobs") == {"f": count}
+
+
+def test_small_jobs_have_at_most_six_lines_and_give_the_levels_of_the_books(data: Any, tmp_path: Path) -> None:
+    jobs = importlib.import_module("small_jobs")
+    functions = [each for each in vars(jobs).values() if inspect.isfunction(each)]
+    assert all(len(inspect.getsource(each).splitlines()) <= 6 for each in functions)
+    names = [job_data.FUND, *job_data.PAIR]
+    books = strand.replay(data.day, "book", symbols=names).books.levels(5).to_polars()
+    frame = jobs.top_levels(data.day, names)
+    jobs.changes_of_levels(data.day, names, tmp_path / "levels.parquet")
+    changes = polars.read_parquet(tmp_path / "levels.parquet")
+    for name in names:
+        for row in (frame.filter(symbol=name).row(-1, named=True), changes.filter(symbol=name).row(-1, named=True)):
+            for side in ("bid", "ask"):
+                found = [tuple(row[f"{side}_{kind}_{at}"] for kind in ("price", "size", "count")) for at in range(1, 6)]
+                assert found == books.filter(symbol=name, side=side[0].upper())["price", "size", "orders"].rows()
 
 
 def test_what_differs_is_not_the_same() -> None:

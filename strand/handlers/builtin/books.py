@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from strand.binding.books import MAX_TOP, BookMemory, DepthMemory, TradeRules
+from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
 from strand.handlers.builtin.tape import FILLS
 from strand.handlers.feed_trades import Fills, fills_of, flags_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
-from strand.units import COUNT, LETTER, PRICE, SIZE, TIME, declare
+from strand.units import COUNT, LETTER, PRICE, SIZE, TIME, Given, declare
 from strand.validate import one_of, whole
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
 
-__all__ = ["BOOK_ROW", "book", "depth", "depth_row"]
+__all__ = ["BOOK_ROW", "book", "book_row", "depth", "depth_row"]
 
 _SEEN = {"ticks": 1}
 _COUNT4 = declare(COUNT, "<i4")
@@ -49,8 +50,30 @@ BOOK_ROW = np.dtype(
 )
 
 
+def _levels(top: int, *, given: Given | None, counted: bool) -> list[tuple[Any, ...]]:
+    """The fields of the best ``top`` levels: what ``given`` says makes them defined."""
+    kinds = {"price": declare(PRICE, given=given), "size": SIZE, **({"count": COUNT} if counted else {})}
+    return [
+        (f"{side}_{name}s", declare(kind, each=f"{side}_{name}"), (top,))
+        for side in ("bid", "ask")
+        for name, kind in kinds.items()
+    ]
+
+
+def _changes(top: int, *, counted: bool) -> dict[str, np.dtype[Any]]:
+    """The output of changes of the levels."""
+    return {"levels": np.dtype([("ts_event", TIME), *_levels(top, given=None, counted=counted)])}
+
+
+def book_row(top: int) -> np.dtype[np.void]:
+    """The row of ``book(top=top)``: that of ``BOOK_ROW``, and the best ``top`` levels of both sides, best first."""
+    return np.dtype(
+        [*((name, BOOK_ROW[name]) for name in BOOK_ROW.names or ()), *_levels(top, given=_SEEN, counted=True)]
+    )
+
+
 @built_in
-def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
+def book(*, top: int | None = None, changes: bool = False, fills: Fills | None = None, crosses: bool = True) -> Handler:
     """Keeps order-by-order books of all symbols, from feeds of single orders (ITCH, PITCH, LOBSTER, DBN MBO).
 
     A row (``BOOK_ROW``) shows the top of the book and counts what did not fit. Prices are in 1e-9, and ``UNDEF_PRICE``
@@ -58,6 +81,9 @@ def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
     csrc/books/book.h and trade.h have the rules.
 
     Args:
+        top: How many levels of each side a row shows too (``book_row(top)``), 1 to 64: price, size and count of orders.
+            None: only the best, as ``BOOK_ROW`` has it.
+        changes: Whether each change of these levels is emitted to the output ``levels``. It needs ``top``.
         fills: What a fill (action F) does. ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it.
             ``"report"`` leaves the book to the cancel or modify that follows, as in DBN. It follows Databento's other
             rules too (docs/feeds/dbn.md): tops are shown at the end of events, and each publisher has a book. None: a
@@ -66,23 +92,31 @@ def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
         crosses: Whether crosses (auctions) count into volume, trades and last price.
 
     Raises:
-        ConfigurationError: If ``fills`` is another word.
+        ConfigurationError: If ``top`` is out of its bounds, or missing with ``changes``, or ``fills`` is another word.
     """
     if fills is not None:
         one_of("fills", fills, FILLS)
-    return _book(fills, crosses=bool(crosses))
+    shown = 0 if top is None else whole("top", top, 1, MAX_TOP)
+    if changes and not shown:
+        raise ConfigurationError("changes", "say of how many levels: top=5, for example")
+    return _book(shown, fills, changes=bool(changes), crosses=bool(crosses))
 
 
-def _book(fills: Fills | None, *, crosses: bool, info: FeedInfo | None = None) -> NativeHandler:
+def _book(
+    top: int, fills: Fills | None, *, changes: bool, crosses: bool, info: FeedInfo | None = None
+) -> NativeHandler:
     its_fills = fills_of(info) if fills is None and info is not None else fills
     flags = usual_for(its_fills) if info is None else flags_of(info)
     rules = TradeRules(orders=True, fills_report=its_fills == "report", crosses=crosses, flags=flags)
     return NativeHandler(
         name="book",
-        state=BOOK_ROW,
-        function=lambda tapes: BookMemory(tapes.space, tapes.n_symbols, rules),
+        state=book_row(top) if top else BOOK_ROW,
+        function=lambda tapes: BookMemory(tapes.space, tapes.n_symbols, rules, top=top, emits=changes),
         needs_ticks=True,
-        for_feed=None if info is not None else lambda info: _book(fills, crosses=crosses, info=info),
+        outputs=_changes(top, counted=True) if changes else {},
+        for_feed=(
+            None if info is not None else lambda info: _book(top, fills, changes=changes, crosses=crosses, info=info)
+        ),
     )
 
 
@@ -91,7 +125,6 @@ MAX_LEVELS = 1 << 24
 
 def depth_row(top: int) -> np.dtype[np.void]:
     """The row of ``depth(top=top)``; ``bid_prices`` and the other three hold the best ``top`` levels, best first."""
-    shape = (top,)
     price, few = declare(PRICE, given={"ticks": 1}), declare(COUNT, "<i4")
     return np.dtype(
         [
@@ -114,16 +147,13 @@ def depth_row(top: int) -> np.dtype[np.void]:
             ("passed_over", COUNT),
             ("unpriced", COUNT),
             ("unended", COUNT),
-            ("bid_prices", price, shape),
-            ("bid_sizes", SIZE, shape),
-            ("ask_prices", price, shape),
-            ("ask_sizes", SIZE, shape),
+            *_levels(top, given=_SEEN, counted=False),
         ]
     )
 
 
 @built_in
-def depth(*, top: int = 5, max_levels: int = 16_384, fills: Fills | None = None) -> Handler:
+def depth(*, top: int = 5, changes: bool = False, max_levels: int = 16_384, fills: Fills | None = None) -> Handler:
     """Keeps books of price levels of all symbols, from feeds of level updates, snapshots and views.
 
     A row (``depth_row(top)``) shows the best levels of both sides, and counts what did not fit. Prices are in 1e-9, and
@@ -132,6 +162,7 @@ def depth(*, top: int = 5, max_levels: int = 16_384, fills: Fills | None = None)
 
     Args:
         top: How many levels of each side a row shows, 1 to 64.
+        changes: Whether each change of these levels is emitted to the output ``levels``.
         max_levels: The greatest number of levels that a side of a symbol keeps, which bounds its memory to 64 bytes per
             level and 4 KB more. When it is full the worst level goes, which ``beyond`` counts.
         fills: Whether a fill (action F) is a trade: ``"reduce"``. With ``"report"`` it repeats what a trade says, and
@@ -143,10 +174,12 @@ def depth(*, top: int = 5, max_levels: int = 16_384, fills: Fills | None = None)
     shown, kept = whole("top", top, 1, MAX_TOP), whole("max_levels", max_levels, 1, MAX_LEVELS)
     if fills is not None:
         one_of("fills", fills, FILLS)
-    return _depth(shown, kept, fills)
+    return _depth(shown, kept, fills, changes=bool(changes))
 
 
-def _depth(top: int, max_levels: int, fills: Fills | None, info: FeedInfo | None = None) -> NativeHandler:
+def _depth(
+    top: int, max_levels: int, fills: Fills | None, *, changes: bool, info: FeedInfo | None = None
+) -> NativeHandler:
     its_fills = fills_of(info) if fills is None and info is not None else fills
     rules = TradeRules(
         fills_report=its_fills == "report",
@@ -156,8 +189,11 @@ def _depth(top: int, max_levels: int, fills: Fills | None, info: FeedInfo | None
     return NativeHandler(
         name="depth",
         state=depth_row(top),
-        function=lambda tapes: DepthMemory(tapes.space, tapes.n_symbols, top=top, max_levels=max_levels, rules=rules),
+        function=lambda tapes: DepthMemory(
+            tapes.space, tapes.n_symbols, top=top, max_levels=max_levels, rules=rules, emits=changes
+        ),
+        outputs=_changes(top, counted=False) if changes else {},
         needs_ticks=True,
         ends=True,
-        for_feed=None if info is not None else lambda info: _depth(top, max_levels, fills, info),
+        for_feed=None if info is not None else lambda info: _depth(top, max_levels, fills, changes=changes, info=info),
     )

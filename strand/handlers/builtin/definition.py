@@ -113,6 +113,7 @@ ABOUT: Final[Mapping[str, str]] = {
     "min_ticks": "trades that a bar has at least",
     "max_ticks": "trades that a bar has at most",
     "top": "levels that a row shows",
+    "changes": "emit each change of these levels",
     "max_levels": "levels that a side keeps",
     "work": "steps a tick",
     "dear_every": "symbols whose index divides by it take more steps",

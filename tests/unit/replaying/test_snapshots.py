@@ -180,7 +180,7 @@ def test_what_rows_do_not_have_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="different handlers"):
         run(["trades"], handlers={"A": "trades", "*": "count"})
     with pytest.raises(ConfigurationError, match=r"give strand\.snapshot"):
-        strand.replay(testing.ListFeed(ticks, SYMBOLS), "trades", snapshot="1s", workers=1)
+        strand.replay(testing.ListFeed(ticks, SYMBOLS), "trades", snapshot=1, workers=1)
     with pytest.raises(KeyError, match="no field that was taken is named 'x': there are trades"):
         run(["trades"], handler="trades").snapshots["x"]
 

@@ -22,7 +22,7 @@ from strand.output.records import merged_dtype
 from strand.tables.arrow import arrow_table
 from strand.tables.columns import Prices, Table
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
-from strand.units import PRICE, TIME, declare, meaning_of, undeclared
+from strand.units import COUNT, PRICE, TIME, declare, meaning_of, undeclared
 
 pa = pytest.importorskip("pyarrow")
 
@@ -75,7 +75,11 @@ def expected(record: Any, declared: np.dtype[Any], size_unit: str, prices: str, 
             for where, part in several:
                 found |= expected(part, dtype.base, size_unit, prices, f"{prefix}{where}.")
         elif dtype.base.kind != "V" and meaning_of(dtype).quantity != "inner":
-            found[prefix + name] = _cells(record, declared, name, value.tolist(), (size_unit, prices))
+            cells = _cells(record, declared, name, value.tolist(), (size_unit, prices))
+            if (each := meaning_of(dtype).each) and dtype.shape:
+                found |= {f"{prefix}{each}_{at}": cell for at, cell in enumerate(cells, 1)}
+            else:
+                found[prefix + name] = cells
     return found
 
 
@@ -126,10 +130,12 @@ def same(found: Any, wanted: Any) -> bool:
 EVERY: dict[str, Any] = {
     "bars": {"every": "1m"}, "spread": {"every": "1m"}, "imbalance": {"every": "1m"}, "vwap": {"every": "1m"},
     "trade_stats": {"every": "1m"}, "volatility": {"ticks": 1, "every": "1m"},
+    "book": {"top": 3, "changes": True}, "depth": {"top": 2, "changes": True},
 }  # fmt: skip
 OWN = np.dtype(
     [("flag", "?"), ("word", "S3"), ("letters", "S1", (2,)), ("grid", PRICE, (2, 3)), ("mean", declare(PRICE, "<f8")),
-     ("bar", [("open", PRICE), ("of", "<i4")]), ("two", [("at", TIME)], (2,)), ("small", "<u1"), ("raw", "<f4")]
+     ("bar", [("open", PRICE), ("of", "<i4")]), ("two", [("at", TIME)], (2,)), ("small", "<u1"), ("raw", "<f4"),
+     ("each", declare(PRICE, each="one"), (3,)), ("alone", declare(COUNT, each="no"))]
 )  # fmt: skip
 
 

@@ -15,19 +15,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from book_reference import LEVEL_FIELDS, ORDER_FIELDS, PlainBook, as_tuples
-from book_runs import run, tick
+from book_runs import ORDER_CHANGES, order_stream, run, tick
 from engine_support import ticks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from strand import UNDEF_PRICE, Dispatcher, feeds, replay
+from strand import Dispatcher, feeds, replay
 from strand.binding.books import BookMemory
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BOOK_ROW
 from strand.handlers.builtin import books
 from strand.output.books import Book
-from strand.ticks import zeros
 
 
 def same(found: Book, row: Any, plain: PlainBook) -> None:
@@ -60,33 +59,10 @@ def test_books_of_a_generated_day_equal_plain_ones() -> None:
     assert result.books.live_orders == int(result.rows.array["orders"].sum())
 
 
-#: Around what 32 bits hold; with a lower half of 0; the largest sum of some that 63 bits hold.
-TOP = 2**32 - 1
-SIZES = [TOP - 1, TOP, 2**32, TOP + 2, 2**33, 2**40, 3 * 2**32, 10**14, 10**14 + 1, 2**52]
-#: Few ids and prices, so that everything meets everything.
-CHANGES = st.lists(
-    st.tuples(
-        st.sampled_from("AAAACCFFMMRTN"),
-        st.integers(0, 12),
-        st.one_of(st.integers(1, 6), st.just(UNDEF_PRICE)),
-        st.one_of(st.integers(0, 4), st.sampled_from(SIZES)),
-        st.sampled_from("ABABN"),
-        st.sampled_from([0, 0, 1, 3, 7, 12]),
-        st.sampled_from([0, 0, 0, 1, ord("H"), ord("T")]),
-        st.integers(0, 1),
-    ),
-    max_size=200,
-)
-
-
 @settings(max_examples=examples(200), deadline=None)
-@given(CHANGES, st.integers(1, 50))
+@given(ORDER_CHANGES, st.integers(1, 50))
 def test_any_stream_leaves_the_books_of_a_plain_reading(changes: list[Any], batch: int) -> None:
-    ticks = zeros(len(changes))
-    for t, (action, order_id, price, size, side, ref, flags, key) in zip(ticks, changes, strict=True):
-        t["action"], t["order_id"], t["price"], t["size"] = action.encode(), order_id, price, size
-        t["side"], t["ref_id"], t["flags"], t["instrument_id"] = side.encode(), ref, flags, key
-        t["kind"] = 4 if action == "N" else 1
+    ticks = order_stream(changes)
     parts = [ticks[i : i + batch] for i in range(0, len(ticks), batch)]
     d = run(*parts, symbols=2)
     for key in range(2):
@@ -342,9 +318,9 @@ def test_levels_that_come_and_go_at_random_are_those_of_a_sorted_array(trial: An
 #: tests/support/moved_memory.c has the same.
 KINDS: Final = {"book": 0, "publishers": 1, "depth": 2, "tape": 3, "tape by event": 4}
 SOURCES: Final = (
-    "books/book", "books/book_events", "books/book_levels", "books/book_questions", "books/book_store",
-    "books/book_table", "books/deep", "books/depth", "books/depth_side", "books/publishers", "measures/tape",
-    "memory/pool", "memory/space",
+    "books/book", "books/book_events", "books/book_levels", "books/book_questions", "books/book_shown",
+    "books/book_store", "books/book_table", "books/deep", "books/depth", "books/depth_side", "books/publishers",
+    "measures/tape", "memory/pool", "memory/space",
 )  # fmt: skip
 ORDER, QUOTE = 1, 3
 EVENT_LAST = 0x80

@@ -28,6 +28,9 @@ from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, zeros
 SNAPSHOT = 32 | 8
 SECOND = 1_000_000_000
 
+#: Levels of each side in a row.
+TOP_LEVELS = 3
+
 
 def records(*given: tuple[Any, ...]) -> npt.NDArray[Any]:
     """(action, order, side, price, size, flags) and a publisher, 1 by default; a second apart."""
@@ -54,12 +57,12 @@ def clear_of_day(at: int) -> npt.NDArray[Any]:
 def after_each(ticks: npt.NDArray[Any], *, symbols: int = 1) -> list[dict[str, Any]]:
     """The row of symbol 0 after each tick."""
     found = []
-    handler = book(fills="report")
+    handler = book(fills="report", top=TOP_LEVELS)
     with CallerRun(symbols, handler) as loop:
         for i in range(len(ticks)):
             loop.publish(ticks[i : i + 1])
             row = loop._engine.rows(handler.state)[0]
-            found.append({name: row[name].item() for name in handler.state.names or ()})
+            found.append({name: row[name].tolist() for name in handler.state.names or ()})
     return found
 
 
@@ -289,6 +292,10 @@ def test_any_stream_leaves_the_rows_and_books_of_a_plain_reading(changes: Any, m
         plain.apply(tick)
         expected = plain.row()
         assert {name: row[name] for name in expected} == expected
+        for side, letter in (("bid", b"B"), ("ask", b"A")):
+            none = [(UNDEF_PRICE, 0, 0)] * TOP_LEVELS
+            levels = (plain.shown(letter) + none)[:TOP_LEVELS]
+            assert list(zip(row[f"{side}_prices"], row[f"{side}_sizes"], row[f"{side}_counts"], strict=True)) == levels
     found = run(ticks)
     for side, letter in (("bid", b"B"), ("ask", b"A")):
         assert as_tuples(found.books["ES"].levels(side), LEVEL_FIELDS) == plain.levels(letter)

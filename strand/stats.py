@@ -304,9 +304,8 @@ class IngestStatistics:
         asked: ``ingest=`` as it was given.
         why: The reason for the way.
         impossible: The reason for which no tick can go in blocks; None where they can.
-        publish_ns: Cost per tick without blocks, in ns of the publishing thread, as measured last. None: not measured,
-            or there was no choice.
-        blocks_ns: The same in blocks.
+        publish_ns: Cost per tick without blocks, in ns of the publishing thread, as measured last. None: not measured.
+        blocks_ns: The same in blocks; with ``ingest="blocks"`` that of all runs.
         runs: Runs of blocks.
         blocks: Blocks that were handled.
         slots: Slots of the window in the last run. None before the first run, and so are the next three.

@@ -22,7 +22,7 @@ from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InflateLimits, InputStream, names_of, open_stream
 from strand.feeds.times import NEW_YORK, as_date, date_in_names, midnight_ns
 from strand.ticks import aligned_ticks
-from strand.validate import is_whole
+from strand.validate import MAXIMUM, is_whole
 
 __all__ = ["BATCH_STEP", "DecodedFeed", "Reading", "file_bytes", "symbol_filter", "times_since"]
 
@@ -156,9 +156,9 @@ class DecodedFeed(BaseFeed):
         finally:
             reading.close()
 
-    def reading(self, *, in_blocks: bool = False) -> Reading:
+    def reading(self, *, in_blocks: bool = False, limit: int | None = None) -> Reading:
         """Begins to read the file from its start. The caller closes the reading. ``in_blocks``: a feeder is to take
-        the ticks in blocks."""
+        the ticks in blocks. ``limit``: nothing is decoded behind the record of that tick."""
         self._check_open()
         decoder = self._begin()
         self.skipped.clear()
@@ -166,7 +166,7 @@ class DecodedFeed(BaseFeed):
         chunks = self._chunks_of(self._stream, in_blocks=in_blocks)
         self._chunks.append(chunks)
         self._last = chunks
-        return Reading(self, decoder, chunks, self._stream)
+        return Reading(self, decoder, chunks, self._stream, limit)
 
     def _chunks_of(self, stream: InputStream, *, in_blocks: bool) -> Chunks:  # noqa: ARG002 - for formats with stripes
         """The stream, cut into the pieces that the new decoder gets."""
@@ -178,10 +178,15 @@ class DecodedFeed(BaseFeed):
         for chunks in list(self._chunks):
             chunks.keep_to(cores)
 
-    def takes_feeder(self, *, in_blocks: bool) -> bool:  # noqa: ARG002 - for formats with stripes
-        """Tells whether a feeder may take the ticks of such a ``reading``. It may not where ``batches`` was replaced:
-        the replacement may give other ticks."""
+    @property
+    def is_its_reading(self) -> bool:
+        """True if a ``reading`` gives the feed's ticks. It does not where ``batches`` was replaced: the replacement may
+        give others."""
         return type(self).batches is DecodedFeed.batches and "batches" not in vars(self)
+
+    def takes_feeder(self, *, in_blocks: bool) -> bool:  # noqa: ARG002 - for formats with stripes
+        """Tells whether a feeder may take the ticks of such a ``reading``."""
+        return True
 
     def _note_skips(self, decoder: Decoder) -> None:
         counts = self.skipped.counts
@@ -223,12 +228,15 @@ class DecodedFeed(BaseFeed):
 class Reading(Iterator[TickBatch]):
     """A file on its way through a decoder. It gives batches, until a feeder takes all further ticks."""
 
-    def __init__(self, feed: DecodedFeed, decoder: Decoder, chunks: Chunks, stream: InputStream) -> None:
+    def __init__(
+        self, feed: DecodedFeed, decoder: Decoder, chunks: Chunks, stream: InputStream, limit: int | None
+    ) -> None:
         self._feed = feed
         self._stream = stream
         self._decoder = decoder
         self._chunks = chunks
         self._out = aligned_ticks(feed._batch_ticks + decoder.max_per_record - 1)
+        self._left = MAXIMUM if limit is None else limit
         self._data = memoryview(b"")
         #: ``_last``: no bytes come after those in hand; ``_over``: nothing more is decoded.
         self._last = self._over = False
@@ -239,14 +247,16 @@ class Reading(Iterator[TickBatch]):
         """Returns the next batch, valid until the one after it. Raises the file's fault when all ticks before it have
         been returned."""
         self._feed._check_open()
-        filled = 0
+        filled, wanted = 0, min(self._feed._batch_ticks, max(self._left, 1))
+        out = self._out[: wanted + self._decoder.max_per_record - 1]
         while not self._over:
-            made, used, sound = self._decoder.decode(self._data, last=self._last, out=self._out[filled:])
+            made, used, sound = self._decoder.decode(self._data, last=self._last, out=out[filled:])
             filled += made
             self._note(used, sound)
-            if filled >= self._feed._batch_ticks and not self._over:
+            if filled >= wanted and not self._over:
                 break
             self._read()
+        self._left -= filled
         if filled:
             batch: TickBatch = self._out[:filled]
             return batch
@@ -286,7 +296,9 @@ class Reading(Iterator[TickBatch]):
         be taken. Raises what the feeder raises."""
         if self._over or self._feed._closed or not feeder.goes_in_blocks:
             return False
+        before = feeder.published
         self._feed_in_blocks(feeder)
+        self._left -= feeder.published - before
         return True
 
     def offer(self, feeder: Feeder) -> None:

@@ -372,7 +372,7 @@ class ItchFeed(ItchNames, DecodedFeed):
 
     def takes_feeder(self, *, in_blocks: bool) -> bool:
         # Else stripes of a selection are decoded beside this, and come as arrays.
-        return super().takes_feeder(in_blocks=in_blocks) and (in_blocks or "keeps" not in self._options)
+        return in_blocks or "keeps" not in self._options
 
     def _begin(self) -> ItchDecoder:
         if self._used:

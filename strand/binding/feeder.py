@@ -118,6 +118,11 @@ class Feeder:
         return int(lib.sd_feeder_in_blocks(self._feeder, dispatcher, participant, slice_ns))
 
     @property
+    def published(self) -> int:
+        """Ticks that went in so far, those of ``pass_by`` too."""
+        return int(self._feeder.published)
+
+    @property
     def is_dry(self) -> bool:
         """True if the decoder needs more bytes."""
         return bool(self._feeder.dry)

@@ -194,8 +194,11 @@ def counted_by_policy(engine: Counted) -> PolicyCounts:
 def ingest_of(told: Mapping[str, Any], handled: int, in_blocks: int) -> IngestStatistics:
     """The way of a run. ``told``: of ``Counters.blocks``."""
     asked, ran = told["ingest"], told["runs"] > 0
-    chooses = asked == "auto" and told["reason"] is None
-    publish_ns, blocks_ns = (cost or None if chooses else None for cost in told["costs"])
+    publish_ns, blocks_ns = (cost or None if told["reason"] is None else None for cost in told["costs"])
+    if asked == "publish":
+        blocks_ns = None
+    elif asked == "blocks":  # nothing was compared: the runs' own time
+        publish_ns, blocks_ns = None, told["elapsed"] / in_blocks if in_blocks else None
     threads, elapsed = told["threads"], told["elapsed"]
     shares = {name: told[name] / threads for name in ("reading", "listing", "handling")} if threads else {}
     if shares:

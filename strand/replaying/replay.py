@@ -119,7 +119,8 @@ def replay_by(
     begun = time.perf_counter()
     try:
         progress.opened(feed)
-        ticks = Source(feed, position, in_blocks=not plain and asked.get("ingest") == "blocks")
+        in_blocks = not plain and asked.get("ingest") == "blocks"
+        ticks = Source(feed, position, in_blocks=in_blocks, limit=asked["limit"])
         _look_at_first(ticks, feed, asked, wanted, skipped=position)
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)

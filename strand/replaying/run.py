@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -570,24 +570,24 @@ def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class Source:
     """The ticks of a feed from a position on: as batches, and from any batch on through a feeder, if it ``feeds``.
 
-    ``in_blocks``: a feeder is to take them in blocks. ``spent_s``: seconds in which the feed was waited for.
+    ``in_blocks``: a feeder is to take them in blocks. ``limit``: how many are wanted. ``spent_s``: seconds in which the
+    feed was waited for.
     """
 
-    def __init__(self, feed: Feed, position: int, *, in_blocks: bool) -> None:
+    def __init__(self, feed: Feed, position: int, *, in_blocks: bool, limit: int | None) -> None:
         start = time.perf_counter()
         #: True if ticks of the feed are passed over.
         self.begins_inside = position > 0
-        can_feed = position == 0 and isinstance(feed, DecodedFeed) and feed.takes_feeder(in_blocks=in_blocks)
-        self._batches = (
-            cast("DecodedFeed", feed).reading(in_blocks=in_blocks) if can_feed else batches_from(feed, position)
-        )
+        #: True if a feeder may take the ticks.
+        self.feeds = False
+        self._batches: Iterator[TickBatch]
+        if position == 0 and isinstance(feed, DecodedFeed) and feed.is_its_reading:
+            self.feeds = feed.takes_feeder(in_blocks=in_blocks)
+            self._batches = feed.reading(in_blocks=in_blocks, limit=limit)
+        else:
+            self._batches = batches_from(feed, position)
         self._first: TickBatch | None = None
         self.spent_s = time.perf_counter() - start
-
-    @property
-    def feeds(self) -> bool:
-        """True if a feeder may take the ticks."""
-        return isinstance(self._batches, Reading)
 
     def first(self, *, may_be_empty: bool) -> TickBatch | None:
         """Reads the first batch, which is the first to be taken, and returns it; None where the feed has none.

@@ -244,6 +244,6 @@ def test_an_interrupt_leaves_files_of_what_was_handled(days: Path, tmp_path: Pat
         replay(days / source, "bbo", out={"bbo": path}, progress=interrupts, **READS, **BLOCKS)
     partial = caught.value.partial  # type: ignore[attr-defined]
     assert partial.ticks < 200_500
-    loop = replay(days / source, "bbo", timeline=False, limit=partial.ticks, **LOOP)
+    loop = replay(days / source, "bbo", limit=partial.ticks, **READS, **LOOP)
     assert partial.fingerprint == loop.fingerprint
     assert np.load(path).tolist() == emitted(loop)["bbo"]

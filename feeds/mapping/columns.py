@@ -88,7 +88,7 @@ _BID: Final = {"bid_price": "price", "bid_size": "size"}
 _EXTRA: Final = ("symbol", *_BID, "ask_price", "ask_size")
 #: Keys of a profile that are for columns of text alone.
 NOT_HERE: Final = (
-    "since", "digits", "undefined", "plus", "later_of", "earlier_of", "running",
+    "since", "digits", "undefined", "plus", "later_of", "earlier_of", "running", "both_sides",
 )  # fmt: skip
 
 

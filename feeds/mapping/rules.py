@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, ge
 import msgspec
 import numpy as np
 
-from strand.binding.columns import HEX, ID, Numbers
+from strand.binding.columns import CLOCK, HEX, ID, Numbers
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre, usual_flags
 from strand.feeds.mapping.clocks import Ambiguous, Pattern, TextTimes, pattern_of
@@ -40,46 +40,11 @@ from strand.validate import unit_power
 from strand.zones import checked_zone
 
 __all__ = [
-    "KINDS",
-    "KINDS_OF_TEXT",
-    "LETTERS",
-    "NO_KIND",
-    "PLACES",
-    "PRICES",
-    "SIZES",
-    "SMALL",
-    "TIMES",
-    "UNDEFINED",
-    "BadRecord",
-    "BarsRule",
-    "FieldRule",
-    "Plus",
-    "Rounding",
-    "SymbolKeys",
-    "TimeKeys",
-    "action_of",
-    "bar_ns",
-    "bar_span",
-    "bars_of",
-    "bars_rule",
-    "blank_tick",
-    "checked",
-    "converter",
-    "decimal_of",
-    "field_rule",
-    "field_rules",
-    "flags_of",
-    "id_of",
-    "kind_of",
-    "listed",
-    "names_of",
-    "place_of",
-    "put",
-    "regular",
-    "shown",
-    "symbol_in",
-    "symbol_pattern",
-    "text_of",
+    "KINDS", "KINDS_OF_TEXT", "LETTERS", "NO_KIND", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED",
+    "BadRecord", "BarsRule", "FieldRule", "Night", "Plus", "Rounding", "SymbolKeys", "TimeKeys", "action_of",
+    "bar_ns", "bar_span", "bars_of", "bars_rule", "blank_tick", "checked", "converter", "decimal_of", "field_rule",
+    "field_rules", "flags_of", "id_of", "kind_of", "listed", "names_of", "place_of", "put", "regular", "shown",
+    "symbol_in", "symbol_pattern", "text_of",
 ]  # fmt: skip
 
 #: Names of the kinds of ticks in a profile, and the letters that it may name.
@@ -308,6 +273,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 class _PlusKeys(msgspec.Struct, frozen=True):
     column: Names
+    unit: Literal["s", "ms", "us", "ns"] = "ns"
     seconds: dict[str, int] = {}
 
 
@@ -334,6 +300,7 @@ class _SizeKeys(Keys, frozen=True):
     unit: Any = 1
     signed: bool = False
     running: bool = False
+    both_sides: bool = False
 
 
 class _MapKeys(Keys, frozen=True):
@@ -356,13 +323,33 @@ class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     constant: str | None = None
 
 
+class _NightKeys(msgspec.Struct, frozen=True):
+    begins: str
+    ends: str
+    unless: str | None = None
+
+
 class TimeKeys(msgspec.Struct, frozen=True):
-    """Options of a profile for all times: the zone of those that name none, and the column of the clocks' dates."""
+    """Options of a profile for all times: the zone of those that name none, and the column of the clocks' dates, which
+    are those of trading days where the sessions at night are given."""
 
     zone: str | None = None
     ambiguous: Ambiguous = "infer"
     date_column: Names = []
     date_format: str | None = None
+    night: dict[str, Any] | None = None
+
+    def checked_night(self, where: str) -> Night | None:
+        """The sessions at night. Raises ConfigurationError."""
+        if self.night is None:
+            return None
+        keys = checked(_NightKeys, self.night, f"{where}.night")
+        if not self.date_column:
+            raise ConfigurationError(f"{where}.night", "is for clocks with the dates of trading days, in date_column")
+        begins, ends = (_of_day(getattr(keys, name), f"{where}.night.{name}") for name in ("begins", "ends"))
+        if ends >= begins:
+            raise ConfigurationError(f"{where}.night.ends", f"{keys.ends} is not in the morning after {keys.begins}")
+        return Night(begins, ends, None if keys.unless is None else regular(keys.unless, f"{where}.night.unless"))
 
     def checked_zone(self, where: str) -> str | None:
         """The zone. Raises ConfigurationError where nobody knows it."""
@@ -376,6 +363,29 @@ class TimeKeys(msgspec.Struct, frozen=True):
         if not self.date_column or not found.has_date or b"H" in found.text or b"I" in found.text:
             raise ConfigurationError(f"{where}.date_format", "is the form of a date alone, in date_column")
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """Sessions at night, of trading days that begin in the evening of the weekday before.
+
+    Attributes:
+        begins: The time of day at which a trading day begins, in ns.
+        ends: The time of day up to which a clock is of the night.
+        unless: Found in the symbols whose dates at night are their own; None: there are none.
+    """
+
+    begins: int
+    ends: int
+    unless: re.Pattern[str] | None
+
+
+def _of_day(text: str, where: str) -> int:
+    """A time of day in ns. Raises ConfigurationError."""
+    try:
+        return Numbers(CLOCK).one(text.encode())
+    except ValueError:
+        raise ConfigurationError(where, f"{text!r} is not a time of day, as 18:00") from None
 
 
 _KEYS: Final[Mapping[str, type[Keys]]] = {
@@ -408,11 +418,13 @@ def listed(texts: Collection[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Plus:
     """Addition to a time: ``ns`` by the text of a column, or the nanoseconds that the column itself holds. Without a
-    column, the one number of ``ns``, or the rest of so many calendar ``months``."""
+    column, the one number of ``ns``, or the rest of so many calendar ``months``. ``power``: of ten, of ns in 1 of the
+    column."""
 
     columns: tuple[str, ...]
     ns: tuple[tuple[str, int], ...] = ()
     months: int = 0
+    power: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,8 +435,8 @@ class FieldRule:
     the file is worth ten to the ``power`` of currency or shares; ``whole_power``, if there is one, replaces ``power``
     where the file's first line has a whole number. ``unit``: the unit of a time, or the units that it may have.
     ``format``: the pattern of a time that has one. ``undefined``: texts that stand for no value. ``signed``: a size
-    below 0 is a sell. ``running``: the size is what is more than in the row before. ``pair``:
-    the columns of two order numbers, the buyer's first.
+    below 0 is a sell. ``running``: the size is what is more than in the row before. ``both_sides``: it is half of the
+    number, which counts the buyer and the seller. ``pair``: the columns of two order numbers, the buyer's first.
     """
 
     field: str
@@ -448,6 +460,7 @@ class FieldRule:
     format: Pattern | None = None
     signed: bool = False
     running: bool = False
+    both_sides: bool = False
 
     @property
     def place(self) -> str:
@@ -722,6 +735,7 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
         format=pattern,
         signed=getattr(keys, "signed", False),
         running=getattr(keys, "running", False),
+        both_sides=getattr(keys, "both_sides", False),
     )
     stamps = next((unit for unit in units if unit in (*TIME_POWERS, "stamp")), None) == "stamp"
     texts = TextTimes("stamp", pattern, None) if stamps else None
@@ -762,4 +776,7 @@ def _plus(given: Any, where: str) -> Plus | None:
     for text, seconds in keys.seconds.items():
         if not 0 <= seconds <= 86_400:
             raise ConfigurationError(f"{where}.seconds.{text}", f"give 0 to 86400, not {seconds}")
-    return Plus(names_of(keys.column), tuple((text, seconds * 10**9) for text, seconds in keys.seconds.items()))
+    if keys.seconds and keys.unit != "ns":
+        raise ConfigurationError(f"{where}.unit", "leave it out: the texts stand for seconds")
+    spans = tuple((text, seconds * 10**9) for text, seconds in keys.seconds.items())
+    return Plus(names_of(keys.column), spans, power=TIME_POWERS[keys.unit])

@@ -107,14 +107,20 @@ _CROSSED_QUOTES: Final = _Counter(
     "use the quotes of one venue: these have a bid at or above the ask, and no spread includes them",
 )
 
-#: Symbols of COIN-margined futures: perpetual, and of a date.
+#: Symbols of Binance's COIN-margined futures: perpetual, and of a date.
 _OF_USD: Final = re.compile(r"USD_(PERP|\d{6})$")
+#: By profile, symbols whose sizes count contracts of a fixed sum of USD.
+_INVERSE: Final = {
+    **dict.fromkeys(("binance-trades", "binance-aggtrades", "binance-klines"), _OF_USD),
+    "bybit-trades": re.compile(r"USD([FGHJKMNQUVXZ]\d\d)?$"),
+    **dict.fromkeys(("okx-trades", "okx-trades-zh"), re.compile(r"-USD-(SWAP|\d{6})$")),
+}
 #: Names of Binance's files of aggregated trades and of klines, whose sizes of such futures count contracts.
 _SAYS_CONTRACTS: Final = re.compile(r"-(aggTrades|\d+([smhdw]|mo))-")
 _COINS: Final = (
-    "give contracts={'BTCUSD_*': strand.Inverse(100)}, or read the venue's files of trades, whose base_qty is in "
-    "coins: here a size counts inverse contracts (100 USD of BTC, 10 USD of other coins), so notional and vwap mean "
-    "nothing"
+    "give contracts={'BTC*': strand.Inverse(100)}, or read Binance's files of trades, whose base_qty is in coins: here "
+    "a size counts inverse contracts (of Binance and OKX 100 USD of BTC, 10 USD of other coins; of Bybit 1 USD), so "
+    "notional and vwap mean nothing"
 )
 _UNFIT: Final = "correct the name or pattern in contracts: a symbol has its own name's, else the first that fits"
 _ABSENT: Final = _Counter(
@@ -491,17 +497,19 @@ def _of_units(result: RunResult) -> Iterator[RunWarning]:
 
 
 def _of_contracts(result: RunResult) -> Iterator[RunWarning]:
-    """Contracts that fit no symbol; and Binance's COIN-margined futures in files that say contracts alone."""
+    """Contracts that fit no symbol; and inverse futures in files that say contracts alone."""
     unused = result.contracts.unused
     if unused:
         yield RunWarning("unused contracts", len(unused), f"{unused[0]!r} fits no symbol", _UNFIT)
     details = result.info.details
-    in_contracts = details.get("profile") in ("binance-trades", "binance-aggtrades", "binance-klines")
-    if not in_contracts and not any(_SAYS_CONTRACTS.search(str(part["path"])) for part in details.get("feeds", ())):
+    of_usd = _INVERSE.get(str(details.get("profile")))
+    if of_usd is None and any(_SAYS_CONTRACTS.search(str(part["path"])) for part in details.get("feeds", ())):
+        of_usd = _OF_USD
+    if of_usd is None:
         return
     ticks = {result.symbols[i]: int(result.ticks_by_symbol[i]) for i in np.flatnonzero(result.ticks_by_symbol).tolist()}
     declared = result.contracts.symbols
-    found = {name: n for name, n in ticks.items() if _OF_USD.search(name) and name not in declared}
+    found = {name: n for name, n in ticks.items() if of_usd.search(name) and name not in declared}
     if found:
         symbol = max(found, key=lambda name: found[name])
         yield RunWarning("contracts of USD", sum(found.values()), f"{found[symbol]:,} of {symbol}", _COINS)

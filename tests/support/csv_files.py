@@ -596,6 +596,264 @@ KINDS: dict[str, Kind] = {
 }
 
 
+def _ms(rng: random.Random, at: int) -> str:
+    return f"{9 + at // 3600 % 12:02}:{at // 60 % 60:02}:{at % 60:02}.{rng.randint(0, 999):03}"
+
+
+def _mt5_line(rng: random.Random, at: int) -> str:
+    bid, ask = (rng.choice(["", f"1.{rng.randint(0, 99999):05}"]) for _ in range(2))
+    last = rng.choice([("", ""), ("0.00000", "0"), (f"{rng.randint(1, 9999)}.50", rng.choice(["1", "2.5"]))])
+    flags = rng.choice(["6", "2", "4"]) if last[0] in ("", "0.00000") else rng.choice(["24", "56", "88", "312", "344"])
+    if not (bid or ask or last[0]):
+        bid = "1.5"
+    return f"2026.01.0{5 + at % 3}\t{_ms(rng, at)}\t{bid}\t{ask}\t{last[0]}\t{last[1]}\t{flags}"
+
+
+def _fx(rng: random.Random) -> str:
+    prices = f"1.{rng.randint(0, 99999):05},1.{rng.randint(0, 99999):05}"
+    return f"{prices},{rng.choice(['0.75', '2.25', '1', '0.000001'])},{rng.randint(1, 9999) / 100}"
+
+
+def _ctp_lines(count: int) -> list[str]:
+    """Two trading days of instruments of SHFE, DCE and CZCE, in the order in which they come."""
+    rng, lines = random.Random(47), []
+    totals: dict[str, int] = {}
+    # A Friday and a Monday: by the instrument, the trading day that CTP tells in each session, and the date.
+    sessions = [
+        ("21:0", "20260108", "20260109"), ("09:0", "20260109", "20260109"), ("21:0", "20260109", "20260112"),
+        ("00:3", "20260110", "20260112"), ("09:0", "20260112", "20260112"),
+    ]  # fmt: skip
+    for at in range(count):
+        clock, own, trading_day = sessions[at * len(sessions) // count]
+        symbol = rng.choice(["ag2602", "m2605", "SR605"])
+        if symbol == "SR605" and clock == "00:3":
+            symbol = "ag2602"
+        # CZCE's trading day at night is the date, of the others the next trading day.
+        day = own if symbol == "SR605" and clock == "21:0" else trading_day
+        key = f"{symbol} {trading_day}"
+        totals[key] = totals.get(key, 0) + rng.choice([0, 0, 1, 12])
+        cells = [
+            day,
+            symbol,
+            "",
+            f"{rng.randint(1, 9999)}.5",
+            str(totals[key]),
+            "1.5",
+            f"{clock}{at % 10}:{at % 60:02}",
+        ]
+        cells += [rng.choice(["0", "500"])]
+        for level in range(1, 6):
+            none = "1.7976931348623157e+308"
+            for _ in "BA":
+                price = none if level > 1 and rng.random() < 0.7 else f"{rng.randint(1, 9999)}"
+                cells += [price, "0" if price == none else str(rng.randint(1, 99))]
+        lines.append(",".join([*cells, trading_day]))
+    return lines
+
+
+_CTP = _ctp_lines(500)
+_CTP_TITLES = ",".join(
+    ["TradingDay,InstrumentID,ExchangeID,LastPrice,Volume,Turnover,UpdateTime,UpdateMillisec"]
+    + [f"{side}Price{level},{side}Volume{level}" for level in range(1, 6) for side in ("Bid", "Ask")]
+    + ["ActionDay"]
+)
+
+KINDS |= {
+    "mt5-ticks": Kind(
+        "PETR4_202601050000_202601072359.csv",
+        "<DATE>\t<TIME>\t<BID>\t<ASK>\t<LAST>\t<VOLUME>\t<FLAGS>",
+        _mt5_line,
+        ref.mt5("Europe/Athens"),
+        delimiter="\t",
+        symbol="PETR4",
+        options={"zone": "Europe/Athens"},
+    ),
+    "jforex-ticks": Kind(
+        "EURUSD_Ticks_2026.01.05_2026.01.05.csv",
+        "Time (UTC),Ask,Bid,AskVolume,BidVolume",
+        lambda rng, at: f"2026.01.05 {_ms(rng, at)},{_fx(rng)}",
+        ref.jforex("Time (UTC)", "UTC"),
+        symbol="EURUSD",
+    ),
+    "jforex-ticks-eet": Kind(
+        "EURUSD_Ticks_2026.07.06_2026.07.06.csv",
+        "Time (EET),Ask,Bid,AskVolume,BidVolume ",
+        lambda rng, at: f"2026.0{_side(rng, '1', '7')}.06 {_ms(rng, at)},{_fx(rng)}",
+        lambda row: ref.jforex("Time (EET)", "Europe/Athens")({name.strip(): text for name, text in row.items()}),
+        symbol="EURUSD",
+    ),
+    "dukascopy-ticks": Kind(
+        "EURUSD_Ticks_05.01.2026-05.01.2026.csv",
+        "Gmt time,Ask,Bid,AskVolume,BidVolume",
+        lambda rng, at: f"05.01.2026 {_ms(rng, at)},{_fx(rng)}",
+        ref.dukascopy,
+        symbol="EURUSD",
+    ),
+    "dukascopy-ticks-local": Kind(
+        "EURUSD_Ticks_05.01.2026-05.01.2026.csv",
+        "Local time,Ask,Bid,AskVolume,BidVolume",
+        lambda rng, at: f"05.0{_side(rng, '1', '7')}.2026 {_ms(rng, at)} GMT{_side(rng, '+0100', '-0430')},{_fx(rng)}",
+        ref.dukascopy_local,
+        symbol="EURUSD",
+    ),
+    "kraken-trades": Kind(
+        "XBTUSD.csv",
+        "time,price,volume",
+        lambda rng, at: (
+            f"{1_767_600_000 + at}{_side(rng, '', '.1234')},{rng.randint(1, 10**7) / 100:.1f},{rng.random():.8f}"
+        ),
+        ref.kraken_trade,
+        header=False,
+        symbol="XBTUSD",
+    ),
+    "bybit-trades": Kind(
+        "BTCUSDT2026-01-05.csv",
+        "timestamp,symbol,side,size,price,tickDirection,trdMatchID,grossValue,homeNotional,foreignNotional,RPI",
+        lambda rng, at: (
+            f"{1_767_600_000 + at}.{rng.randint(0, 9999)},{_side(rng, 'BTCUSDT', 'BTC-26JUN26')}"
+            f",{_side(rng, 'Buy', 'Sell')},{_amount(rng)},{rng.randint(1, 10**7) / 100:.2f},ZeroMinusTick"
+            f",bb0{at:05x}-a158-5e9d-8f2f-0d7e1c6e2b3a,1.7e+10,0.25,12345.5,0"
+        ),
+        ref.bybit_trade,
+    ),
+    "bybit-spot-trades": Kind(
+        "BTCUSDT_2026-01-05.csv",
+        "id,timestamp,price,volume,side,rpi",
+        lambda rng, at: (
+            f"{at + 1},{1_767_600_000_000 + at},{rng.randint(1, 10**7) / 100:.2f},{_amount(rng)}"
+            f",{_side(rng, 'buy', 'sell')},0"
+        ),
+        ref.bybit_spot_trade,
+        symbol="BTCUSDT",
+    ),
+    "okx-trades": Kind(
+        "BTC-USDT-SWAP-trades-2026-01-05.csv",
+        "instrument_name,trade_id,side,price,size,created_time,source",
+        lambda rng, at: (
+            f"BTC-USDT-SWAP,{4_000_000_000 + at},{_side(rng, 'buy', 'sell')},{rng.randint(1, 10**6) / 10}"
+            f",{_side(rng, '1.772e-05', '0.2', '17')},{1_767_600_000_000 + at},0"
+        ),
+        ref.okx_trade,
+    ),
+    "okx-trades-zh": Kind(
+        "BTC-USDT-trades-2023-01-05.csv",
+        "trade_id/交易id,side/交易方向,size/数量,price/价格,created_time/成交时间",
+        lambda rng, at: f"{7_000_000 + at},{_side(rng, 'BUY', 'sell')},0.00527188,84760.0,{1_672_900_000_000 + at}",
+        ref.okx_trade,
+        encoding="gb18030",
+        symbol="BTC-USDT",
+    ),
+    "coinapi-trades": Kind(
+        "T-TRADES/D-20260105/E-BINANCE/IDDI-1+SC-BINANCE_SPOT_BTC_USDT+S-BTCUSDT.csv",
+        "time_exchange;time_coinapi;guid;price;base_amount;taker_side;id_exch_int",
+        lambda rng, at: (
+            f"{_side(rng, '23:59:59.9990000', '00:00:00.0010000') if at < 9 else f'{_ms(rng, at)}0001'}"
+            f";00:00:0{at % 10}.1230001;5caec0c2-09f0-4232-8601-{at:012x};{rng.randint(1, 10**7) / 100};{_amount(rng)}"
+            f";{_side(rng, 'BUY', 'SELL', 'BUY_ESTIMATED', 'SELL_ESTIMATED', 'UNKNOWN')};{at}"
+            if at < 9
+            else f"{_ms(rng, at)}0001;{9 + at // 3600 % 12:02}:{at // 60 % 60:02}:{at % 60:02}.9990001"
+            f";5caec0c2-09f0-4232-8601-{at:012x};{rng.randint(1, 10**7) / 100};{_amount(rng)};BUY;{at}"
+        ),
+        ref.coinapi_trade,
+        delimiter=";",
+        symbol="BINANCE_SPOT_BTC_USDT",
+    ),
+    "coinapi-quotes": Kind(
+        "T-QUOTES/D-2026010500/E-KRAKEN/IDDI-2+SC-KRAKEN_SPOT_BTC_USD+S-XBTUSD.csv",
+        "id_site_coinapi;time_exchange;time_coinapi;ask_px;ask_sx;bid_px;bid_sx",
+        lambda rng, at: (
+            f"x;2026-01-05T{_ms(rng, at)}0000;2026-01-05T{_ms(rng, at)}0001"
+            f";{_side(rng, ';', f'{rng.randint(1, 999)}.5;{_amount(rng)}')};{rng.randint(1, 999)};{_amount(rng)}"
+        ),
+        ref.coinapi_quote,
+        delimiter=";",
+        symbol="KRAKEN_SPOT_BTC_USD",
+    ),
+    "b3-trades": Kind(
+        "05-01-2026_NEGOCIOSAVISTA.txt",
+        "DataReferencia;CodigoInstrumento;AcaoAtualizacao;PrecoNegocio;QuantidadeNegociada;HoraFechamento;"
+        "CodigoIdentificadorNegocio;TipoSessaoPregao;DataNegocio;CodigoParticipanteComprador;"
+        "CodigoParticipanteVendedor",
+        lambda rng, at: (
+            f"2026-01-05;{_side(rng, 'PETR4', 'WINV26')};{_side(rng, '0', '0', '2')};{rng.randint(1, 99999)},"
+            f"{rng.randint(0, 999):03};{rng.randint(1, 9999)};{_hms(rng, False).zfill(9)};{10 * at + 10};1;"
+            f"2026-01-0{_side(rng, '2', '5')};3;23"
+        ),
+        ref.b3_trade,
+        delimiter=";",
+    ),
+    "finam-ticks": Kind(
+        "SPFB.Si_260105_260105.txt",
+        "<TICKER>,<PER>,<DATE>,<TIME>,<LAST>,<VOL>",
+        lambda rng, at: (
+            f"SPFB.Si,0,2026010{5 + at % 3},{_hms(rng, False).zfill(9)[:6]},{rng.randint(1, 99999)}.000000000,{at}"
+        ),
+        ref.finam_trade,
+    ),
+    "moex-deals": Kind(
+        "2026-01-05_FT.csv",
+        "#SYMBOL,SYSTEM,MOMENT,ID_DEAL,PRICE_DEAL,VOLUME,OPEN_POS,DIRECTION",
+        lambda rng, at: (
+            f"SiH6,F,20260105{_hms(rng, False).zfill(9)},{1_850_000_000_000_000_000 + at},{rng.randint(1, 99999)}.00000"
+            f",{rng.randint(1, 99)},{10**6 + at},{_side(rng, 'B', 'S', '')}"
+        ),
+        ref.moex_deal,
+    ),
+    "taifex-trades": Kind(
+        "Daily_2026_01_05.csv",
+        "成交日期,商品代號,到期月份(週別),成交時間,成交價格,成交數量(B+S),近月價格,遠月價格,開盤集合競價",
+        lambda rng, at: (
+            f"2026010{5 + at % 2},{_side(rng, 'TX     ', 'MTX    ')},{_side(rng, '202601     ', '202601/202602')}"
+            f",{_hms(rng, False).zfill(9)[:6]},{rng.randint(-99, 30000)},{2 * rng.randint(1, 99)},-,-"
+            f",{_side(rng, '*', ' ')}"
+        ),
+        ref.taifex_trade,
+        encoding="big5",
+    ),
+    "quantquote-bars": Kind(
+        "allstocks_20260105/table_aapl.csv",
+        "date,time,open,high,low,close,volume,splits,earnings,dividends",
+        lambda rng, at: (
+            f"20260105,{400 + at // 60 * 100 + at % 60},{_bar_line(rng)},{rng.randint(1, 10**7) / 1000},1,0,0"
+        ),
+        ref.quantquote_bar,
+        header=False,
+        symbol="AAPL",
+    ),
+    "firstrate-bars": Kind(
+        "AAPL_full_5min_adjsplitdiv.txt",
+        "time,open,high,low,close,volume",
+        lambda rng, at: (
+            f"2026-0{_side(rng, '1', '7')}-06 {4 + at // 12 % 12:02}:{at % 12 * 5:02}:00,{_bar_line(rng)}"
+            f",{rng.randint(0, 9999)}"
+        ),
+        ref.firstrate_bar,
+        header=False,
+        symbol="AAPL",
+    ),
+    "kibot-bars": Kind(
+        "kibot/1min/IBM.txt",
+        "date,time,open,high,low,close,volume",
+        lambda rng, at: f"0{_side(rng, '1', '7')}/06/2026,{9 + at // 60 % 6:02}:{at % 60:02},{_bar_line(rng)},{at}",
+        ref.kibot_bar,
+        header=False,
+        symbol="IBM",
+    ),
+    "kibot-ticks": Kind(
+        "IVE_tickbidask.txt",
+        "date,time,price,bid,ask,size",
+        lambda rng, at: (
+            f"01/06/2026,{_ms(rng, at)[: _side(rng, 8, 12)]},35.{rng.randint(0, 99)},{_side(rng, '35.31,35.6', '0,0')}"
+            f",{rng.randint(1, 999)}"
+        ),
+        ref.kibot_tick,
+        header=False,
+        symbol="IVE",
+    ),
+    "ctp-snapshots": Kind("20260109.csv", _CTP_TITLES, lambda _, at: _CTP[at], ref.ctp),
+}
+
+
 def _in_other_words(name: str, header: str) -> Kind:
     """The same file in Chinese, with other names for its columns."""
     kind, other = KINDS[name], replace(KINDS[name], titles=header, encoding="gb18030", file="20231205.csv")

@@ -10,9 +10,10 @@ import datetime as dt
 import io
 import itertools
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
 from zoneinfo import ZoneInfo
 
 NONE = (1 << 63) - 1
@@ -25,7 +26,7 @@ Tick = dict[str, object]
 @dataclass(frozen=True)
 class Kind:
     """A profile's made-up file: its name, its columns' titles, how a line is made and what tick it is. Titles and lines
-    are as in the file. ``symbol``: where all lines have the same, else None."""
+    are as in the file. ``symbol``: where all lines have the same, else None. ``options``: what the reader needs."""
 
     file: str
     titles: str
@@ -37,6 +38,7 @@ class Kind:
     symbol: str | None = None
     footer: str = ""
     trailing: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -51,12 +53,12 @@ def text_of(kind: Kind, lines: list[list[str]], ends: str = "\n") -> bytes:
 
 def reference(kind: Kind, data: bytes) -> list[Tick]:
     """The ticks of a file, as dicts, ``symbol`` among them."""
-    ticks = []
+    ticks, tick_of = [], ctp() if kind.tick is ctp else kind.tick
     rows = csv.reader(io.StringIO(data.decode(kind.encoding), newline=""), delimiter=kind.delimiter)
     if kind.header:
         next(rows)
     for number, values in enumerate((row for row in rows if row and row[0] != "END"), 1):
-        made = kind.tick(dict(zip(kind.columns, values, strict=False)))
+        made = tick_of(dict(zip(kind.columns, values, strict=False)))
         for own in made if isinstance(made, list) else [made]:
             tick: Tick = {"sequence": number, "order_id": 0, "ref_id": 0, "publisher_id": 0, "flags": 0, "depth": 0}
             tick |= {"symbol": kind.symbol, "price": NONE, "size": 0, "side": "N", "action": "N"}
@@ -95,7 +97,9 @@ def clock_ns(text: str, digits: int) -> int:
         hours, minutes, seconds = text.split(":")
         return (int(hours) * 3600 + int(minutes) * 60) * 10**9 + times(seconds, 10**9)
     text = text.zfill(6 + digits)
-    return (int(text[:2]) * 3600 + int(text[2:4]) * 60 + int(text[4:6])) * 10**9 + int(text[6:]) * 10 ** (9 - digits)
+    return (int(text[:2]) * 3600 + int(text[2:4]) * 60 + int(text[4:6])) * 10**9 + int(text[6:] or 0) * 10 ** (
+        9 - digits
+    )
 
 
 def hashed(text: str) -> int:
@@ -596,3 +600,195 @@ def lean_quote(row: Row) -> Tick:
 
 def _lean_equity(row: Row) -> Tick:
     return _lean(row) | {"publisher_id": ord(row["exchange"]) if row["exchange"] else 0}
+
+
+# ---- exports of platforms and vendors
+
+
+def at(date: str, clock: str, zone: str, pattern: str = "%Y%m%d", digits: int = 0) -> int:
+    return local(dt.datetime.strptime(date, pattern).date(), clock_ns(clock, digits), zone)
+
+
+def mt5(zone: str) -> Callable[[Row], list[Tick]]:
+    def ticks(row: Row) -> list[Tick]:
+        when = {"ts_event": at(row["<DATE>"], row["<TIME>"], zone, "%Y.%m.%d")}
+        bid, ask, last = (_or_none(row[name] or "0") for name in ("<BID>", "<ASK>", "<LAST>"))
+        flags, made = int(row["<FLAGS>"]), []
+        if NONE not in (bid, ask):
+            made.append(when | {"kind": 3} | _both_sides(bid, 0, ask, 0))
+        elif bid != NONE or ask != NONE:
+            side = {"side": "B", "price": bid} if ask == NONE else {"side": "A", "price": ask}
+            made.append(when | {"kind": 3} | side)
+        if last != NONE:
+            side = {"side": "B" if flags & 32 else "A" if flags & 64 else "N"}
+            size = times(row["<VOLUME>"] or "0", 10**8)
+            made.append(when | side | {"price": last, "size": size, "action": "T", "kind": 2})
+        return made
+
+    return ticks
+
+
+def _millions(row: Row, when: int) -> Tick:
+    bid, ask = times(row["BidVolume"], 10**6), times(row["AskVolume"], 10**6)
+    return {"ts_event": when, "kind": 3} | _both_sides(price(row["Bid"]), bid, price(row["Ask"]), ask)
+
+
+def jforex(column: str, zone: str) -> Callable[[Row], Tick]:
+    return lambda row: _millions(row, at(row[column][:10], row[column][11:], zone, "%Y.%m.%d"))
+
+
+def dukascopy(row: Row) -> Tick:
+    return _millions(row, at(row["Gmt time"][:10], row["Gmt time"][11:], "UTC", "%d.%m.%Y"))
+
+
+def dukascopy_local(row: Row) -> Tick:
+    date, clock, offset = row["Local time"].split(" ")
+    ahead = (1 if offset[3] == "+" else -1) * (int(offset[4:6]) * 60 + int(offset[6:8])) * 60 * 10**9
+    return _millions(row, at(date, clock, "UTC", "%d.%m.%Y") - ahead)
+
+
+def _plain_trade(when: int, cost: str, size: int, side: str = "N", ref_id: int = 0) -> Tick:
+    return {"ts_event": when, "price": price(cost), "size": size, "side": side, "ref_id": ref_id, "action": "T",
+            "kind": 2}  # fmt: skip
+
+
+def kraken_trade(row: Row) -> Tick:
+    return _plain_trade(times(row["time"], 10**9), row["price"], times(row["volume"], 10**8))
+
+
+def bybit_trade(row: Row) -> Tick:
+    made = _plain_trade(
+        times(row["timestamp"], 10**9), row["price"], times(row["size"], 10**8), {"Buy": "B", "Sell": "A"}[row["side"]]
+    )
+    return made | {"symbol": row["symbol"], "ref_id": hashed(row["trdMatchID"])}
+
+
+def bybit_spot_trade(row: Row) -> Tick:
+    side = {"buy": "B", "sell": "A"}[row["side"].lower()]
+    return _plain_trade(int(row["timestamp"]) * 10**6, row["price"], times(row["volume"], 10**8), side, int(row["id"]))
+
+
+def okx_trade(row: Row) -> Tick:
+    names = {name.split("/")[0]: text for name, text in row.items()}
+    side = {"buy": "B", "sell": "A"}[names["side"].lower()]
+    made = _plain_trade(
+        int(names["created_time"]) * 10**6, names["price"], times(names["size"], 10**8), side, int(names["trade_id"])
+    )
+    return made | ({"symbol": names["instrument_name"]} if "instrument_name" in names else {})
+
+
+COINAPI_DAY = dt.date(2026, 1, 5)
+
+
+def _coinapi(row: Row) -> Tick:
+    made: list[int] = []
+    for name in ("time_exchange", "time_coinapi"):
+        text = row[name]
+        if "T" in text:
+            made.append(at(text[:10], text[11:], "UTC", "%Y-%m-%d"))
+        else:
+            made.append(local(COINAPI_DAY, clock_ns(text, 0), "UTC"))
+    if "T" not in row["time_exchange"] and made[0] - made[1] > 12 * 3600 * 10**9:
+        made[0] -= 24 * 3600 * 10**9
+    return {"ts_event": made[0], "ts_recv": made[1]}
+
+
+def coinapi_trade(row: Row) -> Tick:
+    side = {"BUY": "B", "SELL": "A", "UNKNOWN": "N"}[row["taker_side"].removesuffix("_ESTIMATED")]
+    made = _plain_trade(0, row["price"], times(row["base_amount"], 10**8), side, hashed(row["guid"]))
+    return made | _coinapi(row)
+
+
+def coinapi_quote(row: Row) -> Tick:
+    return _coinapi(row) | _quote_of(row, ("bid_px", "bid_sx", "ask_px", "ask_sx"), 10**8, zero_is_none=False)
+
+
+def b3_trade(row: Row) -> Tick:
+    symbol, action, cost, size, clock, ident = list(row.values())[1:7]
+    made = _plain_trade(
+        at(list(row.values())[8], clock, "America/Sao_Paulo", "%Y-%m-%d", 3), cost.replace(",", "."), int(size)
+    )
+    return made | {"symbol": symbol, "ref_id": int(ident), "flags": 1 if action == "2" else 0}
+
+
+def finam_trade(row: Row) -> Tick:
+    made = _plain_trade(at(row["<DATE>"], row["<TIME>"], "Europe/Moscow"), row["<LAST>"], times(row["<VOL>"], 10**8))
+    side = {"B": "B", "S": "A"}.get(row.get("<OPER>", ""), "N")
+    return made | {"symbol": row["<TICKER>"], "ref_id": int(row.get("<ID>") or 0), "side": side}
+
+
+def moex_deal(row: Row) -> Tick:
+    when = at(row["MOMENT"][:8], row["MOMENT"][8:], "Europe/Moscow", digits=3)
+    side = {"B": "B", "S": "A"}.get(row["DIRECTION"], "N")
+    made = _plain_trade(when, row["PRICE_DEAL"], int(row["VOLUME"]), side, int(row["ID_DEAL"]))
+    return made | {"symbol": row["#SYMBOL"]}
+
+
+def taifex_trade(row: Row) -> Tick:
+    date, product, expiry, clock, cost, both = list(row.values())[:6]
+    made = _plain_trade(at(date, clock, "Asia/Taipei"), cost, int(both) // 2)
+    return made | {"symbol": f"{product.strip()} {expiry.strip()}"}
+
+
+def quantquote_bar(row: Row) -> list[Tick]:
+    clock = row["time"].zfill(4)
+    when = at(row["date"], f"{clock[:2]}:{clock[2:]}:00", "America/New_York")
+    return _bar(row, when, 1, sizes=10**4)
+
+
+def firstrate_bar(row: Row) -> list[Tick]:
+    when = at(row["time"][:10], row["time"][11:], "America/New_York", "%Y-%m-%d")
+    return _bar(row, when, 5, sizes=10**4)
+
+
+def kibot_bar(row: Row) -> list[Tick]:
+    return _bar(row, at(row["date"], f"{row['time']}:00", "America/New_York", "%m/%d/%Y"), 1)
+
+
+def kibot_tick(row: Row) -> list[Tick]:
+    when = at(row["date"], row["time"], "America/New_York", "%m/%d/%Y")
+    bid, ask = _or_none(row["bid"]), _or_none(row["ask"])
+    quote = [{"ts_event": when, "kind": 3} | _both_sides(bid, 0, ask, 0)] if (bid, ask) != (NONE, NONE) else []
+    return [*quote, _plain_trade(when, row["price"], int(row["size"]))]
+
+
+def ctp(_: Any = None) -> Any:
+    """A reader of one file: it keeps the total of each instrument, and the trading day that it is of."""
+    totals: dict[str, tuple[dt.date, int]] = {}
+
+    def snapshot(row: Row) -> list[Tick]:
+        symbol, day = row["InstrumentID"], dt.datetime.strptime(row["TradingDay"], "%Y%m%d").date()
+        hour = int(row["UpdateTime"][:2])
+        czce = symbol[:2].isupper() and len(symbol) == 5
+        real = day
+        if not czce and (hour >= 18 or hour < 6):
+            real = day - dt.timedelta(1)
+            while real.weekday() > 4:
+                real -= dt.timedelta(1)
+            real += dt.timedelta(hour < 6)
+        when = local(real, clock_ns(row["UpdateTime"], 0) + int(row["UpdateMillisec"]) * 10**6, SHANGHAI)
+        # A trading day is told from the one before by the evening at which it begins.
+        of = real + dt.timedelta(hour >= 18)
+        total, (of_before, before) = int(row["Volume"]), totals.get(symbol, (of, 0))
+        more = total if total < before and of > of_before else total - before
+        totals[symbol] = of, total
+        shared: Tick = {"ts_event": when, "symbol": symbol}
+        made = []
+        if more:
+            made.append(_plain_trade(when, row["LastPrice"], more) | shared)
+        for level in range(1, 6):
+            costs = [
+                NONE if Decimal(row[f"{side}Price{level}"]) in (0, Decimal("1.7976931348623157e+308"))
+                else price(row[f"{side}Price{level}"])
+                for side in ("Bid", "Ask")
+            ]  # fmt: skip
+            if costs != [NONE, NONE] or level == 1:
+                bid, ask = (int(row[f"{side}Volume{level}"]) for side in ("Bid", "Ask"))
+                quote = _both_sides(costs[0], bid, costs[1], ask)
+                made.append(shared | quote | {"kind": 3, "depth": level - 1})
+        made = [tick for tick in made if tick["kind"] == 2 or (tick["price"], tick["order_id"]) != (NONE, NONE)]
+        if made:
+            made[-1]["flags"] = LAST
+        return made
+
+    return snapshot

@@ -341,7 +341,7 @@ FILES = [
     SmallFile("parquet of ticks", "parquet", _committed("converted.parquet"), needs=PA),
     SmallFile("arrow of ticks", "parquet", _committed("converted.arrow"), needs=PA),
     SmallFile("csv of one's own", "csv", own_table, {"profile": "mine.toml"}, PA),
-    *(SmallFile(f"csv {name}", "csv", _made(name), needs=PA) for name in KINDS),
+    *(SmallFile(f"csv {name}", "csv", _made(name), kind.options, PA) for name, kind in KINDS.items()),
     *(
         SmallFile(f"json {name}", "jsonl", lambda folder, name=name: json_documents.write(folder, name, 60))
         for name in json_documents.DOCUMENTS

@@ -45,7 +45,7 @@ from strand.errors import FeedError, FormatError, MissingExtraError
 from strand.feeds.formats.csv.profile import BOM, Match
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.clocks import CLOCKS, STAMPS, LocalTimes
-from strand.feeds.mapping.rules import FieldRule, Plus
+from strand.feeds.mapping.rules import FieldRule, Night, Plus
 from strand.feeds.mapping.symbols import joined_texts
 from strand.feeds.mapping.values import NO_TIME, TIME_POWERS, nearest_units
 from strand.fixed import dataclass
@@ -459,7 +459,7 @@ class Cells:
 
 
 _DAY_NS: Final = 86_400_000_000_000
-_HOUR_NS: Final = 3_600_000_000_000
+_QUARTER_NS: Final = 900 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,10 +498,17 @@ class TimeReader:
         self._day_column = place(days) if days else None
         #: True if times are of a day that only ``date`` could give.
         self.needs_date = self._day_column is None and any(time.of_day for time in self._columns)
+        #: True if clocks share one day of a market that is open at midnight.
+        self._all_day = found.profile.zone == "UTC" and date is not None and all(time.of_day for time in self._columns)
 
-    def read(self, cells: Cells) -> dict[str, npt.NDArray[np.int64]]:
-        """The times of rows, by field."""
-        return {time.field: self._read(time, cells) for time in self._columns}
+    def read(self, cells: Cells, own_dates: npt.NDArray[np.bool_] | None = None) -> dict[str, npt.NDArray[np.int64]]:
+        """The times of rows, by field. ``own_dates``: mask of the rows whose date at night is their own."""
+        found = {time.field: self._read(time, cells, own_dates) for time in self._columns}
+        if len(found) > 1 and self._all_day:
+            # An event just before midnight that was received behind it, on the day that both share.
+            event = found["ts_event"]
+            event[event - found["ts_recv"] > _DAY_NS // 2] -= _DAY_NS
+        return found
 
     def is_decimal(self, column: int) -> bool:
         """True if a column holds times that are decimals."""
@@ -548,11 +555,14 @@ class TimeReader:
                 return found
         raise AssertionError(rule)
 
-    def _read(self, time: _TimeColumn, cells: Cells) -> npt.NDArray[np.int64]:
+    def _read(self, time: _TimeColumn, cells: Cells, own_dates: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
         values = cells.numbers(time.numbers, time.column, undefined=time.undefined, none=-1)
         missing = None if time.numbers.empty is None and not time.undefined else values < 0
         if time.of_day:
-            values += self._days(cells)
+            days = self._days(cells)
+            if self._found.profile.night is not None:
+                days = days - _before_trading_day(values, days, self._found.profile.night, own_dates)
+            values += days
         rest = None
         if time.plus is not None:
             # Days and months end by the local clock, whatever their length; all other spans are of one length.
@@ -574,7 +584,7 @@ class TimeReader:
             return np.full(len(cells), 0 if plus.months else plus.ns[0][1], np.int64)
         at = self._place(plus.columns)
         if not plus.ns:
-            return cells.numbers(Numbers(DECIMAL, 0, 0, 999_999_999, empty=0), at)
+            return cells.numbers(Numbers(DECIMAL, plus.power, 0, 999_999_999, empty=0), at)
         encoding = self._found.encoding
         tables = Letters(({text.encode(encoding): code for code, (text, _) in enumerate(plus.ns)}, None))
         (codes,) = cells.letters(tables, at, [np.uint8])
@@ -602,10 +612,15 @@ class TimeReader:
         return found
 
     def local_days(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The days of times in UTC by the profile's zone, as numbers that rise with them."""
-        zone = zone_named(self._found.profile.zone)
-        hours, places = np.unique(times // _HOUR_NS, return_inverse=True)
-        days = [dt.datetime.fromtimestamp(hour * 3600, zone).date().toordinal() for hour in hours.tolist()]
+        """The days of times in UTC by the profile's zone, as numbers that rise with them. Trading days begin at night
+        where the profile says so."""
+        zone, night = zone_named(self._found.profile.zone), self._found.profile.night
+        before = dt.timedelta(0) if night is None else dt.timedelta(microseconds=(_DAY_NS - night.begins) // 1000)
+        quarters, places = np.unique(times // _QUARTER_NS, return_inverse=True)
+        days = [
+            (dt.datetime.fromtimestamp(quarter * 900, zone) + before).date().toordinal()
+            for quarter in quarters.tolist()
+        ]
         return np.array(days, np.int64)[places]
 
     def cure(self, column: int, fault: int) -> str:
@@ -645,6 +660,18 @@ class TimeReader:
     def unresolved(self) -> int | None:
         """Column whose last rows, at the file's end, lie in an hour that comes twice, with no second pass."""
         return next((time.column for time in self._columns if time.local and time.clocks.is_open), None)
+
+
+def _before_trading_day(
+    clocks: npt.NDArray[np.int64], days: Any, night: Night, own_dates: npt.NDArray[np.bool_] | None
+) -> npt.NDArray[np.int64]:
+    """The ns from a clock's own day to its trading day: an evening is of the weekday before, and what follows midnight
+    of the day behind that."""
+    is_monday = (days // _DAY_NS + 3) % 7 == 0
+    evening = np.where(is_monday, 3 * _DAY_NS, _DAY_NS)
+    morning = np.where(is_monday, 2 * _DAY_NS, 0)
+    found = np.where(clocks >= night.begins, evening, np.where(clocks < night.ends, morning, 0))
+    return found if own_dates is None else np.where(own_dates, 0, found)
 
 
 def _plus_days(

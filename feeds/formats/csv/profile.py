@@ -26,6 +26,7 @@ from strand.feeds.mapping.rules import (
     TIMES,
     BarsRule,
     FieldRule,
+    Night,
     SymbolKeys,
     TimeKeys,
     bars_rule,
@@ -47,7 +48,9 @@ __all__ = [
 ]  # fmt: skip
 
 Names = str | list[str]
-Encoding = Literal["utf-8", "gb18030", "latin-1"]
+#: What a part has in the rows that have it.
+Filled = Literal["price", "size"]
+Encoding = Literal["utf-8", "gb18030", "big5", "latin-1"]
 #: Of a book in one row.
 _MAX_LEVELS: Final = 64
 _MAX_SKIPPED: Final = 100
@@ -62,7 +65,7 @@ class _LayoutKeys(msgspec.Struct, frozen=True):
 class _PartKeys(msgspec.Struct, frozen=True):
     levels: int | None = None
     first_level: int = 0
-    filled: bool = False
+    filled: bool | Filled = False
     where: dict[str, Any] | None = None
     fields: dict[str, Any] = {}
 
@@ -122,14 +125,15 @@ class Part:
     """Tick of the several that a row becomes.
 
     ``fields`` come beside those of the profile. ``where``, ``text``: only rows whose column ``where`` holds ``text``
-    have the part. ``filled``: only rows in which the part has a price or a size have it. ``level``: the part is that
+    have the part. ``filled``: only rows have it in which the part has a price or a size, or the one of the two.
+    ``level``: the part is that
     level of a book.
     """
 
     fields: tuple[FieldRule, ...]
     where: tuple[str, ...] = ()
     text: str = ""
-    filled: bool = False
+    filled: bool | Filled = False
     level: int | None = None
 
     def columns(self) -> list[tuple[str, ...]]:
@@ -168,6 +172,7 @@ class Profile:
     ambiguous: Ambiguous
     date_columns: tuple[str, ...]
     date_format: Pattern | None
+    night: Night | None
     skip_lines: int
     """Lines above the header, or above the first line of data where there is none."""
     marks: tuple[bytes, bytes]
@@ -250,6 +255,7 @@ def read_profile(text: str, source: str) -> Profile:
         ambiguous=time.ambiguous,
         date_columns=names_of(time.date_column),
         date_format=time.date_pattern(f"{where}.time"),
+        night=time.checked_night(f"{where}.time"),
         skip_lines=keys.skip_lines,
         marks=(b"", b"") if keys.decimal == "." and not keys.thousands else _marks(keys, where),
         size_power=size_power,
@@ -297,8 +303,10 @@ def _parts(given: Any, where: str, size_power: int) -> list[Part]:
             f"{where}.fields", "give fields of the part alone; times and sequence belong to the whole row"
         )
     _check_map(fields, where)
-    if any(rule.running for rule in fields):
-        raise ConfigurationError(f"{where}.fields.size.running", "is for a size of the whole row, in [fields]")
+    if keys.levels is not None and any(rule.running for rule in fields):
+        raise ConfigurationError(
+            f"{where}.fields.size.running", "is for one size of a row, not for those of its levels"
+        )
     if not 0 <= keys.first_level <= 1:
         raise ConfigurationError(f"{where}.first_level", f"give 0 or 1, not {keys.first_level}")
     if keys.levels is None:
@@ -352,10 +360,11 @@ def _check(profile: Profile, where: str) -> None:
     for delimiter in profile.delimiters:
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter in '"\r\n.+- ':
             raise ConfigurationError(f"{where}.delimiter", f"{delimiter!r} is not one character like , or |")
-        if "gb18030" in profile.encodings and delimiter >= "@":
-            raise ConfigurationError(
-                f"{where}.delimiter", f"{delimiter!r} may be part of a character in gb18030: use utf-8"
-            )
+        for encoding in ("gb18030", "big5"):
+            if encoding in profile.encodings and delimiter >= "@":
+                raise ConfigurationError(
+                    f"{where}.delimiter", f"{delimiter!r} may be part of a character in {encoding}: use utf-8"
+                )
     if not profile.header and not profile.layouts:
         raise ConfigurationError(f"{where}.layouts", "is needed where header is false: what the columns are called")
     _check_map(profile.fields, where)
@@ -367,8 +376,10 @@ def _check(profile: Profile, where: str) -> None:
         )
     if profile.bars not in (None, BarsRule()) and {rule.field for rule in profile.fields} & {"ts_recv"}:
         raise ConfigurationError(f"{where}.fields.ts_recv", "leave it out: it is the bar's end, by bars")
-    if profile.one_sided and not any(rule.field in _QUOTE for rule in profile.fields):
+    if profile.one_sided and not any(rule.field in _QUOTE for rule in profile.every_rule):
         raise ConfigurationError(f"{where}.one_sided", "is for quotes, which have bid_price and ask_price")
+    if [rule.running for rule in profile.every_rule].count(True) > 1:
+        raise ConfigurationError(f"{where}.fields.size.running", "give it once")
     if profile.ids_rise and (profile.parts or not any(rule.field == "ref_id" for rule in profile.fields)):
         raise ConfigurationError(f"{where}.ids_rise", "is for rows that become one tick each, with a ref_id")
 

@@ -43,7 +43,9 @@ from strand.zones import checked_zone
 __all__ = ["CsvFeed", "profiles", "recognise"]
 
 _CHUNK_BYTES: Final = 2 << 20
-_DAY_FOLDER: Final = re.compile(r"\d{8}|\d{4}-\d{2}-\d{2}")
+_DAY_FOLDER: Final = re.compile(r"(?:allstocks_)?\d{8}|\d{4}-\d{2}-\d{2}")
+#: A folder of CoinAPI, above that of an exchange: a day, or an hour of one.
+_COINAPI_FOLDER: Final = re.compile(r"D-(\d{8})(?:\d\d)?")
 _HEAD_BYTES: Final = 1 << 15
 
 
@@ -310,5 +312,7 @@ def _date_of(names: list[str]) -> dt.date | None:
     """Date from a file's names, or from that of a folder that is called as a day."""
     if date := date_in_names(names):
         return date
-    folder = (split_member(Path(names[0]))[0] if not Path(names[0]).exists() else Path(names[0])).parent.name
-    return date_in_name(folder) if _DAY_FOLDER.fullmatch(folder) else None
+    folder = (split_member(Path(names[0]))[0] if not Path(names[0]).exists() else Path(names[0])).absolute().parent
+    if found := _COINAPI_FOLDER.fullmatch(folder.parent.name):
+        return date_in_name(found[1])
+    return date_in_name(folder.name) if _DAY_FOLDER.fullmatch(folder.name) else None

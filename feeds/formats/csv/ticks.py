@@ -161,6 +161,9 @@ class _Fields:
             if rule.signed:
                 found["side"] = sides_of(values)
                 np.abs(values, out=values)
+            if rule.both_sides:
+                cells.faults[((values & 1) == 1) & (cells.faults == 0)] = at << 8 | FAULT_PRECISION
+                values >>= 1
             found[rule.field] = values
 
         return read
@@ -232,7 +235,13 @@ class _OfPart:
     def kept(self, cells: Cells, ticks: TickBatch) -> npt.NDArray[np.bool_]:
         """Mask of the rows that have the part."""
         kept = np.ones(len(cells), np.bool_) if self._test is None else cells.holds(self._test, self._text)
-        return kept & is_filled(ticks) if self.part.filled else kept
+        if self.part.filled == "price":
+            kept &= ticks["price"] != UNDEF_PRICE
+        elif self.part.filled == "size":
+            kept &= ticks["size"] != 0
+        elif self.part.filled:
+            kept &= is_filled(ticks)
+        return kept
 
 
 class TickMaker:
@@ -276,6 +285,9 @@ class TickMaker:
         self.rules = [
             rule for fields in (self._fields, *(part.fields for part in self._parts)) for rule in fields.rules
         ]
+        #: The part whose size is the difference of a running total; None: it is the row's own.
+        self._running = next((part for part in self._parts if part.fields.running is not None), None)
+        self._more: dict[str, Array] = {}
         self._event_end = profile.flags.last if parts and profile.event == ("row",) else 0
         if profile.end is not None:
             self._file.columns.setdefault(0, found.columns[0])
@@ -303,15 +315,19 @@ class TickMaker:
         if keys is not None and (wanted := self._symbols.wanted(keys)) is not None and not wanted.all():
             cells.keep(wanted | (faults != 0))
             keys = keys[cells.places]
-        fields = self._times.read(cells)
-        if self._fields.running is not None:
-            fields |= self._since_last(*self._fields.running, cells, keys, fields)
+        fields = self._times.read(cells, self._own_dates(keys))
+        running = self._fields.running if self._running is None else self._running.fields.running
+        self._more = {} if running is None else self._since_last(*running, cells, keys, fields)
+        if self._running is None:
+            fields |= self._more
         fields["ts_event"], recv = both_times(fields.get("ts_event"), fields.get("ts_recv"))
         fields["ts_recv"] = recv
         within = None if select is None else select.within(recv)
         if within is not None and not (kept := within | (cells.faults != 0)).all():
             cells.keep(kept)
-            fields = {name: values[kept] for name, values in fields.items()}
+            fields, self._more = (
+                {name: values[kept] for name, values in each.items()} for each in (fields, self._more)
+            )
             keys = None if keys is None else keys[kept]
         numbers: range | npt.NDArray[np.uint64] = range(first + 1, first + 1 + len(cells))
         if cells.rows is not None or block.at is not None:
@@ -326,7 +342,7 @@ class TickMaker:
             fields["sequence"] = sequence.values
         head = self._parts[0]
         own = cells.anew() if head.part.fields else cells
-        ticks = head.ticks(numbers, keys, fields | head.fields.read(own))
+        ticks = head.ticks(numbers, keys, fields | self._of(head, own))
         made = Made(ticks, fields["ts_recv"], cells.faults, cells.rows, instruments=instruments)
         if left_out is not None:
             made.left_out = int(np.count_nonzero(left_out & (cells.faults == 0)))
@@ -335,6 +351,19 @@ class TickMaker:
         elif cells.rounded is not None:
             made.inexact = int(np.count_nonzero(cells.rounded))
         return made
+
+    def _of(self, part: _OfPart, cells: Cells) -> dict[str, Array]:
+        """The fields of a part alone."""
+        return part.fields.read(cells) | (self._more if part is self._running else {})
+
+    def _own_dates(self, keys: npt.NDArray[np.uint32] | None) -> npt.NDArray[np.bool_] | None:
+        """Mask of the rows of symbols whose dates at night are their own; None: there are none."""
+        night = self.found.profile.night
+        if night is None or night.unless is None or keys is None or self.names is None:
+            return None
+        known = [night.unless.search(name) is not None for name in self.names] or [False]
+        found: npt.NDArray[np.bool_] = np.array(known, np.bool_)[np.minimum(keys, len(known) - 1)]
+        return found
 
     def _add_parts(
         self,
@@ -354,7 +383,7 @@ class TickMaker:
         for place, part in enumerate(self._parts):
             if place:
                 of_part = cells.anew()
-                parts.append(part.ticks(numbers, keys, fields | part.fields.read(of_part)))
+                parts.append(part.ticks(numbers, keys, fields | self._of(part, of_part)))
             kept[:, place] = part.kept(of_part, parts[place])
             faults = np.where((faults == 0) & kept[:, place], of_part.faults, faults)
             if of_part.rounded is not None:
@@ -396,6 +425,10 @@ class TickMaker:
         return self._times.is_decimal(column) or any(
             rule.field not in IDS and not rule.map for rule in self._rules_of(column)
         )
+
+    def counts_both_sides(self, column: int) -> bool:
+        """True if a column's numbers count the buyer and the seller."""
+        return any(rule.both_sides for rule in self._rules_of(column))
 
     def _rules_of(self, column: int) -> list[FieldRule]:
         return [rule for rule in self.rules if self.found.column(rule.columns) == column]
@@ -645,6 +678,8 @@ class CsvRows:
             "unknown value": self._known(number),
             "below the running total before it": ", on the same day; split the file where the total starts anew",
         }
+        if self._maker.counts_both_sides(number):
+            more["too precise"] = ", it is odd where it counts the buyer and the seller"
         target = None if self._rounds is None else self._maker.target(number)
         if target is not None and kind in (FAULT_RANGE, FAULT_PRECISION):
             mark, group = (sign.decode() for sign in self._match.profile.marks)

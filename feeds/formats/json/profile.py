@@ -84,7 +84,7 @@ from strand.zones import checked_zone
 __all__ = ["JsonProfile", "Place", "built_in", "is_message_profile", "read_profile", "recognised"]
 
 #: Keys of fields that only tables of text have, and units of times.
-_NOT_HERE: Final = ("since", "digits", "plus", "later_of", "earlier_of", "running")
+_NOT_HERE: Final = ("since", "digits", "plus", "later_of", "earlier_of", "running", "both_sides")
 #: The bit of flags by which the reader marks a snapshot, where it is free.
 _SNAPSHOT: Final = 32
 _UNITS: Final = (*TIME_POWERS, "auto", "clock", "stamp")
@@ -289,7 +289,7 @@ def read_profile(
     rounding = Rounding(check_options(inexact=keys.inexact if inexact is None else inexact).rounds)
     places = [(message, f"{said}.message[{at}]") for at, message in enumerate(keys.message, 1)]
     messages = [checked(_MessageKeys, message, at) for message, at in places]
-    time = checked(TimeKeys, keys.time, f"{said}.time")
+    time = checked(TimeKeys, keys.time, f"{said}.time", but=("night",))
     zone = time.checked_zone(f"{said}.time") if time_zone is None else checked_zone("zone", time_zone)
     dates = time.date_pattern(f"{said}.time")
 

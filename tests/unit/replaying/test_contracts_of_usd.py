@@ -6,6 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from csv_files import KINDS, made_up, write_made_up
 
 import strand
 
@@ -69,3 +70,22 @@ def test_klines_of_contracts_warn_alone_and_merged(symbol: str, tmp_path: Path) 
         result = strand.replay(source, strand.vwap(contracts={symbol: strand.Inverse(100)}))
         assert not result.warnings
         assert result.rows.to_polars().filter(symbol=symbol)["notional"][0] == 201_700
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol", "is_inverse"),
+    [
+        ("bybit-trades", "BTCUSD", True),
+        ("bybit-trades", "ETHUSDH26", True),
+        ("bybit-trades", "BTCUSDT", False),
+        ("okx-trades", "BTC-USD-SWAP", True),
+        ("okx-trades", "BTC-USD-260327", True),
+        ("okx-trades", "BTC-USDT-SWAP", False),
+    ],
+)
+def test_inverse_contracts_of_other_venues_warn_too(name: str, symbol: str, is_inverse: bool, tmp_path: Path) -> None:
+    lines = made_up(name, 5)
+    for line in lines:
+        line[KINDS[name].columns.index("symbol" if name == "bybit-trades" else "instrument_name")] = symbol
+    found = [(w.kind, w.count) for w in strand.replay(write_made_up(tmp_path, name, lines), "vwap").warnings]
+    assert found == ([("contracts of USD", 5)] if is_inverse else [])

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import gzip
 import io
+import re
 import zipfile
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 from csv_files import KINDS, made_up, write_made_up
 from csv_reference import reference, text_of
 from csv_tables import MINE, PROFILE, as_dicts
+from reading import read
 
 import strand
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, UnknownFormatError
+from strand.feeds.formats.csv.profile import built_in, normal
 from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
 from strand.feeds.formats.dbn import DbnFeed
+from strand.feeds.mapping.rules import PRICES
 
 pytestmark = pytest.mark.python
 
@@ -29,7 +36,7 @@ pytest.importorskip("pyarrow")
 @pytest.mark.parametrize("name", KINDS)
 def test_each_profile_reads_what_the_csv_module_and_decimal_read(name: str, tmp_path: Path) -> None:
     kind, path = KINDS[name], write_made_up(tmp_path, name, 500)
-    feed, data = CsvFeed(path), path.read_bytes()
+    feed, data = CsvFeed(path, **kind.options), path.read_bytes()
     assert feed.info.details["profile"] == name.split(" ", maxsplit=1)[0]
     if not kind.file.startswith("mdl_6"):
         assert recognise(data[:4096])
@@ -61,7 +68,7 @@ def test_a_file_opens_compressed_without_being_told_what_it_is(name: str, tmp_pa
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text_of(kind, made_up(name, 20))
     path.write_bytes(gzip.compress(data))
-    feed = strand.feeds.open(path)
+    feed = strand.feeds.open(path, **kind.options)
     assert isinstance(feed, CsvFeed)
     assert as_dicts(feed) == reference(kind, data)
 
@@ -203,7 +210,11 @@ def test_quotes_without_sizes_are_read_out_of_leans_archives(tmp_path: Path) -> 
         ('column = "Instrument"', 'file_name = "("', "symbol.file_name: '\\(' is not a regular expression"),
         ('empty = "none"', 'empty = "zero"', "fields.price.empty: give 'none', not 'zero'"),
         ('name = "mine"', "name = ", "is not TOML"),
-        ('name = "mine"', 'encoding = "utf-16"', "encoding: give 'utf-8' or 'gb18030' or 'latin-1', not 'utf-16'"),
+        (
+            'name = "mine"',
+            'encoding = "utf-16"',
+            "encoding: give 'utf-8' or 'gb18030' or 'big5' or 'latin-1', not 'utf-16'",
+        ),
         ('name = "mine"', "header = false", "layouts: is needed where header is false"),
         ('name = "mine"', "header = 1", "header: give true or false, not 1"),
         ("[fields.ts_event]", "[fields.sequence]", "fields.sequence.unit: is not a key here"),
@@ -373,3 +384,119 @@ def test_a_zone_that_the_path_does_not_say_has_to_be_given(tmp_path: Path) -> No
     feed = CsvFeed(path, zone="America/Chicago")
     assert feed.info.zone == "America/Chicago"
     assert feed.to_numpy()["ts_event"][0] == np.datetime64("2021-01-04T06", "ns").astype(np.int64)
+
+
+#: Profiles of exports of platforms and vendors, with a header.
+EXPORTS = [
+    "mt5-ticks", "jforex-ticks", "dukascopy-ticks", "bybit-trades", "bybit-spot-trades", "okx-trades", "coinapi-trades",
+    "coinapi-quotes", "b3-trades", "finam-ticks", "moex-deals", "taifex-trades", "ctp-snapshots",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_an_export_without_a_column_that_its_profile_needs_names_the_column(name: str, tmp_path: Path) -> None:
+    (profile,) = (each for each in built_in() if each.name == name)
+    kind, lines = KINDS[name], made_up(name, 5)
+    for words, compared in profile.needed:
+        at = [normal(title) in compared for title in kind.columns].index(True)
+        cut = replace(kind, titles=kind.delimiter.join(kind.columns[:at] + kind.columns[at + 1 :]))
+        path = tmp_path / Path(kind.file).name
+        path.write_bytes(text_of(cut, [line[:at] + line[at + 1 :] for line in lines]))
+        with pytest.raises(FormatError, match=rf"its header lacks {re.escape(words)}"):
+            CsvFeed(path, profile=name, **kind.options)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_a_bad_price_of_an_export_is_an_error_with_its_line_after_those_before_it(name: str, tmp_path: Path) -> None:
+    (profile,) = (each for each in built_in() if each.name == name)
+    rules = [rule for rule in profile.every_rule if rule.field in PRICES and rule.columns]
+    kind, lines = KINDS[name], made_up(name, 20)
+    names = [normal(title) for title in kind.columns]
+    at = next(names.index(normal(column)) for rule in rules for column in rule.columns if normal(column) in names)
+    good = reference(kind, text_of(kind, lines[:12]))
+    for bad in ("1.2.3", "abc", "1e99", "--1", "٣"):
+        lines[12][at] = bad
+        path = tmp_path / Path(kind.file).name
+        path.write_bytes(kind.delimiter.join(kind.columns).encode(kind.encoding) + b"\n")
+        with path.open("ab") as file:
+            file.writelines(kind.delimiter.join(line).encode("utf-8") + b"\n" for line in lines)
+        options = {**kind.options, **({"date": "2026-01-05"} if name.startswith("coinapi") else {})}
+        ticks, error = read(CsvFeed(path, profile=name, **options))
+        assert isinstance(error, FormatError)
+        assert error.line == 14
+        assert len(ticks) == len(good)
+
+
+CTP_HEAD = (
+    "TradingDay,InstrumentID,LastPrice,Volume,UpdateTime,UpdateMillisec,"
+    + ",".join(f"{side}Price{level},{side}Volume{level}" for level in range(1, 6) for side in ("Bid", "Ask"))
+    + ",ActionDay"
+)
+
+
+def test_a_night_of_a_chinese_trading_day_has_its_own_dates_and_its_volume_begins_anew(tmp_path: Path) -> None:
+    """The dates are those that a page for users of CTP tells of the night of Friday, 2024-04-12."""
+    book = ",".join(["10,1,11,2"] + ["1.7976931348623157e+308,0,1.7976931348623157e+308,0"] * 4)
+    rows = [
+        ("20240412", "ag2406", 900, "14:59:59", "20240412"), ("20240412", "m2409", 800, "14:59:59", "20240412"),
+        ("20240412", "SR409", 700, "14:59:59", "20240412"), ("20240415", "ag2406", 5, "21:00:00", "20240412"),
+        ("20240415", "m2409", 6, "21:00:00", "20240415"), ("20240412", "SR409", 7, "21:00:00", "20240412"),
+        ("20240415", "ag2406", 9, "00:00:01", "20240413"), ("20240415", "ag2406", 19, "09:00:00", "20240415"),
+        ("20240415", "m2409", 16, "09:00:00", "20240415"), ("20240415", "SR409", 17, "09:00:00", "20240415"),
+    ]  # fmt: skip
+    path = tmp_path / "ctp.csv"
+    lines = [f"{day},{name},10.5,{total},{clock},500,{book},{own}" for day, name, total, clock, own in rows]
+    path.write_text("\n".join([CTP_HEAD, *lines]) + "\n")
+    ticks = as_dicts(CsvFeed(path))
+    trades = [tick for tick in ticks if tick["action"] == "T"]
+    assert [(tick["symbol"], tick["size"]) for tick in trades] == [
+        ("ag2406", 900), ("m2409", 800), ("SR409", 700), ("ag2406", 5), ("m2409", 6), ("SR409", 7), ("ag2406", 4),
+        ("ag2406", 10), ("m2409", 10), ("SR409", 10),
+    ]  # fmt: skip
+    shanghai = ZoneInfo("Asia/Shanghai")
+    told = [dt.datetime.fromtimestamp(tick["ts_event"] // 10**9, shanghai).strftime("%d %H:%M:%S") for tick in trades]
+    assert told == ["12 14:59:59"] * 3 + ["12 21:00:00"] * 3 + ["13 00:00:01"] + ["15 09:00:00"] * 3
+    assert all(tick["ts_event"] % 10**9 == 500_000_000 for tick in trades)
+    assert CsvFeed(path).statistics()["time_reversals"] == 0
+    quotes = [tick for tick in ticks if tick["kind"] == 3]
+    assert len(quotes) == len(rows)  # levels without prices are none
+    # A total that falls within a trading day is an error, as in all files with running totals.
+    path.write_text("\n".join([CTP_HEAD, *lines, lines[-1].replace(",17,09:00:00", ",16,09:00:01")]) + "\n")
+    _, error = read(CsvFeed(path))
+    with pytest.raises(FormatError, match="column Volume: below the running total before it"):
+        raise error or AssertionError
+
+
+def test_the_zone_of_an_mt5_server_is_asked_for_and_never_guessed(tmp_path: Path) -> None:
+    path = write_made_up(tmp_path, "mt5-ticks", 10)
+    with pytest.raises(ConfigurationError, match=r"mt5-ticks does not know the zone .*: give it, as in zone="):
+        strand.feeds.open(path)
+    utc, athens = (strand.feeds.open(path, zone=zone).to_numpy() for zone in ("UTC", "Europe/Athens"))
+    assert set((utc["ts_event"] - athens["ts_event"]).tolist()) == {7200 * 10**9}
+
+
+def test_an_odd_count_of_buyers_and_sellers_is_an_error(tmp_path: Path) -> None:
+    lines = made_up("taifex-trades", 3)
+    lines[1][5] = "7"
+    path = write_made_up(tmp_path, "taifex-trades", lines)
+    ticks, error = read(CsvFeed(path))
+    assert len(ticks) == 1
+    with pytest.raises(FormatError, match=r"line 3: .*it is odd where it counts the buyer and the seller: '7'"):
+        raise error or AssertionError
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("night = { begins = '18:00', ends = '06:00' }", "dates of trading days"),
+        ("date_column = 'd'\nnight = { begins = '6pm', ends = '06:00' }", "'6pm' is not a time of day, as 18:00"),
+        ("date_column = 'd'\nnight = { begins = '18:00', ends = '19:00' }", "19:00 is not in the morning after 18:00"),
+        ("date_column = 'd'\nnight = { begins = '18:00', ends = '6:00', unless = '[' }", "is not a regular expression"),
+    ],
+)
+def test_a_night_that_cannot_be_names_its_key(keys: str, said: str, tmp_path: Path) -> None:
+    assert "[time]\n" in PROFILE
+    (tmp_path / "mine.toml").write_text(PROFILE.replace("[time]\n", f"[time]\n{keys}\n"))
+    (tmp_path / "mine.csv").write_text(MINE)
+    with pytest.raises(ConfigurationError, match=said):
+        CsvFeed(tmp_path / "mine.csv", profile=tmp_path / "mine.toml")

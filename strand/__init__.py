@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from strand.output.sinks import Sink
     from strand.outside.attached import Attached, attach
     from strand.policies.policy import Aging, Fair, Fifo, Levels
+    from strand.replaying.moments import AsOf, Between, asof, between
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
     from strand.replaying.snapshots import snapshot
@@ -71,8 +72,10 @@ __all__ = [
     "TOTAL",
     "UNDEF_PRICE",
     "Aging",
+    "AsOf",
     "Attached",
     "Bar",
+    "Between",
     "Config",
     "Context",
     "Dispatcher",
@@ -99,11 +102,13 @@ __all__ = [
     "Top",
     "Trade",
     "add_total",
+    "asof",
     "attach",
     "bars",
     "basket_handler",
     "batch_handler",
     "bbo",
+    "between",
     "blocking",
     "book",
     "chain",
@@ -132,7 +137,9 @@ __all__ = [
 # Module of a name that is imported on first use; all others are of strand.handlers.
 _MODULES = {
     "Aging": "strand.policies.policy",
+    "AsOf": "strand.replaying.moments",
     "Attached": "strand.outside.attached",
+    "Between": "strand.replaying.moments",
     "Config": "strand.config.configuration",
     "Dispatcher": "strand.dispatch.dispatcher",
     "Fair": "strand.policies.policy",
@@ -157,7 +164,9 @@ _MODULES = {
     "TOTAL": "strand.units",
     "TaskGroup": "strand.tasks.groups",
     "UNDEF_PRICE": "strand.ticks",
+    "asof": "strand.replaying.moments",
     "attach": "strand.outside.attached",
+    "between": "strand.replaying.moments",
     "blocking": "strand.tasks.waits",
     "checkpoint": "strand.tasks.waits",
     "get_include": "strand.machine",

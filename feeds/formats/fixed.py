@@ -37,13 +37,15 @@ class Records(NamedTuple):
         return self.start + (self.position + index) * self.array.itemsize
 
 
-def records_of(stream: InputStream, dtype: np.dtype[Any], count: int, start: int = 0) -> Iterator[Records]:
+def records_of(
+    stream: InputStream, dtype: np.dtype[Any], count: int, start: int = 0, position: int = 0
+) -> Iterator[Records]:
     """The records of a stream, ``count`` at a time. A fault comes with the records before it: one of the stream, or a
     record that is cut.
 
-    ``start``: bytes before the first record, which have been read.
+    ``start``: bytes before the file's first record. ``position``: records before the stream's first one, from 0.
     """
-    position, told, fault = 0, 0, None
+    told, fault = 0, None
     while fault is None:
         data = stream.read(count * dtype.itemsize)
         whole, rest = divmod(len(data), dtype.itemsize)

@@ -6,6 +6,7 @@ little-endian: us since 1899-12-30 UTC, open, high, low, close (floats), trades,
 
 from __future__ import annotations
 
+import bisect
 import re
 import struct
 from collections import Counter
@@ -21,7 +22,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch
 from strand.feeds.formats.fixed import Records, judged, records_of
 from strand.feeds.formats.options import ScidOptions
 from strand.feeds.io.files import regular_file
-from strand.feeds.io.sources import InflateLimits
+from strand.feeds.io.sources import InflateLimits, InputStream, RawStream
 from strand.feeds.io.streams import names_of, open_stream
 from strand.feeds.mapping.columns import Columns, Conversion, columns_of
 from strand.feeds.mapping.options import check_options
@@ -48,6 +49,8 @@ _RECORD: Final = np.dtype(
 )  # fmt: skip
 #: us from 1899-12-30 to 1970-01-01: 25,569 days.
 _EPOCH_US: Final = 25_569 * 86_400 * 10**6
+#: Up to so many us a record's time may lie before that of an earlier one, where reading begins within a file.
+_BACK_US: Final = 60 * 10**6
 #: The last us that a tick can have as ns.
 _LAST_US: Final = ((1 << 63) - 1) // 1000
 #: Values of open that are no price: a single trade, and the parts of one. High is the ask then, and low the bid.
@@ -99,6 +102,7 @@ class ScidFeed(BaseFeed):
         self._trades = columns_of(list(_TRADE.values()), _TRADE, constants, self._reading)
         with open_stream(self._path, limits=self._limits) as stream:
             head, names = stream.head(_LEAST_HEADER + _RECORD.itemsize), names_of(self._path, stream)
+            self._is_packed = stream.compression != "none"
         self._header_bytes = self._checked(head)
         symbol = options["symbol"]
         if symbol is None:
@@ -153,12 +157,11 @@ class ScidFeed(BaseFeed):
         self._check_open()
         counts = self._counts = self._no_counts()
         self.skipped.clear()
-        latest = 0
         if not self._select.keeps(self._symbols[0]):
             return
-        with open_stream(self._path, limits=self._limits) as stream:
-            stream.read(self._header_bytes)
-            for records in records_of(stream, _RECORD, self._batch_records, self._header_bytes):
+        first, latest = self._first()
+        with self._opened(first) as stream:
+            for records in records_of(stream, _RECORD, self._batch_records, self._header_bytes, first):
                 self._check_open()
                 made, given = self._converted(records, latest)
                 kept, fault = judged(records, made, self.skipped if self._skip else None)
@@ -179,6 +182,29 @@ class ScidFeed(BaseFeed):
                     yield ticks
                 if fault is not None:
                     raise fault
+
+    def _first(self) -> tuple[int, int]:
+        """The number of the first record that is read, from 0, and the time before it in us since 1970."""
+        start = self._select.start_ns
+        if start is None or self._is_packed:
+            return 0, 0
+        with open(self._path, "rb") as file:  # noqa: PTH123 - a path may be a text
+            count = (file.seek(0, 2) - self._header_bytes) // _RECORD.itemsize
+
+            def time_of(number: int) -> int:
+                file.seek(self._header_bytes + number * _RECORD.itemsize)
+                return int.from_bytes(file.read(8), "little", signed=True) - _EPOCH_US
+
+            first = bisect.bisect_left(range(count), start // 1000 - _BACK_US, key=time_of)
+            return first, max(time_of(first - 1), 0) if first else 0
+
+    def _opened(self, first: int) -> InputStream:
+        """The file from a record on."""
+        if first:
+            return RawStream(self._path, start=self._header_bytes + first * _RECORD.itemsize)
+        stream = open_stream(self._path, limits=self._limits)
+        stream.read(self._header_bytes)
+        return stream
 
     def _converted(self, records: Records, latest: int) -> tuple[Conversion, npt.NDArray[np.bool_]]:
         """Two ticks of each record, the quote and the trade, what is wrong in records, and which of the ticks count."""

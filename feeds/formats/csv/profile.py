@@ -73,6 +73,7 @@ class _PartKeys(msgspec.Struct, frozen=True):
 class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     about: str = ""
+    described: str = ""
     delimiter: Names = ","
     encoding: Encoding | list[Encoding] = "utf-8"
     header: bool = True
@@ -148,6 +149,8 @@ class Profile:
 
     name: str
     about: str
+    described: str
+    """The public description of the format."""
     source: str
     symbol: SymbolRule
     fields: tuple[FieldRule, ...]
@@ -232,6 +235,7 @@ def read_profile(text: str, source: str) -> Profile:
     profile = Profile(
         name=keys.name or Path(source).stem,
         about=keys.about,
+        described=keys.described,
         source=source,
         symbol=_symbol(keys.symbol, f"{where}.symbol"),
         fields=fields,

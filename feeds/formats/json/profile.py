@@ -116,6 +116,7 @@ class _ConnectionKeys(msgspec.Struct, frozen=True, kw_only=True):
 class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "json"
     about: str = ""
+    described: str = ""
     venue: str | None = None
     like: dict[str, str] = {}
     bars: str | dict[str, str] | None = None

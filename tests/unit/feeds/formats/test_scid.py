@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import random
 import struct
 from pathlib import Path
 from typing import Any
@@ -161,3 +163,28 @@ def test_columns_of_short_floats_are_whole_or_refused(tmp_path: Path) -> None:
     ticks = feeds.open(tmp_path / "a.npy", size_unit="0.01", **given).to_numpy()
     assert ticks["price"].tolist() == [1_100_000_000, 123_450_000_000, 7 * 10**9]
     assert ticks["size"].tolist() == [50, 125, 300]
+
+
+@pytest.mark.parametrize("back_s", [0, 59])
+def test_a_start_is_looked_up_and_gives_what_the_whole_file_gives(tmp_path: Path, back_s: int) -> None:
+    rng = random.Random(back_s)
+    times = [US + at * 10**6 - rng.randint(0, back_s) * 10**6 * (at > 100) for at in range(30_000)]
+    path = written(tmp_path, [one(us=us) for us in times])
+    noon = int(ref.NOON.timestamp()) * 10**9
+    whole = feeds.open(path).to_numpy()
+    for start_s in (-5, 0, 1, 15_000, 29_998, 29_999, 40_000, *rng.sample(range(30_000), 20)):
+        start = noon + start_s * 10**9
+        with feeds.open(path, start=start) as feed:
+            assert feed.to_numpy().tobytes() == whole[whole["ts_recv"] >= start].tobytes()
+            # Of what lies before, only a minute and what times may run back are read.
+            assert feed.statistics()["records"] <= max(30_000 - start_s, 0) + 121
+
+
+def test_a_packed_file_is_read_from_its_beginning(tmp_path: Path) -> None:
+    path = written(tmp_path, [one(us=US + at * 10**9) for at in range(6)])
+    packed = tmp_path / "packed" / f"{path.name}.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    start = int(ref.NOON.timestamp()) * 10**9 + 3 * 10**12
+    found = [feeds.open(each, start=start).to_numpy().tobytes() for each in (path, packed)]
+    assert found[0] == found[1] != b""

@@ -715,8 +715,7 @@ static int run(sd_dispatcher *d, uint32_t participant, const sd_block_source *so
   return code;
 }
 
-/* Lets those go on who wait for a strand: the next run would own it before they look again. */
-static void give_way(sd_dispatcher *d) {
+void sd_give_way(sd_dispatcher *d) {
   const uint64_t start = sd_now(), most = sd_clock_counts(GIVE_WAY_NS);
   /* H10: relaxed; a hint. */
   while (sd_load(&d->waiting, relaxed, H10) && sd_now() - start < most) wait_a_little();
@@ -729,6 +728,6 @@ int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source 
   const int code = run(d, participant, source, self, slice, done);
   if (code) sd_bump(&d->arena->blocks.refused, 1);
   sd_unlock(&d->blocks->running);
-  give_way(d);
+  sd_give_way(d);
   return code;
 }

@@ -11,7 +11,7 @@ enum { SD_INGEST_AUTO = 0, SD_INGEST_BLOCKS = 1, SD_INGEST_PUBLISH = 2 };
 /* Records after which blocks are tried, if one costs so many ns. Cheaper ones come as fast as one core gets them from memory, and threads
  * together are no faster. Dearer handlers gain nothing that workers do not give them, and a window of blocks of theirs takes too long to
  * stop. */
-enum { SD_CHOICE_TRIED_AFTER = 1 << 20, SD_CHOICE_CHEAP_NS = 4, SD_CHOICE_DEAR_NS = 3000 };
+enum { SD_CHOICE_TRIED_AFTER = 1 << 20, SD_CHOICE_CHEAP_NS = 6, SD_CHOICE_DEAR_NS = 3000 };
 
 typedef struct sd_choice {
   int blocks;              /* the way that is taken now */

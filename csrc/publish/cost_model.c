@@ -14,6 +14,9 @@ enum {
   TRIAL_NS = 200,
   WARM_UP = 1,
   SAMPLE = 1,
+  FILLS = 8,
+  FILL_UP = 2,
+  FULL_SAMPLE = 2,
   SAMPLES = 1,
   FIRST_INTERVAL = 3,
   LAST_INTERVAL = 5
@@ -29,6 +32,9 @@ enum {
   TRIAL_NS = 3000000,
   WARM_UP = 16,
   SAMPLE = 32,
+  FILLS = 128,
+  FILL_UP = 48,
+  FULL_SAMPLE = 64,
   SAMPLES = 1,
   FIRST_INTERVAL = 64,
   LAST_INTERVAL = 512
@@ -43,7 +49,11 @@ enum {
   LONG_MINIMUM = 65536, /* records in long calls, one after another, before a trial */
   WARM_UP = 8192, /* records enqueued before their cost counts: lines that move between cores find their places first */
   SAMPLE = 16384, /* records from which one cost of enqueuing is measured */
-  SAMPLES = 2,    /* costs that a trial of enqueuing measures */
+  /* A long call gets ahead of the workers, and only then does the wait for them show. */
+  FILLS = 1 << 18,          /* records of such a call, at least */
+  FILL_UP = 49152,          /* records enqueued until the publisher is ahead, after the warm-up */
+  FULL_SAMPLE = 65536,      /* as SAMPLE */
+  SAMPLES = 2,              /* costs that a trial of enqueuing measures */
   FIRST_INTERVAL = 1 << 15, /* records between two trials; sixteen times as many after each that changed nothing */
   LAST_INTERVAL = 1 << 24   /* but at most so many */
 };
@@ -121,8 +131,12 @@ void sd_learn_enqueueing(sd_publisher *p, uint64_t counts, int64_t n) {
   p->sampled += n;
   if (p->warm_up > 0) {
     p->warm_up -= n;
-    if (p->warm_up <= 0) over = end_warm_up(p);
-  } else if (p->sampled >= SAMPLE) {
+    if (p->warm_up <= 0) {
+      over = end_warm_up(p);
+      if (!over && p->n >= FILLS && !p->filled) p->warm_up = FILL_UP;
+      p->filled = 1;
+    }
+  } else if (p->sampled >= (p->n < FILLS ? SAMPLE : FULL_SAMPLE)) {
     learn(&p->enqueue_cost, p->spent, p->sampled);
     forget_sample(p);
     over = p->enqueue_cost.n >= SAMPLES;
@@ -132,6 +146,7 @@ void sd_learn_enqueueing(sd_publisher *p, uint64_t counts, int64_t n) {
 
 void sd_learn_inline(sd_publisher *p, uint64_t counts, int64_t n) {
   p->warm_up = WARM_UP;
+  p->filled = 0;
   forget_sample(p);
   p->runs++;
   p->tried += counts;

@@ -4,6 +4,7 @@
 #include "publish/inline.h"
 
 #include "base/clock.h"
+#include "blocks/blocks.h"
 #include "numbering/failure.h"
 #include "numbering/watermark.h"
 #include "publish/cost_model.h"
@@ -16,40 +17,56 @@
 enum {
   SLICE = 2,
   SHORT_SLICE = 1,
+  UNGROUPED_SLICE = 1,
   DEAR_NS = 5,
   PIECE_MIN = 2,
   PIECE_MAX = 4,
   PIECE_NS = 300,
   RUN_NS = 1000,
   SETTLE_NS = 20,
+  LONG_CALL = 4,
+  A_STRAND = 1,
+  LONG_RUN_NS = 2000,
+  SEEN_RUN_NS = 1500,
 };
 #elif defined(SD_STRESS)
 /* For the stress test: takes every way, and changes ways, within a few thousand records. */
 enum {
   SLICE = 4,
   SHORT_SLICE = 2,
+  UNGROUPED_SLICE = 2,
   DEAR_NS = 50,
   PIECE_MIN = 4,
   PIECE_MAX = 64,
   PIECE_NS = 20000,
   RUN_NS = 1000000,
   SETTLE_NS = 50000,
+  LONG_CALL = 128,
+  A_STRAND = 1,
+  LONG_RUN_NS = 2000000,
+  SEEN_RUN_NS = 1000000,
 };
 #else
 enum {
   SLICE = SD_SLICE, /* records owned and handled in one call: many, so that a handler may prefetch */
   SHORT_SLICE = 32, /* but few if they are cheap, so that counting waits for memory while the slice before is handled */
-  DEAR_NS = 50,     /* per record: a handler that takes less is cheap */
-  PIECE_MIN = 64,   /* records handled between two readings of the clock */
+  UNGROUPED_SLICE = 16, /* the same where all strands are owned: a loop of so many turns ends as a core guesses */
+  DEAR_NS = 50,         /* per record: a handler that takes less is cheap */
+  PIECE_MIN = 64,       /* records handled between two readings of the clock */
   PIECE_MAX = 1024,
   PIECE_NS = 20000,   /* more of them, as long as they take less than this */
   RUN_NS = 1000000,   /* how long one run may last */
   SETTLE_NS = 500000, /* how long to wait for strands to become idle */
+  LONG_CALL = 32768,  /* records left in a call from which on all strands are owned at once, ... */
+  A_STRAND =
+      32, /* ... if they are so many per strand: to own a strand, and to let it go, costs as much as some 15 cheap records */
+  LONG_RUN_NS = 20000000, /* how long such a run may last, ... */
+  SEEN_RUN_NS = 3000000   /* ... if it is a trial, or others may look at the rows from outside */
 };
 #endif
 
-/* How many records, and strands, ahead of their turn a prefetch asks for. */
-enum { RECORDS_AHEAD = 32, STRANDS_AHEAD = 8, OWNED_AHEAD = 16 };
+/* How many records, and strands, ahead of their turn a prefetch asks for; and records where all strands are owned. */
+enum { RECORDS_AHEAD = 32, STRANDS_AHEAD = 8, OWNED_AHEAD = 16, UNGROUPED_AHEAD = 128 };
 
 /* Whether a strand is busy with a task. One that is held would stay so. P7: relaxed; a hint. */
 static int has_task(sd_dispatcher *d, uint32_t strand) {
@@ -218,6 +235,147 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t participant, sd_publisher *p
   return at;
 }
 
+/* ---- all strands at once
+ *
+ * Of a long call, the publisher owns all strands from the start. So no record asks whether its strand is owned already, and no strand is
+ * let go and owned again in the middle. Records are counted by key, but neither grouped nor listed. */
+
+#if defined(__x86_64__) && !defined(SD_MODEL_RELACY)
+#define WIDE __attribute__((target("avx512f")))
+#define has_wide() __builtin_cpu_supports("avx512f")
+#else
+#define WIDE
+#define has_wide() 0
+#endif
+
+/* A tick as one value: a compiler copies it by the widest stores that it may use. */
+typedef unsigned char whole_tick __attribute__((vector_size(64), aligned(1), may_alias));
+
+/* Counts n records by key, asks for their rows, and copies them to p->copy, unless `own`. Nonzero: a key is out of range; a record of such
+ * a key counts as one of key 0. Without a branch that depends on a record. */
+static inline __attribute__((always_inline)) int count_ungrouped(sd_dispatcher *d, sd_publisher *p,
+                                                                 const unsigned char *records, int64_t n,
+                                                                 const size_t size, const int own) {
+  const uint32_t symbols = d->arena->n_symbols;
+  const size_t key_offset = d->arena->key_offset, stride = d->arena->row_stride;
+  uint32_t *counts = p->of_key;
+  unsigned char *rows = d->rows, *to = p->copy;
+  int bad = 0;
+  for (int64_t i = 0; i < n; i++, records += size, to += size) {
+    const uint32_t key = sd_key_at(records + key_offset), known = key < symbols ? key : 0;
+    bad |= key >= symbols;
+    sd_prefetch(records + UNGROUPED_AHEAD * size);
+    sd_prefetch_write(rows + known * stride);
+    if (!own) {
+      if (size == sizeof(whole_tick)) *(whole_tick *)to = *(const whole_tick *)records;
+      else sd_copy(to, records, size);
+      memcpy(to + key_offset, &key, sizeof key);
+    }
+    counts[known]++;
+  }
+  return bad;
+}
+
+/* Takes the records of a slice whose keys are not all known out of the counts again, but for those before the first such key. Returns how
+ * many these are. */
+static SD_NOINLINE int64_t uncount_bad(const sd_dispatcher *d, sd_publisher *p, int64_t n) {
+  int64_t good = n;
+  for (int64_t i = n - 1; i >= 0; i--) {
+    const uint32_t key = sd_key_of(d, p->slice + (size_t)i * d->pool.record_size);
+    const int is_bad = key >= d->arena->n_symbols;
+    p->of_key[is_bad ? 0 : key]--;
+    if (is_bad) good = i;
+  }
+  for (int64_t i = 0; i < good; i++) p->of_key[sd_key_of(d, p->slice + (size_t)i * d->pool.record_size)]++;
+  return good;
+}
+
+/* Adds what was counted by key to the counts by strand. */
+static void fold(const sd_dispatcher *d, sd_publisher *p) {
+  for (uint32_t key = 0; key < d->arena->n_symbols; key++) {
+    p->group_of[d->map[key]] += p->of_key[key];
+    p->of_key[key] = 0;
+  }
+}
+
+/* Owns all strands, if the call is long. Zero: none is owned. */
+static int own_all(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+  const uint64_t left = (uint64_t)(p->n - p->at);
+  const uint32_t n = d->arena->n_strands;
+  if (p->positions || left < LONG_CALL || left < (uint64_t)A_STRAND * n || left < d->arena->n_symbols) return 0;
+  /* The strand that was busy last is asked first: with many strands, one that is paused would make each try dear. P4, P7: relaxed; hints. */
+  sd_strand *busy = &d->strands[p->busy];
+  if (sd_load(&busy->control, relaxed, P4) || sd_load(&busy->pending, relaxed, P7)) return 0;
+  for (uint32_t i = 0; i < n; i++) {
+    if (i + OWNED_AHEAD < n) prefetch_strand(d, i + OWNED_AHEAD);
+    if (SD_LIKELY(sd_strand_own_idle(&d->strands[i], participant))) continue;
+    p->busy = i;
+    for (uint32_t j = 0; j < i; j++) sd_strand_disown(&d->strands[j]);
+    return 0;
+  }
+  return 1;
+}
+
+/* Handles n records, slice by slice, of strands that are all owned. Returns how many are finished; *failed: the handler failed on the last of
+ * them. */
+static inline __attribute__((always_inline)) int64_t run_slices(sd_dispatcher *d, uint32_t participant, sd_publisher *p,
+                                                                const sd_handler *handler, sd_context *ctx,
+                                                                const unsigned char *records, int64_t n,
+                                                                const size_t size, const int own, int *failed) {
+  const int64_t maximum = p->cheap ? UNGROUPED_SLICE : SLICE;
+  p->slice = p->copy;
+  for (int64_t at = 0, slice; at < n; at += slice) {
+    const unsigned char *from = records + (size_t)at * size;
+    slice = n - at < maximum ? n - at : maximum;
+    if (own) p->slice = from;
+    if (SD_UNLIKELY(count_ungrouped(d, p, from, slice, size, own))) {
+      /* What comes before the bad key is handled. The next turn finds it at the front. */
+      slice = uncount_bad(d, p, slice);
+      n = at + slice;
+    }
+    const int64_t done = slice ? sd_run_plain(d, handler, p->slice, slice, ctx) : 0;
+    if (SD_LIKELY(done == slice)) continue;
+    fold(d, p);
+    fail_slice(d, participant, p, slice, done, ctx);
+    *failed = 1;
+    return at + done + 1;
+  }
+  return n;
+}
+
+WIDE static int64_t run_wide(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const sd_handler *handler,
+                             sd_context *ctx, const unsigned char *records, int64_t n, int *failed) {
+  return run_slices(d, participant, p, handler, ctx, records, n, 64, 0, failed);
+}
+
+/* As run_piece, after own_all. */
+static int64_t run_ungrouped(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const sd_handler *handler,
+                             sd_context *ctx, const unsigned char *records, int64_t n, int *failed) {
+  const size_t size = d->pool.record_size;
+  if (SD_UNLIKELY(size != 64)) return run_slices(d, participant, p, handler, ctx, records, n, size, p->own, failed);
+  if (p->own) return run_slices(d, participant, p, handler, ctx, records, n, 64, 1, failed);
+  if (has_wide()) return run_wide(d, participant, p, handler, ctx, records, n, failed);
+  return run_slices(d, participant, p, handler, ctx, records, n, 64, 0, failed);
+}
+
+/* Lets all strands go. */
+static void let_all_go(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+  fold(d, p);
+  for (uint32_t i = 0; i < d->arena->n_strands; i++) {
+    if (i + OWNED_AHEAD < d->arena->n_strands) prefetch_strand(d, i + OWNED_AHEAD);
+    const uint32_t n = p->group_of[i];
+    sd_strand *s = &d->strands[i];
+    if (n) {
+      sd_bump(&s->accepted, n);
+      sd_account_strand(sd_counts_at(d, participant, 0), s, n);
+      p->group_of[i] = 0;
+    }
+    sd_strand_disown(s);
+  }
+}
+
+/* ---- runs */
+
 /* No list had the strands: they have no level. */
 static void account_piece(sd_dispatcher *d, uint32_t participant, int64_t n, int failed, uint64_t took) {
   sd_counters *c = &d->participants[participant].counters;
@@ -247,20 +405,27 @@ static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int
 }
 
 int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t maximum) {
-  const uint64_t piece_counts = sd_clock_counts(PIECE_NS), run_counts = sd_clock_counts(RUN_NS);
+  uint64_t start = sd_now(), now = start;
+  const int all = own_all(d, participant, p);
+  const int short_run = p->on_trial || d->arena->description;
+  const uint64_t piece_counts = sd_clock_counts(PIECE_NS), least_counts = sd_clock_counts(RUN_NS);
+  const uint64_t run_counts = !all ? least_counts : sd_clock_counts(short_run ? SEEN_RUN_NS : LONG_RUN_NS);
   const uint64_t dear_counts = sd_clock_counts(DEAR_NS);
   /* Inline execution needs the same handler on all strands. */
   const sd_handler *handler = &d->handlers[d->strands[0].handler];
   sd_context ctx;
   sd_context_of(d, participant, handler, &ctx);
-  uint64_t start = sd_now(), now = start;
   int64_t at = 0, piece = PIECE_MIN;
-  int settled = 0, failed = 0, stopped = 0;
+  int settled = all, failed = 0, stopped = 0;
+  if (all) maximum = p->n - p->at;
   while (at < maximum && !failed && !stopped && now - start < run_counts && !sd_dispatcher_stopping(d)) {
+    /* H10: relaxed; a hint. */
+    if (all && now - start >= least_counts && sd_load(&d->waiting, relaxed, H10)) break;
     const unsigned char *records = p->records + (size_t)(p->at + at) * d->pool.record_size;
     int64_t asked = piece < maximum - at ? piece : maximum - at;
     ctx.until = now + run_counts;
-    int64_t n = run_piece(d, participant, p, handler, &ctx, records, asked, &failed, &stopped);
+    int64_t n = all ? run_ungrouped(d, participant, p, handler, &ctx, records, asked, &failed)
+                    : run_piece(d, participant, p, handler, &ctx, records, asked, &failed, &stopped);
     uint64_t before = now;
     now = sd_now();
     if (n) {
@@ -279,7 +444,9 @@ int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *
       piece *= 2;
     }
   }
-  end_run(d, participant, p, stopped);
+  if (all) let_all_go(d, participant, p);
+  else end_run(d, participant, p, stopped);
   sd_learn_inline(p, sd_now() - start, at);
+  if (all) sd_give_way(d);
   return at;
 }

@@ -69,7 +69,8 @@ int sd_publishers_create(sd_dispatcher *d) {
     if (d->config.on_full == SD_CONFLATE && !sd_conflation_create(&p->conflation, d)) return SD_E_NO_MEMORY;
     p->chains = sd_lines(d->n_workers, sizeof *p->chains);
     if (!p->nested) p->copy = aligned_alloc(SD_LINE, SD_SLICE * (size_t)d->pool.record_size);
-    if (!p->nested && !p->copy) return SD_E_NO_MEMORY;
+    if (!p->nested) p->of_key = calloc(d->arena->n_symbols, sizeof *p->of_key);
+    if (!p->nested && (!p->copy || !p->of_key)) return SD_E_NO_MEMORY;
     if (!p->group_of || !p->in_group || !p->keys || !p->repeat_groups || !p->order || !p->groups || !p->waiting ||
         !p->chains)
       return SD_E_NO_MEMORY;
@@ -86,6 +87,7 @@ void sd_publishers_destroy(sd_dispatcher *d) {
     free(p->in_group);
     free(p->keys);
     free(p->copy);
+    free(p->of_key);
     free(p->repeat_groups);
     free(p->order);
     free(p->groups);

@@ -68,7 +68,8 @@ enum { BY_ENQUEUE = 0, BY_INLINE = 1 };
 
 struct sd_publisher {
   uint32_t
-      *group_of; /* per strand: its place in groups[]; while it is owned, its number of records; 0 between chunks */
+      *group_of;    /* per strand: its place in groups[]; while it is owned, its number of records; 0 between chunks */
+  uint32_t *of_key; /* per key: its records in a run that owns all strands; 0 between runs */
   uint16_t *in_group;  /* per record of the chunk: its group */
   uint32_t *keys;      /* and its key, as it was when it was checked */
   uint16_t *order;     /* records that wait, grouped by strand */
@@ -116,6 +117,7 @@ struct sd_publisher {
   sd_cost enqueue_cost, inline_cost;
   int64_t in_a_row; /* records of this call and of the long calls right before it */
   int64_t warm_up;  /* records to enqueue before their cost counts */
+  int filled;       /* the first of them have been enqueued */
   uint64_t spent;   /* clock counts of the `sampled` records that were enqueued since */
   int64_t sampled;
 };

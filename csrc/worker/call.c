@@ -129,6 +129,13 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
 
 /* ---- the call */
 
+int64_t sd_handler_done(int64_t done, int64_t n, sd_context *ctx) {
+  if (done >= 0 && done <= n) return done;
+  snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
+           (long long)n);
+  return 0;
+}
+
 int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
                        const sd_position *positions, int64_t n, sd_context *ctx) {
   int64_t done;
@@ -145,11 +152,7 @@ int64_t sd_run_handler(sd_dispatcher *d, const sd_handler *handler, uint32_t str
     if (ctx->n_outputs) sd_writers_commit(ctx);
     return n;
   }
-  if (done < 0 || done > n) {
-    snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
-             (long long)n);
-    done = 0;
-  }
+  done = sd_handler_done(done, n, ctx);
   if (ctx->n_outputs) sd_writers_void(ctx, positions[done].number);
   return done;
 }

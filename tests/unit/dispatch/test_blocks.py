@@ -545,7 +545,7 @@ def test_what_makes_blocks_impossible_is_said_as_the_error_says_it(day: Path) ->
 
 def test_a_long_array_is_chosen_by_two_costs_that_the_statistics_name() -> None:
     ticks = ticks_of(np.arange(TICKS, dtype=np.uint32) % 500)
-    with Dispatcher(500, strand.handlers.spin(work=5), workers=1, cores=None) as d:
+    with Dispatcher(500, strand.handlers.spin(work=50), workers=1, cores=None) as d:
         for _ in range(8):
             d.publish(ticks)
         d.drain()

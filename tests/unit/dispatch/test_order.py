@@ -218,17 +218,18 @@ def test_symbols_too_many_for_a_cache_keep_their_order_up_to_a_record_of_no_symb
 
 
 @pytest.mark.parametrize(
-    ("kind", "on_full", "strands"),
+    ("kind", "on_full", "strands", "n"),
     [
-        ("count", "block", "auto"),
-        ("count", "drop_oldest", "per-symbol"),
-        ("count", "conflate", 10),
-        ("book", "raise", 10),
+        ("count", "block", "auto", 20_000),
+        ("count", "block", "auto", 70_000),
+        ("count", "drop_oldest", "per-symbol", 20_000),
+        ("count", "conflate", 10, 20_000),
+        ("book", "raise", 10, 20_000),
     ],
 )
-def test_keys_that_change_while_they_are_published_lose_no_count(kind: str, on_full: Any, strands: Any) -> None:
+def test_keys_that_change_while_they_are_published_lose_no_count(kind: str, on_full: Any, strands: Any, n: int) -> None:
     symbols = 100
-    ticks = ticks_for(np.arange(20_000) % symbols)
+    ticks = ticks_for(np.arange(n) % symbols)
     good = ticks["instrument_id"].copy()
     bad = good.copy()
     bad[::7], bad[3::11] = 0xFFFFFFFF, symbols

@@ -43,7 +43,7 @@ def one_core() -> Iterator[None]:
 def test_any_array_is_handled_in_order_up_to_its_first_bad_key(
     read_only: bool, symbols: int, about: tuple[int, float, int], faults: list[float], strands: Any
 ) -> None:
-    """Keys out of range at any place. The spin handler counts ticks whose number does not follow their symbol's last."""
+    """Keys out of range at any place. The spin handler counts ticks whose number does not follow the last one."""
     n, skew, seed = about
     draw = np.random.default_rng(seed)
     keys = draw.zipf(skew, n).clip(1, symbols) - 1 if skew else draw.integers(0, symbols, n)

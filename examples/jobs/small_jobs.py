@@ -17,5 +17,15 @@ def changes_of_levels(path: Any, symbols: list[str], to: Any, **options: Any) ->
     strand.replay(path, strand.book(top=5, changes=True), symbols=symbols, out={"levels": to}, **options)
 
 
+def quotes_at(path: Any, events: Any, **options: Any) -> Any:
+    """One's own events, a table with the columns symbol and time, with the best bid and ask just before each."""
+    return strand.asof(path, events, **options).to_polars()
+
+
+def market_of_orders(path: Any, orders: Any, **options: Any) -> Any:
+    """One's own orders (symbol, start, end, price, side) with the market's volume, VWAP and TWAP, and the slippage."""
+    return strand.between(path, orders, price="price", side="side", **options).to_polars()
+
+
 if __name__ == "__main__":
     print(top_levels(sample_path(), ["AAAHD", "AAADU", "AAAOA"], date=SAMPLE_DATE).tail(3))

@@ -139,6 +139,28 @@ def test_small_jobs_have_at_most_six_lines_and_give_the_levels_of_the_books(data
                 assert found == books.filter(symbol=name, side=side[0].upper())["price", "size", "orders"].rows()
 
 
+def test_small_jobs_put_the_market_beside_one_s_own_events_and_orders(data: Any) -> None:
+    jobs = importlib.import_module("small_jobs")
+    trades = strand.replay(data.day, "trades").outputs["trades"].to_polars()
+    tops = strand.replay(data.day, "bbo").outputs["bbo"].to_polars()
+    events = trades.select("symbol", time="ts").sample(200, seed=1).sort("time")
+    quotes = events.join_asof(
+        tops.select("symbol", "bid", "ask", time="ts"), on="time", by="symbol", allow_exact_matches=False
+    )
+    found = jobs.quotes_at(data.day, events)
+    assert found["bid"].to_list() == quotes["bid"].to_list()
+    assert found["ask"].to_list() == quotes["ask"].to_list()
+    mine = trades.filter(symbol=job_data.FUND)
+    start, end = mine["ts"][10], mine["ts"][-10]
+    orders = {"symbol": [job_data.FUND], "start": [start], "end": [end], "price": [mine["price"][0]], "side": ["buy"]}
+    within = mine.filter((polars.col("ts") >= start) & (polars.col("ts") < end))
+    (row,) = jobs.market_of_orders(data.day, orders).to_dicts()
+    vwap = (within["price"] * within["size"]).sum() / within["size"].sum()
+    assert (row["trades"], row["volume"]) == (len(within), within["size"].sum())
+    assert row["vwap"] == pytest.approx(vwap, rel=1e-12)
+    assert row["slippage"] == pytest.approx(mine["price"][0] - vwap, abs=1e-9)
+
+
 def test_what_differs_is_not_the_same() -> None:
     assert job_table.same({"a": [1, 2.0, None]}, {"a": (1, 2.0 + 1e-12, float("nan"))})
     for other in (

@@ -7,10 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import numpy as np
-
 from strand.binding import ffi, lib
-from strand.binding.decoders import NAME_BYTES, Decoder, Keeps, letter_of
+from strand.binding.decoders import NAME_BYTES, Decoder, Keeps, NamingDecoder, letter_of, named_faults
 from strand.binding.gate import fault_error, made
 from strand.binding.itch import ItchDecoder
 from strand.binding.memory import owned
@@ -52,33 +50,18 @@ def iex_message_length(type_byte: int) -> int:
     return int(lib.sd_iex_length(type_byte))
 
 
-class IexDecoder(Decoder):
+class IexDecoder(NamingDecoder):
     """Decoder of IEX's messages with their lengths. Not for two threads at once."""
 
     function: ClassVar = ffi.addressof(lib, "sd_iex_decode")
-    reasons: ClassVar = {
-        lib.SD_IEX_FAULT_TRUNCATED: "cut message",
-        lib.SD_IEX_FAULT_UNKNOWN_TYPE: "unknown type",
-        lib.SD_IEX_FAULT_LENGTH: "bad length",
-        lib.SD_IEX_FAULT_FIELD: "bad field",
-        lib.SD_IEX_FAULT_SYMBOLS: "too many symbols",
-    }
+    reasons: ClassVar = named_faults("IEX", cut="cut message")
 
     def __init__(self, *, skip: bool, keeps: Keeps | None = None) -> None:
         """``keeps``: makes ticks only of the symbols it says."""
         state = made(lib.sd_iex_new(int(skip)), "there is no memory for an IEX decoder")
-        super().__init__(owned(state, lib.sd_iex_free))
-        self._keeps = keeps
+        super().__init__(owned(state, lib.sd_iex_free), keeps)
         if keeps is not None:
             state.selective = 1
-
-    def answer(self, passed: memoryview) -> bool:  # noqa: ARG002 - the name is known
-        """Judges the symbol that the decoder has just met."""
-        assert self._keeps is not None
-        state = self._state
-        name = np.array([bytes(ffi.buffer(state.symbols[state.asked]))], f"S{NAME_BYTES}")
-        state.wanted[state.asked] = int(self._keeps(name)[0])
-        return True
 
     def fault(self, path: str | Path, *, offset: int | None = None, place: str = "") -> FeedError:
         """The error that ended the last ``decode``, to be raised.
@@ -119,17 +102,6 @@ class IexDecoder(Decoder):
         """The system events: the time, ns since the UNIX epoch, and the letter; the first 64."""
         state = self._state
         return [(at.ts, chr(at.letter)) for at in state.market[0 : min(state.market_events, len(state.market))]]
-
-    @property
-    def symbol_count(self) -> int:
-        """Number of known symbols, the one without a name included."""
-        return int(self._state.symbol_count)
-
-    def symbols(self) -> list[str]:
-        """Names by index; the first is ``""``."""
-        count = self.symbol_count
-        names = np.frombuffer(ffi.buffer(self._state.symbols, count * NAME_BYTES), f"S{NAME_BYTES}")
-        return [name.decode("ascii").rstrip(" ") for name in names.tolist()]
 
     def statistics(self) -> dict[str, int]:
         """Counts since the first byte; ``type_X`` counts the messages of type X."""

@@ -38,10 +38,12 @@ __all__ = [
     "DbnDecoder",
     "Decoder",
     "Keeps",
+    "NamingDecoder",
     "PitchDecoder",
     "Question",
     "letter_of",
     "message_length",
+    "named_faults",
 ]
 
 #: Of a symbol's name, as ITCH and PITCH have it.
@@ -371,17 +373,45 @@ def message_length(type_byte: int) -> int:
     return int(lib.sd_pitch_length(type_byte))
 
 
-class PitchDecoder(Decoder):
+def named_faults(prefix: str, *, cut: str) -> dict[int, str]:
+    """The short reasons of a format whose messages name symbols, by fault."""
+    words = {"TRUNCATED": cut, "UNKNOWN_TYPE": "unknown type", "LENGTH": "bad length", "FIELD": "bad field",
+             "SYMBOLS": "too many symbols"}  # fmt: skip
+    return {getattr(lib, f"SD_{prefix}_FAULT_{name}"): reason for name, reason in words.items()}
+
+
+class NamingDecoder(Decoder):
+    """A decoder that numbers symbols as their names come. ``keeps``: makes ticks only of the symbols it says."""
+
+    def __init__(self, state: Any, keeps: Keeps | None) -> None:
+        super().__init__(state)
+        self._keeps = keeps
+
+    def answer(self, passed: memoryview) -> bool:  # noqa: ARG002 - the name is known
+        """Judges the symbol that the decoder has just met."""
+        assert self._keeps is not None
+        state = self._state
+        name = np.array([bytes(ffi.buffer(state.symbols[state.asked]))], f"S{NAME_BYTES}")
+        state.wanted[state.asked] = int(self._keeps(name)[0])
+        return True
+
+    @property
+    def symbol_count(self) -> int:
+        """Number of known symbols, the one without a name included."""
+        return int(self._state.symbol_count)
+
+    def symbols(self) -> list[str]:
+        """Names by index; the first is ``""``."""
+        count = self.symbol_count
+        names = np.frombuffer(ffi.buffer(self._state.symbols, count * NAME_BYTES), f"S{NAME_BYTES}")
+        return [name.decode("ascii").rstrip(" ") for name in names.tolist()]
+
+
+class PitchDecoder(NamingDecoder):
     """Decoder of one stream. Not for two threads at once."""
 
     function: ClassVar = ffi.addressof(lib, "sd_pitch_decode")
-    reasons: ClassVar = {
-        lib.SD_PITCH_FAULT_TRUNCATED: "cut line",
-        lib.SD_PITCH_FAULT_UNKNOWN_TYPE: "unknown type",
-        lib.SD_PITCH_FAULT_LENGTH: "bad length",
-        lib.SD_PITCH_FAULT_FIELD: "bad field",
-        lib.SD_PITCH_FAULT_SYMBOLS: "too many symbols",
-    }
+    reasons: ClassVar = named_faults("PITCH", cut="cut line")
 
     def __init__(
         self,
@@ -394,8 +424,7 @@ class PitchDecoder(Decoder):
     ) -> None:
         """``keeps``: makes ticks only of the symbols it says, from ``start_ns`` to before ``end_ns``."""
         state = made(lib.sd_pitch_new(midnight_ns, int(skip)), "there is no memory for a PITCH decoder")
-        super().__init__(owned(state, lib.sd_pitch_free))
-        self._keeps = keeps
+        super().__init__(owned(state, lib.sd_pitch_free), keeps)
         if keeps is not None:
             self._select(start_ns, end_ns)
             state.wanted[0] = int(keeps(NO_NAME)[0])
@@ -403,14 +432,6 @@ class PitchDecoder(Decoder):
     @property
     def _needs(self) -> str:
         return f"more than {self._state.live_orders} live orders"
-
-    def answer(self, passed: memoryview) -> bool:  # noqa: ARG002 - the name is known
-        """Judges the symbol that the decoder has just met."""
-        assert self._keeps is not None
-        state = self._state
-        name = np.array([bytes(ffi.buffer(state.symbols[state.asked]))], f"S{NAME_BYTES}")
-        state.wanted[state.asked] = int(self._keeps(name)[0])
-        return True
 
     def fault(self, path: str | Path) -> FeedError:
         """The error that ended the last ``decode``, to be raised."""
@@ -445,17 +466,6 @@ class PitchDecoder(Decoder):
             (self.reasons[at.fault], {"offset": at.offset, "line": at.line, "text": f"type {letter_of(at.type)}"})
             for at in self._take_samples()
         ]
-
-    @property
-    def symbol_count(self) -> int:
-        """Number of known symbols, the one without a name included."""
-        return int(self._state.symbol_count)
-
-    def symbols(self) -> list[str]:
-        """Names by index; the first is ``""``."""
-        count = self.symbol_count
-        names = np.frombuffer(ffi.buffer(self._state.symbols, count * NAME_BYTES), f"S{NAME_BYTES}")
-        return [name.decode("ascii").rstrip(" ") for name in names.tolist()]
 
     def statistics(self) -> dict[str, int]:
         """Counts since the first byte; ``type_X`` counts the messages of type X."""

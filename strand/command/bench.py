@@ -26,8 +26,8 @@ from strand.bench.route import route as run_route
 from strand.bench.scenarios import ScenarioOptions, run_scenarios
 from strand.bench.streams import numbered
 from strand.bench.ways import Job, WayName, rounds
-from strand.command.parameters import SectionedCommand, declared, json_option, progress
-from strand.command.run_options import of_other_policies, policy_keywords, policy_named, policy_options, values_of
+from strand.command.parameters import SectionedCommand, declared, json_option, progress, values_of
+from strand.command.run_options import of_other_policies, policy_keywords, policy_named, policy_options
 from strand.errors import ConfigurationError, EngineError, MissingExtraError, StrandError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.fixed import dataclass

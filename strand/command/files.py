@@ -21,6 +21,7 @@ from rich.table import Table
 from strand import feeds
 from strand.binding.columns import count_by_symbol
 from strand.command.parameters import (
+    NAME,
     Reads,
     SectionedCommand,
     complete_files,
@@ -32,8 +33,8 @@ from strand.command.parameters import (
     reading,
     show,
     source_of,
+    values_of,
 )
-from strand.command.run_options import NAME, values_of
 from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
 from strand.feeds import FeedInfo, synthetic
 from strand.feeds.base import skipped_of

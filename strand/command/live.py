@@ -40,8 +40,9 @@ from strand.command.parameters import (
     say,
     show,
     source_of,
+    values_of,
 )
-from strand.command.run_options import handling, paced, running, values_of
+from strand.command.run_options import handling, paced, running
 from strand.command.run_options import workers as add_workers
 from strand.command.showing import Results, resulting
 from strand.config.configuration import Config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -27,10 +27,14 @@ if TYPE_CHECKING:
     from strand.feeds.progress_bar import ProgressBar
 
 __all__ = [
-    "SECTIONS", "SYMBOLS", "CoreList", "Reads", "SectionedCommand", "StrandCount", "complete_files",
+    "NAME", "SECTIONS", "SYMBOLS", "CoreList", "Reads", "SectionedCommand", "StrandCount", "complete_files",
     "complete_handlers", "complete_settings", "declared", "given_options", "json_option", "logging_to_standard_error",
-    "names", "progress", "ranged", "reading", "say", "show", "source_of",
+    "names", "progress", "ranged", "reading", "say", "show", "source_of", "values_of",
 ]  # fmt: skip
+
+
+#: Forms of a handler's name.
+NAME: Final = "NAME|MODULE:FUNCTION"
 
 
 class CoreList(click.ParamType[list[int]]):
@@ -270,6 +274,21 @@ def given_options(option: str, given: tuple[str, ...]) -> dict[str, str]:
         if name.strip() in found:
             raise click.UsageError(f"{option}: {name.strip()!r} is given twice")
         found[name.strip()] = value
+    return found
+
+
+def values_of(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of these options that the command line gives, as their class takes them. Raises UsageError."""
+    found = {}
+    for option in options:
+        value = given.get(option.name)
+        if value in ((), None):
+            continue
+        if isinstance(option.kind, ByName):
+            texts = given_options(option.flag, value)
+            found[option.name] = {key: option.kind.each.parse(text) for key, text in texts.items()}
+        else:
+            found[option.name] = option.kind.parse(value) if isinstance(value, str) else value
     return found
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import click
 
 from strand.command.parameters import (
+    NAME,
     CoreList,
     StrandCount,
     complete_handlers,
@@ -17,24 +18,22 @@ from strand.command.parameters import (
     declared,
     given_options,
     ranged,
+    values_of,
 )
 from strand.config.file import TABLES
 from strand.dispatch.configuration import Limits, Pool, RunOptions, grouped
 from strand.handlers import BUILTIN
 from strand.handlers.loading import load_handler
-from strand.options import ByName, Flag, Option, Whole, options_in
+from strand.options import Flag, Option, Whole, options_in
 from strand.policies.policy import POLICIES, Policy
 from strand.replaying.options import Asked
 from strand.report.quantities import printable
 
 __all__ = [
-    "NAME", "OPTIONS", "check_pair", "given_by_symbol", "handling", "keys_of_options", "of_other_policies",
+    "OPTIONS", "check_pair", "given_by_symbol", "handling", "keys_of_options", "of_other_policies",
     "order_of", "ordering", "paced", "policy_arguments", "policy_keywords", "policy_named", "policy_options", "running",
-    "values_of", "workers",
+    "workers",
 ]  # fmt: skip
-
-#: Forms of a handler's name.
-NAME = "NAME|MODULE:FUNCTION"
 
 
 def handling(command: Callable[..., None], usual: str = "count") -> Callable[..., None]:
@@ -133,21 +132,6 @@ def policy_named(name: str, given: Mapping[str, Any]) -> Policy:
     if name == "fair":
         check_pair(given, "burst_ms", "--cpu-share", is_there=given["cpu_share"] is not None)
     return POLICIES[name](**policy_arguments(name, given))
-
-
-def values_of(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of these options that the command line gives, as their class takes them. Raises UsageError."""
-    found = {}
-    for option in options:
-        value = given.get(option.name)
-        if value in ((), None):
-            continue
-        if isinstance(option.kind, ByName):
-            texts = given_options(option.flag, value)
-            found[option.name] = {key: option.kind.each.parse(text) for key, text in texts.items()}
-        else:
-            found[option.name] = option.kind.parse(value) if isinstance(value, str) else value
-    return found
 
 
 def policy_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -113,4 +113,30 @@ static uint64_t take_in_blocks(reader *r, sd_open_blocks *open, void *decoder, c
   return *offset - before;
 }
 
+/* Reads what is left of the input in turn and, with another reader, in blocks where it can be: the codes and what was seen agree. A target
+ * defines a type with a reader `of`, restart, in_turn and, of that type, its decoder's field. */
+#define READ_BOTH(whole, blocked, decoder, open) \
+  do { \
+    const uint32_t how = data[0]; \
+    const uint64_t limit = data[1] == 255 ? MAX_TICKS : data[1] + 1u, some = 1 + data[2] * 4u; \
+    data += 3; \
+    size -= 3; \
+    restart(&whole, how, limit); \
+    restart(&blocked, how, limit); \
+    const int code = in_turn(&whole, data, size, 1); \
+    const int fd = file_of(data, size); \
+    const uint64_t *offset = &blocked.decoder.offset; \
+    int found = SD_OK; \
+    for (uint64_t end = some; found == SD_OK && end < size;) { \
+      if (take_in_blocks(&blocked.of, open, &blocked.decoder, offset, fd, how >> 1 & 1)) continue; \
+      if (end < *offset) end = *offset; \
+      end = end + some < size ? end + some : size; \
+      found = in_turn(&blocked, data, end, 0); \
+    } \
+    close(fd); \
+    if (found == SD_OK) found = in_turn(&blocked, data, size, 1); \
+    REQUIRE(found == code); \
+    compare_readers(&whole.of, &blocked.of); \
+  } while (0)
+
 #endif

@@ -56,27 +56,7 @@ static int in_turn(dbn_reader *r, const uint8_t *stream, size_t end, int last) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static dbn_reader whole, blocked;
   if (size < 3 || size > BYTES * SLOTS || size / SD_DBN_HEADER * SD_DBN_MAX_TICKS >= MAX_TICKS) return 0;
-  const uint32_t how = data[0];
-  const uint64_t limit = data[1] == 255 ? MAX_TICKS : data[1] + 1u, some = 1 + data[2] * 4u;
-  data += 3;
-  size -= 3;
-  restart(&whole, how, limit);
-  restart(&blocked, how, limit);
-  const int code = in_turn(&whole, data, size, 1);
-
-  const int fd = file_of(data, size);
-  int found = SD_OK;
-  for (uint64_t end = some; found == SD_OK && end < size;) {
-    if (take_in_blocks(&blocked.of, sd_dbn_open_blocks, &blocked.dbn, &blocked.dbn.offset, fd, how >> 1 & 1)) continue;
-    if (end < blocked.dbn.offset) end = blocked.dbn.offset;
-    end = end + some < size ? end + some : size;
-    found = in_turn(&blocked, data, end, 0);
-  }
-  close(fd);
-  if (found == SD_OK) found = in_turn(&blocked, data, size, 1);
-
-  REQUIRE(found == code);
-  compare_readers(&whole.of, &blocked.of);
+  READ_BOTH(whole, blocked, dbn, sd_dbn_open_blocks);
   sd_dbn_instruments_destroy(whole.dbn.instruments);
   sd_dbn_instruments_destroy(blocked.dbn.instruments);
   whole.dbn.instruments = blocked.dbn.instruments = NULL;

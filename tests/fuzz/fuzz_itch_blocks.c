@@ -57,28 +57,7 @@ static int in_turn(itch_reader *r, const uint8_t *stream, size_t end, int last) 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static itch_reader whole, blocked;
   if (size < 3 || size > BYTES * SLOTS || 2 * (size / MIN_FRAME) >= MAX_TICKS) return 0;
-  const uint32_t how = data[0];
-  const uint64_t limit = data[1] == 255 ? MAX_TICKS : data[1] + 1u, some = 1 + data[2] * 4u;
-  data += 3;
-  size -= 3;
-  restart(&whole, how, limit);
-  restart(&blocked, how, limit);
-  const int code = in_turn(&whole, data, size, 1);
-
-  const int fd = file_of(data, size);
-  int found = SD_OK;
-  for (uint64_t end = some; found == SD_OK && end < size;) {
-    const uint64_t *offset = &blocked.itch.offset;
-    if (take_in_blocks(&blocked.of, sd_itch_open_blocks, &blocked.itch, offset, fd, how >> 1 & 1)) continue;
-    if (end < *offset) end = *offset;
-    end = end + some < size ? end + some : size;
-    found = in_turn(&blocked, data, end, 0);
-  }
-  close(fd);
-  if (found == SD_OK) found = in_turn(&blocked, data, size, 1);
-
-  REQUIRE(found == code);
-  compare_readers(&whole.of, &blocked.of);
+  READ_BOTH(whole, blocked, itch, sd_itch_open_blocks);
   REQUIRE(memcmp(whole.wanted, blocked.wanted, sizeof whole.wanted) == 0);
   whole.itch.wanted = blocked.itch.wanted = NULL;
   memset(whole.itch.samples, 0, sizeof whole.itch.samples);

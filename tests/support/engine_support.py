@@ -9,7 +9,8 @@ import subprocess
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,26 @@ PAIR_ROW = np.dtype([("ticks", "<u8"), ("total", "<u8")])
 RELAY_ROW = np.dtype([("ticks", "<u8"), ("refused", "<u8")])
 BURST_ROW = np.dtype([("ticks", "<u8"), ("code", "<i8"), ("accepted", "<i8")])
 COUNT_ROW = np.dtype([("ticks", "<u8")])
+
+
+@contextmanager
+def beside(*calls: Callable[[], object], pause_s: float = 0) -> Iterator[None]:
+    """Calls each function again and again, in a thread of its own, until the block ends."""
+    over = threading.Event()
+
+    def again(call: Callable[[], object]) -> None:
+        while not over.wait(pause_s):
+            call()
+
+    threads = [threading.Thread(target=again, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
 
 
 @batch_handler(state=COUNT_ROW)

@@ -29,7 +29,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.http import App
 from strand.metrics import DASHBOARD, Machine
 from strand.metrics import serving as serving_metrics
-from tests.support.engine_support import wait_until
+from tests.support.engine_support import beside, wait_until
 from tests.support.http_server import serving as serving_http
 from tests.support.prometheus import PROGRAM, WHY, prometheus
 
@@ -59,24 +59,6 @@ def command(*arguments: str) -> Iterator[None]:
 
 
 @contextmanager
-def again_and_again(do: Any, pause_s: float = 0.05) -> Iterator[None]:
-    """Calls a function in a thread until the block ends."""
-    over = threading.Event()
-
-    def loop() -> None:
-        while not over.wait(pause_s):
-            do()
-
-    thread = threading.Thread(target=loop)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(30)
-
-
-@contextmanager
 def a_dispatcher() -> Iterator[str]:
     """Runs a dispatcher with all that has a metric, and yields where its metrics are."""
     policy = strand.Levels(timeouts=dict.fromkeys(("high", "retry", "normal", "low"), "50ms"))
@@ -95,7 +77,7 @@ def a_dispatcher() -> Iterator[str]:
             run.publish(ticks)
 
         look = lambda: (attached.snapshot(), machine.read())  # noqa: E731
-        with again_and_again(feed), serving_metrics(os.getpid(), look, 0) as url:
+        with beside(feed, pause_s=0.05), serving_metrics(os.getpid(), look, 0) as url:
             yield url
 
 
@@ -107,7 +89,7 @@ def in_blocks() -> Iterator[str]:
         ticks["instrument_id"] = np.arange(len(ticks)) % 40
         attached = strand.attach(os.getpid(), name="blocks")
         with (
-            again_and_again(lambda: run.publish(ticks)),
+            beside(lambda: run.publish(ticks), pause_s=0.05),
             serving_metrics(os.getpid(), lambda: (attached.snapshot(), {}), 0) as url,
         ):
             yield url
@@ -133,7 +115,7 @@ def a_scheduler() -> Iterator[str]:
                 jobs.submit(sum, range(1000)).result()
                 run.submit(fails).exception()
 
-            with again_and_again(ask):
+            with beside(ask, pause_s=0.05):
                 yield f"{served.url}/metrics"
 
 

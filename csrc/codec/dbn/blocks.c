@@ -78,7 +78,7 @@ static known *know(walker *w, uint32_t id, uint64_t time) {
 
 /* Notes a record that makes ticks at a time: of which instrument it is. Zero: it comes before the one before it. */
 static inline int note(walker *w, known *k, const uint8_t *p, int64_t time) {
-  const uint32_t venue = has_own_quotes(p[1]) ? load_u16(p + 2) + 1u : 0;
+  const uint32_t venue = has_own_quotes(p[1]) ? sd_load_le16(p + 2) + 1u : 0;
   noted *own = w->own;
   if (SD_UNLIKELY(time < w->last)) return 0;
   if (SD_UNLIKELY(w->first < 0)) w->first = time;
@@ -110,7 +110,7 @@ static inline int add(walker *w, uint32_t place, uint32_t key, uint8_t kind, int
 /* Takes a sound record that makes ticks. Zero: it has to be taken in turn. */
 static inline int take(walker *w, const uint8_t *p, uint32_t place) {
   const uint64_t time = index_time(p);
-  known *k = know(w, load_u32(p + 4), time);
+  known *k = know(w, sd_load_le32(p + 4), time);
   if (SD_UNLIKELY(!k)) return 0;
   if (k->span.key == SD_DBN_UNWANTED) {
     w->own->unselected++;
@@ -123,7 +123,7 @@ static inline int take(walker *w, const uint8_t *p, uint32_t place) {
     }
     note_flags(w->own, p[36]);
     return note(w, k, p, (int64_t)time) &&
-           add(w, place, k->span.key, (uint8_t)(kind_of_action[p[38]] - 1), !load_u32(p + 32));
+           add(w, place, k->span.key, (uint8_t)(kind_of_action[p[38]] - 1), !sd_load_le32(p + 32));
   }
   sd_tick ticks[SD_DBN_MAX_TICKS];
   const uint64_t n = make_ticks(w->dbn, ticks, p, k->span.key, 0);

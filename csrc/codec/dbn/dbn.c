@@ -77,7 +77,7 @@ static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_t
   }
   if (makes_ticks(type)) {
     uint64_t time = index_time(p);
-    uint32_t id = load_u32(p + 4);
+    uint32_t id = sd_load_le32(p + 4);
     uint32_t key = sd_dbn_instruments_find(dbn->instruments, id, time);
     if (key == SD_DBN_UNKNOWN) {
       dbn->fault_instrument = id;
@@ -117,11 +117,11 @@ static const uint8_t *take_mbo(sd_dbn *dbn, const uint8_t *p, const uint8_t *end
   while (tick < full && LIKELY((uint64_t)(end - p) >= size)) {
     if (UNLIKELY(p[0] * UINT64_C(4) != size || p[1] != MBO)) break;
     if (UNLIKELY(!kind_of_action[p[38]] || !is_side[p[39]])) break;
-    uint64_t time = first_defined(load_u64(p + 40), event_time(p));
-    const uint32_t id = load_u32(p + 4);
+    uint64_t time = first_defined(sd_load_le64(p + 40), event_time(p));
+    const uint32_t id = sd_load_le32(p + 4);
     uint32_t key = sd_dbn_instruments_find(dbn->instruments, id, time);
     if (UNLIKELY(key == SD_DBN_UNKNOWN)) break;
-    if (UNLIKELY(is_beyond(event_time(p)) || is_beyond(load_u64(p + 40)))) break;
+    if (UNLIKELY(is_beyond(event_time(p)) || is_beyond(sd_load_le64(p + 40)))) break;
     if (key != SD_DBN_UNWANTED && is_wanted_time(dbn, time)) {
       const int64_t rolled = follow(dbn, tick, key, id, time);
       if (UNLIKELY(rolled == SD_DBN_NO_ROOM)) break;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "codec/bytes.h"
 #include "codec/dbn/state.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ticks are packed little-endian");
@@ -70,27 +71,9 @@ static const uint8_t kind_of_action[256] = {
 };
 static const uint8_t is_side[256] = {['A'] = 1, ['B'] = 1, ['N'] = 1};
 
-static inline uint16_t load_u16(const uint8_t *p) {
-  uint16_t v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
+static inline int64_t load_i64(const uint8_t *p) { return (int64_t)sd_load_le64(p); }
 
-static inline uint32_t load_u32(const uint8_t *p) {
-  uint32_t v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-
-static inline uint64_t load_u64(const uint8_t *p) {
-  uint64_t v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-
-static inline int64_t load_i64(const uint8_t *p) { return (int64_t)load_u64(p); }
-
-static inline uint64_t event_time(const uint8_t *p) { return load_u64(p + 8); }
+static inline uint64_t event_time(const uint8_t *p) { return sd_load_le64(p + 8); }
 
 static inline uint64_t first_defined(uint64_t a, uint64_t b) {
   if (a != UNDEF_TIME) return a;
@@ -165,7 +148,7 @@ static inline uint8_t find_fault(const sd_dbn *dbn, const uint8_t *p, uint8_t *v
     return SD_DBN_FAULT_SIDE;
   }
   if (makes_ticks(type) &&
-      (is_beyond(event_time(p)) || (received_at(type) && is_beyond(load_u64(p + received_at(type))))))
+      (is_beyond(event_time(p)) || (received_at(type) && is_beyond(sd_load_le64(p + received_at(type))))))
     return SD_DBN_FAULT_TIME;
   if (bar_ns(type) && load_i64(p + VOLUME_AT) < 0) return SD_DBN_FAULT_SIZE;
   return SD_DBN_FAULT_NONE;
@@ -189,7 +172,7 @@ static inline int is_wanted_time(const sd_dbn *dbn, uint64_t time) {
 /* The time by which a record that makes ticks is looked up. */
 static inline uint64_t index_time(const uint8_t *p) {
   const uint32_t at = received_at(p[1]);
-  return first_defined(at ? load_u64(p + at) : UNDEF_TIME, event_time(p));
+  return first_defined(at ? sd_load_le64(p + at) : UNDEF_TIME, event_time(p));
 }
 
 /* ---- the ticks of one record whose fields have been checked */
@@ -201,17 +184,17 @@ static inline void begin_tick(sd_tick *tick, const uint8_t *p, uint64_t received
                     .ts_recv = (int64_t)first_defined(received, event),
                     .price = SD_UNDEF_PRICE,
                     .instrument_id = key,
-                    .publisher_id = load_u16(p + 2),
+                    .publisher_id = (uint16_t)sd_load_le16(p + 2),
                     .action = 'N',
                     .side = 'N'};
 }
 
 static inline void make_mbo(sd_tick *tick, const uint8_t *p, uint32_t key) {
-  begin_tick(tick, p, load_u64(p + 40), key);
-  tick->order_id = load_u64(p + 16);
+  begin_tick(tick, p, sd_load_le64(p + 40), key);
+  tick->order_id = sd_load_le64(p + 16);
   tick->price = load_i64(p + 24);
-  tick->size = load_u32(p + 32);
-  tick->sequence_low = load_u32(p + 52);
+  tick->size = sd_load_le32(p + 32);
+  tick->sequence_low = sd_load_le32(p + 52);
   tick->action = (char)p[38];
   tick->side = (char)p[39];
   tick->flags = p[36];
@@ -220,10 +203,10 @@ static inline void make_mbo(sd_tick *tick, const uint8_t *p, uint32_t key) {
 
 /* A trades record, or the head of a book record, which is the same. `consolidated` records have no depth and no sequence. */
 static inline void make_trade(sd_tick *tick, const uint8_t *p, uint32_t key, int consolidated, uint64_t position) {
-  begin_tick(tick, p, load_u64(p + 32), key);
+  begin_tick(tick, p, sd_load_le64(p + 32), key);
   tick->price = load_i64(p + 16);
-  tick->size = load_u32(p + 24);
-  sd_set_sequence(tick, consolidated ? position : load_u32(p + 44));
+  tick->size = sd_load_le32(p + 24);
+  sd_set_sequence(tick, consolidated ? position : sd_load_le32(p + 44));
   tick->action = (char)p[28];
   tick->side = (char)p[29];
   tick->flags = p[30];
@@ -234,9 +217,9 @@ static inline void make_trade(sd_tick *tick, const uint8_t *p, uint32_t key, int
 /* Both sides of one level. */
 static inline void make_quote(sd_tick *tick, const uint8_t *level, uint8_t depth) {
   tick->price = load_i64(level);
-  tick->order_id = load_u64(level + 8);
-  tick->size = load_u32(level + 16);
-  tick->ref_id = load_u32(level + 20);
+  tick->order_id = sd_load_le64(level + 8);
+  tick->size = sd_load_le32(level + 16);
+  tick->ref_id = sd_load_le32(level + 20);
   tick->side = 'N';
   tick->depth = depth;
   tick->kind = SD_KIND_QUOTE;
@@ -264,8 +247,8 @@ static inline uint64_t make_book(sd_tick *ticks, const uint8_t *p, uint32_t key,
 
 /* A book, sampled at the end of a second or a minute: each sample is whole. */
 static inline uint64_t make_sample(sd_tick *tick, const uint8_t *p, uint32_t key, int consolidated, uint64_t position) {
-  begin_tick(tick, p, load_u64(p + 32), key);
-  sd_set_sequence(tick, consolidated ? position : load_u32(p + 44));
+  begin_tick(tick, p, sd_load_le64(p + 32), key);
+  sd_set_sequence(tick, consolidated ? position : sd_load_le32(p + 44));
   tick->flags = p[30] | SD_DBN_LAST;
   make_quote(tick, p + LEVELS_AT, 0);
   return 1;
@@ -289,9 +272,9 @@ static inline uint64_t make_bar(sd_tick *ticks, const uint8_t *p, uint32_t key, 
 }
 
 static inline uint64_t make_status(sd_tick *tick, const uint8_t *p, uint32_t key, uint64_t position) {
-  begin_tick(tick, p, load_u64(p + 16), key);
+  begin_tick(tick, p, sd_load_le64(p + 16), key);
   sd_set_sequence(tick, position);
-  tick->ref_id = load_u16(p + 24) | (uint64_t)load_u16(p + 26) << 16 | (uint64_t)load_u16(p + 28) << 32;
+  tick->ref_id = sd_load_le16(p + 24) | (uint64_t)sd_load_le16(p + 26) << 16 | (uint64_t)sd_load_le16(p + 28) << 32;
   tick->flags = (uint8_t)((p[30] == 'Y' ? SD_DBN_TRADING : 0) | (p[31] == 'Y' ? SD_DBN_QUOTING : 0) |
                           (p[32] == 'Y' ? SD_DBN_SHORT_SELL_RESTRICTED : 0));
   tick->kind = SD_KIND_STATUS;
@@ -299,11 +282,11 @@ static inline uint64_t make_status(sd_tick *tick, const uint8_t *p, uint32_t key
 }
 
 static inline uint64_t make_imbalance(sd_tick *tick, const uint8_t *p, uint32_t key, uint64_t position) {
-  begin_tick(tick, p, load_u64(p + 16), key);
+  begin_tick(tick, p, sd_load_le64(p + 16), key);
   sd_set_sequence(tick, position);
   tick->price = load_i64(p + 24);
-  tick->size = load_u32(p + 88);
-  tick->ref_id = load_u32(p + 92);
+  tick->size = sd_load_le32(p + 88);
+  tick->ref_id = sd_load_le32(p + 92);
   tick->side = (char)p[105];
   tick->flags = (uint8_t)(SD_DBN_IMBALANCE | (p[104] & 0x7F));
   tick->kind = SD_KIND_STATUS;
@@ -312,12 +295,12 @@ static inline uint64_t make_imbalance(sd_tick *tick, const uint8_t *p, uint32_t 
 
 static inline uint64_t make_statistic(const sd_dbn *dbn, sd_tick *tick, const uint8_t *p, uint32_t key) {
   int narrow = dbn->version < 3;
-  int32_t small = (int32_t)load_u32(p + 40);
+  int32_t small = (int32_t)sd_load_le32(p + 40);
   int64_t quantity = narrow ? (small == UNDEF_I32 ? INT64_MAX : small) : load_i64(p + 40);
-  begin_tick(tick, p, load_u64(p + 16), key);
+  begin_tick(tick, p, sd_load_le64(p + 16), key);
   tick->price = load_i64(p + 32);
-  tick->sequence_low = load_u32(p + (narrow ? 44 : 48));
-  tick->ref_id = load_u16(p + (narrow ? 52 : 56));
+  tick->sequence_low = sd_load_le32(p + (narrow ? 44 : 48));
+  tick->ref_id = sd_load_le16(p + (narrow ? 52 : 56));
   tick->flags = SD_DBN_STATISTIC;
   tick->kind = SD_KIND_STATUS;
   if (quantity != INT64_MAX) tick->size = quantity;

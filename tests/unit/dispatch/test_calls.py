@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dispatch_cases import Case, cases, spin_in_python
-from engine_support import PAIR_ROW, balanced, counting, in_threads, ticks_for
+from engine_support import PAIR_ROW, balanced, beside, counting, in_threads, ticks_for
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -391,18 +391,9 @@ def test_publishers_that_handle_ticks_inline_go_on_beside_calls() -> None:
     ticks = ticks_for(np.arange(200_000) % 50)
     answers: list[int] = []
     with Dispatcher(50, "count", workers=2, cores=None) as d:
-        ended = threading.Event()
-
-        def ask() -> None:
-            while not ended.is_set():
-                answers.append(d.call(7, ticks_seen))
-
-        thread = threading.Thread(target=ask)
-        thread.start()
-        for _ in range(10):
-            d.publish(ticks)
-        ended.set()
-        thread.join()
+        with beside(lambda: answers.append(d.call(7, ticks_seen))):
+            for _ in range(10):
+                d.publish(ticks)
         assert d.call(7, ticks_seen) == 40_000
         assert d.drain()
         balanced(d)

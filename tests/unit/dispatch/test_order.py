@@ -15,6 +15,7 @@ from engine_support import (
     PAIR_ROW,
     RELAY_ROW,
     balanced,
+    beside,
     in_threads,
     spin_rows,
     ticks_for,
@@ -233,17 +234,13 @@ def test_keys_that_change_while_they_are_published_lose_no_count(kind: str, on_f
     good = ticks["instrument_id"].copy()
     bad = good.copy()
     bad[::7], bad[3::11] = 0xFFFFFFFF, symbols
-    over = threading.Event()
 
     def change() -> None:
-        while not over.is_set():
-            ticks["instrument_id"] = bad
-            ticks["instrument_id"] = good
+        ticks["instrument_id"] = bad
+        ticks["instrument_id"] = good
 
-    changing = threading.Thread(target=change)
     with Dispatcher(symbols, kind, workers=2, cores=None, on_full=on_full, strands=strands) as d:
-        changing.start()
-        try:
+        with beside(change):
             accepted = 0
             for _ in range(100):
                 try:
@@ -252,9 +249,6 @@ def test_keys_that_change_while_they_are_published_lose_no_count(kind: str, on_f
                     accepted += error.position
                 except BackpressureError as error:
                     accepted += len(ticks) - len(error.rejected)
-        finally:
-            over.set()
-            changing.join()
         d.drain()
         balanced(d)
         assert d.statistics().accepted == accepted

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import FrozenInstanceError
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import COUNT_ROW, PAIR_ROW, balanced, counting, ticks_for
+from engine_support import COUNT_ROW, PAIR_ROW, balanced, beside, counting, ticks_for
 from let_go import FAILING, HANDLERS, kept_by
 from market_ticks import market
 
@@ -161,23 +161,15 @@ def test_pausing_and_resuming_from_several_threads_loses_nothing(handler: Any, o
     keys = np.random.default_rng(2).integers(0, 6, 60_000)
     ticks = ticks_for(keys)
     with Dispatcher(6, handler, workers=3, cores=None, budget_ticks=50, strands="per-symbol", on_full=on_full) as d:
-        done = threading.Event()
 
-        def switch(seed: int) -> None:
-            rng = np.random.default_rng(seed)
-            while not done.is_set():
-                symbol = int(rng.integers(0, 6))
-                d.pause(symbol)
-                d.resume(symbol)
+        def switch(rng: np.random.Generator) -> None:
+            symbol = int(rng.integers(0, 6))
+            d.pause(symbol)
+            d.resume(symbol)
 
-        threads = [threading.Thread(target=switch, args=(i,)) for i in range(3)]
-        for thread in threads:
-            thread.start()
-        for at in range(0, len(ticks), 500):
-            d.publish(ticks[at : at + 500])
-        done.set()
-        for thread in threads:
-            thread.join()
+        with beside(*(partial(switch, np.random.default_rng(seed)) for seed in range(3))):
+            for at in range(0, len(ticks), 500):
+                d.publish(ticks[at : at + 500])
         for symbol in range(6):
             d.resume(symbol)
         d.drain()

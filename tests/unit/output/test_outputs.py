@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from engine_support import balanced, numbered, ticks_for, wait_until
+from engine_support import balanced, beside, numbered, ticks_for, wait_until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from page_reader import Named, Reader
@@ -474,21 +474,10 @@ def test_outputs_can_be_looked_at_by_many_while_the_run_ends(c_handlers: Path) -
     ticks = ticks_for([0, 1, 2] * 100)
     ticks["depth"] = 1
     for _ in range(20):
-        ended = threading.Event()
         d = Dispatcher(3, echo(c_handlers), workers=2, cores=None).start()
-
-        def look(d: Dispatcher, ended: threading.Event) -> None:
-            while not ended.is_set():
-                d.outputs["seen"].array()
-
-        threads = [threading.Thread(target=look, args=(d, ended)) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        d.publish(ticks)
-        assert d.stop()
-        ended.set()
-        for thread in threads:
-            thread.join()
+        with beside(*[d.outputs["seen"].array] * 3):
+            d.publish(ticks)
+            assert d.stop()
         assert len(d.outputs["seen"].array()) == 300
 
 

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from engine_support import ticks_for
+from engine_support import beside, ticks_for
 from outside_ticks import SYMBOLS, some_ticks
 from warm_python import run_warm
 
@@ -29,19 +28,9 @@ from strand.errors import AttachError, ConfigurationError, UnknownSymbolError
 @contextmanager
 def publishing(dispatcher: Dispatcher, ticks: Any = None) -> Iterator[None]:
     """A thread publishes in the block, as fast as it can."""
-    ended, ticks = threading.Event(), some_ticks() if ticks is None else ticks
-
-    def publish() -> None:
-        while not ended.is_set():
-            dispatcher.publish(ticks)
-
-    thread = threading.Thread(target=publish)
-    thread.start()
-    try:
+    ticks = some_ticks() if ticks is None else ticks
+    with beside(lambda: dispatcher.publish(ticks)):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 @pytest.mark.parametrize("publisher_drains", [True, False])

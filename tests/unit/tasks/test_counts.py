@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from engine_support import beside
 from task_pools import Stepped, Threaded
 
 import strand
@@ -195,21 +196,18 @@ def test_counts_are_exact_while_many_threads_submit_cancel_and_read() -> None:
                 futures[seed].append(future)
 
         def read() -> None:
-            while not stop.is_set():
-                found = tasks.statistics()
-                if found.pending < 0 or found.submitted > 2 * n:
-                    wrong.append(found)
+            found = tasks.statistics()
+            if found.pending < 0 or found.submitted > 2 * n:
+                wrong.append(found)
 
-        stop, futures = threading.Event(), ([], [])  # type: ignore[var-annotated]
-        reader = threading.Thread(target=read)
+        futures = ([], [])  # type: ignore[var-annotated]
         submitters = [threading.Thread(target=submit, args=(seed,)) for seed in range(2)]
-        for thread in (reader, *submitters):
-            thread.start()
-        for thread in submitters:
-            thread.join()
-        tasks.shutdown()
-        stop.set()
-        reader.join()
+        with beside(read):
+            for thread in submitters:
+                thread.start()
+            for thread in submitters:
+                thread.join()
+            tasks.shutdown()
         found = tasks.statistics()
     assert wrong == []
     states = Counter(future.state for future in (*futures[0], *futures[1]))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from bounded_child import in_bounded_child
+from engine_support import beside
 
 from strand import Scheduler, TaskGroup, blocking, checkpoint
 from strand.binding.gate import Thread
@@ -69,7 +70,7 @@ def test_what_other_threads_raise_in_workers_ends_no_worker() -> None:
 
 def raise_in_workers() -> None:
     logging.disable(logging.CRITICAL)
-    generator, running, over = random.Random(3), set[int](), threading.Event()
+    generator, running = random.Random(3), set[int]()
 
     def task() -> None:
         running.add(threading.get_ident())
@@ -78,21 +79,17 @@ def raise_in_workers() -> None:
         running.discard(threading.get_ident())
 
     def shoot() -> None:
-        while not over.is_set():
-            time.sleep(generator.uniform(0, 0.001))
-            for thread in list(running):
-                raise_in(thread)
+        time.sleep(generator.uniform(0, 0.001))
+        for thread in list(running):
+            raise_in(thread)
 
-    shooter = threading.Thread(target=shoot)
     ends, late = set[type](), time.monotonic() + 40
     with Scheduler(2) as scheduler:
         executors = scheduler, scheduler.options(key="key"), scheduler.options(delay="1ms")
-        shooter.start()
-        while not ends >= {type(None), HitError} and time.monotonic() < late:  # a busy machine may let no shot hit
-            futures = [executor.submit(task) for _ in range(1000) for executor in executors]
-            ends |= {type(future.exception(60)) for future in futures}
-        over.set()
-        shooter.join()
+        with beside(shoot):
+            while not ends >= {type(None), HitError} and time.monotonic() < late:  # a busy machine may let no shot hit
+                futures = [executor.submit(task) for _ in range(1000) for executor in executors]
+                ends |= {type(future.exception(60)) for future in futures}
     assert ends == {type(None), HitError}
     assert scheduler.statistics().pending == 0
 
@@ -106,7 +103,7 @@ def test_what_other_threads_raise_in_tasks_that_wait_for_tasks_leaves_all_whole(
 
 def raise_in_tasks_that_wait(seed: int) -> None:
     logging.disable(logging.CRITICAL)
-    generator, seen, over = random.Random(seed), set[int](), threading.Event()
+    generator, seen = random.Random(seed), set[int]()
     scheduler = Scheduler(2, max_threads=64)
     keyed, high = scheduler.options(key="key"), scheduler.options(priority="high")
 
@@ -131,20 +128,17 @@ def raise_in_tasks_that_wait(seed: int) -> None:
         return 1
 
     def shoot() -> None:
-        while not over.is_set():
-            time.sleep(generator.uniform(0, 0.001))
-            for thread in list(seen):
-                raise_in(thread)
+        time.sleep(generator.uniform(0, 0.001))
+        for thread in list(seen):
+            raise_in(thread)
 
-    shooter = threading.Thread(target=shoot)
-    shooter.start()
     ends, rounds, late = set[type](), 0, time.monotonic() + 40
-    while rounds < 60 or (not ends >= {type(None), HitError} and time.monotonic() < late):
-        futures = [scheduler.submit(generator.choice((leaf, waits, waits_for_two, waits_in_blocks))) for _ in range(10)]
-        ends |= {type(future.exception(30)) for future in futures}
-        rounds += 1
-    over.set()
-    shooter.join()
+    kinds = leaf, waits, waits_for_two, waits_in_blocks
+    with beside(shoot):
+        while rounds < 60 or (not ends >= {type(None), HitError} and time.monotonic() < late):
+            futures = [scheduler.submit(generator.choice(kinds)) for _ in range(10)]
+            ends |= {type(future.exception(30)) for future in futures}
+            rounds += 1
     assert {type(None), HitError} <= ends
     found = scheduler.submit_many(lambda _: waits(), range(10))
     assert [future.exception(30) for future in found].count(None) >= 8  # two threads may still have one to come

@@ -163,6 +163,12 @@ static const char *run(void) {
                               : sd_scheduler_failure();
 }
 
+/* Runs the fibers, and last this one. */
+static const char *run_script(sd_fiber_fn script) {
+  sd_scheduler_add(script, NULL);
+  return run();
+}
+
 /* ---- what fibers do */
 
 static uint32_t enter(void) {
@@ -247,8 +253,7 @@ static const char *visits_take_a_budget(void) {
   sd_config c = usual(1, 1, 1);
   c.budget_records = 2;
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(budget_script, NULL);
-  return run();
+  return run_script(budget_script);
 }
 
 static int is_dear(const record *t, int64_t i, sd_context *ctx) {
@@ -273,8 +278,7 @@ static const char *dear_strands_keep_to_their_time(void) {
   c.budget_ns = 40;
   make(&c, NATIVE, 0, 0);
   W.each = is_dear;
-  sd_scheduler_add(dear_script, NULL);
-  return run();
+  return run_script(dear_script);
 }
 
 /* The visit to b ends when d has been handled. A visit to a or c takes a budget, and leaves another record there. */
@@ -303,8 +307,7 @@ static const char *long_visits_leave_others_their_turn(void) {
   /* b and d are listed with one worker, a and c with the other. */
   publish(enter(), "bdac");
   add_workers(2);
-  sd_scheduler_add(stops_after_d, NULL);
-  return run();
+  return run_script(stops_after_d);
 }
 
 /* Each handler goes on when all of them are at work: so there has to be a worker for each. */
@@ -335,8 +338,7 @@ static const char *spreads(void) {
   uint32_t worker = one_of(0, 2);
   for (uint32_t i = 0; i < 3; i++) W.d->strands[i].last = sd_scheduler_random(2) ? worker : one_of(0, 2);
   add_workers(3);
-  sd_scheduler_add(publish_abc, NULL);
-  return run();
+  return run_script(publish_abc);
 }
 
 /* The sleeper has registered before, and has looked at the lists before there was anything. */
@@ -352,8 +354,7 @@ static void leave_script(void *unused, unsigned fiber) {
 static const char *wakes_for_what_it_leaves(void) {
   sd_config c = usual(2, 1, 1);
   make(&c, PYTHON, 0, 0);
-  sd_scheduler_add(leave_script, NULL);
-  return run();
+  return run_script(leave_script);
 }
 
 static void hold_script(void *unused, unsigned fiber) {
@@ -372,8 +373,7 @@ static const char *held_waits(void) {
   sd_config c = usual(1, 1, 1);
   make(&c, NATIVE, 0, 0);
   add_workers(1);
-  sd_scheduler_add(hold_script, NULL);
-  return run();
+  return run_script(hold_script);
 }
 
 static void hold_back(uint32_t resources) {
@@ -408,8 +408,7 @@ static const char *held_back_waits(void) {
   make(&c, NATIVE, 0, 0);
   sd_dispatcher_prioritise(W.d, 0, SD_LOW, 0);
   add_workers(2);
-  sd_scheduler_add(held_back_script, NULL);
-  return run();
+  return run_script(held_back_script);
 }
 
 static void task_script(void *unused, unsigned fiber) {
@@ -423,8 +422,7 @@ static const char *task_is_run(void) {
   sd_config c = usual(1, 1, 1);
   make(&c, NATIVE, 0, 0);
   add_workers(1);
-  sd_scheduler_add(task_script, NULL);
-  return run();
+  return run_script(task_script);
 }
 
 /* What b's handler publishes goes to a strand that whoever drains looks at first. */
@@ -450,8 +448,7 @@ static const char *drains_what_handlers_publish(void) {
   make(&c, NATIVE, 0, 0);
   W.each = publishes_to_a;
   add_workers(1);
-  sd_scheduler_add(drain_script, NULL);
-  return run();
+  return run_script(drain_script);
 }
 
 static int was_drained_last_where_it_stands(const record *t, int64_t i, sd_context *ctx) {
@@ -476,8 +473,7 @@ static const char *stands_where_it_was_drained(void) {
   make(&c, NATIVE, 0, 0);
   W.each = was_drained_last_where_it_stands;
   add_workers(2);
-  sd_scheduler_add(now_and_then, NULL);
-  return run();
+  return run_script(now_and_then);
 }
 
 /* ---- publishing */
@@ -497,8 +493,7 @@ static const char *names_what_did_not_go_in(void) {
   c.capacity = 2;
   c.batch_records = 2;
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(rejected_script, NULL);
-  return run();
+  return run_script(rejected_script);
 }
 
 /* In the middle of a call that waits for room. */
@@ -518,8 +513,7 @@ static const char *leaves_nothing_behind(void) {
   sd_config c = usual(1, 1, 1);
   c.capacity = 1;
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(leaving_script, NULL);
-  return run();
+  return run_script(leaving_script);
 }
 
 static void inline_script(void *unused, unsigned fiber) {
@@ -535,8 +529,7 @@ static const char *paused_is_not_handled_inline(void) {
   sd_config c = usual(1, 1, 1);
   c.publisher_drains = c.one_core = 1;
   make(&c, PURE, 0, 0);
-  sd_scheduler_add(inline_script, NULL);
-  return run();
+  return run_script(inline_script);
 }
 
 /* ---- keys that another thread changes while their records are published */
@@ -671,8 +664,7 @@ static void blocks_script(void *unused, unsigned fiber) {
 
 static const char *blocks_keep_the_order(void) {
   make_blocks(one_of(1, 3));
-  sd_scheduler_add(blocks_script, NULL);
-  return run();
+  return run_script(blocks_script);
 }
 
 static const char *blocks_hold_back_in_order(void) {
@@ -716,8 +708,7 @@ static const char *blocks_stop_in_the_middle(void) {
   make_blocks(one_of(1, 2));
   W.failing_seldom = (int)sd_scheduler_random(2);
   sd_scheduler_add(stopped_blocks_script, NULL);
-  sd_scheduler_add(stops_some_time, NULL);
-  return run();
+  return run_script(stops_some_time);
 }
 
 /* A strand that is paused keeps its records, and the others' go the other way. */
@@ -736,8 +727,7 @@ static void beside_paused_script(void *unused, unsigned fiber) {
 
 static const char *blocks_wait_for_paused(void) {
   make_blocks(1);
-  sd_scheduler_add(beside_paused_script, NULL);
-  return run();
+  return run_script(beside_paused_script);
 }
 
 /* A record has its number and its time, after all timers up to that time, in a block, kept back, or enqueued. It emits three. */
@@ -863,8 +853,7 @@ static const char *takes_an_idle_strands_segment(void) {
   make(&c, PYTHON, 0, 0);
   /* Two records do not fit, so they are put in strand by strand. */
   W.d->strands[0].capacity = 1;
-  sd_scheduler_add(segment_script, NULL);
-  return run();
+  return run_script(segment_script);
 }
 
 static int comes_next(const record *t, int64_t i, sd_context *ctx) {
@@ -891,8 +880,7 @@ static const char *goes_on_when_the_pool_is_dry(void) {
   make(&c, NATIVE, 0, 0);
   W.each = comes_next;
   add_workers(1);
-  sd_scheduler_add(dry_script, NULL);
-  return run();
+  return run_script(dry_script);
 }
 
 static const char *segments_are_handed_out_once(void) {
@@ -1041,8 +1029,7 @@ static const char *watermark_never_falls(void) {
   add_workers(1);
   for (int i = 0; i < 2; i++) sd_scheduler_add(numbering_publisher, NULL);
   W.publishing = 2;
-  sd_scheduler_add(watermark_reader, NULL);
-  return run();
+  return run_script(watermark_reader);
 }
 
 static void waiting_task_script(void *unused, unsigned fiber) {
@@ -1059,8 +1046,7 @@ static void waiting_task_script(void *unused, unsigned fiber) {
 static const char *tasks_hold_up_no_watermark(void) {
   sd_config c = usual(2, 1, 1);
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(waiting_task_script, NULL);
-  return run();
+  return run_script(waiting_task_script);
 }
 
 /* A publisher that holds a's lock while a handler runs, as the threads of these see it that ask for the watermark. */
@@ -1095,8 +1081,7 @@ static const char *watermark_waits_for_no_publisher(void) {
   sd_config c = usual(2, 1, 1);
   make(&c, NATIVE, 0, 0);
   add_workers(1);
-  sd_scheduler_add(locked_script, NULL);
-  return run();
+  return run_script(locked_script);
 }
 
 /* ---- outputs */
@@ -1133,8 +1118,7 @@ static const char *waits_for_the_merger(void) {
   c.sizes.has_positions = 1;
   make(&c, NATIVE, 0, sizeof(emission));
   W.each = emits;
-  sd_scheduler_add(merger_script, NULL);
-  return run();
+  return run_script(merger_script);
 }
 
 /* A slice of a and b has its numbers when the second publisher takes its lower bound, beyond them, and waits. Then a fails. */
@@ -1159,8 +1143,7 @@ static const char *numbers_below_a_bound_stay(void) {
   c.sizes.has_positions = c.publisher_drains = c.one_core = 1;
   make(&c, PURE, 0, sizeof(emission));
   W.each = fails_beside_another;
-  sd_scheduler_add(bounds_script, NULL);
-  return run();
+  return run_script(bounds_script);
 }
 
 static void activating_script(void *unused, unsigned fiber) {
@@ -1195,8 +1178,7 @@ static const char *activated_workers_come(void) {
   make(&c, NATIVE, 0, 0);
   W.each = waits_for_the_others;
   add_workers(2);
-  sd_scheduler_add(activating_script, NULL);
-  return run();
+  return run_script(activating_script);
 }
 
 static int always_fails(const record *t, int64_t i, sd_context *ctx) { return 1; }
@@ -1245,8 +1227,7 @@ static const char *merger_waits_for_paused(void) {
   c.sizes.has_positions = 1;
   make(&c, NATIVE, 0, sizeof(emission));
   W.each = emits;
-  sd_scheduler_add(paused_script, NULL);
-  return run();
+  return run_script(paused_script);
 }
 
 /* Hands out what there is, and expects emissions to be numbered 0, 1, 2 ... */
@@ -1293,8 +1274,7 @@ static const char *merges_all_of_a_tick(void) {
   c.budget_records = one_of(1, 3);
   make(&c, NATIVE, 0, sizeof(emission));
   W.each = emits_three;
-  sd_scheduler_add(three_script, NULL);
-  return run();
+  return run_script(three_script);
 }
 
 static void end_script(void *unused, unsigned fiber) {
@@ -1313,8 +1293,7 @@ static const char *merges_what_the_end_emits(void) {
   c.sizes.has_positions = 1;
   W.finishes = 1;
   make(&c, NATIVE, 0, sizeof(emission));
-  sd_scheduler_add(end_script, NULL);
-  return run();
+  return run_script(end_script);
 }
 
 /* ---- timers */
@@ -1348,8 +1327,7 @@ static const char *merger_looks_for_timers(void) {
   c.sizes.has_positions = 1;
   make(&c, NATIVE, 1, sizeof(emission));
   W.each = asks_for_15;
-  sd_scheduler_add(left_script, NULL);
-  return run();
+  return run_script(left_script);
 }
 
 static int asks_if_a(const record *t, int64_t i, sd_context *ctx) {
@@ -1408,8 +1386,7 @@ static const char *endless_timers_leave_others_their_turn(void) {
   W.endless = 1;
   /* Else the publisher drains alone, and its calls have an end nevertheless. */
   if (!c.publisher_drains || sd_scheduler_random(2)) add_workers(1);
-  sd_scheduler_add(endless_script, NULL);
-  return run();
+  return run_script(endless_script);
 }
 
 /* A record has its own time, which no timer of its symbol has passed. */
@@ -1628,8 +1605,7 @@ static void shed_script(void *unused, unsigned fiber) {
 static const char *sheds_the_lowest_first(void) {
   const sd_config c = sheds(4, 5);
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(shed_script, NULL);
-  return run();
+  return run_script(shed_script);
 }
 
 /* a and b are low, and became ready together; c is high. */
@@ -1648,8 +1624,7 @@ static void sheds_the_same_script(void *unused, unsigned fiber) {
 static const char *sheds_the_same_again(void) {
   const sd_config c = sheds(3, 4);
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(sheds_the_same_script, NULL);
-  return run();
+  return run_script(sheds_the_same_script);
 }
 
 /* a is low. b is high, and full by itself. */
@@ -1667,8 +1642,7 @@ static const char *sheds_for_no_full_strand(void) {
   sd_config c = sheds(2, 4);
   c.capacity = 3;
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(full_script, NULL);
-  return run();
+  return run_script(full_script);
 }
 
 /* Both are low. b was raised for a backlog that is gone; a has had a call, and no record so far. */
@@ -1691,8 +1665,7 @@ static const char *counts_to_its_level(void) {
   c.on_full = SD_DROP_NEWEST;
   c.level_capacity[SD_LOW] = 1;
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(level_script, NULL);
-  return run();
+  return run_script(level_script);
 }
 
 static void looks_at_a(void *unused, unsigned fiber) {
@@ -1717,8 +1690,7 @@ static const char *shed_is_counted_in_order(void) {
   make(&c, NATIVE, 0, 0);
   W.publishing = 1;
   sd_scheduler_add(sheds_a, NULL);
-  sd_scheduler_add(looks_at_a, NULL);
-  return run();
+  return run_script(looks_at_a);
 }
 
 /* Of a, the two oldest are shed: 0 and 1. b is handled first. */
@@ -1741,8 +1713,7 @@ static const char *sheds_the_oldest(void) {
   const sd_config c = sheds(2, 4);
   make(&c, NATIVE, 0, 0);
   W.each = keeps_order;
-  sd_scheduler_add(sheds_oldest, NULL);
-  return run();
+  return run_script(sheds_oldest);
 }
 
 /* The sleeper has registered, and looked at the lists while a, which is low, was not listed. b is listed already. */
@@ -1760,8 +1731,7 @@ static void shed_wakes_script(void *unused, unsigned fiber) {
 static const char *wakes_for_what_is_not_shed(void) {
   const sd_config c = sheds(2, 3);
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(shed_wakes_script, NULL);
-  return run();
+  return run_script(shed_wakes_script);
 }
 
 /* ---- tasks */
@@ -1828,8 +1798,7 @@ static const char *inline_beside_tasks_elsewhere(void) {
   sd_config c = usual(2, 1, 1);
   c.publisher_drains = c.one_core = 1;
   make(&c, PURE, 0, 0);
-  sd_scheduler_add(elsewhere_script, NULL);
-  return run();
+  return run_script(elsewhere_script);
 }
 
 /* One that takes the first of equal tasks first. */
@@ -1883,8 +1852,7 @@ static const char *recycled_entries_keep_nothing(void) {
   sd_config c = usual_of(some_policy(), 2, 1);
   c.policy.fair.slice_ns = SHORT_SLICE_NS;
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(recycled_script, NULL);
-  return run();
+  return run_script(recycled_script);
 }
 
 /* A worker has taken a task and has not begun it. Then the task is given up, or gets another priority. */
@@ -1928,8 +1896,7 @@ static void taken_script(void *unused, unsigned fiber) {
 static const char *given_up_when_taken(void) {
   const sd_config c = usual_of(some_policy(), 2, 1);
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(taken_script, NULL);
-  return run();
+  return run_script(taken_script);
 }
 
 static void submits_until_stopped(void *unused, unsigned fiber) {
@@ -1964,8 +1931,7 @@ static const char *stops_while_others_submit(void) {
   add_workers(c.sizes.n_workers);
   W.publishing = one_of(1, 3);
   for (uint32_t i = 0; i < W.publishing; i++) sd_scheduler_add(submits_until_stopped, NULL);
-  sd_scheduler_add(stopper, NULL);
-  return run();
+  return run_script(stopper);
 }
 
 /* The table is full, free again, and full again, with entries that threads of all kinds took. */
@@ -1994,8 +1960,7 @@ static void full_table_script(void *unused, unsigned fiber) {
 static const char *full_tables_become_free(void) {
   const sd_config c = usual_of(some_policy(), 2, 1);
   make(&c, NATIVE, 0, 0);
-  sd_scheduler_add(full_table_script, NULL);
-  return run();
+  return run_script(full_table_script);
 }
 
 /* A task that submits others, so many levels deep, free or on a strand. */
@@ -2034,8 +1999,7 @@ static const char *drains_what_tasks_submit(void) {
   c.sizes.n_tasks = 64;
   make(&c, NATIVE, 0, 0);
   add_workers(c.sizes.n_workers);
-  sd_scheduler_add(drains_tasks_script, NULL);
-  return run();
+  return run_script(drains_tasks_script);
 }
 
 /* With one list and one priority, tasks of Python's begin in the order of their submits, whatever a publisher that helps takes between them. */
@@ -2076,8 +2040,7 @@ static const char *helpers_leave_pythons_their_place(void) {
   sd_scheduler_add(ordered_worker, NULL);
   W.working = 1;
   sd_scheduler_add(helps, NULL);
-  sd_scheduler_add(submits_in_order, NULL);
-  return run();
+  return run_script(submits_in_order);
 }
 
 /* A publisher that helps gives a task its first turn, while the only worker sleeps. The worker has to wake for the second one. */
@@ -2100,8 +2063,7 @@ static const char *wakes_for_another_turn(void) {
   const sd_config c = usual_of(some_policy(), 2, 1);
   make(&c, NATIVE, 0, 0);
   add_workers(1);
-  sd_scheduler_add(helps_once, NULL);
-  return run();
+  return run_script(helps_once);
 }
 
 /* Tasks fill the table and wait on a, which is held for good. The timer of b fires nevertheless. */
@@ -2126,8 +2088,7 @@ static const char *timers_beside_a_full_table(void) {
   make(&c, NATIVE, 1, 0);
   W.each = asks_for_15;
   add_workers(1);
-  sd_scheduler_add(held_tasks_script, NULL);
-  return run();
+  return run_script(held_tasks_script);
 }
 
 /* ---- permits */
@@ -2192,8 +2153,7 @@ static const char *deferred_tasks_run(void) {
   }
   for (uint32_t i = 0; i < workers; i++) sd_scheduler_add(python_worker, (void *)(uintptr_t)i);
   W.working = workers;
-  sd_scheduler_add(deferred_script, NULL);
-  return run();
+  return run_script(deferred_script);
 }
 
 /* Workers sleep while only deferred tasks are left, and the highest one comes first when the permit is free. */
@@ -2238,8 +2198,7 @@ static const char *sleeps_beside_deferred_tasks(void) {
   make(&c, NATIVE, 0, 0);
   for (uint32_t i = 0; i < 2; i++) sd_scheduler_add(one_permit_worker, (void *)(uintptr_t)i);
   W.working = 2;
-  sd_scheduler_add(sleeps_script, NULL);
-  return run();
+  return run_script(sleeps_script);
 }
 
 /* ---- tasks and groups under a policy: each task ends once, and each group that was closed is returned once */
@@ -2499,8 +2458,7 @@ static const char *tasks_end_once(int32_t policy) {
   L.users = USERS;
   for (uint32_t i = 0; i < LIFE_WORKERS; i++) sd_scheduler_add(life_worker, (void *)(uintptr_t)i);
   for (uint32_t i = 0; i < USERS; i++) sd_scheduler_add(life_user, (void *)(uintptr_t)(i == 0));
-  sd_scheduler_add(end_lives, NULL);
-  return run();
+  return run_script(end_lives);
 }
 
 /* And by any policy that has no check of its own below. */
@@ -2565,8 +2523,7 @@ static const char *figures_by_level_add_up(void) {
   make(&c, NATIVE, 0, 0);
   for (uint32_t i = 0; i < SD_LEVEL_COUNT; i++) sd_dispatcher_prioritise(W.d, i, i, 0);
   add_workers(c.sizes.n_workers);
-  sd_scheduler_add(figures_script, NULL);
-  return run();
+  return run_script(figures_script);
 }
 
 /* ---- all of them */

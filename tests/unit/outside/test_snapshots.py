@@ -422,38 +422,30 @@ class Shown:
     def look(self) -> Snapshot:
         return snapshot_of(self.view, self.about, self.begin_ns + self.seconds * 10**9)
 
+    def tasks(self) -> tuple[Any, Any]:
+        """Figures of tasks in the window, and since the start."""
+        found = self.look().tasks
+        assert found is not None
+        assert found.window is not None
+        return found.window, found.since_start
+
 
 def test_the_window_has_the_last_five_minutes_and_no_more() -> None:
     with Shown() as shown:
         shown.go_on(400, wait_ns=1_000_000_000)
-        before = shown.look().tasks
-        assert before is not None
-        assert before.window is not None
-        assert before.window.seconds is not None
-        assert 295 <= before.window.seconds <= 302.5
-        assert abs(before.window.levels["high"].started - 300) <= 5
-        assert before.since_start.levels["high"].started == 400
+        window, whole = shown.tasks()
+        assert 295 <= window.seconds <= 302.5
+        assert abs(window.levels["high"].started - 300) <= 5
+        assert whole.levels["high"].started == 400
         shown.go_on(290, wait_ns=1_000_000, fails=True)
-        between = shown.look().tasks
-        assert between is not None
-        assert between.window is not None
-        slow = between.window.levels["high"].wait.percentile(99)
-        assert slow is not None
-        assert slow >= 10**9  # some of the first ones are in it
-        rate = between.window.levels["high"].success_rate
-        assert rate is not None
-        assert 0 < rate < 0.06
+        window, _ = shown.tasks()
+        assert window.levels["high"].wait.percentile(99) >= 10**9  # some of the first ones are in it
+        assert 0 < window.levels["high"].success_rate < 0.06
         shown.go_on(20, wait_ns=1_000_000, fails=True)
-        after = shown.look().tasks
-        assert after is not None
-        assert after.window is not None
-        slowest = after.window.levels["high"].wait.percentile(100)
-        assert slowest is not None
-        assert slowest <= 1_000_000 * BUCKET + 1
-        assert after.window.levels["high"].success_rate == 0
-        whole = after.since_start.levels["high"].wait.percentile(50)
-        assert whole is not None
-        assert whole >= 10**9
+        window, whole = shown.tasks()
+        assert window.levels["high"].wait.percentile(100) <= 1_000_000 * BUCKET + 1
+        assert window.levels["high"].success_rate == 0
+        assert whole.levels["high"].wait.percentile(50) >= 10**9
 
 
 @pytest.mark.parametrize(("times", "is_known"), [(1 << 20, True), (1 << 22, False)])
@@ -481,21 +473,16 @@ def test_an_idle_window_has_no_percentiles_and_no_rates() -> None:
     with Shown() as shown:
         shown.go_on(10, wait_ns=1_000_000)
         shown.go_on(310)
-        found = shown.look().tasks
-        assert found is not None
-        assert found.window is not None
-        high = found.window.levels["high"]
+        high = shown.tasks()[0].levels["high"]
         assert (high.started, high.wait.percentile(95), high.success_rate, high.promotion_rate) == (0, None, None, None)
 
 
 def test_a_window_begins_with_the_run() -> None:
     with Shown() as shown:
         shown.go_on(7, wait_ns=1_000_000)
-        found = shown.look().tasks
-        assert found is not None
-        assert found.window is not None
-        assert found.window.seconds == pytest.approx(7, abs=0.5)
-        assert found.window.levels["high"].started == 7
+        window, _ = shown.tasks()
+        assert window.seconds == pytest.approx(7, abs=0.5)
+        assert window.levels["high"].started == 7
 
 
 # ---- Processes that may look

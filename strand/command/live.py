@@ -89,6 +89,7 @@ _PROFILE: Final = replace(
     options_in(JsonLinesOptions)["profile"],
     kind=File("FILE"),
     text="For --websocket: the .toml file that describes the messages.",
+    unset="",
 )
 _LISTEN_SECTIONS: Final = {
     "Feed": (

@@ -15,13 +15,25 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, Unpack, get_args, get_origin
 
+import numpy as np
+
 from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed, Selection
 from strand.feeds.formats.guess import KDB
 from strand.feeds.formats.options import ReaderOptions
 from strand.feeds.formats.registry import Format, format_named, recognised
-from strand.feeds.io.files import Paths, files_in, hours_in, is_hour, named_paths, small_text
+from strand.feeds.io.files import (
+    Frames,
+    Paths,
+    as_paths,
+    files_in,
+    frame_at,
+    hours_in,
+    is_hour,
+    named_paths,
+    small_text,
+)
 from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe, open_source, spooled_pipe
 from strand.feeds.io.streams import ZIP_MAGICS, open_stream
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days
@@ -251,7 +263,7 @@ _KDB_PARTITION: Final = re.compile(r"\d{4}\.\d\d(?:\.\d\d)?")
 
 
 @named_options(None, declares=OpenOptions)
-def open(path_or_paths: Paths, **options: Unpack[OpenOptions]) -> BaseFeed:  # noqa: A001
+def open(path_or_paths: Paths | Frames, **options: Unpack[OpenOptions]) -> BaseFeed:  # noqa: A001
     """Opens a file, or several merged in time, each as the format that its content shows.
 
     Readers that can do so skip unread what ``symbols``, ``start`` and ``end`` leave out.
@@ -259,7 +271,8 @@ def open(path_or_paths: Paths, **options: Unpack[OpenOptions]) -> BaseFeed:  # n
     Args:
         path_or_paths: A path, or a sequence of paths. A path is a file, a folder (all files in it that can be read, by
             name), a glob (``"2026-01-*.gz"``), ``-`` for standard input, a named pipe, or a file in an archive
-            (``day.zip/trades.csv``).
+            (``day.zip/trades.csv``). Or a table in memory: a DataFrame or LazyFrame of polars, a DataFrame of pandas,
+            a Table or RecordBatchReader of pyarrow, a structured array of numpy.
         **options: Options of the readers: ``on_bad_record``, ``batch_ticks``, ``limits``, and each reader's own.
 
     Raises:
@@ -290,7 +303,8 @@ def open(path_or_paths: Paths, **options: Unpack[OpenOptions]) -> BaseFeed:  # n
         raise ConfigurationError(
             "carry_over", "with new_day= days end, and nothing is carried over: give only one of the two"
         )
-    paths = expand(path_or_paths, options)
+    source = as_paths(path_or_paths)
+    paths = expand(source, options)
     _check_once(paths)
     with ExitStack() as copies:
         chosen = [_readable(path, format, options, copies) for path in paths]
@@ -557,6 +571,8 @@ def _readable(
 
 
 def _format_of(path: str | Path, format: str | None, options: Mapping[str, Any]) -> Format:  # noqa: A002
+    if (frame := frame_at(path)) is not None:
+        return format_named("npy" if isinstance(frame.table, np.ndarray) else "parquet")
     if is_pipe(path):
         forget_pipe(path)
     return format_named(format) if format is not None else recognised(path, options.get("limits"))
@@ -621,7 +637,8 @@ def _first_day(reader: Any, path: Any, options: Mapping[str, Any], zone: str) ->
     with reader(path, **options) as feed:
         if feed.info.date is not None:
             return as_date(feed.info.date)
-        if feed.info.undated or is_pipe(path):
+        frame = frame_at(path)
+        if feed.info.undated or is_pipe(path) or (frame is not None and frame.is_read_once):
             return None
         first = next((batch for batch in feed.batches() if len(batch)), None)
         return None if first is None else day_of_ns(int(first["ts_recv"][0]), zone)

@@ -23,7 +23,7 @@ from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedF
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch, TicksAre, usual_flags
 from strand.feeds.formats.options import NpyOptions
 from strand.feeds.formats.own_metadata import OWN_MEMBER, Own, own_from
-from strand.feeds.io.files import read_head, regular_file
+from strand.feeds.io.files import Frame, frame_at, read_head, regular_file
 from strand.feeds.io.sources import InflateLimits, InputStream, RawStream
 from strand.feeds.io.streams import ZipMemberStream, data_start, open_archive, open_stream
 from strand.feeds.mapping.columns import Conversion, Reading, columns_of
@@ -105,6 +105,32 @@ class ArrayPlace:
             return open_stream(path, limits=limits)
         with open_archive(path) as archive:
             return ZipMemberStream(path, archive.getinfo(self.member), limits)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldArray(ArrayPlace):
+    """An array in memory, whose records are not copied. ``frame``: what it came as."""
+
+    frame: Any = None
+
+    @classmethod
+    def of(cls, frame: Frame, path: Path) -> HeldArray:
+        """The place of a structured array. Raises FormatError for any other one."""
+        array = frame.table
+        if array.ndim != 1 or array.dtype.hasobject:
+            what = "Python objects" if array.dtype.hasobject else f"an array of shape {array.shape}"
+            raise FormatError(f"holds {what}; ticks are a structured array of one dimension", path=path)
+        return cls(array.dtype, len(array), 0, frame=frame)
+
+    def records(
+        self, path: Path, limits: InflateLimits, batch: int, begin: int = 0
+    ) -> Iterator[tuple[npt.NDArray[Any], int]]:
+        """See ``ArrayPlace``."""
+        del path, limits
+        for first in range(begin, self.length, batch):
+            records = np.ascontiguousarray(self.frame.table[first : first + batch])[:]
+            records.setflags(write=False)
+            yield records, first
 
 
 def locate(path: Path, head: bytes, array: str | None) -> tuple[ArrayPlace, bool]:
@@ -276,7 +302,8 @@ class NpyFeed(BaseFeed):
 
     def __init__(self, path: str | Path, **options: Unpack[NpyOptions]) -> None:
         super().__init__()
-        self._path = regular_file(path)
+        frame = frame_at(path)
+        self._path = Path(path) if frame is not None else regular_file(path)
         self._batch_ticks = options["batch_ticks"]
         said, array, columns = options_among(options), options["array"], options["columns"]
         price_unit, size_unit = options["price_unit"], options["size_unit"]
@@ -286,7 +313,11 @@ class NpyFeed(BaseFeed):
         self._limits = InflateLimits.of(options["limits"])
         if array is not None and not isinstance(array, str):
             raise ConfigurationError("array", f"give the name of one in the file, not {array!r}")
-        self._place, has_names = locate(self._path, read_head(self._path, 8), array)
+        self._place, has_names = (
+            locate(self._path, read_head(self._path, 8), array)
+            if frame is None
+            else (HeldArray.of(frame, self._path), False)
+        )
         self._map: RecordColumns | HftEvents | None
         given = {"constants": options["constants"], "price_unit": price_unit, "size_unit": size_unit}
         if columns is not None:
@@ -325,7 +356,7 @@ class NpyFeed(BaseFeed):
         names = _given_names(options["symbol"], options["symbols"])
         if names is None and has_names:
             names = read_names(self._path)
-        elif names is None and isinstance(self._map, HftEvents):
+        elif names is None and isinstance(self._map, HftEvents) and frame is None:
             names = (symbol_of(self._path),)
         keyed = self._map.has_keys if isinstance(self._map, RecordColumns) else self._map is None
         if not keyed and len(names or ()) != 1:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import os
 import re
 import stat
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol, TypeGuard
 
-from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError
 from strand.feeds.io.sources import STANDARD_INPUT
+from strand.lazy import imported
 
 __all__ = [
-    "Paths", "check_folder", "files_in", "hours_in", "is_hour", "named_paths", "read_head", "regular_file",
-    "small_text", "times_path",
+    "Frame", "Frames", "Paths", "as_paths", "check_folder", "files_in", "frame_at", "hours_in", "is_hour",
+    "named_paths", "read_head", "regular_file", "small_text", "times_path",
 ]  # fmt: skip
 
 _MAX_TEXT: Final = 64 << 20
@@ -67,6 +73,85 @@ _WILD: Final = "*?["
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
+class _Table(Protocol):
+    """A table of Arrow's C interface: of polars, pandas or pyarrow, or a reader of record batches."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class _LazyTable(Protocol):
+    """A table of polars that is still to be computed."""
+
+    def collect_schema(self) -> Any: ...
+
+
+#: Tables in memory, and structured arrays.
+Frames = _Table | _LazyTable | npt.NDArray[Any]
+
+_frames: weakref.WeakValueDictionary[str, Frame] = weakref.WeakValueDictionary()
+_numbers: Final = count()
+
+
+class Frame(os.PathLike[str]):
+    """A table in memory, with a path that stands for it as long as this object lives. Errors call it by its type."""
+
+    def __init__(self, table: Any) -> None:
+        kind = type(table)
+        if kind.__name__ == "LazyFrame":
+            table = table.collect()
+        elif isinstance(table, np.ndarray) and _has_names(table.dtype):
+            table = _as_table(table)
+        self.table = table
+        name = f"{kind.__module__.partition('.')[0].removeprefix('_')}.{kind.__name__}"
+        self._path = f"memory:{next(_numbers)}/{name}"
+        _frames[self._path] = self
+        CALLED[self._path] = name
+        weakref.finalize(self, CALLED.pop, self._path, None)
+
+    def __fspath__(self) -> str:
+        return self._path
+
+    @property
+    def is_read_once(self) -> bool:
+        """True for a reader of record batches, which cannot begin anew."""
+        return type(self.table).__name__ == "RecordBatchReader"
+
+
+def _has_names(dtype: np.dtype[Any]) -> bool:
+    """Tells whether records have a text of more than a letter, as names of symbols are."""
+    letter = {"S": 1, "U": 4}
+    return any(dtype[name].itemsize > letter.get(dtype[name].kind, dtype[name].itemsize) for name in dtype.names or ())
+
+
+def _as_table(array: npt.NDArray[Any]) -> Any:
+    """Records as a table of Arrow. Raises MissingExtraError."""
+    arrow = imported("pyarrow", "parquet", "reading arrays with texts")
+    columns = {name: arrow.array(np.ascontiguousarray(array[name])) for name in array.dtype.names or ()}
+    return arrow.table(
+        {
+            name: each.cast(arrow.string()) if arrow.types.is_binary(each.type) else each
+            for name, each in columns.items()
+        }
+    )
+
+
+def frame_at(path: str | os.PathLike[str]) -> Frame | None:
+    """The table that a path stands for."""
+    return _frames.get(os.fspath(path)) if isinstance(path, str | os.PathLike) else None
+
+
+def _is_frame(source: object) -> TypeGuard[Frames]:
+    if isinstance(source, np.ndarray):
+        return True
+    is_feed = hasattr(source, "batches") and hasattr(source, "max_symbols")
+    return not is_feed and (hasattr(source, "__arrow_c_stream__") or hasattr(source, "collect_schema"))
+
+
+def as_paths(source: Any) -> Any:
+    """A table as a path that stands for it; any other source as it is."""
+    return Frame(source) if _is_frame(source) else source
+
+
 def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
     """Files, folders and ``-`` as they are named, globs resolved. Raises FeedError, ConfigurationError."""
     named: Iterable[object] = [path_or_paths]
@@ -80,6 +165,8 @@ def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
         path = Path(text)
         if text == STANDARD_INPUT:
             yield text
+        elif frame_at(text) is not None:
+            yield path
         elif any(mark in text for mark in _WILD) and not _is_there(path):
             import glob
 

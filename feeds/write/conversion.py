@@ -15,6 +15,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Feed, Skipped, skipped_of
 from strand.feeds.io.atomic_write import atomic_write
+from strand.feeds.io.files import Frames, Paths, as_paths
 from strand.feeds.merge.selected import empty_feed, unknown_symbol
 from strand.feeds.opening import ReadOptions, options_with_date, read_symbols
 from strand.feeds.opening import open as open_feed
@@ -111,7 +112,7 @@ class ConvertOptions(ReadOptions, total=False):
 
 @named_options("convert()", declares=ConvertOptions)
 def convert(
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
+    source: Paths | Frames | Feed,
     path: str | os.PathLike[str],
     **options: Unpack[ConvertOptions],
 ) -> Converted:
@@ -120,7 +121,7 @@ def convert(
     The file gets its name once it is whole. A file that had the name stays until then, and if anything fails.
 
     Args:
-        source: A path or several, as ``strand.feeds.open`` takes them, or a feed.
+        source: Paths or a table in memory, as ``strand.feeds.open`` takes them, or a feed.
         path: The file to write. Its name ends in .parquet, .arrow, .feather, .npy, .npz, .itch, .itch50 or .dbn, the
             last three also with .gz or .zst behind it.
 
@@ -136,17 +137,18 @@ def convert(
     """
     kind, symbols, progress = target_of(path, options["to"]), options["symbols"] or (), options["progress"]
     bounds = options["start"], options["end"]
+    given: Paths | Feed = as_paths(source)
     misfits = Misfits(NAMES.get(kind, kind), options["on_unwritable"])
     reading = options_with_date(options["feed_options"], options["date"])
-    check_outputs([("out", path)], source, symbols=symbols, options=reading)
-    if isinstance(source, str | os.PathLike | Sequence):
-        feed: Feed = open_feed(source, symbols=symbols, start=bounds[0], end=bounds[1], **reading)
+    check_outputs([("out", path)], given, symbols=symbols, options=reading)
+    if isinstance(given, str | os.PathLike | Sequence):
+        feed: Feed = open_feed(given, symbols=symbols, start=bounds[0], end=bounds[1], **reading)
     elif symbols or bounds != (None, None) or reading:
         raise ConfigurationError(
             "symbols, start, end, date, feed_options: a feed is converted as it is; open it with them"
         )
     else:
-        feed = source
+        feed = given
     try:
         if (opened := getattr(progress, "opened", None)) is not None:
             opened(feed)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import in_full
-from strand.errors import FeedError
+from strand.errors import FeedError, called
 from strand.feeds import Feed, TickBatch
 from strand.feeds.opening import expand
 from strand.handlers import Handler, HandlerLike, resolve
@@ -215,7 +215,7 @@ def describe_source(source: Any, feed_options: Mapping[str, Any]) -> list[dict[s
     for path in expand(source, dict(feed_options)):
         known = Path(path)
         if not known.is_file():
-            found.append({"path": os.fspath(path), "size": None, "head": None})
+            found.append({"path": called(path), "size": None, "head": None})
             continue
         try:
             with known.open("rb") as file:

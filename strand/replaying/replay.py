@@ -21,6 +21,7 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.base import Selection, is_live
+from strand.feeds.io.files import Frames, Paths, as_paths
 from strand.feeds.merge.selected import SelectedFeed, empty_feed, unknown_symbol
 from strand.feeds.opening import FeedOptions, options_with_date
 from strand.feeds.times import Moment, as_date
@@ -50,7 +51,7 @@ _PLAIN_BATCH_TICKS: Final = 262_144
 
 @named_options("replay()", more=RunOptions, groups=GROUPS, declares=Asked)
 def replay(
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
+    source: Paths | Frames | Feed,
     handler: HandlerLike | None = None,
     *,
     handlers: Mapping[str, HandlerLike] | None = None,
@@ -63,7 +64,7 @@ def replay(
     what handlers' ends add.
 
     Args:
-        source: What ``strand.feeds.open`` takes, or a feed.
+        source: What ``strand.feeds.open`` takes, such as paths or a table in memory, or a feed.
         handler: The handler of all symbols.
         handlers: In place of ``handler``, handlers by symbol, with ``"*"`` for the others.
         **options: Options of ``strand.Dispatcher``. ``workers=0`` replays in a plain loop on the calling thread,
@@ -89,7 +90,7 @@ def replay(
 
 def replay_by(
     make: Callable[..., Any],
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
+    given: Paths | Frames | Feed,
     handler: HandlerLike | None,
     handlers: Mapping[str, HandlerLike] | None,
     asked: ReplayOptions,
@@ -111,6 +112,7 @@ def replay_by(
         asked = {**asked, "snapshot": import_module("strand.replaying.snapshots").read_snapshot(asked["snapshot"])}
     reading, progress = options_with_date(asked["feed_options"], asked["date"]), _Progress(asked)
     wanted = feeds.read_symbols(asked["symbols"] or ())
+    source: Paths | Feed = as_paths(given)
     left = SavedReplay.of(asked, source, reading, plain=plain)
     position = left.position
     whole_handlers, handler = handler, None if handler is None else resolve(handler)
@@ -338,8 +340,7 @@ def _feed(
     if not isinstance(source, Feed):
         raise ConfigurationError(
             "source",
-            f"{type(source).__name__} is neither a path, nor a list of them, nor a feed; publish ticks "
-            "of an array to a Dispatcher",
+            f"{type(source).__name__} is neither a path, nor a list of them, nor a table or array, nor a feed",
         )
     if options:
         raise ConfigurationError("feed_options", f"{', '.join(options)} are for files; this feed is open already")

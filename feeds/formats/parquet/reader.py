@@ -27,12 +27,15 @@ from strand.feeds.formats.parquet.sources import (
     ARROW_MAGIC,
     PARQUET_MAGIC,
     ArrowSource,
+    FrameSource,
     IpcSource,
     KeepsGroup,
     ParquetSource,
     is_arrow_stream,
     needs_its_end,
+    without_views,
 )
+from strand.feeds.io.files import frame_at
 from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
 from strand.feeds.io.sources import InflateLimits
 from strand.feeds.io.streams import RawStream, open_stream
@@ -62,6 +65,8 @@ def _open_arrow(path: Path | str, limits: InflateLimits | None) -> ArrowSource:
         import pyarrow  # noqa: F401
     except ImportError:
         raise MissingExtraError("reading Parquet and Arrow files", "pyarrow", "parquet") from None
+    if (frame := frame_at(path)) is not None:
+        return FrameSource(frame, Path(path))
     with open_stream(path, limits=limits) as stream:
         head = stream.head(16)
         if head.startswith(PARQUET_MAGIC):
@@ -323,6 +328,7 @@ class ParquetFeed(BaseFeed):
 
     def _make(self, batch: Any, first: int, made: _Made) -> FeedError | None:
         rows: range | npt.NDArray[np.uint64] = range(first + 1, first + 1 + batch.num_rows)
+        batch = without_views(batch)
         try:
             keys, wanted, bad_key, why = self._rows.of(batch)
             if wanted is not None:

@@ -87,7 +87,7 @@ def make_files(folder: Path) -> None:
         bi5_reference.write(folder, "EURUSD", dt.datetime(2019, 2, 4, hour, tzinfo=dt.UTC), data)
     (folder / "ESH20-CME.scid").write_bytes(scid_reference.file(scid_reference.some(4)))
     (folder / "today.ws").write_bytes(samples.websocket())
-    (profile,) = re.findall(r"```toml\n(.*?)```", (DOCS / "feeds/json.md").read_text("utf-8"), re.DOTALL)
+    profile, *_ = re.findall(r"```toml\n(.*?)```", (DOCS / "feeds/json.md").read_text("utf-8"), re.DOTALL)
     (folder / "binance.toml").write_text(profile)
     deal = (
         b'1723161254024619568 {"data": {"e": "trade", "T": 1, "s": "ETHUSDT", "p": "2", "q": "3", "t": 7, "m": true}}\n'

@@ -97,7 +97,7 @@ def replay_by(
 ) -> ReplayResult:
     """``replay`` through the run that ``make`` makes, which takes the arguments of a Dispatcher. ``asked``: with all
     options of ``Asked``."""
-    own = options_in(Asked)
+    source, own = as_paths(given), options_in(Asked)
     options: RunOptions = {name: one for name, one in asked.items() if name not in own}  # type: ignore[assignment]
     plain, position = workers_of(options) == 0, asked["position"]
     pacer = _pacer(asked)
@@ -112,7 +112,6 @@ def replay_by(
         asked = {**asked, "snapshot": import_module("strand.replaying.snapshots").read_snapshot(asked["snapshot"])}
     reading, progress = options_with_date(asked["feed_options"], asked["date"]), _Progress(asked)
     wanted = feeds.read_symbols(asked["symbols"] or ())
-    source: Paths | Feed = as_paths(given)
     left = SavedReplay.of(asked, source, reading, plain=plain)
     position = left.position
     whole_handlers, handler = handler, None if handler is None else resolve(handler)

@@ -27,15 +27,15 @@ from strand.feeds.formats.parquet.sources import (
     ARROW_MAGIC,
     PARQUET_MAGIC,
     ArrowSource,
-    FrameSource,
     IpcSource,
     KeepsGroup,
     ParquetSource,
+    first_line,
     is_arrow_stream,
+    names_of,
     needs_its_end,
-    without_views,
 )
-from strand.feeds.io.files import frame_at
+from strand.feeds.io.files import Frame, frame_at
 from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
 from strand.feeds.io.sources import InflateLimits
 from strand.feeds.io.streams import RawStream, open_stream
@@ -59,6 +59,70 @@ _COUNTS: Final = (
 )  # fmt: skip
 
 
+def _without_views(batch: Any) -> Any:
+    """A record batch whose texts are no views, from which Arrow cannot choose rows. Only such texts are copied."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    is_view = getattr(kinds, "is_string_view", lambda _: False)
+    columns, changed = list(batch.columns), False
+    for at, column in enumerate(columns):
+        if is_view(column.type):
+            columns[at], changed = column.cast(pa.string()), True
+        elif kinds.is_dictionary(column.type) and is_view(column.type.value_type):
+            words = column.dictionary.cast(pa.string())
+            columns[at], changed = pa.DictionaryArray.from_arrays(column.indices, words), True
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names) if changed else batch
+
+
+class _FrameSource(ArrowSource):
+    """A table in memory, or a reader of record batches, by Arrow's C interface. Its columns are not copied."""
+
+    def __init__(self, frame: Frame, path: Path) -> None:
+        self._frame, self._path = frame, path
+        #: The only one that a reader of record batches gives.
+        self._stream: Any = self._streamed()
+        self.schema = self._stream.schema
+        self.names = names_of(self.schema, path)
+        self.metadata = self.schema.metadata or {}
+        if not frame.is_read_once:
+            self._stream = None
+            rows = getattr(frame.table, "num_rows", None)
+            self.rows = rows if rows is not None else len(frame.table) if hasattr(frame.table, "__len__") else None
+
+    def _streamed(self) -> Any:
+        import pyarrow as pa
+
+        table = self._frame.table
+        try:
+            return pa.RecordBatchReader.from_stream(table)
+        except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+            raise FormatError(f"cannot be read as Arrow: {first_line(error)}", path=self._path) from error
+
+    def batches(
+        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
+    ) -> Generator[tuple[int, Any], None, None]:
+        """See ``ArrowSource``."""
+        import pyarrow as pa
+
+        del keeps, texts
+        if self._frame.is_read_once:
+            stream, self._stream = self._stream, None
+            if stream is None:
+                raise FeedError("was read before, and cannot begin anew: give a table", path=self._path)
+        else:
+            stream = self._streamed()
+        first = 0
+        try:
+            for batch in stream:
+                chosen = batch.select(list(columns))
+                for at in range(0, batch.num_rows, batch_rows):
+                    yield first + at, chosen.slice(at, batch_rows)
+                first += batch.num_rows
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise FormatError(f"cannot be read on after row {first}: {first_line(error)}", path=self._path) from error
+
+
 def _open_arrow(path: Path | str, limits: InflateLimits | None) -> ArrowSource:
     """The source for a file, by its first bytes. Raises FeedError and its kinds, MissingExtraError."""
     try:
@@ -66,7 +130,7 @@ def _open_arrow(path: Path | str, limits: InflateLimits | None) -> ArrowSource:
     except ImportError:
         raise MissingExtraError("reading Parquet and Arrow files", "pyarrow", "parquet") from None
     if (frame := frame_at(path)) is not None:
-        return FrameSource(frame, Path(path))
+        return _FrameSource(frame, Path(path))
     with open_stream(path, limits=limits) as stream:
         head = stream.head(16)
         if head.startswith(PARQUET_MAGIC):
@@ -328,7 +392,7 @@ class ParquetFeed(BaseFeed):
 
     def _make(self, batch: Any, first: int, made: _Made) -> FeedError | None:
         rows: range | npt.NDArray[np.uint64] = range(first + 1, first + 1 + batch.num_rows)
-        batch = without_views(batch)
+        batch = _without_views(batch)
         try:
             keys, wanted, bad_key, why = self._rows.of(batch)
             if wanted is not None:

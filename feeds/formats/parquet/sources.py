@@ -17,23 +17,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from strand.errors import FeedError, FormatError, TruncatedFeedError
-from strand.feeds.io.files import Frame
 from strand.feeds.io.sources import InflateLimits, InputStream
 from strand.feeds.io.streams import RawStream, open_stream
 
 __all__ = [
-    "ARROW_MAGIC",
-    "PARQUET_MAGIC",
-    "ArrowSource",
-    "FrameSource",
-    "IpcSource",
-    "KeepsGroup",
-    "ParquetSource",
-    "first_line",
-    "is_arrow_stream",
-    "names_of",
-    "needs_its_end",
-    "without_views",
+    "ARROW_MAGIC", "PARQUET_MAGIC", "ArrowSource", "IpcSource", "KeepsGroup", "ParquetSource", "first_line",
+    "is_arrow_stream", "names_of", "needs_its_end",
 ]  # fmt: skip
 
 #: Bytes that a row takes at least, whatever its pages or buffers hold.
@@ -516,70 +505,6 @@ def is_arrow_stream(head: bytes) -> bool:
         return False
     length = int.from_bytes(head[4:8], "little")
     return 0 < length <= _MAX_SCHEMA and length % 8 == 0
-
-
-def without_views(batch: Any) -> Any:
-    """A record batch whose texts are no views, from which Arrow cannot choose rows. Only such texts are copied."""
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
-    is_view = getattr(kinds, "is_string_view", lambda _: False)
-    columns, changed = list(batch.columns), False
-    for at, column in enumerate(columns):
-        if is_view(column.type):
-            columns[at], changed = column.cast(pa.string()), True
-        elif kinds.is_dictionary(column.type) and is_view(column.type.value_type):
-            words = column.dictionary.cast(pa.string())
-            columns[at], changed = pa.DictionaryArray.from_arrays(column.indices, words), True
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names) if changed else batch
-
-
-class FrameSource(ArrowSource):
-    """A table in memory, or a reader of record batches, by Arrow's C interface. Its columns are not copied."""
-
-    def __init__(self, frame: Frame, path: Path) -> None:
-        self._frame, self._path = frame, path
-        #: The only one that a reader of record batches gives.
-        self._stream: Any = self._streamed()
-        self.schema = self._stream.schema
-        self.names = names_of(self.schema, path)
-        self.metadata = self.schema.metadata or {}
-        if not frame.is_read_once:
-            self._stream = None
-            rows = getattr(frame.table, "num_rows", None)
-            self.rows = rows if rows is not None else len(frame.table) if hasattr(frame.table, "__len__") else None
-
-    def _streamed(self) -> Any:
-        import pyarrow as pa
-
-        table = self._frame.table
-        try:
-            return pa.RecordBatchReader.from_stream(table)
-        except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
-            raise FormatError(f"cannot be read as Arrow: {first_line(error)}", path=self._path) from error
-
-    def batches(
-        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
-    ) -> Generator[tuple[int, Any], None, None]:
-        """See ``ArrowSource``."""
-        import pyarrow as pa
-
-        del keeps, texts
-        if self._frame.is_read_once:
-            stream, self._stream = self._stream, None
-            if stream is None:
-                raise FeedError("was read before, and cannot begin anew: give a table", path=self._path)
-        else:
-            stream = self._streamed()
-        first = 0
-        try:
-            for batch in stream:
-                chosen = batch.select(list(columns))
-                for at in range(0, batch.num_rows, batch_rows):
-                    yield first + at, chosen.slice(at, batch_rows)
-                first += batch.num_rows
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise FormatError(f"cannot be read on after row {first}: {first_line(error)}", path=self._path) from error
 
 
 class _Reader(_Pieces):

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
-    "TickBatch", "TicksAre", "batches_from", "files_read", "files_written", "inflates", "is_glob", "is_live",
-    "live_counts_of", "names_like", "numbered", "passed_ns", "shown_ticks", "skipped_of", "tick_feeds_of",
+    "TickBatch", "TicksAre", "batches_from", "files_read", "files_written", "follow_run", "inflates", "is_glob",
+    "is_live", "live_counts_of", "names_like", "numbered", "passed_ns", "shown_ticks", "skipped_of", "tick_feeds_of",
     "usual_flags",
 ]  # fmt: skip
 
@@ -422,6 +422,15 @@ class BaseFeed(Tabular):
         """
         return {}
 
+    def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
+        """Told by a run, before its first batch, how it gets on: for a feed that acknowledges what has been handled.
+
+        Args:
+            published: Returns the number of ticks that have been published. When the feed is asked for a batch, all
+                batches before it have been.
+            handled: Returns a number of ticks: so many, from the first one published, have been handled or dropped.
+        """
+
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:
         """The feed that each tick of a merge's latest batch came from, shape (n,), as its place in
@@ -602,6 +611,12 @@ def passed_ns(feed: Feed) -> int | None:
     """``BaseFeed.passed_ns`` of any feed."""
     found: int | None = getattr(feed, "passed_ns", None)
     return found
+
+
+def follow_run(feed: Feed, published: Callable[[], int], handled: Callable[[], int]) -> None:
+    """``BaseFeed.follow`` of any feed."""
+    if (own := getattr(feed, "follow", None)) is not None:
+        own(published, handled)
 
 
 def live_counts_of(feed: Feed) -> Mapping[str, Any]:

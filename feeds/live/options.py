@@ -15,7 +15,7 @@ from strand.fixed import dataclass
 from strand.options import Choice, File, Flag, Kind, Number, Text, Whole
 from strand.ticks import MAX_SEQUENCE
 
-__all__ = ["Address", "MoldOptions", "WebSocketOptions", "ipv4", "parse_address"]
+__all__ = ["Address", "KafkaOptions", "MoldOptions", "WebSocketOptions", "ipv4", "parse_address"]
 
 
 def ipv4(text: str, field: str) -> str:
@@ -63,7 +63,17 @@ _ANY, _SECONDS = Kind(), Number(0, 1e9, "s", above=True, metavar="SECONDS")
 
 
 class _Ends(TypedDict, total=False):
-    """Options of all live feeds but ``on_bad_record``: where a feed is written to, its clock, and where it ends."""
+    """Options of all live feeds: where a feed ends."""
+
+    max_messages: Annotated[int | None, None, Whole(1), "The feed ends after so many messages. None: no bound."]
+    max_seconds: Annotated[float | None, None, _SECONDS, "The feed ends after so many seconds. None: no bound."]
+    idle_timeout_s: Annotated[
+        float | None, None, _SECONDS, "The feed ends after so many seconds without a message. None: no bound."
+    ]
+
+
+class _Recorded(_Ends, total=False):
+    """Options of the live feeds that write a recording: its file, and the clock, whose times it has."""
 
     record: Annotated[
         str | os.PathLike[str] | None,
@@ -78,14 +88,9 @@ class _Ends(TypedDict, total=False):
         "Where no tick comes for so many seconds, the feed's time goes on by this machine's clock, so that bars and "
         "other timers end. None: only ticks tell the time.",
     ]
-    max_messages: Annotated[int | None, None, Whole(1), "The feed ends after so many messages. None: no bound."]
-    max_seconds: Annotated[float | None, None, _SECONDS, "The feed ends after so many seconds. None: no bound."]
-    idle_timeout_s: Annotated[
-        float | None, None, _SECONDS, "The feed ends after so many seconds without a message. None: no bound."
-    ]
 
 
-class MoldOptions(_Ends, total=False):
+class MoldOptions(_Recorded, total=False):
     """Options of ``MoldFeed``."""
 
     group: Annotated[
@@ -152,7 +157,7 @@ class MoldOptions(_Ends, total=False):
     ]
 
 
-class WebSocketOptions(_Ends, total=False):
+class WebSocketOptions(_Recorded, total=False):
     """Options of ``WebSocketFeed``."""
 
     subscribe: Annotated[
@@ -221,3 +226,83 @@ class WebSocketOptions(_Ends, total=False):
     ]
     max_symbols: Annotated[int, 65_536, Whole(1), "The greatest number of symbols in all."]
     batch_ticks: Annotated[int, 4_096, Whole(1), "The greatest number of ticks in a batch."]
+
+
+class KafkaOptions(_Ends, total=False):
+    """Options of ``KafkaFeed``."""
+
+    consumer_group: Annotated[
+        str | None,
+        None,
+        Text("NAME"),
+        "The consumer group whose offsets are read at the start, and committed behind what has been handled.\nNone: "
+        "no offset is committed.",
+    ]
+    share: Annotated[
+        bool,
+        False,
+        Flag(),
+        "Share the partitions with the other members of ``consumer_group``, as the broker assigns them.\nFalse: this "
+        "feed reads all of ``partitions``.",
+    ]
+    partitions: Annotated[Sequence[int], (), _ANY, "The partitions of each topic to read.\nEmpty: all."]
+    begin: Annotated[
+        Literal["earliest", "latest"],
+        "earliest",
+        Choice(("earliest", "latest")),
+        "Where a partition begins for which ``consumer_group`` has no offset: with its first message, or behind its "
+        "last one.",
+    ]
+    on_gone: Annotated[
+        Literal["raise", "earliest", "latest"],
+        "raise",
+        Choice(("raise", "earliest", "latest")),
+        "What to do where the next offset is no longer, or not, in its partition, as after the topic's retention: "
+        '``"raise"`` GapError, or go on with the first message that is there, or behind the last one.\nMessages that '
+        "are passed over are counted as a gap.",
+    ]
+    on_moved: Annotated[
+        Literal["raise", "continue"],
+        "raise",
+        Choice(("raise", "continue")),
+        'What to do with a symbol that comes from a second partition, so that its order is lost: ``"raise"`` '
+        'FeedError, or ``"continue"`` and count its ticks.',
+    ]
+    duplicates: Annotated[
+        Literal["keep", "drop"],
+        "keep",
+        Choice(("keep", "drop")),
+        '``"drop"`` leaves out, and counts, each message of a symbol whose ``sequence`` is not above those of its '
+        "messages before.\nIt is right where each symbol's sequence rises, also from kind to kind.",
+    ]
+    until_end: Annotated[
+        bool,
+        False,
+        Flag(),
+        "The feed ends where the partitions ended when it began.",
+    ]
+    commit_s: Annotated[float, 1.0, _SECONDS, "The time between two commits of offsets, seconds."]
+    open_timeout_s: Annotated[float, 10.0, _SECONDS, "How long the first answer of a broker may take, seconds."]
+    config: Annotated[
+        Mapping[str, Any] | None,
+        None,
+        _ANY,
+        "Further settings of librdkafka, as for TLS and passwords.",
+    ]
+    on_event: Annotated[
+        Callable[[FeedEvent], None] | None,
+        None,
+        _ANY,
+        "Called with each ``FeedEvent`` by the iterating thread.\n``events`` has the newest ones.",
+    ]
+    on_bad_record: Annotated[
+        Literal["raise", "skip"],
+        "raise",
+        Choice(("raise", "skip")),
+        'What to do with a message that cannot be read: ``"raise"`` FormatError, or ``"skip"`` it and count it.',
+    ]
+    symbols: Annotated[
+        Sequence[str], (), _ANY, "Names that have their index from the start.\nOthers follow as they come."
+    ]
+    max_symbols: Annotated[int, 65_536, Whole(1), "The greatest number of symbols in all."]
+    batch_messages: Annotated[int, 10_000, Whole(1), "The greatest number of messages in a batch."]

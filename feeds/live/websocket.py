@@ -31,7 +31,7 @@ from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.reader import MessageFeed
 from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
 from strand.feeds.formats.websocket import Header, MessageRecorder
-from strand.feeds.live.mold import GAP
+from strand.feeds.live.messages import tell
 from strand.feeds.live.options import WebSocketOptions
 from strand.feeds.write.destinations import check_outputs
 from strand.logs import Event
@@ -55,19 +55,6 @@ def _without_secrets(url: str) -> str:
 
 
 _NO_SNAPSHOT: Final = Event("feed.no_snapshot", ".feeds", "WARNING", "no snapshot: %(text)s", "symbol")
-
-_EVENTS: Final = {
-    "connected": Event("feed.connected", ".feeds", "INFO", "connected: %(text)s", "symbol", "missing"),
-    "disconnected": Event("feed.disconnected", ".feeds", "WARNING", "disconnected: %(text)s", "symbol", "missing"),
-    "gap": GAP,
-}
-
-
-def _tell(on_event: Callable[[FeedEvent], None] | None, event: FeedEvent) -> None:
-    """Logs an event, and calls the user's function."""
-    _EVENTS[event.kind](text=event.text, symbol=event.symbol, missing=event.missing)
-    if on_event is not None:
-        on_event(event)
 
 
 def backoff_s(attempt: int, min_s: float, max_s: float, draw: Callable[[], float] = random.random) -> float:
@@ -466,7 +453,7 @@ class WebSocketFeed(MessageFeed):
         self._begun = self._heard = self._timed = 0.0
         self._ticks = JsonTicks(
             self._profile, self._shown_url, on_bad_record=on_bad_record, skipped=self.skipped, symbols=symbols,
-            max_symbols=max_symbols, on_event=partial(_tell, options["on_event"]),
+            max_symbols=max_symbols, on_event=partial(tell, options["on_event"]),
         )  # fmt: skip
         self._snapshots: _Snapshots | None = None
         if (ask := options["snapshot"]) is not None:

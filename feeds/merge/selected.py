@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from strand.feeds.base import (
     TickBatch,
     files_read,
     files_written,
+    follow_run,
     is_glob,
     is_live,
     live_counts_of,
@@ -153,6 +154,9 @@ class SelectedFeed(BaseFeed):
 
     def live_counts(self) -> Mapping[str, Any]:
         return live_counts_of(self._feed)
+
+    def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
+        follow_run(self._feed, published, handled)
 
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:

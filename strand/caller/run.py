@@ -527,6 +527,9 @@ class CallerInterior(Interior):
     def finished_reader(self) -> Callable[[], int]:
         return lambda: self._run._handled
 
+    def handled_reader(self) -> Callable[[], int]:
+        return lambda: self._run._handled
+
     def first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
         places = self._run._handled_places
         return batch[:n] if places is None else batch[places]

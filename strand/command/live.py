@@ -49,6 +49,8 @@ from strand.config.configuration import Config
 from strand.errors import ConfigurationError
 from strand.feeds import open as open_feed
 from strand.feeds.formats.options import JsonLinesOptions
+from strand.feeds.io.files import small_text
+from strand.feeds.live.kafka import KafkaFeed
 from strand.feeds.live.mold import Faults, MoldFeed, ServeOptions
 from strand.feeds.live.mold import serve as run_serve
 from strand.feeds.live.websocket import WebSocketFeed
@@ -76,6 +78,9 @@ if TYPE_CHECKING:
 
 __all__ = ["dashboard", "http", "listen", "serve"]
 
+#: A feed of ``strand listen``.
+LiveFeed = MoldFeed | WebSocketFeed | KafkaFeed
+
 _LINE_COUNTS: Final = (
     ("messages", "messages"), ("taken", "first"), ("duplicates", "duplicates"), ("lost", "gap_messages"),
     ("in gaps", "gap_count"), ("late", "late"), ("not wanted", "unwanted"), ("heartbeats", "heartbeats"),
@@ -88,13 +93,24 @@ _OF_WEBSOCKET: Final = options_in(WebSocketFeed)
 _PROFILE: Final = replace(
     options_in(JsonLinesOptions)["profile"],
     kind=File("FILE"),
-    text="For --websocket: the .toml file that describes the messages.",
+    text="For --websocket and --kafka: the .toml file that describes the messages.",
     unset="",
 )
+_OF_KAFKA: Final = options_in(KafkaFeed)
+#: Options that are for one kind of feed alone, by the option that chooses the kind.
+_ALONE: Final = {
+    "--line": [*_OF_LINES.keys() - _OF_WEBSOCKET.keys()],
+    "--websocket": ["subscribe", "client"],
+    "--kafka": ["consumer_group", "share", "begin", "on_gone", "on_moved", "duplicates", "until_end", "commit_s"],
+}
 _LISTEN_SECTIONS: Final = {
     "Feed": (
         "--line", "--group", "--interface", "--rerequest", "--websocket", "--profile", "--subscribe", "--record",
         "--clock-s", "--max-seconds", "--max-messages", "--idle-timeout-s",
+    ),
+    "Kafka": (
+        "--kafka", "--topic", "--consumer-group", "--share", "--begin", "--until-end", "--on-gone", "--on-moved",
+        "--duplicates", "--commit-s", "--kafka-config",
     ),
     "Handler": ("--handler", "--set"),
     "Output": SECTIONS["Output"],
@@ -107,13 +123,14 @@ _LISTEN_SECTIONS: Final = {
 
 
 def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of both feeds, as one argument ``feed``: the feed that they make."""
+    """Adds the options of all feeds, as one argument ``feed``: the feed that they make."""
     subscribe = _OF_WEBSOCKET["subscribe"]
     options = {
         "subscribe": replace(
             subscribe, text=f"For --websocket: {subscribe.text[0].lower()}{subscribe.text[1:]} Repeatable."
         ),
         **_OF_LINES,
+        **{name: _OF_KAFKA[name] for name in _ALONE["--kafka"]},
     }
     options["group"] = replace(options["group"], text=f"{options['group'].text} Give it twice for A and B.")
     del options["request_after_s"]
@@ -125,11 +142,50 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
         help="Address of a line. Give it twice for A and B. Port 0 is any free port.",
     )
     @click.option("--websocket", metavar="URL", help="Receive JSON messages of a WebSocket instead, ws:// or wss://.")
+    @click.option("--kafka", metavar="HOST:PORT", help="Receive messages of Kafka topics instead, from these brokers.")
+    @click.option("--topic", multiple=True, metavar="NAME", help="For --kafka: a topic. Repeatable.")
+    @click.option(
+        "--kafka-config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="For --kafka: a .toml file of further settings of librdkafka, as for TLS and passwords.",
+    )
     @declared(_PROFILE)
     @wraps(command)
-    def with_feed(*, line: tuple[str, ...], websocket: str | None, profile: str | None, **others: Any) -> None:
+    def with_feed(
+        *,
+        line: tuple[str, ...],
+        websocket: str | None,
+        kafka: str | None,
+        topic: tuple[str, ...],
+        kafka_config: Path | None,
+        profile: str | None,
+        **others: Any,
+    ) -> None:
         given = values_of(options.values(), {name: others.pop(name) for name in options})
-        command(feed=_feed(line, websocket, profile, given), **others)
+        chosen = [flag for flag, value in (("--line", line), ("--websocket", websocket), ("--kafka", kafka)) if value]
+        if len(chosen) != 1:
+            raise click.UsageError("give --line, once or twice, --websocket or --kafka")
+        for kind, alone in _ALONE.items():
+            if kind != chosen[0] and (other := [options[name].flag for name in alone if name in given]):
+                raise click.UsageError(f"{other[0]} is for {kind}, not for {chosen[0]}")
+        feed: LiveFeed
+        if kafka is not None:
+            if other := [options[name].flag for name in given if name not in _OF_KAFKA]:
+                raise click.UsageError(f"{other[0]} is not for --kafka")
+            if not topic:
+                raise click.UsageError("--kafka needs --topic, the topic to read")
+            config = None if kafka_config is None else _settings(kafka_config)
+            feed = KafkaFeed(kafka, topic, profile, config=config, **given)
+        elif topic or kafka_config:
+            raise click.UsageError(f"{'--topic' if topic else '--kafka-config'} is for --kafka, not for {chosen[0]}")
+        elif websocket is None:
+            feed = MoldFeed(*line, on_late=lambda first: say(f"warning: {_joined(first)}"), **given)
+        elif profile is None:
+            raise click.UsageError("--websocket needs --profile, the file that describes the messages")
+        else:
+            feed = WebSocketFeed(websocket, profile, **given)
+        command(feed=feed, **others)
 
     found: Callable[..., None] = with_feed
     for name, option in reversed(options.items()):
@@ -137,20 +193,20 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
     return found
 
 
-def _feed(
-    line: tuple[str, ...], websocket: str | None, profile: str | None, given: dict[str, Any]
-) -> MoldFeed | WebSocketFeed:
-    """Makes the feed of a command line. Raises UsageError for options that do not go together."""
-    if (websocket is None) == (not line):
-        raise click.UsageError("give --line, once or twice, or --websocket")
-    if websocket is None:
-        given.pop("subscribe", None)
-        return MoldFeed(*line, on_late=lambda first: say(f"warning: {_joined(first)}"), **given)
-    if other := [option.flag for name, option in _OF_LINES.items() if name in given.keys() - _OF_WEBSOCKET.keys()]:
-        raise click.UsageError(f"{other[0]} is for --line, not for --websocket")
-    if profile is None:
-        raise click.UsageError("--websocket needs --profile, the file that describes the messages")
-    return WebSocketFeed(websocket, profile, **given)
+def _settings(path: Path) -> dict[str, Any]:
+    """Settings of librdkafka, whose names have dots. Raises ConfigurationError."""
+    import tomllib
+
+    def flat(table: dict[str, Any], before: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in table.items():
+            found |= flat(value, f"{before}{name}.") if isinstance(value, dict) else {f"{before}{name}": value}
+        return found
+
+    try:
+        return flat(tomllib.loads(small_text(path, "kafka_config")), "")
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError("kafka_config", f"{path} is not TOML: {error}") from error
 
 
 @click.command("listen", cls=SectionedCommand, sections=_LISTEN_SECTIONS)
@@ -161,12 +217,10 @@ def _feed(
 @resulting
 @logging_to_standard_error
 @_of_feeds  # last: the feed is made when all else is known to be right
-def listen(
-    feed: MoldFeed | WebSocketFeed, symbols: str | None, handler: Handler, run: dict[str, Any], results: Results
-) -> None:
+def listen(feed: LiveFeed, symbols: str | None, handler: Handler, run: dict[str, Any], results: Results) -> None:
     """Run a handler on a live feed: NASDAQ ITCH 5.0 over MoldUDP64, on one line or on two that carry the same messages.
 
-    With --websocket and --profile, the feed is JSON messages from a WebSocket.
+    With --websocket and --profile, the feed is JSON messages from a WebSocket, with --kafka messages of Kafka topics.
 
     The run ends with the session, at --max-seconds, --max-messages or --idle-timeout-s, or at an interrupt. It then
     shows the rows as replay does, what each line received and missed, and which messages were missing on both.
@@ -198,13 +252,15 @@ def _joined(first: int) -> str:
     )
 
 
-def _print_feed(feed: MoldFeed | WebSocketFeed, record: str | None) -> None:
+def _print_feed(feed: LiveFeed, record: str | None) -> None:
     """Prints the report of the lines, or of the connection, and the path of the recording."""
     from strand.report.tables import TerminalConsole
 
     console, live = TerminalConsole(), feed.report()
     if isinstance(feed, MoldFeed):
         _print_lines(console, live)
+    elif isinstance(feed, KafkaFeed):
+        _print_topics(console, live, feed.info.path)
     else:
         _print_events(console, live, feed.info.path)
     if record is not None:
@@ -218,8 +274,25 @@ def _print_events(console: Console, live: dict[str, Any], where: str) -> None:
         f"missing in "
         f"{live['gap']:,} gaps"
     )
+    _print_newest(console, live)
+
+
+def _print_newest(console: Console, live: dict[str, Any]) -> None:
     for event in live["events"][-_SHOWN:]:
         console.print(f"  {event['kind']}: {event['text']}", markup=False)
+
+
+def _print_topics(console: Console, live: dict[str, Any], where: str) -> None:
+    console.print(
+        f"{escape(where)}: [bold]{live['messages']:,}[/] messages, {live['duplicates']:,} repeated; "
+        f"{live['gone_messages']:,} messages gone in {live['gaps']:,} gaps"
+    )
+    for topic, offsets in live["offsets"].items():
+        committed = live["committed"].get(topic, {})
+        for partition, offset in offsets.items():
+            said = f", {committed[partition]:,} committed" if partition in committed else ""
+            console.print(f"  {topic}, partition {partition}: next offset {offset:,}{said}", markup=False)
+    _print_newest(console, live)
 
 
 def _print_lines(console: Console, live: dict[str, Any]) -> None:

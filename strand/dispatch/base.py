@@ -225,6 +225,11 @@ class Interior:
         """Returns a function that gives the number of records that are handled or dropped by then."""
         raise NotImplementedError
 
+    def handled_reader(self) -> Callable[[], int]:
+        """Returns a function that gives a number of records: so many, from the first one of this run, are handled or
+        dropped. After a failure that ends the run the number stays."""
+        raise NotImplementedError
+
     def first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
         """Returns the first ``n`` ticks of a batch that an interrupt cut short: those that were published."""
         return batch[:n]

@@ -225,6 +225,20 @@ class EngineInterior(Interior):
         read = self.engine.counters_reader()
         return lambda: int(read()[:, _FINISHED].sum())
 
+    def handled_reader(self) -> Callable[[], int]:
+        run, latest = self._run, 0
+        first = run.watermark()
+
+        def handled() -> int:
+            nonlocal latest
+            number = run.watermark() - first
+            # A failure stands before the watermark passes its tick.
+            if not (run._state.engine.config.on_error == "stop" and run._state.failures):
+                latest = number
+            return latest
+
+        return handled
+
     @property
     def takes_feeder(self) -> bool:
         return self._run._publishers is not None

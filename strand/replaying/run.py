@@ -23,7 +23,7 @@ from strand.dispatch.base import interior
 from strand.dispatch.engine_run import engine_interior
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, TickBatch
-from strand.feeds.base import batches_from, inflates, passed_ns, skipped_of, tick_feeds_of
+from strand.feeds.base import batches_from, follow_run, inflates, passed_ns, skipped_of, tick_feeds_of
 from strand.feeds.formats.decoded import DecodedFeed, Reading
 from strand.feeds.merge.selected import are_wanted, feeds_of_batch
 from strand.fixed import dataclass
@@ -138,6 +138,13 @@ class Run:
         self._pacer = pacer
         self._uncounted: TickBatch = _NOTHING
         self._finished = self._inside.finished_reader()
+        self._is_drained = False
+        handled = self._inside.handled_reader()
+        follow_run(
+            feed,
+            lambda: self.published.ticks,
+            lambda: self.published.ticks if self._is_drained else handled(),
+        )
         self._unpriced = self._unended = np.zeros(feed.max_symbols, dtype=np.int64)
         self._wanted = wanted
         self._outputs = dispatcher.outputs
@@ -251,6 +258,7 @@ class Run:
         while not self._dispatcher.drain(None if progress is None else _PROGRESS_S):
             assert progress is not None
             progress(self._finished())
+        self._is_drained = True
         if progress is not None and self.published.ticks:
             progress(self._finished())
 

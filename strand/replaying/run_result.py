@@ -153,6 +153,17 @@ _OF_FEEDS: Final = (
     ),
     _Counter("missing", "missing messages", "use a capture of both lines, or of the other line"),
     _Counter(
+        "gone_messages",
+        "messages that are gone",
+        "read the topic more often, or let it keep its messages longer: these were deleted before they were read",
+    ),
+    _Counter(
+        "moved_ticks",
+        "moved symbols",
+        "let the producer choose partitions by the symbol as key: ticks of these symbols came from another partition "
+        "than before, and may be out of order",
+    ),
+    _Counter(
         "sequence_jumps",
         "sequence jumps",
         "find out who else sends to the group; if an outage was that long, give a larger jump_window",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
 
@@ -60,10 +60,11 @@ class FeedEvent:
     """Something that happened to a feed. ``time_ns``: since the UNIX epoch; of a gap, when what is behind it came.
 
     ``kind``: ``"connected"``; ``"disconnected"``, after which messages are missing until the next ``"connected"``; or
-    ``"gap"``: sequence numbers of a symbol that never came, ``missing`` of them.
+    ``"gap"``: sequence numbers of a symbol that never came, ``missing`` of them. Of partitions of a Kafka topic
+    ``"assigned"``, ``"revoked"`` and ``"lost"``.
     """
 
-    kind: Literal["connected", "disconnected", "gap"]
+    kind: Literal["connected", "disconnected", "gap", "assigned", "revoked", "lost"]
     time_ns: int
     text: str
     symbol: str | None = None
@@ -149,9 +150,16 @@ class JsonTicks:
         """The counts that feeds report; see ``WebSocketFeed.statistics``."""
         return {name: self.counts[name] for name in _COUNTS} | {"stale_books": len(self._stale | self._doubtful)}
 
-    def take(self, data: str | bytes, now_ns: int | None, offset: int | None = None, line: int | None = None) -> None:
+    def take(
+        self,
+        data: str | bytes,
+        now_ns: int | None,
+        offset: int | None = None,
+        line: int | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
         """A message's records. ``now_ns``: when it was received, None: at its event's time. ``offset`` and ``line``:
-        where it lies in a file.
+        where it lies in a file. ``more``: values that a message has beside its text, by name.
 
         Raises FormatError for what the profile cannot read, and FeedError for a symbol too many; the records before
         are kept.
@@ -166,6 +174,8 @@ class JsonTicks:
             self.counts["messages"] += 1
             self._refuse(f"is not JSON: {error}", offset, line)
             return
+        if more is not None and type(message) is dict:
+            message.update(more)
         self.take_message(message, now_ns, offset, line, len(data))
 
     def take_message(

@@ -43,7 +43,7 @@ COMMANDS = {"strand": [str(Path(sys.executable).parent / "strand")], "module": [
         ([*REPLAY, "--set", "fill"], "--set: 'fill' is not OPTION=VALUE"),
         (["replay"], "Missing argument 'FILES...' (strand replay --help)"),
         (["convert", SAMPLE, "x.npz", "--to", "pdf"], "--to: 'pdf' is not one of "),
-        (["listen"], "give --line, once or twice, or --websocket (strand listen --help)"),
+        (["listen"], "give --line, once or twice, --websocket or --kafka (strand listen --help)"),
         (["gen", "itch", "--symbols", "5", "--messages", "10", "--out", "."], "it is a folder"),
         (["gen", "itch", "--symbols", "70000", "--out", "x"], "65,535"),
         (["convert", SAMPLE, "--to", "npz", "."], "it is a folder"),

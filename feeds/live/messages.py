@@ -1,0 +1,143 @@
+"""Events of feeds of messages; ticks of messages that are records of ``strand.TICK``, and messages that come twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import FeedError, FormatError
+from strand.feeds.base import TickBatch
+from strand.feeds.formats.json.ticks import FeedEvent
+from strand.feeds.live.mold import GAP
+from strand.logs import Event
+from strand.ticks import KIND_STATUS, TICK, empty, limits, picked
+
+__all__ = ["Counts", "Faults", "Records", "Repeats", "tell"]
+
+#: Of messages that cannot be used: by their index in a batch, the error that says so.
+Faults = dict[int, FeedError]
+#: How many ticks each message of a batch has, shape (n,).
+Counts = npt.NDArray[np.int64]
+_LATEST_NS: Final = limits("ts_recv")[1]
+_EVENTS: Final = {
+    "connected": Event("feed.connected", ".feeds", "INFO", "connected: %(text)s", "symbol", "missing"),
+    "disconnected": Event("feed.disconnected", ".feeds", "WARNING", "disconnected: %(text)s", "symbol", "missing"),
+    "gap": GAP,
+    "assigned": Event("feed.assigned", ".feeds", "INFO", "assigned: %(text)s", "symbol", "missing"),
+    "revoked": Event("feed.revoked", ".feeds", "INFO", "revoked: %(text)s", "symbol", "missing"),
+    "lost": Event("feed.lost", ".feeds", "WARNING", "lost: %(text)s", "symbol", "missing"),
+}
+
+
+def tell(on_event: Callable[[FeedEvent], None] | None, event: FeedEvent) -> None:
+    """Logs an event, and calls the user's function."""
+    _EVENTS[event.kind](text=event.text, symbol=event.symbol, missing=event.missing)
+    if on_event is not None:
+        on_event(event)
+
+
+class Records:
+    """Makes ticks of messages of records. The key of a message is its symbol; one without a key has named ids."""
+
+    def __init__(self, symbols: Sequence[str], max_symbols: int) -> None:
+        self.names = list(symbols)
+        self._max_symbols = max_symbols
+        self._ids: dict[bytes | None, int] = {name.encode(): at for at, name in enumerate(self.names)}
+        #: How many names have their index from the start: messages without a key may use these.
+        self._given = len(self.names)
+
+    def take(self, values: list[bytes], keys: list[bytes | None], faults: Faults) -> tuple[TickBatch, Counts]:
+        """The ticks of messages, and how many each has: none where it has one of the ``faults``, which this adds."""
+        sizes = np.fromiter(map(len, values), np.int64, len(values))
+        counts, left = np.divmod(sizes, TICK.itemsize)
+        for at in np.flatnonzero(left).tolist():
+            why = f"has {sizes[at]:,} bytes, which are no whole records of {TICK.itemsize}"
+            faults[at] = FormatError(f"{why}: give profile= for messages of JSON")
+        ids = self._keys(keys, faults)
+        if faults:
+            values = [b"" if at in faults else value for at, value in enumerate(values)]
+            counts[list(faults)] = 0
+        ticks: TickBatch = empty(int(counts.sum()))
+        ticks.view(np.uint8)[:] = np.frombuffer(b"".join(values), np.uint8)
+        of = np.repeat(np.arange(len(values)), counts)
+        symbols, times = ids[of], ticks["ts_recv"]
+        wrong = (ticks["kind"] > KIND_STATUS) | (times < 0) | (times > _LATEST_NS) | (ticks["ts_event"] < 0)
+        wrong |= ticks["size"] < 0
+        for at in np.unique(of[wrong]).tolist():
+            faults[at] = FormatError("is no record of strand.TICK: its kind, a time or its size is out of range")
+        if (own := symbols < 0).any():
+            symbols = np.where(own, ticks["instrument_id"], symbols)
+            unnamed = own & (symbols >= self._given)
+            for tick, at in zip(np.flatnonzero(unnamed).tolist(), of[unnamed].tolist(), strict=True):
+                why = f"has no key, and its instrument_id {symbols[tick]} has no name"
+                faults.setdefault(at, FormatError(f"{why}: send the symbol as key, or give symbols="))
+            wrong |= unnamed
+        ticks["instrument_id"] = np.where(wrong, 0, symbols)
+        if wrong.any():
+            right = ~np.isin(of, list(faults))
+            ticks, counts = picked(ticks, right), np.bincount(of[right], minlength=len(values))
+        return ticks, counts
+
+    def _keys(self, keys: list[bytes | None], faults: Faults) -> npt.NDArray[np.int64]:
+        """The symbols of messages; -1 for one without a key."""
+        found: list[int | None] = list(map(self._ids.get, keys))
+        if None in found:
+            for at, (key, known) in enumerate(zip(keys, found, strict=True)):
+                if known is None:
+                    found[at] = -1 if key is None else self._learn(at, key, faults)
+        return np.array(found, np.int64)
+
+    def _learn(self, at: int, key: bytes, faults: Faults) -> int:
+        """The symbol of a key that may be new; 0 if it is none."""
+        if at in faults:
+            return 0
+        if (known := self._ids.get(key)) is not None:
+            return known
+        name = key.decode("utf-8", "replace")
+        if not name or not name.isprintable() or "\N{REPLACEMENT CHARACTER}" in name:
+            faults[at] = FormatError(f"has the key {key[:20]!r}, which is no name of a symbol in UTF-8")
+            return 0
+        if len(self.names) == self._max_symbols:
+            faults[at] = FeedError(f"more than {self._max_symbols:,} symbols; max_symbols allows more")
+            return 0
+        self.names.append(name)
+        self._ids[key] = len(self.names) - 1
+        return len(self.names) - 1
+
+
+class Repeats:
+    """Finds ticks of messages that came before, by their sequences. ``last``: the highest of each symbol so far."""
+
+    def __init__(self, max_symbols: int) -> None:
+        self.last = np.zeros(max_symbols, np.int64)
+
+    def find(self, ticks: TickBatch, messages: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_] | None:
+        """A mask of the ticks that are repeated; None: there is none. ``messages``: the message of each tick."""
+        ids, sequences = ticks["instrument_id"].astype(np.int64), ticks["sequence"]
+        order = np.argsort(ids, kind="stable")
+        by, rising, of = ids[order], sequences[order], messages[order]
+        is_first = np.concatenate(([True], by[1:] != by[:-1]))
+        before = np.where(is_first, self.last[by], np.concatenate(([0], rising[:-1])))
+        with_last = ~is_first & (rising == before) & np.concatenate(([False], of[1:] == of[:-1]))
+        if ((rising > before) | with_last).all():
+            is_last = np.concatenate((is_first[1:], [True]))
+            self.last[by[is_last]] = rising[is_last]
+            return None
+        return self._one_by_one(ids.tolist(), sequences.tolist(), messages.tolist())
+
+    def _one_by_one(self, ids: list[int], sequences: list[int], messages: list[int]) -> npt.NDArray[np.bool_] | None:
+        found = np.zeros(len(ids), np.bool_)
+        #: By symbol, the latest message and the highest sequence before it.
+        latest: dict[int, tuple[int, int]] = {}
+        last = self.last
+        for at, (symbol, sequence, message) in enumerate(zip(ids, sequences, messages, strict=True)):
+            if symbol not in latest or latest[symbol][0] != message:
+                latest[symbol] = message, int(last[symbol])
+            if sequence and sequence <= latest[symbol][1]:
+                found[at] = True
+            elif sequence > last[symbol]:
+                last[symbol] = sequence
+        return found if found.any() else None

@@ -374,6 +374,16 @@ def entry_of(loop: Callable[..., int], sig: Any, cache: FunctionCache | None) ->
     return function
 
 
+class _KeptFiles(IndexDataCacheFile):
+    """Files of kept code. What another release kept may name types that are elsewhere now: it is compiled anew."""
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except (ImportError, AttributeError):
+            return {}
+
+
 class FunctionCache(NumbaCache):
     """Keeps a loop's code where numba keeps that of the handler's function: in NUMBA_CACHE_DIR, in ``__pycache__``
     beside its source, or in the user's cache folder.
@@ -406,7 +416,7 @@ class FunctionCache(NumbaCache):
         return cache
 
     def _file(self, base: str) -> Any:
-        return IndexDataCacheFile(self._cache_path, base, self._impl.locator.get_source_stamp())
+        return _KeptFiles(self._cache_path, base, self._impl.locator.get_source_stamp())
 
     def has(self, sig: Any) -> bool:
         """Tells whether code is cached for a signature."""

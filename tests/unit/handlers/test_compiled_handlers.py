@@ -131,6 +131,24 @@ def test_names_of_attributes_are_no_globals_to_the_cache(tmp_path: Path) -> None
     assert run(2) == "1 80", "what a module that it asks has is part of what the code depends on"
 
 
+def test_code_that_names_types_of_another_release_is_compiled_anew(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        textwrap.dedent(HANDLER.format(factor=3, more="", expression="scaled(tick.size)"))
+    )
+    of_before = """
+        import sys, strand.handlers.compiled.context as types
+        for name, value in vars(types).items():
+            if isinstance(value, type) and value.__module__ == types.__name__:
+                value.__module__ = "strand.handlers.elsewhere"
+        sys.modules["strand.handlers.elsewhere"] = types
+    """
+    run = f"\nimport runpy\nrunpy.run_path({str(tmp_path / 'mine.py')!r}, run_name='mine')"
+    for before, said in ((textwrap.dedent(of_before), "1 60"), ("", "1 60"), ("", "0 60")):
+        result = run_python(before + run, imported=("numba",))
+        assert result.stderr == ""
+        assert result.stdout.strip() == said
+
+
 def test_code_lies_in_numba_s_folder_where_one_is_set(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     run_file(tmp_path, NUMBA_CACHE_DIR=str(kept))

@@ -25,7 +25,7 @@ enum {
   SAMPLE = 1 << 18,      /* strands are dealt again when they have had so many records more, and then twice as many */
 };
 #endif
-enum { KEYS_AHEAD = 16 };
+enum { KEYS_AHEAD = 16, MOST_IN_VAIN = 5 };
 /* Of a key's count: the handler failed on one record more. Its strand is held then, so there is one at most. */
 #define FAILED (UINT32_C(1) << 31)
 
@@ -35,6 +35,7 @@ typedef struct member {
   uint32_t *seen;                           /* the keys whose counts are not 0, each once */
   uint32_t n_seen;
   uint32_t stalls;                    /* how often the window had no slot for it */
+  uint32_t in_vain;                   /* how often in a row others did not get on after a run that it published */
   uint64_t making, reading, handling; /* clock counts */
   unsigned char *records;             /* gathered */
   uint64_t places[GATHERED];          /* and their places, see sd_blocks_done */
@@ -715,10 +716,18 @@ static int run(sd_dispatcher *d, uint32_t participant, const sd_block_source *so
   return code;
 }
 
-void sd_give_way(sd_dispatcher *d) {
-  const uint64_t start = sd_now(), most = sd_clock_counts(GIVE_WAY_NS);
-  /* H10: relaxed; a hint. */
-  while (sd_load(&d->waiting, relaxed, H10) && sd_now() - start < most) wait_a_little();
+void sd_give_way(sd_dispatcher *d, uint32_t participant) {
+  const uint64_t start = sd_now();
+  uint32_t none = 0, *in_vain = d->blocks ? &d->blocks->members[participant].in_vain : &none;
+  const uint64_t most = sd_clock_counts(GIVE_WAY_NS) << *in_vain;
+  for (;;) {
+    /* H10: relaxed; a hint. */
+    const int is_over = !sd_load(&d->waiting, relaxed, H10), is_late = sd_now() - start >= most;
+    if (is_over) *in_vain = 0;
+    else if (is_late) *in_vain += *in_vain < MOST_IN_VAIN;
+    if (is_over || is_late) return;
+    wait_a_little();
+  }
 }
 
 int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
@@ -728,6 +737,6 @@ int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source 
   const int code = run(d, participant, source, self, slice, done);
   if (code) sd_bump(&d->arena->blocks.refused, 1);
   sd_unlock(&d->blocks->running);
-  sd_give_way(d);
+  sd_give_way(d, participant);
   return code;
 }

@@ -121,7 +121,8 @@ void sd_blocks_destroy(sd_dispatcher *d);
  * announced. */
 int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self, uint64_t slice,
                   sd_blocks_done *done);
-/* Lets those go on who wait for a strand, after the caller owned all: else it would own it again before they look. */
-void sd_give_way(sd_dispatcher *d);
+/* Lets those go on who wait for a strand, after the caller owned all: else it would own it again before they look. On a busy machine they
+ * may have no core for so long, so after each time in vain they have twice the time. */
+void sd_give_way(sd_dispatcher *d, uint32_t participant);
 
 #endif

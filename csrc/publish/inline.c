@@ -447,6 +447,6 @@ int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *
   if (all) let_all_go(d, participant, p);
   else end_run(d, participant, p, stopped);
   sd_learn_inline(p, sd_now() - start, at);
-  if (all) sd_give_way(d);
+  if (all) sd_give_way(d, participant);
   return at;
 }

@@ -24,6 +24,10 @@ RECEIVED: Final = {0xA0: 40, 0x12: 16, 0x14: 16, 0x18: 16} | dict.fromkeys(
     (0x00, 0x01, 0x0A, 0xB1, 0xC0, 0xC1, 0xC2, 0xC3, 0xC4), 32
 )
 SPAN: Final = 400_000
+ECHOED: Final[dict[str, Any]] = {
+    "a": np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True),
+    "b": [("nth", "<u4")],
+}
 STEP: Final = ref.DAY // 4 // SPAN
 
 
@@ -119,8 +123,7 @@ def test_bars_in_blocks_are_four_trades_each(tmp_path: Path, handler: str) -> No
 
 
 def test_a_failure_in_a_block_leaves_the_outputs_of_other_symbols_whole(tmp_path: Path, c_handlers: Path) -> None:
-    outputs = {"a": np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True), "b": [("nth", "<u4")]}
-    echo = strand.native(c_handlers, "on_echo", state=[("ticks", "<u8")], never_publishes=True, outputs=outputs)
+    echo = strand.native(c_handlers, "on_echo", state=[("ticks", "<u8")], never_publishes=True, outputs=ECHOED)
     records, found = orders(150_000), []
     records[110_000] = at(ref.mbo(flags=255), 110_000, 7)
     path = file_of(tmp_path / "day.dbn", records)
@@ -132,6 +135,35 @@ def test_a_failure_in_a_block_leaves_the_outputs_of_other_symbols_whole(tmp_path
         found.append((result.ticks, result.rows.array.tolist(), result.failures, emitted, dropped))
     assert found[0] == found[1]
     assert sum(found[0][4].values()) > 500
+
+
+def test_what_waits_behind_a_failure_in_a_block_keeps_its_place_in_the_outputs(
+    tmp_path: Path, c_handlers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a release the symbol's records lie among those of others, and the failed tick has none."""
+    echo = strand.native(c_handlers, "on_echo", state=[("ticks", "<u8")], never_publishes=True, outputs=ECHOED)
+    records = orders(150_000)
+    records[110_000] = at(ref.mbo(flags=255), 110_000, 7)
+    path = file_of(tmp_path / "day.dbn", records)
+    started: list[strand.Dispatcher] = []
+    start = strand.Dispatcher.__enter__
+    monkeypatch.setattr(strand.Dispatcher, "__enter__", lambda d: started.append(start(d)) or started[-1])
+
+    def releases(_: int) -> None:
+        if started[-1].failures and started[-1] not in released:
+            released.append(started[-1])
+            started[-1].release("S7")
+
+    released: list[strand.Dispatcher] = []
+    found = []
+    for ingest in ("publish", "blocks"):
+        way: dict[str, Any] = {"workers": 2, "cores": None, "ingest": ingest, "strands": "per-symbol"}
+        limits = strand.Limits(capacity_ticks=150_000, memory_bytes=1 << 28)
+        result = replay(path, echo, timeline=False, on_error="quarantine", limits=limits, progress=releases, **way)
+        assert (result.statistics.handled_in_blocks > 0) == (ingest == "blocks")
+        found.append((result.ticks, result.rows.array.tolist(), np.asarray(result.outputs["b"]).tolist()))
+    assert found[0] == found[1]
+    assert len(released) == 2
 
 
 @pytest.mark.parametrize(

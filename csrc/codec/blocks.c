@@ -61,7 +61,8 @@ static int adopt(void *self, uint64_t number, sd_block *b, const uint8_t *home_o
   const uint32_t ticks = b->notes[SD_NOTE_TICKS];
   /* In turn, what makes no tick is not read behind the last tick of the limit. */
   if (b->odd || b->begin != *part->offset || ticks >= part->limit - part->ticks ||
-      (ticks && (int64_t)b->first_time < seen->latest) || !part->format->accept(part, b))
+      (ticks && ((int64_t)b->first_time < seen->latest || (int64_t)b->last_time > part->until)) ||
+      !part->format->accept(part, b))
     return 0;
   *part->offset = b->end;
   part->ticks += ticks;

@@ -27,6 +27,7 @@ typedef struct sd_file_part {
   uint64_t base;     /* byte of the file where the decoder's offset is 0 */
   uint64_t n_counts; /* as many symbols are counted */
   uint64_t limit;    /* ticks to make, at most */
+  int64_t until;     /* of times up to this one */
   sd_seen *seen;     /* what was seen of the ticks before; added to as blocks are adopted */
   int numbered;      /* ticks get positions */
   /* set as the blocks are opened */

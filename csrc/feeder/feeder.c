@@ -117,6 +117,7 @@ int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
                        .base = f->base,
                        .n_counts = f->n_counts,
                        .limit = sd_choice_most(&f->choice, f->limit - f->published),
+                       .until = f->until,
                        .seen = f->seen,
                        .numbered = d->config.sizes.has_positions};
   sd_block_source source;

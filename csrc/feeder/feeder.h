@@ -24,6 +24,7 @@ typedef struct sd_feeder {
   uint64_t n_counts;
   sd_seen *seen;               /* what has been seen of these ticks */
   uint64_t limit;              /* the most ticks to publish */
+  int64_t until;               /* blocks take ticks of times up to this one */
   sd_open_blocks *open_blocks; /* NULL: the format, or the input, has no blocks */
   int32_t fd;                  /* of the file, for them, */
   uint64_t base;               /* and its byte where the decoder's offset is 0 */

@@ -49,7 +49,7 @@ class Feeder:
         self._batch: npt.NDArray[Any] = aligned_ticks(0)
         feeder = self._feeder
         feeder.counts, feeder.n_counts, feeder.seen = self._keep[0], len(counts), seen.state
-        feeder.capacity, feeder.limit = CAPACITY, MAXIMUM if limit is None else limit
+        feeder.capacity, feeder.limit, feeder.until = CAPACITY, MAXIMUM if limit is None else limit, MAXIMUM
 
     def run(self, decoder: Decoder, data: memoryview, *, last: bool) -> tuple[int, bool]:
         """Decodes and publishes, until more bytes are needed (``is_dry``) or the limit is reached. A fault or samples
@@ -96,8 +96,10 @@ class Feeder:
         """Publishes ticks in blocks for a while, and moves the decoder on in the file that was offered."""
         self._go_on(self, self.step_in_blocks)
 
-    def pass_by(self, ticks: int) -> None:
-        """Tells that so many ticks were published without it, up to where the decoder stands, or that none were."""
+    def pass_by(self, ticks: int, until_ns: int) -> None:
+        """Tells that so many ticks were published without it, up to where the decoder stands, or that none were; and
+        that blocks may go on up to a time."""
+        self._feeder.until = until_ns
 
         def step(dispatcher: Any, _participant: int, _slice_ns: int) -> int:
             lib.sd_feeder_pass(self._feeder, dispatcher, ticks)

@@ -38,6 +38,7 @@ from strand.replaying.result import ReplayResult
 from strand.replaying.stops import Stop
 from strand.threads import interrupts_later, mended
 from strand.ticks import KIND_TRADE, empty, named
+from strand.validate import MAXIMUM
 
 if TYPE_CHECKING:
     from strand.caller.run import CallerRun
@@ -156,12 +157,15 @@ class Run:
 
     def may_feed(self, source: Source) -> bool:
         """Tells whether the feed's decoder may publish as it decodes: both can, and nobody wants to see the ticks."""
-        return self.may_feed_blocks(source) and not self._learns
-
-    def may_feed_blocks(self, source: Source) -> bool:
-        """Tells whether a feeder may take ticks in blocks: these bring no new names."""
-        looks = self._pacer or any(stop.sees_ticks for stop in self._all_stops)
+        looks = self._learns or self._pacer or any(stop.sees_ticks for stop in self._all_stops)
         return source.feeds and self._inside.takes_feeder and not looks
+
+    def _may_feed_until(self, source: Source) -> int | None:
+        """The time up to which a feeder may take ticks in blocks, which bring no new names; None: it may not."""
+        if self._pacer or not source.feeds or not self._inside.takes_feeder:
+            return None
+        times = [stop.idle_until_ns for stop in self._all_stops]
+        return None if None in times else min((time for time in times if time is not None), default=MAXIMUM)
 
     def publish(self, source: Source, progress: Callable[[int], None] | None) -> None:
         """Publishes ticks up to the run's end, and has all of them handled.
@@ -178,7 +182,6 @@ class Run:
                 hears(function)
                 self._tells_time = True
         feeds, self._cut = self.may_feed(source), source.begins_inside
-        in_blocks = not feeds and self.may_feed_blocks(source)
         try:
             while (batch := source.take()) is not None:
                 if self._publish_batch(batch, progress):
@@ -186,7 +189,7 @@ class Run:
                 if feeds:
                     self._feed_from(source, progress)
                     break
-                if in_blocks and self._feed_blocks(source, len(batch), progress):
+                if self._feed_blocks(source, len(batch), progress):
                     break
             else:
                 if self._until is not None:
@@ -294,11 +297,14 @@ class Run:
 
     def _feed_blocks(self, source: Source, passed: int, progress: Callable[[int], None] | None) -> bool:
         """Publishes what goes in blocks behind a batch of so many ticks. Returns True if the run ends there."""
+        until_ns = self._may_feed_until(source)
+        if until_ns is None:
+            return False
         feeder = self.published.feeder
         if feeder is None:
             feeder, passed = self._feeder(), 0
             source.offer(feeder)
-        feeder.pass_by(passed)
+        feeder.pass_by(passed, until_ns)
         try:
             while source.feed_blocks(feeder):
                 if progress is not None:

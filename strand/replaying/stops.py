@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strand.feeds import TickBatch
+from strand.validate import MAXIMUM
 
 __all__ = ["Stop"]
 
@@ -18,6 +19,11 @@ class Stop:
     """
 
     sees_ticks = True
+
+    @property
+    def idle_until_ns(self) -> int | None:
+        """The time up to which nobody has to tell it of ticks, after the first batch; None: it ``sees_ticks``."""
+        return None if self.sees_ticks else MAXIMUM
 
     def begin(self, batch: TickBatch) -> None:
         """Takes the next batch of the feed, which may be empty, before its first tick is published. It is valid until

@@ -71,6 +71,10 @@ class Until(Stop):
         """Belongs to a run from now on. ``reread``: makes a reader of the input; None where it cannot be read again."""
         self._feed, self._run, self._reread = feed, run, reread
 
+    @property
+    def idle_until_ns(self) -> int | None:
+        return None if self._until_ns is None else int(self._until_ns)
+
     def end_in(self, batch: TickBatch) -> int | None:
         """Returns the place in the feed's next batch where the run ends; None: it goes on."""
         self._at, self._batch = None, batch

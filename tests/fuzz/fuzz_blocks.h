@@ -87,8 +87,13 @@ static uint64_t take_in_blocks(reader *r, sd_open_blocks *open, void *decoder, c
   static sd_block slots[SLOTS];
   static uint8_t home_of[KEYS];
   const uint64_t before = *offset;
-  sd_file_part part = {
-      .decoder = decoder, .fd = fd, .n_counts = KEYS, .limit = r->limit - r->n, .seen = &r->seen, .numbered = 1};
+  sd_file_part part = {.decoder = decoder,
+                       .fd = fd,
+                       .n_counts = KEYS,
+                       .limit = r->limit - r->n,
+                       .until = INT64_MAX,
+                       .seen = &r->seen,
+                       .numbered = 1};
   sd_block_source source;
   if (r->n == r->limit || !open(&part, &source)) return 0;
   REQUIRE(source.n_blocks <= SLOTS && source.keys <= KEYS);

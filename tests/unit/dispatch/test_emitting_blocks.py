@@ -78,6 +78,8 @@ def test_files_of_outputs_are_byte_for_byte_those_of_a_publisher(
         ("day.itch50", {"limit": 70_001}),
         ("day.itch50", {"limit": 199_999}),
         ("day.itch50.gz", {"until": "13:00"}),
+        ("day.itch50", {"until": "13:00"}),
+        ("day.itch50", {"until": ("AAAHD", 3_000)}),
         ("day.itch50.gz", {"fingerprint_every": 50_000}),
         ("day.itch50", {"symbols": ["A*", "*[D-M]"]}),
         ("day.itch50", {"symbols": ["*[!Z]"], "start": "10:00", "limit": 90_000}),

@@ -41,7 +41,7 @@ _PACKED: Final = (
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _TAR: Final = slice(257, 262)
 _WEB_PAGE: Final = re.compile(rb"\s*<(?:!doctype|html|\?xml)", re.IGNORECASE)
-_JSON: Final = re.compile(rb'(?:\d+ )?\s*[\[{]\s*(?:["{\[]|$)')
+_JSON: Final = re.compile(rb'(?:\d+ )?\s*[\[{]\s*(?:["{}\[\]]|$)')
 _OPEN_INTEREST: Final = re.compile(
     r"(?:\d{8}_.*)?openinterest(?:_.*)?\.(?:csv|zip)|\d{8}_openinterest.*", re.IGNORECASE
 )

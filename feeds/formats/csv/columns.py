@@ -45,7 +45,7 @@ from strand.errors import FeedError, FormatError, MissingExtraError
 from strand.feeds.formats.csv.profile import BOM, Match
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.clocks import CLOCKS, STAMPS, LocalTimes
-from strand.feeds.mapping.rules import FieldRule, Night, Plus
+from strand.feeds.mapping.rules import FieldRule, Plus
 from strand.feeds.mapping.symbols import joined_texts
 from strand.feeds.mapping.values import NO_TIME, TIME_POWERS, nearest_units
 from strand.fixed import dataclass
@@ -472,6 +472,41 @@ class _TimeColumn:
     undefined: frozenset[bytes]
     plus: Plus | None
     clocks: LocalTimes
+    nights: _Nights
+
+
+class _Nights:
+    """The latest row of each symbol whose dates at night are their own. It tells which row of a night comes again.
+
+    CTP sends the night's last snapshot once more when the day opens, with the new day's date. So an evening that
+    follows an evening of an earlier date is of that night.
+    """
+
+    def __init__(self) -> None:
+        self._days = np.zeros(0, np.int64)
+        #: 0: by day, 1: in the evening, 2: an evening that came again.
+        self._states = np.zeros(0, np.int8)
+
+    def again(
+        self, keys: npt.NDArray[np.uint32], days: npt.NDArray[np.int64], evening: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        """Mask of the rows that come again."""
+        if (more := int(keys.max()) + 1 - len(self._days)) > 0:
+            self._days = np.concatenate([self._days, np.zeros(more, np.int64)])
+            self._states = np.concatenate([self._states, np.zeros(more, np.int8)])
+        order = np.argsort(keys, kind="stable")
+        key, day, late = keys[order], days[order], evening[order]
+        first = np.append(True, key[1:] != key[:-1])
+        day_before = np.where(first, self._days[key], np.roll(day, 1))
+        late_before = np.where(first, self._states[key] > 0, np.roll(late, 1))
+        begins = first | (day != day_before) | (late != late_before)
+        known = late & late_before & ((day > day_before) | (first & (day == day_before) & (self._states[key] == 2)))
+        found = known[np.maximum.accumulate(np.where(begins, np.arange(len(key)), 0))] & late
+        last = np.append(first[1:], True)
+        self._days[key[last]], self._states[key[last]] = day[last], late[last].astype(np.int8) + found[last]
+        again = np.zeros(len(key), np.bool_)
+        again[order] = found
+        return again
 
 
 class TimeReader:
@@ -501,9 +536,12 @@ class TimeReader:
         #: True if clocks share one day of a market that is open at midnight.
         self._all_day = found.profile.zone == "UTC" and date is not None and all(time.of_day for time in self._columns)
 
-    def read(self, cells: Cells, own_dates: npt.NDArray[np.bool_] | None = None) -> dict[str, npt.NDArray[np.int64]]:
-        """The times of rows, by field. ``own_dates``: mask of the rows whose date at night is their own."""
-        found = {time.field: self._read(time, cells, own_dates) for time in self._columns}
+    def read(
+        self, cells: Cells, own: tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint32]] | None = None
+    ) -> dict[str, npt.NDArray[np.int64]]:
+        """The times of rows, by field. ``own``: mask of the rows whose dates at night are their own, and the keys of
+        all rows."""
+        found = {time.field: self._read(time, cells, own) for time in self._columns}
         if len(found) > 1 and self._all_day:
             # An event just before midnight that was received behind it, on the day that both share.
             event = found["ts_event"]
@@ -550,18 +588,20 @@ class TimeReader:
                     plus = None
                 else:
                     self._place(plus.columns)
-            found = _TimeColumn(rule.field, at, numbers, local, of_day, undefined, plus, clocks)
+            found = _TimeColumn(rule.field, at, numbers, local, of_day, undefined, plus, clocks, _Nights())
             if unit == rule.unit[-1] or _reads(numbers, sample.get(at, "")):
                 return found
         raise AssertionError(rule)
 
-    def _read(self, time: _TimeColumn, cells: Cells, own_dates: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
+    def _read(
+        self, time: _TimeColumn, cells: Cells, own: tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint32]] | None
+    ) -> npt.NDArray[np.int64]:
         values = cells.numbers(time.numbers, time.column, undefined=time.undefined, none=-1)
         missing = None if time.numbers.empty is None and not time.undefined else values < 0
         if time.of_day:
             days = self._days(cells)
             if self._found.profile.night is not None:
-                days = days - _before_trading_day(values, days, self._found.profile.night, own_dates)
+                days = days - self._before_trading_day(time, values, days, own)
             values += days
         rest = None
         if time.plus is not None:
@@ -578,6 +618,25 @@ class TimeReader:
             values[early] = 0
             cells.faults[early & (cells.faults == 0)] = time.column << 8 | FAULT_RANGE
         return values
+
+    def _before_trading_day(
+        self,
+        time: _TimeColumn,
+        clocks: npt.NDArray[np.int64],
+        days: npt.NDArray[np.int64],
+        own: tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint32]] | None,
+    ) -> npt.NDArray[np.int64]:
+        """The ns from a clock's own day to its trading day: an evening is of the weekday before, and what follows
+        midnight of the day behind that."""
+        night = self._found.profile.night
+        assert night is not None
+        is_monday, evening = (days // _DAY_NS + 3) % 7 == 0, clocks >= night.begins
+        back = np.where(is_monday, 3 * _DAY_NS, _DAY_NS), np.where(is_monday, 2 * _DAY_NS, 0)
+        found = np.where(evening, back[0], np.where(clocks < night.ends, back[1], 0))
+        if own is not None and own[0].any():
+            rows = np.flatnonzero(own[0])
+            found[rows[~time.nights.again(own[1][rows], days[rows], evening[rows])]] = 0
+        return found
 
     def _added(self, plus: Plus, cells: Cells) -> npt.NDArray[np.int64]:
         if not plus.columns:
@@ -660,18 +719,6 @@ class TimeReader:
     def unresolved(self) -> int | None:
         """Column whose last rows, at the file's end, lie in an hour that comes twice, with no second pass."""
         return next((time.column for time in self._columns if time.local and time.clocks.is_open), None)
-
-
-def _before_trading_day(
-    clocks: npt.NDArray[np.int64], days: Any, night: Night, own_dates: npt.NDArray[np.bool_] | None
-) -> npt.NDArray[np.int64]:
-    """The ns from a clock's own day to its trading day: an evening is of the weekday before, and what follows midnight
-    of the day behind that."""
-    is_monday = (days // _DAY_NS + 3) % 7 == 0
-    evening = np.where(is_monday, 3 * _DAY_NS, _DAY_NS)
-    morning = np.where(is_monday, 2 * _DAY_NS, 0)
-    found = np.where(clocks >= night.begins, evening, np.where(clocks < night.ends, morning, 0))
-    return found if own_dates is None else np.where(own_dates, 0, found)
 
 
 def _plus_days(

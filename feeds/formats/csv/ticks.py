@@ -356,14 +356,17 @@ class TickMaker:
         """The fields of a part alone."""
         return part.fields.read(cells) | (self._more if part is self._running else {})
 
-    def _own_dates(self, keys: npt.NDArray[np.uint32] | None) -> npt.NDArray[np.bool_] | None:
-        """Mask of the rows of symbols whose dates at night are their own; None: there are none."""
+    def _own_dates(
+        self, keys: npt.NDArray[np.uint32] | None
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint32]] | None:
+        """Mask of the rows of symbols whose dates at night are their own, and the keys of all rows; None: there are
+        none."""
         night = self.found.profile.night
         if night is None or night.unless is None or keys is None or self.names is None:
             return None
         known = [night.unless.search(name) is not None for name in self.names] or [False]
-        found: npt.NDArray[np.bool_] = np.array(known, np.bool_)[np.minimum(keys, len(known) - 1)]
-        return found
+        keys = np.minimum(keys, np.uint32(len(known) - 1))  # a name that is none has no key
+        return np.array(known, np.bool_)[keys], keys
 
     def _add_parts(
         self,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import dbn_reference
+import iex_reference
 import itch_reference
 import numpy as np
 import pcap_reference
@@ -33,16 +34,18 @@ from strand.feeds.synthetic import SyntheticFeed, write_pitch
 from strand.replaying.run import Run
 
 _MESSAGES: Final = 80_000
-FORMATS: Final = ("itch50", "dbn", "pitch", "pcap")
+FORMATS: Final = ("itch50", "dbn", "pitch", "pcap", "iex")
 _DAY: Final = {"date": SAMPLE_DATE}
-OPTIONS: Final = {"itch50": _DAY, "dbn": {"levels": 10}, "pitch": _DAY, "pcap": _DAY}
+OPTIONS: Final = {"itch50": _DAY, "dbn": {"levels": 10}, "pitch": _DAY, "pcap": _DAY, "iex": {}}
 
 #: A record that on_bad_record="skip" passes over.
 STRANGE: Final = {
     "itch50": b"\0\x0c" + b"?" * 12,
     "dbn": dbn_reference.record(0x99, b""),
     "pitch": b"no message\n",
-    "pcap": struct.pack("<IIII", 1_548_858_600, 0, 20, 100) + bytes(12) + b"\x08\0" + bytes(6),
+    **dict.fromkeys(
+        ("pcap", "iex"), struct.pack("<IIII", 1_548_858_600, 0, 20, 100) + bytes(12) + b"\x08\0" + bytes(6)
+    ),
 }
 
 
@@ -52,8 +55,8 @@ def write_day(form: str, folder: Path) -> Path:
     if form == "pitch":
         write_pitch(SyntheticFeed(100, _MESSAGES, seed=5, date=SAMPLE_DATE), path)
         return path
-    if form == "dbn":
-        path.write_bytes(b"".join(_dbn()))
+    if form in ("dbn", "iex"):
+        path.write_bytes(b"".join(_dbn() if form == "dbn" else _iex()))
         return path
     bodies = _bodies(gzip.decompress(sample_path().read_bytes()))
     path.write_bytes(b"".join(_pcap(bodies) if form == "pcap" else map(itch_reference.frame, bodies)))
@@ -81,6 +84,21 @@ def _pcap(bodies: list[bytes]) -> Iterator[bytes]:
     for at in range(0, len(packets) - 1, 100):
         packets[at], packets[at + 1] = packets[at + 1], packets[at]
     yield pcap_reference.pcap(packets)
+
+
+def _iex() -> Iterator[bytes]:
+    """Levels and trades of DEEP, seven messages in a packet."""
+    rng, ref = random.Random(8), iex_reference
+    names = [f"{letter}{i}" for letter in "ABMNZ" for i in range(4)]
+    bodies = []
+    for i in range(_MESSAGES):
+        letter, name, ns = rng.choice("8855T"), rng.choice(names), ref.OPEN + i * 1000
+        bodies.append(
+            ref.message(
+                letter, 0, ns, name, rng.randint(0, 900), rng.randint(990_000, 1_000_000), *[i] * (letter == "T")
+            )
+        )
+    yield pcap_reference.pcap(ref.packets(bodies, 7, protocol=ref.DEEP))
 
 
 def _dbn() -> Iterator[bytes]:
@@ -118,7 +136,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 #: Some of the symbols that each format's day has.
-SOME = {".itch50": "*[A-M]", ".dbn": "*1*", ".pitch": "*[A-M]", ".pcap": "*[A-M]"}
+SOME = {".itch50": "*[A-M]", ".dbn": "*1*", ".pitch": "*[A-M]", ".pcap": "*[A-M]", ".iex": "[A-M]*"}
 
 
 def offsets_of(path: Path, batches: int, **options: Any) -> list[int]:

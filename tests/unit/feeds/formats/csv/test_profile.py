@@ -467,6 +467,36 @@ def test_a_night_of_a_chinese_trading_day_has_its_own_dates_and_its_volume_begin
         raise error or AssertionError
 
 
+@pytest.mark.parametrize("chunk_bytes", [200, 2 << 20])
+def test_a_night_that_czce_sends_again_when_the_day_opens_keeps_its_time(
+    chunk_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strand.feeds.formats.csv.reader._CHUNK_BYTES", chunk_bytes)
+    book = ",".join(["10,1,11,2"] + ["0.00,0,0.00,0"] * 4)
+    rows = [
+        ("20190830", "SR001", 90, "14:59:59"), ("20190830", "SR001", 5, "21:00:00"),
+        ("20190830", "TA001", 5, "21:00:00"), ("20190830", "SR001", 7, "23:29:59"),
+        ("20190902", "SR001", 7, "23:29:59"), ("20190902", "SR001", 7, "23:29:59"),
+        ("20190902", "SR001", 13, "09:00:00"), ("20190902", "TA001", 9, "09:00:00"),
+        ("20190902", "SR001", 2, "21:00:00"), ("20190902", "TA001", 3, "21:00:01"),
+        ("20190903", "SR001", 2, "21:00:00"), ("20190903", "SR001", 4, "09:00:00"),
+    ]  # fmt: skip
+    path = tmp_path / "ctp.csv"
+    lines = [f"{day},{name},10.5,{total},{clock},000,{book},{day}" for day, name, total, clock in rows]
+    path.write_text("\n".join([CTP_HEAD, *lines]) + "\n")
+    feed = CsvFeed(path)
+    ticks = as_dicts(feed)
+    shanghai = ZoneInfo("Asia/Shanghai")
+    quotes = [tick for tick in ticks if tick["kind"] == 3]
+    told = [dt.datetime.fromtimestamp(tick["ts_event"] // 10**9, shanghai).strftime("%m%d %H%M%S") for tick in quotes]
+    assert told == [
+        "0830 145959", "0830 210000", "0830 210000", "0830 232959", "0830 232959", "0830 232959", "0902 090000",
+        "0902 090000", "0902 210000", "0902 210001", "0902 210000", "0903 090000",
+    ]  # fmt: skip
+    trades = [tick["size"] for tick in ticks if tick["action"] == "T"]
+    assert trades == [90, 5, 5, 2, 6, 4, 2, 3, 2]
+
+
 def test_the_zone_of_an_mt5_server_is_asked_for_and_never_guessed(tmp_path: Path) -> None:
     path = write_made_up(tmp_path, "mt5-ticks", 10)
     with pytest.raises(ConfigurationError, match=r"mt5-ticks does not know the zone .*: give it, as in zone="):

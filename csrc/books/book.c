@@ -42,15 +42,6 @@ int sd_books_adopt(sd_books *books, struct sd_space *space) {
   return SD_OK;
 }
 
-/* ---- one tick */
-
-static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t) {
-  show_book(b, row);
-  row->ticks++;
-  row->last_ts_recv = t->ts_recv;
-  if (is_crossed(b, row)) row->crossed++;
-}
-
 /* ---- a batch */
 
 static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t number, int64_t at) {
@@ -59,7 +50,7 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
   return at;
 }
 
-static SD_NOINLINE int64_t fail_on(sd_context *ctx, const sd_books *books, const sd_tick *t, int fault, int64_t at) {
+int64_t sd_book_fail(sd_context *ctx, const sd_books *books, const sd_tick *t, int fault, int64_t at) {
   if (fault == NO_MEMORY)
     return fail(ctx, fault, "no memory for one more order beside %u", book_of(sd_books_all(books), t)->live, at);
   if (fault == NO_BOOK) return fail(ctx, fault, "no book was made for symbol %u", t->instrument_id, at);
@@ -112,7 +103,7 @@ int sd_book_step(const sd_book_params *params, sd_pool *pool, sd_book_row *row, 
   const sd_books *books = params->books;
   const int fault =
       sd_has_book(books, t) ? handle(params, pool, book_of(sd_books_all(books), t), row, t, guess) : NO_BOOK;
-  return SD_UNLIKELY(fault) ? (int)fail_on(ctx, books, t, fault, -1) : 0;
+  return SD_UNLIKELY(fault) ? (int)sd_book_fail(ctx, books, t, fault, -1) : 0;
 }
 
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
@@ -128,74 +119,8 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
     sd_book *b = book_of(all, &ticks[i]);
     sd_book_row *row = row_of(rows, &ticks[i], stride);
     const int fault = handle(params, &pool, b, row, &ticks[i], guess);
-    if (SD_UNLIKELY(fault)) return fail_on(ctx, books, &ticks[i], fault, (int64_t)i);
+    if (SD_UNLIKELY(fault)) return sd_book_fail(ctx, books, &ticks[i], fault, (int64_t)i);
   }
-  if (SD_UNLIKELY(s.end < (uint64_t)n)) return fail_on(ctx, books, &ticks[s.end], NO_BOOK, (int64_t)s.end);
-  return n;
-}
-
-/* ---- rows that show levels */
-
-/* Handles a tick. *changed: levels that the row shows have changed. */
-static inline int handle_top(const sd_book_params *params, sd_pool *pool, sd_book *b, sd_book_row *row,
-                             const sd_tick *t, sd_guess guess, uint32_t top, int *changed) {
-  int64_t *shown = sd_row_shown(row);
-  const int is_first = row->ticks == 0;
-  if (SD_UNLIKELY(is_first)) {
-    row->bid_price = row->ask_price = SD_UNDEF_PRICE;
-    sd_shown_clear(shown, top);
-  }
-  if (SD_UNLIKELY(params->rules.fills_report)) {
-    const int fault = sd_book_record(params, pool, row, t, guess);
-    *changed = sd_books_of_publishers(params->books)[t->instrument_id].relevelled;
-    return fault;
-  }
-  sd_change c = {b, pool, row, guess.order, guess.level};
-  const sd_touched touched = touched_by(&c, t);
-  const int fault = apply(&c, t, &params->rules);
-  if (SD_UNLIKELY(fault)) return fault;
-  show(b, row, t);
-  if (SD_UNLIKELY(touched.all || is_first)) {
-    *changed = sd_shown_from(b, SD_BID, 0, top, 1, shown);
-    *changed |= sd_shown_from(b, SD_ASK, 0, top, 1, shown);
-  } else if (SD_LIKELY(touched.n == 1)) {
-    *changed = sd_shown_price(b, touched.side[0], touched.price[0], top, shown);
-  } else if (touched.n) {
-    const uint32_t one = sd_book_rank(b, touched.side[0], touched.price[0]),
-                   other = sd_book_rank(b, touched.side[1], touched.price[1]);
-    *changed = sd_shown_from(b, touched.side[0], one < other ? one : other, top, 1, shown);
-  }
-  return 0;
-}
-
-/* Nonzero: no memory for the record. */
-static SD_NOINLINE int emit_levels(sd_context *ctx, int64_t i, sd_book_row *row, const sd_tick *t, uint32_t top) {
-  int64_t *record = sd_emit_reserve(ctx, 0, i);
-  if (!record) return -1;
-  record[0] = t->ts_event;
-  memcpy(record + 1, sd_row_shown(row), sd_shown_bytes(top));
-  return 0;
-}
-
-/* A loop of its own, so that ticks cost no more if rows show no levels. */
-int64_t sd_handle_book_top(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  const sd_book_params *params = ctx->params;
-  const sd_books *books = params->books;
-  sd_book *all = sd_books_all(books);
-  sd_pool pool = sd_pools_of(&params->books->pools, params->space, ctx->participant);
-  const uint64_t stride = ctx->row_stride;
-  const uint32_t top = books->top;
-  sd_stages s = {.books = books, .rows = rows, .ticks = ticks, .stride = stride, .end = (uint64_t)n};
-  sd_stages_begin(&s);
-  for (uint64_t i = 0; i < s.end; i++) {
-    const sd_guess guess = sd_stages_move(&s, books, all, rows, ticks, stride, i);
-    const sd_tick *t = &ticks[i];
-    sd_book_row *row = row_of(rows, t, stride);
-    int changed = 0;
-    const int fault = handle_top(params, &pool, book_of(all, t), row, t, guess, top, &changed);
-    if (SD_UNLIKELY(fault)) return fail_on(ctx, books, t, fault, (int64_t)i);
-    if (changed && params->emits && emit_levels(ctx, (int64_t)i, row, t, top)) return (int64_t)i;
-  }
-  if (SD_UNLIKELY(s.end < (uint64_t)n)) return fail_on(ctx, books, &ticks[s.end], NO_BOOK, (int64_t)s.end);
+  if (SD_UNLIKELY(s.end < (uint64_t)n)) return sd_book_fail(ctx, books, &ticks[s.end], NO_BOOK, (int64_t)s.end);
   return n;
 }

@@ -178,4 +178,14 @@ static inline int is_crossed(const sd_book *b, const sd_book_row *row) {
   return SD_UNLIKELY(row->bid_price >= row->ask_price) && b->n[SD_BID] && b->n[SD_ASK];
 }
 
+static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t) {
+  show_book(b, row);
+  row->ticks++;
+  row->last_ts_recv = t->ts_recv;
+  if (is_crossed(b, row)) row->crossed++;
+}
+
+/* Says in *ctx why a tick could not be handled, and returns `at`. */
+SD_NOINLINE int64_t sd_book_fail(sd_context *ctx, const sd_books *books, const sd_tick *t, int fault, int64_t at);
+
 #endif

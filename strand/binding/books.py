@@ -425,11 +425,11 @@ class RowHistory:
                 raise MemoryError("no memory for snapshots")
 
     def entries(self, key: int) -> npt.NDArray[Any]:
-        """A copy of one symbol's entries, shape (n,), in the order of their times."""
+        """One symbol's entries, shape (n,), in the order of their times: a view, until the symbol has another tick."""
         symbol = self._history.symbols[key]
         if not symbol.n:
             return np.empty(0, self.dtype)
-        return np.frombuffer(ffi.buffer(symbol.entries, symbol.n * self._history.entry_bytes), self.dtype).copy()
+        return np.frombuffer(ffi.buffer(symbol.entries, symbol.n * self._history.entry_bytes), self.dtype)
 
     @property
     def first(self) -> npt.NDArray[np.int64]:

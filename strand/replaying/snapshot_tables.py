@@ -95,6 +95,8 @@ class Changes:
         self._history = history
         self.times = times
         self._feed_times = feed_times
+        #: By symbol: its first snapshot, and how many snapshots have each of its entries.
+        self._spans: dict[int, tuple[int, npt.NDArray[np.int64]]] = {}
         had = np.flatnonzero(history.first <= feed_times[-1]) if len(times) else np.empty(0, np.intp)
         #: The symbols with a tick by the last snapshot, and their rows at the end.
         self.last = Taken(times[-1:], had, fields.values(had))
@@ -106,11 +108,14 @@ class Changes:
     def fill(self, column: str, keys: npt.NDArray[np.intp], into: npt.NDArray[Any]) -> None:
         had = np.flatnonzero(np.isin(keys, self.last.keys))
         for place, at in zip(had.tolist(), np.searchsorted(self.last.keys, keys[had]).tolist(), strict=True):
-            entries = self._history.entries(int(keys[place]))
-            # An entry has the row from the time of the one before it on, up to its own time.
-            starts = np.searchsorted(self._feed_times, entries["time"])
+            entries = self._history.entries(key := int(keys[place]))
+            if key not in self._spans:
+                # An entry has the row from the time of the one before it on, up to its own time.
+                starts = np.searchsorted(self._feed_times, entries["time"])
+                self._spans[key] = int(starts[0]), np.diff(starts, append=len(self.times))
+            start, spans = self._spans[key]
             values = np.concatenate([entries[column][1:], self.last.values[column][at : at + 1]])
-            into[starts[0] :, place] = np.repeat(values, np.diff(starts, append=len(self.times)), axis=0)
+            into[start:, place] = np.repeat(values, spans, axis=0)
 
 
 class Fields:

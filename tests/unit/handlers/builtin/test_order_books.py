@@ -319,8 +319,8 @@ def test_levels_that_come_and_go_at_random_are_those_of_a_sorted_array(trial: An
 KINDS: Final = {"book": 0, "publishers": 1, "depth": 2, "tape": 3, "tape by event": 4}
 SOURCES: Final = (
     "books/book", "books/book_events", "books/book_levels", "books/book_questions", "books/book_shown",
-    "books/book_store", "books/book_table", "books/deep", "books/depth", "books/depth_side", "books/publishers",
-    "measures/tape", "memory/pool", "memory/space",
+    "books/book_top", "books/book_store", "books/book_table", "books/deep", "books/depth", "books/depth_side",
+    "books/publishers", "measures/tape", "memory/pool", "memory/space",
 )  # fmt: skip
 ORDER, QUOTE = 1, 3
 EVENT_LAST = 0x80

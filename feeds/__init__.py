@@ -9,12 +9,25 @@ from strand.lazy import loading
 if TYPE_CHECKING:
     from strand.feeds.base import BaseFeed, Feed, FeedInfo, Flags, Selection, TickBatch
     from strand.feeds.io.sources import InflateLimits
+    from strand.feeds.merge.adjustments import adjusted
     from strand.feeds.opening import open, read_symbols  # noqa: A004
 
-__all__ = ["BaseFeed", "Feed", "FeedInfo", "Flags", "InflateLimits", "Selection", "TickBatch", "open", "read_symbols"]
+__all__ = [
+    "BaseFeed",
+    "Feed",
+    "FeedInfo",
+    "Flags",
+    "InflateLimits",
+    "Selection",
+    "TickBatch",
+    "adjusted",
+    "open",
+    "read_symbols",
+]
 
 _MODULES: Final = dict.fromkeys(__all__, "base") | {
     "InflateLimits": "io.sources",
+    "adjusted": "merge.adjustments",
     "open": "opening",
     "read_symbols": "opening",
 }

@@ -112,6 +112,20 @@ class _Opening(Merging, total=False):
         'Begin a new day with each file (``"file"``), or where the date of the receive time changes in UTC '
         '(``"date"``) or in a zone (``"date America/New_York"``). None: with each file of a venue that closes.',
     ]
+    renames: Annotated[
+        Any,
+        None,
+        Kind(),
+        "A table of rows (from, to, symbol, name), by which an instrument keeps one name over many days, as "
+        "``strand.feeds.adjusted`` takes it. None: names stay as they are.",
+    ]
+    splits: Annotated[
+        Any,
+        None,
+        Kind(),
+        "A table of rows (date, symbol, factor), by which prices and sizes before a split are counted in the units "
+        "after it, as ``strand.feeds.adjusted`` takes it. None: they stay as they are.",
+    ]
 
 
 class FeedOptions(ReaderOptions, _Day, _Opening, total=False):
@@ -308,7 +322,17 @@ def open(path_or_paths: Paths | Frames, **options: Unpack[OpenOptions]) -> BaseF
     _check_once(paths)
     with ExitStack() as copies:
         chosen = [_readable(path, format, options, copies) for path in paths]
-        feed = _opened(chosen, moments, wanted, day_zone, options)
+        renames, splits = options["renames"], options["splits"]
+        is_adjusted = renames is not None or splits is not None
+        feed = _opened(chosen, moments, () if is_adjusted else wanted, day_zone, options)
+        if is_adjusted:
+            adjustments = importlib.import_module("strand.feeds.merge.adjustments")  # only where it is needed
+            try:
+                feed = adjustments.adjusted(feed, renames=renames, splits=splits, zone=zone)
+            except BaseException:
+                feed.close()
+                raise
+            feed = SelectedFeed(feed, Selection(wanted)) if wanted else feed
         weakref.finalize(feed, copies.pop_all().close)
     return feed
 

@@ -47,7 +47,6 @@ from strand.handlers.builtin.definition import Builtin
 from strand.handlers.loading import Makes, configured, find, needs, options_of
 from strand.options import options_in
 from strand.output.records import AT_END, AT_TIMER
-from strand.replaying.fingerprint_file import is_fingerprint_file
 from strand.report.summary import UNDATED, skipped_as_dict
 from strand.report.tables import numbers_table, print_info, print_skipped
 from strand.zones import zone_data
@@ -465,6 +464,8 @@ def diff(a: Path, b: Path, sides: dict[str, Any], no_narrow: bool, as_json: bool
 
 
 def _is_run(path: Path) -> bool:
+    from strand.replaying.fingerprint_file import is_fingerprint_file
+
     try:
         return is_fingerprint_file(path)
     except OSError as error:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, several
-from strand.dispatch.base import interior
 from strand.feeds import Feed, TickBatch
 from strand.fixed import dataclass
 from strand.output.fingerprint import fingerprint_of_rows
@@ -132,6 +131,8 @@ class DayRecorder(Stop):
         self._over = []
         self._dispatcher.drain()
         shared = self._add(over, self._over_ns)
+        from strand.dispatch.base import interior  # which commands that show results do without
+
         inside = interior(self._dispatcher)
         if inside.history is not None and time is not None:
             inside.history.keep(over, max(time, inside.feed_time))

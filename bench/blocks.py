@@ -275,10 +275,19 @@ def told_of_arrays(runs: Path) -> None:
 @click.option("--work", type=int, multiple=True, default=(0, 5, 20, 100, 300), show_default=True, help="Steps a tick.")
 @click.option("--only", type=click.Choice(MIXES), multiple=True, help="Mixes, in place of all.")
 @click.option("--neighbour", is_flag=True, help="A process burns the worker's core meanwhile.")
+@click.option("--read-only", is_flag=True, help="Nobody can change the arrays, so Strand does not copy their ticks.")
 @click.option("--told", type=click.Path(path_type=Path), default=BUILD / "arrays.jsonl", help="A run a line.")
 @click.option("--tell", is_flag=True, help="Shows what was told before, and runs nothing.")
 def arrays(
-    *, ticks: int, turns: int, work: tuple[int, ...], only: tuple[str, ...], neighbour: bool, told: Path, tell: bool
+    *,
+    ticks: int,
+    turns: int,
+    work: tuple[int, ...],
+    only: tuple[str, ...],
+    neighbour: bool,
+    read_only: bool,
+    told: Path,
+    tell: bool,
 ) -> None:
     """Arrays of 64-byte ticks, beside a loop and static routings. Strand gets them twice; the second time counts."""
     from strand.bench.ways import Job, expected_rows, run
@@ -293,6 +302,7 @@ def arrays(
     jobs = []
     for name in only or MIXES:
         made, symbols = mix(name, ticks)
+        made.flags.writeable = not read_only
         counts = np.bincount(made["instrument_id"], minlength=symbols)
         for steps in work:
             job = Job(made, symbols, counts, strand.handlers.spin(steps), cores, counts_known=False, again=True)

@@ -44,7 +44,7 @@ int sd_run_in_blocks(sd_dispatcher *d, uint32_t participant, const sd_block_sour
 int sd_publish_in_blocks(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   const int64_t left = p->n - p->at;
   /* A feeder's own records may be what blocks kept back, in the memory where the next run puts such records. */
-  if (!d->blocks || p->nested || p->own || p->after || left < FEWEST ||
+  if (!d->blocks || p->nested || p->own == SD_FEEDERS || p->after || left < FEWEST ||
       !sd_choice_blocks(&p->in_blocks, d->config.ingest))
     return 0;
   /* Blocks cost more than publishing with outputs, timers or ends. Only ingest="blocks" takes them there. */

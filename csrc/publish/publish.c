@@ -389,11 +389,15 @@ static int publish(sd_dispatcher *d, uint32_t participant, const void *records, 
 }
 
 int sd_publish(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n, uint64_t slice_ns) {
-  return publish(d, participant, records, n, slice_ns, 0);
+  return publish(d, participant, records, n, slice_ns, SD_ANYBODYS);
+}
+
+int sd_publish_constant(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n, uint64_t slice_ns) {
+  return publish(d, participant, records, n, slice_ns, SD_CONSTANT);
 }
 
 int sd_publish_own(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n, uint64_t slice_ns) {
-  return publish(d, participant, records, n, slice_ns, 1);
+  return publish(d, participant, records, n, slice_ns, SD_FEEDERS);
 }
 
 int sd_publish_blocks(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self,
@@ -404,7 +408,8 @@ int sd_publish_blocks(sd_dispatcher *d, uint32_t participant, const sd_block_sou
   p->n_waiting = 0;
   p->given = NULL;
   p->after = NULL;
-  p->own = p->open = 1;
+  p->own = SD_FEEDERS;
+  p->open = 1;
   /* Without positions the numbers are taken at the end, and until then the watermark stays before them. */
   announce(d, participant, p);
   int code = p->positions && sd_outputs_full(d) ? wait_for_merger(d, participant, p, slice_ns) : SD_OK;

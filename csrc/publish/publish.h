@@ -22,12 +22,14 @@ void sd_publisher_bound(sd_dispatcher *d, uint32_t participant, uint64_t low, ui
 /* Publishes n records, which must stay in place until it has ended. Returns SD_OK; SD_AGAIN after slice_ns of waiting for space: look for
  * signals and call sd_publish_more; or an error: then sd_publish_rejected tells which records did not go in. */
 int sd_publish(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n, uint64_t slice_ns);
+/* The same for records that nobody can change meanwhile: those that are handled at once are not copied first. */
+int sd_publish_constant(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n, uint64_t slice_ns);
 /* cffi: end */
 /* Publishes a source's records in blocks, as sd_blocks_run does, and then what blocks kept back: if done->n_held is not 0, the code is of
  * that, as sd_publish has it. It first waits a little for strands to become idle, and for the merger. */
 int sd_publish_blocks(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self,
                       uint64_t slice_ns, sd_blocks_done *done);
-/* As sd_publish for records that no other thread can change meanwhile: those that are handled at once are not copied first. */
+/* The same for a feeder's batch, or what blocks kept back for it. */
 int sd_publish_own(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n, uint64_t slice_ns);
 /* cffi: begin */
 int sd_publish_more(sd_dispatcher *d, uint32_t participant, uint64_t slice_ns);

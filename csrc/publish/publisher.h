@@ -63,6 +63,9 @@ typedef struct sd_cost {
   uint32_t n; /* samples so far */
 } sd_cost;
 
+/* Whose a call's records are. */
+enum { SD_ANYBODYS = 0, SD_FEEDERS, SD_CONSTANT };
+
 /* Which way records are published. */
 enum { BY_ENQUEUE = 0, BY_INLINE = 1 };
 
@@ -97,7 +100,7 @@ struct sd_publisher {
   int one_core;  /* the publisher and the workers have one core */
   int cheap;     /* whether the handler was cheap when it last ran inline */
   int open;      /* a call is under way, perhaps between two slices */
-  int own;       /* nobody else has access to its records */
+  int own;       /* nobody else changes its records; SD_ANYBODYS, ... */
   int within;    /* a nested call, in the middle of the participant's own call */
   uint64_t since_look;
   uint64_t number, end_time;  /* of the records numbered last: the first number, and the feed's time after them */

@@ -25,7 +25,7 @@ from strand.binding.engine_words import (
 )
 from strand.binding.feeder import Step
 from strand.binding.gate import checked, refusal, text_of
-from strand.binding.memory import Memory, Space, bytes_of, owned
+from strand.binding.memory import Memory, Space, bytes_of, is_constant, owned
 from strand.binding.native import NativeFunction
 from strand.binding.outside import Counters, inspection
 from strand.binding.tasks import EndBatch, PyBatches, Tasks
@@ -35,6 +35,8 @@ __all__ = ["Engine", "HeldParticipant"]
 
 #: The place of its reason in ``StrandInspection.dropped``.
 _QUARANTINED: Final = 3
+#: Records of a call from which on it pays to ask whether they can change.
+_ASKED: Final = 4_096
 
 
 class HeldParticipant:
@@ -279,7 +281,9 @@ class Engine(Counters):
         return HeldParticipant(self._d, self._core)
 
     def publish(self, participant: int, records: npt.NDArray[Any], slice_ns: int) -> int:
-        return int(self._lib.sd_publish(self._d, participant, bytes_of(records), len(records), slice_ns))
+        long = len(records) >= _ASKED and is_constant(records)
+        publish = self._lib.sd_publish_constant if long else self._lib.sd_publish
+        return int(publish(self._d, participant, bytes_of(records), len(records), slice_ns))
 
     def step(self, participant: int, step: Step, slice_ns: int) -> int:
         return step(self._d, participant, slice_ns)

@@ -16,7 +16,18 @@ import numpy.typing as npt
 from strand.binding import CORE, Core, ffi, lib
 from strand.binding.gate import checked, made
 
-__all__ = ["ABI_VERSION", "Memory", "Space", "bytes_of", "filled", "held", "memory_there", "owned", "owned_from"]
+__all__ = [
+    "ABI_VERSION",
+    "Memory",
+    "Space",
+    "bytes_of",
+    "filled",
+    "held",
+    "is_constant",
+    "memory_there",
+    "owned",
+    "owned_from",
+]
 
 #: Finalizer of each pointer, by a reference to the pointer.
 _freed_by: dict[weakref.ref[Any], Any] = {}
@@ -81,6 +92,18 @@ def memory_there() -> int:
 def bytes_of(records: npt.NDArray[Any]) -> Any:
     """The memory of contiguous records, of any dtype."""
     return ffi.from_buffer(records)
+
+
+def is_constant(records: npt.NDArray[Any]) -> bool:
+    """True if no array leads to the memory of ``records`` by which it could be changed: all down to its owner are
+    read-only."""
+    while not records.flags.writeable:
+        if records.base is None:
+            return True
+        if not isinstance(records.base, np.ndarray):
+            return False
+        records = records.base
+    return False
 
 
 def held(data: memoryview) -> AbstractContextManager[Any]:

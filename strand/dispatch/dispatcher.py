@@ -453,6 +453,7 @@ class Dispatcher(EngineRun, Attachable):
 
         Args:
             records: Shape (n,) of the dispatcher's dtype, or a single record. The array may be reused after the call.
+                Native handlers get the ticks of a long array that is read-only as they lie, without a copy.
             timeout_s: With ``on_full="block"``, how many seconds to wait at most for a full strand. None waits without
                 end.
 

@@ -100,6 +100,16 @@ int64_t on_sum(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   return n;
 }
 
+/* Notes where the symbol's last tick lay. */
+int64_t on_where(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    sum_row *row = row_of(rows, &ticks[i], ctx);
+    row->ticks++;
+    row->total = (uintptr_t)&ticks[i];
+  }
+  return n;
+}
+
 /* Fails without a word. */
 int64_t on_fail(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   (void)rows, (void)ticks, (void)n, (void)ctx;

@@ -129,3 +129,21 @@ def test_several_publishers_of_long_calls_and_calls_in_between_lose_nothing(c_ha
         balanced(d)
         assert counted == sorted(counted)
         assert d.rows.array["ticks"].tolist() == [publishers * times * TICKS // symbols] * symbols
+
+
+def test_only_an_array_that_nobody_can_change_is_handled_where_it_lies(c_handlers: Path) -> None:
+    where, symbols = native(c_handlers, "on_where", state=PAIR_ROW, never_publishes=True), 3
+    owner = ticks_for(np.arange(TICKS) % symbols)
+    view = owner[:]
+    view.flags.writeable = False
+    constant = owner.copy()
+    constant.flags.writeable = False
+    shared = np.frombuffer(bytearray(owner.tobytes()), owner.dtype)
+    shared.flags.writeable = False
+    for ticks, lies in ((owner, False), (view, False), (shared, False), (constant, True), (constant[10:], True)):
+        with Dispatcher(symbols, where, workers=1) as d:
+            d.publish(ticks)
+            d.drain()
+            first = ticks.ctypes.data
+            places = d.rows.array["total"].astype(np.int64) - first
+            assert ((places >= 0) & (places < ticks.nbytes)).all() == lies

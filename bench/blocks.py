@@ -302,7 +302,9 @@ def arrays(
     jobs = []
     for name in only or MIXES:
         made, symbols = mix(name, ticks)
-        made.flags.writeable = not read_only
+        if read_only:
+            made = made.copy()  # not a view of an array that can be changed
+            made.flags.writeable = False
         counts = np.bincount(made["instrument_id"], minlength=symbols)
         for steps in work:
             job = Job(made, symbols, counts, strand.handlers.spin(steps), cores, counts_known=False, again=True)

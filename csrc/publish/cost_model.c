@@ -115,8 +115,7 @@ static void forget_sample(sd_publisher *p) {
 
 /* Nonzero: the warm-up ended the trial, as if all samples had cost as much as it did. */
 static int end_warm_up(sd_publisher *p) {
-  int over = p->on_trial && p->better == BY_INLINE &&
-             (double)p->spent > DEARER * cost_of(&p->inline_cost) * (double)p->sampled;
+  int over = (double)p->spent > DEARER * cost_of(&p->inline_cost) * (double)p->sampled;
   for (int i = 0; over && i < SAMPLES; i++) learn(&p->enqueue_cost, p->spent, p->sampled);
   forget_sample(p);
   return over;

@@ -26,6 +26,7 @@ enum {
   SETTLE_NS = 20,
   LONG_CALL = 4,
   A_STRAND = 1,
+  A_SYMBOL_NS = 0,
   LONG_RUN_NS = 2000,
   SEEN_RUN_NS = 1500,
 };
@@ -43,6 +44,7 @@ enum {
   SETTLE_NS = 50000,
   LONG_CALL = 128,
   A_STRAND = 1,
+  A_SYMBOL_NS = 0,
   LONG_RUN_NS = 2000000,
   SEEN_RUN_NS = 1000000,
 };
@@ -60,8 +62,9 @@ enum {
   LONG_CALL = 32768,  /* records left in a call from which on all strands are owned at once, ... */
   A_STRAND =
       32, /* ... if they are so many per strand: to own a strand, and to let it go, costs as much as some 15 cheap records */
+  A_SYMBOL_NS = 10,       /* by how much longer a trial of it lasts for each symbol */
   LONG_RUN_NS = 20000000, /* how long such a run may last, ... */
-  SEEN_RUN_NS = 3000000   /* ... if it is a trial, or others may look at the rows from outside */
+  SEEN_RUN_NS = 3000000   /* ... if others may look at the rows from outside */
 };
 #endif
 
@@ -316,6 +319,13 @@ static int own_all(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   return 1;
 }
 
+/* How long a run that owns all strands may last. One that is tried is short, but its end looks at each symbol. */
+static uint64_t all_run_ns(const sd_dispatcher *d, const sd_publisher *p) {
+  const uint64_t most = d->arena->description ? SEEN_RUN_NS : LONG_RUN_NS;
+  const uint64_t tried = RUN_NS + (uint64_t)A_SYMBOL_NS * d->arena->n_symbols;
+  return p->on_trial && tried < most ? tried : most;
+}
+
 /* Handles n records, slice by slice, of strands that are all owned. Returns how many are finished; *failed: the handler failed on the last of
  * them. */
 static inline __attribute__((always_inline)) int64_t run_slices(sd_dispatcher *d, uint32_t participant, sd_publisher *p,
@@ -407,9 +417,8 @@ static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int
 int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t maximum) {
   uint64_t start = sd_now(), now = start;
   const int all = own_all(d, participant, p);
-  const int short_run = p->on_trial || d->arena->description;
   const uint64_t piece_counts = sd_clock_counts(PIECE_NS), least_counts = sd_clock_counts(RUN_NS);
-  const uint64_t run_counts = !all ? least_counts : sd_clock_counts(short_run ? SEEN_RUN_NS : LONG_RUN_NS);
+  const uint64_t run_counts = all ? sd_clock_counts(all_run_ns(d, p)) : least_counts;
   const uint64_t dear_counts = sd_clock_counts(DEAR_NS);
   /* Inline execution needs the same handler on all strands. */
   const sd_handler *handler = &d->handlers[d->strands[0].handler];

@@ -97,12 +97,11 @@ def bytes_of(records: npt.NDArray[Any]) -> Any:
 def is_constant(records: npt.NDArray[Any]) -> bool:
     """True if no array leads to the memory of ``records`` by which it could be changed: all down to its owner are
     read-only."""
-    while not records.flags.writeable:
-        if records.base is None:
+    array: Any = records
+    while isinstance(array, np.ndarray) and not array.flags.writeable:
+        if array.base is None:
             return True
-        if not isinstance(records.base, np.ndarray):
-            return False
-        records = records.base
+        array = array.base
     return False
 
 

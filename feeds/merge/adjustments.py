@@ -80,6 +80,8 @@ def adjusted(
     """
     if renames is None and splits is None:
         raise ConfigurationError("renames", "give renames, splits, or both: without a table nothing is adjusted")
+    if feed.info.undated:
+        raise ConfigurationError("date", f"{feed.info.path} has times of day alone, and rows have dates: give date=")
     where = feed.info.zone or "UTC" if zone is None else checked_zone("zone", zone)
     names = [] if renames is None else _renames(renames)
     factors = [] if splits is None else _splits(splits)
@@ -128,6 +130,8 @@ class AdjustedFeed(SelectedFeed):
         self._owners: dict[tuple[int, int], int] = {}  # by name's number and period: the symbol of the source
         self._latest: dict[int, int] = {}  # by symbol of the source that has rows: the number of its latest tick
         self._met: dict[int, tuple[int, Fraction]] = {}  # by symbol and period: number and factor
+        self._nameless: dict[int, int] = {}  # by symbol of the source without a name: its number
+        self._fault = 0  # the place in a batch at which an error is
         self._renamed = self._split = self._rounded = 0
         for symbol in self._feed.symbols:
             for name in [name for _, _, name in self._rules.get(symbol, ())] or [symbol]:
@@ -165,14 +169,49 @@ class AdjustedFeed(SelectedFeed):
         """
         self._begin()
         for batch in self._feed.batches():
-            self._given, self._chosen = len(batch), slice(0, len(batch))
-            yield self._changed(batch) if len(batch) else batch
+            found, error = self._up_to_fault(batch)
+            self._given, self._chosen = len(batch), slice(0, len(found))
+            if len(found) or error is None:
+                yield found
+            if error is not None:
+                raise error
 
     def statistics(self) -> dict[str, int]:
         """Counts of the other feed; ``renamed``, ticks under another name; ``split_adjusted``, ticks in other units;
         ``split_rounded``, numbers that were rounded for it."""
         counts = {"renamed": self._renamed, "split_adjusted": self._split, "split_rounded": self._rounded}
         return dict(self._feed.statistics()) | counts
+
+    def _up_to_fault(self, batch: TickBatch) -> tuple[TickBatch, FeedError | None]:
+        """The changed ticks up to the first fault, and its error."""
+        error = None
+        while len(batch):
+            counts = self._renamed, self._split, self._rounded
+            try:
+                return self._changed(batch), error
+            except FeedError as fault:
+                error, batch = fault, batch[: self._fault]
+                self._renamed, self._split, self._rounded = counts
+        return batch, error
+
+    def _learn(self, names: Sequence[str]) -> None:
+        """Takes over names of symbols that had none at their first ticks. Raises FeedError where a row is late."""
+        for key, number in [*self._nameless.items()]:
+            if not (name := _name_of(names, key)):
+                continue
+            if name in self._rules or name in self._splits:
+                self._fault = 0
+                raise FeedError(
+                    f"renames, splits: the feed named {name!r} after ticks of it, too late for its row: give a feed "
+                    "that names its symbols before their ticks",
+                    path=self._feed.info.path,
+                )
+            del self._nameless[key]
+            if name not in self._numbers:
+                self._numbers[name] = number
+                self._names[number] = name
+            for pair in [pair for pair in self._met if pair // len(self._edges) == key]:
+                del self._met[pair]
 
     def _changed(self, batch: TickBatch) -> TickBatch:
         found = named(np.array(batch))
@@ -186,10 +225,11 @@ class AdjustedFeed(SelectedFeed):
             keys[at] * len(self._edges) + periods[at], return_index=True, return_inverse=True
         )
         names = self._feed.symbols
-        its = [
-            self._of(pair, int(batch["ts_recv"][at[first]]), names)
-            for pair, first in zip(pairs.tolist(), firsts.tolist(), strict=True)
-        ]
+        self._learn(names)
+        its = []
+        for pair, first in zip(pairs.tolist(), at[firsts].tolist(), strict=True):
+            self._fault = first
+            its.append(self._of(pair, int(batch["ts_recv"][first]), names))
         numbers, factors = [number for number, _ in its], [factor for _, factor in its]
         found["instrument_id"][at] = np.array(numbers, np.uint32)[places]
         sources = (pairs // len(self._edges)).tolist()
@@ -236,6 +276,8 @@ class AdjustedFeed(SelectedFeed):
                 )
             name = symbol if name is None else name
             number = self._number(name, key)
+            if not name:
+                self._nameless[key] = number
             other = self._owners.setdefault((number, period), key)
             if other != key:
                 raise FeedError(
@@ -263,7 +305,9 @@ class AdjustedFeed(SelectedFeed):
         values = ticks[field].view(np.int64)
         chosen = mine[(values[mine] != _NEVER) & (values[mine] != -_NEVER - 1)]
         numbers = values[chosen]
-        if int(np.abs(numbers).max(initial=0)) >= _NEVER // (2 * max(by.numerator, by.denominator)) - _FACTOR_MOST:
+        too_large = np.abs(numbers) >= _NEVER // (2 * max(by.numerator, by.denominator)) - _FACTOR_MOST
+        if too_large.any():
+            self._fault = int(chosen[too_large.argmax()])
             raise FeedError(
                 f"splits: a {field} times {by} has no room in 63 bits: check the factor", path=self._feed.info.path
             )
@@ -271,6 +315,7 @@ class AdjustedFeed(SelectedFeed):
         inexact = products % by.denominator != 0
         if inexact.any():
             first = int(inexact.argmax())
+            self._fault = int(chosen[first])
             name = self._names[int(ticks["instrument_id"][chosen[first]])]
             if not self._rounds:
                 raise FeedError(

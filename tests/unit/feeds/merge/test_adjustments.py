@@ -188,6 +188,34 @@ def test_a_price_that_is_not_exact_after_a_split_is_an_error_unless_it_may_be_ro
         ticks_of(adjusted(testing.feed(given), splits=[("2022-06-08", "A", "1/2")]))
 
 
+def test_all_ticks_before_a_fault_come_first() -> None:
+    given = [trade("B", DAYS[0], 3, 2), trade("A", DAYS[0], 10, 3, ns=1), trade("A", DAYS[0], 9, 3, ns=2)]
+    feed = adjusted(testing.feed(given), splits=[("2022-06-08", "A", 3)])
+    with pytest.raises(FeedError, match="price 10000000000 of 'A'") as caught:
+        strand.replay(feed, "vwap", **RUN)
+    assert caught.value.partial.rows["B"]["volume"] == 2
+    assert caught.value.partial.rows["A"]["trades"] == 0
+    rows = [trade("X", DAYS[0], 1, 4), trade("FB", DAYS[2], 1, 1), trade("X", DAYS[3], 1, 1)]
+    with pytest.raises(FeedError, match="'FB' has a tick at 2022-06-09") as caught:
+        strand.replay(adjusted(testing.feed(rows), renames=META), "vwap", **RUN)
+    assert caught.value.partial.rows["X"]["volume"] == 4
+
+
+def test_a_name_that_comes_late_is_taken_over_unless_it_has_a_row() -> None:
+    given = [trade("FB", DAYS[0], 10, 1, ns=at) for at in range(4)]
+    late = {"known_from": 2, "batches": 1, "max_symbols": 2}
+    rows = strand.replay(adjusted(testing.feed(given, **late), renames=[(None, None, "XY", "Z")]), "vwap", **RUN).rows
+    assert rows["FB"]["volume"] == 4
+    with pytest.raises(FeedError, match="named 'FB' after ticks of it, too late for its row"):
+        ticks_of(adjusted(testing.feed(given, **late), renames=META))
+
+
+def test_files_with_times_of_day_alone_need_a_date() -> None:
+    feed = testing.feed([trade("FB", DAYS[0], 10, 1)], undated=True)
+    with pytest.raises(ConfigurationError, match=r"date: .* give date="):
+        adjusted(feed, renames=META)
+
+
 def test_a_number_without_room_is_an_error() -> None:
     ticks = zeros(1)
     ticks["kind"], ticks["action"], ticks["price"], ticks["size"] = 2, b"T", 10**9, 2**61

@@ -24,7 +24,8 @@ BAD, LETTERS = b"\xff\x00\xfe?", b"x?y!"
 TEXT = ("csv", "jsonl", "pitch", "websocket")
 #: Files whose bytes depend on the release of a library, so that the contract has their error's class alone.
 BY_LIBRARIES = ("itch in gzip", "itch in bz2", "itch in xz", "itch in zip", "lean of trades", "lean of quotes",
-                "parquet", "arrow", "dukascopy", "json ccxt-candles in gzip", "json freqtrade-trades")  # fmt: skip
+                "parquet", "arrow", "dukascopy", "json ccxt-candles in gzip", "json freqtrade-trades",
+                "freqtrade trades", "freqtrade candles")  # fmt: skip
 
 
 def of_file(name: str, folder: Path) -> dict[str, str]:

@@ -14,6 +14,7 @@ import feed_samples as samples
 import numpy as np
 import pytest
 import scid_reference
+from small_files import FILES
 
 from strand.feeds.times import midnight_ns
 from strand.feeds.write.conversion import convert
@@ -49,7 +50,7 @@ def dbn(path: Path, schema: str, **changes: object) -> None:
 
 def make_files(folder: Path) -> None:
     """Fills a folder. Skips the test that asks where a package for a format is not there."""
-    feather, parquet = (pytest.importorskip(f"pyarrow.{name}") for name in ("feather", "parquet"))
+    parquet = pytest.importorskip("pyarrow.parquet")
     pytest.importorskip("databento_dbn")
     pytest.importorskip("zstandard")
     day(folder / "day.npz", dt.date(2026, 1, 5))
@@ -80,8 +81,8 @@ def make_files(folder: Path) -> None:
     parquet.write_table(table(bids), folder / "bids.parquet")
     coins = {"ts_event": [10**18], "arrived": [10**18 + 1], "p": [9.5], "flags": [1 << 40], "size": [3]}
     parquet.write_table(table(coins), folder / "coins.parquet")
-    traded = {"timestamp": [1_767_571_200_000], "id": ["7"], "side": ["buy"], "price": [1.5], "amount": [0.25]}
-    feather.write_feather(table(traded), folder / "BTC_USDT-trades.feather")
+    for name in ("freqtrade trades", "freqtrade candles"):
+        next(file for file in FILES if file.name == name).write(folder)
     (folder / "lines.pcap").write_bytes(samples.pcap())
     (folder / "20260105_IEXTP1_DEEP1.0.pcap.gz").write_bytes(gzip.compress(samples.iex(0x8004)))
     for hour in (10, 11):

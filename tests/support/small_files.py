@@ -219,6 +219,43 @@ def arrow() -> bytes:
     return file.getvalue()
 
 
+def freqtrade(folder: Path, name: str, rows: list[tuple[Any, ...]]) -> Path:
+    """A table of trades or candles as freqtrade writes it, under a name of its own."""
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    columns = "date,open,high,low,close,volume" if len(rows[0]) == 6 else "timestamp,id,type,side,price,amount,cost"
+    made = dict(zip(columns.split(","), zip(*rows, strict=True), strict=True))
+    arrays = {
+        title: pa.array(values, pa.timestamp("ms", "UTC") if title == "date" else None)
+        for title, values in made.items()
+    }
+    path = folder / name
+    if path.suffix == ".parquet":
+        parquet.write_table(pa.table(arrays), path)
+    else:
+        feather.write_feather(pa.table(arrays), path, compression="lz4")
+    return path
+
+
+def freqtrade_trades(count: int) -> list[tuple[Any, ...]]:
+    rng = random.Random(12)
+    return [
+        (1_767_571_200_000 + at, str(7 + at), None, rng.choice(["buy", "sell"]), rng.randint(1, 9999) / 100,
+         rng.randint(1, 9999) / 1000, 1.5)
+        for at in range(count)
+    ]  # fmt: skip
+
+
+def freqtrade_candles(count: int, minutes: int = 5) -> list[tuple[Any, ...]]:
+    rng = random.Random(13)
+    return [
+        (1_767_571_200_000 + at * minutes * 60_000, *(rng.randint(1, 9999) / 100 for _ in range(4)),
+         rng.randint(0, 9999) / 1000)
+        for at in range(count)
+    ]  # fmt: skip
+
+
 def json_messages(folder: Path) -> Path:
     """The messages of docs/feeds/json.md with numbers of their own, received every third of a second."""
     rng, lines = random.Random(2), []
@@ -340,6 +377,18 @@ FILES = [
     SmallFile("arrow", "parquet", _bytes("20200130.arrow", arrow), needs=PA),
     SmallFile("parquet of ticks", "parquet", _committed("converted.parquet"), needs=PA),
     SmallFile("arrow of ticks", "parquet", _committed("converted.arrow"), needs=PA),
+    SmallFile(
+        "freqtrade trades",
+        "parquet",
+        lambda folder: freqtrade(folder, "BTC_USDT-trades.feather", freqtrade_trades(60)),
+        needs=PA,
+    ),
+    SmallFile(
+        "freqtrade candles",
+        "parquet",
+        lambda folder: freqtrade(folder, "BTC_USDT-5m.feather", freqtrade_candles(60)),
+        needs=PA,
+    ),
     SmallFile("csv of one's own", "csv", own_table, {"profile": "mine.toml"}, PA),
     *(SmallFile(f"csv {name}", "csv", _made(name), kind.options, PA) for name, kind in KINDS.items()),
     *(

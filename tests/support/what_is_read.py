@@ -22,7 +22,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "feeds" / "reads.md"
 DESCRIBED = {
     "npy": ("npy.md", 'numpy.org, "NumPy file format"; github.com/nkaz001/hftbacktest, "Data"'),
     "dbn": ("dbn.md", 'databento.com/docs, "Databento Binary Encoding"'),
-    "parquet": ("parquet.md", 'parquet.apache.org; arrow.apache.org, "Columnar format"'),
+    "parquet": (
+        "parquet.md",
+        'parquet.apache.org; arrow.apache.org, "Columnar format"; freqtrade.io, "Data downloading"',
+    ),
     "iex": ("iex.md", 'IEX, "Transport", "TOPS", "DEEP" and "DEEP+"'),
     "pcap": ("pcap.md", 'Nasdaq, "MoldUDP64"; ietf.org, the drafts of pcap and pcapng'),
     "websocket": ("live.md", "Strand's own"),

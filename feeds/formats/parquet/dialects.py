@@ -1,4 +1,5 @@
-"""Parquet and Arrow files of other programs, as columns of ticks: Databento's and those of a Nautilus catalogue.
+"""Parquet and Arrow files of other programs, as columns of ticks: Databento's, freqtrade's, and those of a Nautilus
+catalogue.
 
 Databento's are as ``DBNStore.to_parquet`` writes them, and are read like the records in DBN. Each row is a record whose
 columns are its fields (databento, ``DBNStore.to_df`` and ``to_parquet``). Prices are floats in currency, or with
@@ -8,6 +9,9 @@ of ns. The column ``symbol`` may be missing (``map_symbols=False``).
 Nautilus's prices and sizes are little-endian whole numbers: of 8 bytes in units of 1e-9, of 16 bytes in units of 1e-16
 (nautilus_model, types/fixed.rs); the highest is undefined, and only prices have a sign. Metadata names the instrument.
 ``ts_init`` is when a row was received. Quote ticks, trade ticks, deltas of price levels and bars are read.
+
+freqtrade's candles and trades (freqtrade.io, "Data downloading") have the columns of its JSON, and numbers as floats.
+The names of its files say the pair and the length of the candles.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import functools
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -38,10 +43,13 @@ from strand.feeds.mapping.columns import (
 from strand.feeds.mapping.events import CONSOLIDATED, LAST, end_views
 from strand.feeds.mapping.options import Options
 from strand.feeds.mapping.records import numbers
+from strand.feeds.mapping.rules import bar_ns, bar_span
 from strand.feeds.mapping.values import Column, either, mapped
 from strand.ticks import FIELDS
 
-__all__ = ["DatabentoSource", "Dialect", "NautilusSource", "is_databento", "is_nautilus"]
+__all__ = [
+    "DatabentoSource", "Dialect", "FreqtradeSource", "NautilusSource", "freqtrade_kind", "is_databento", "is_nautilus",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 
@@ -206,6 +214,97 @@ class DatabentoSource(Dialect):
             yield first, batch
 
 
+def _corners(made: dict[str, Any], rows: int) -> dict[str, Any]:
+    """Four rows of each bar, its volume at the close."""
+    import pyarrow as pa
+
+    width = len(_CORNERS)
+    turns = pa.array(np.arange(width * rows).reshape(width, rows).T.ravel())
+    zero = pa.array([0] * rows, made["volume"].type)
+    prices, sizes = [made[name] for name in _CORNERS], [zero, zero, zero, made["volume"]]
+    found = {"price": pa.concat_arrays(prices).take(turns), "size": pa.concat_arrays(sizes).take(turns)}
+    found["depth"] = pa.array(np.tile(np.arange(width, dtype=np.uint8), rows))
+    every = pa.array(np.repeat(np.arange(rows), width))
+    return found | {name: column.take(every) for name, column in made.items() if name.startswith("ts_")}
+
+
+#: By the names of freqtrade's files, of which the groups are the pair and the length of candles: the columns.
+_FREQTRADE: Final = (
+    (re.compile(r"(.+?)-trades\.(?:feather|parquet)"), ("timestamp", "id", "type", "side", "price", "amount", "cost")),
+    (
+        re.compile(r"(.+?)-(\d+(?:[smhdw]|[mM]o))(?:-futures|-spot)?\.(?:feather|parquet)"),
+        ("date", *_CORNERS, "volume"),
+    ),
+)
+
+
+def freqtrade_kind(source: ArrowSource, path: Any) -> int | None:
+    """0 for a file of freqtrade's trades, 1 for one of its candles; None: it is neither."""
+    import pyarrow.types as kinds
+
+    for at, (name, columns) in enumerate(_FREQTRADE):
+        if tuple(source.names) == columns and name.fullmatch(Path(path).name):
+            return at if at == 0 or kinds.is_timestamp(source.schema.field("date").type) else None
+    return None
+
+
+class FreqtradeSource(Dialect):
+    """Reads another source, whose rows are freqtrade's trades or candles: see ``freqtrade_kind``."""
+
+    def __init__(self, inner: ArrowSource, path: Any, kind: int) -> None:
+        super().__init__(inner, path)
+        found = _FREQTRADE[kind][0].fullmatch(Path(path).name)
+        assert found is not None
+        self.symbol, self.size_power = found[1].upper(), -8
+        self._length = bar_span("bars, from the file's name", found[2]) if kind else None
+        self._width = len(_CORNERS) if kind else 1
+        self.schema, self.names = inner.schema, inner.names
+        if kind:
+            import pyarrow as pa
+
+            number, time = inner.schema.field("close").type, pa.timestamp("ns", "UTC")
+            fields = {"price": number, "size": inner.schema.field("volume").type, "depth": pa.uint8()}
+            self.schema = pa.schema({**fields, "ts_event": time, "ts_recv": time})
+            self.names = self.schema.names
+        self.rows = None if inner.rows is None else inner.rows * self._width
+
+    def columns(self, said: Options, reading: Reading) -> Columns:
+        trade: dict[str, Any] = {"action": {"constant": "T"}, "kind": {"constant": "trade"}}
+        if self._length is None:
+            ids = {"column": "id", "text": "hash", "empty": "none"}
+            given = {"ts_event": {"column": "timestamp", "unit": "ms"}, "price": "price", "size": "amount", **trade}
+            given |= {"side": "side", "ref_id": ids}
+        else:
+            given = {name: name for name in self.names} | trade
+        given = {field: keys for field, keys in given.items() if field not in said.constants}
+        return columns_of(self.names, dict.fromkeys((*FIELDS, "symbol")) | given, said.constants, reading)
+
+    @property
+    def bars(self) -> int | None:
+        return None if self._length is None else bar_ns(*self._length)
+
+    def batches(
+        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
+    ) -> Generator[tuple[int, Any], None, None]:
+        if self._length is None:
+            yield from self._inner.batches(columns, batch_rows, keeps, texts)
+            return
+        import pyarrow as pa
+
+        ns, months = self._length
+        there = _FREQTRADE[1][1]
+        for first, batch in self._inner.batches(there, max(1, batch_rows // self._width), lambda *_: True):
+            made = {name: batch.column(name) for name in there}
+            begin = made["date"].cast(pa.timestamp("ns", "UTC")).to_numpy(zero_copy_only=False).astype("M8[ns]")
+            end = begin + np.timedelta64(ns, "ns") if not months else begin.astype("M8[M]") + months
+            made |= {
+                name: pa.array(times.astype("M8[ns]"), pa.timestamp("ns", "UTC"))
+                for name, times in (("ts_event", begin), ("ts_recv", end))
+            }
+            made = _corners(made, batch.num_rows)
+            yield first * self._width, pa.record_batch([made[name] for name in columns], names=list(columns))
+
+
 #: The lengths of bars of time, by their aggregation.
 _BAR_NS: Final = {
     "MILLISECOND": 10**6, "SECOND": 10**9, "MINUTE": 60 * 10**9, "HOUR": 3600 * 10**9, "DAY": 86400 * 10**9,
@@ -295,7 +394,7 @@ class NautilusSource(Dialect):
                 good = batch.slice(0, int(orders[0]))
             made = {name: self._plain(good, name) for name in sorted(wanted)}
             if self._of == _BARS:
-                made = self._corners(made, good.num_rows)
+                made = _corners(made, good.num_rows)
             elif self._of == _DELTAS:
                 made |= self._delta(made)
             yield first * self._width, pa.record_batch([made[name] for name in columns], names=list(columns))
@@ -336,19 +435,6 @@ class NautilusSource(Dialect):
             return bytes(self.metadata[key]).decode()
         except UnicodeDecodeError:
             raise FormatError(f"has metadata {key.decode()!r} that is not UTF-8", path=self._path) from None
-
-    def _corners(self, made: dict[str, Any], rows: int) -> dict[str, Any]:
-        """Four rows of each bar, its volume at the close."""
-        import pyarrow as pa
-
-        width = len(_CORNERS)
-        turns = pa.array(np.arange(width * rows).reshape(width, rows).T.ravel())
-        zero = pa.array([0] * rows, pa.decimal128(38, 16))
-        prices, sizes = [made[name] for name in _CORNERS], [zero, zero, zero, made["volume"]]
-        found = {"price": pa.concat_arrays(prices).take(turns), "size": pa.concat_arrays(sizes).take(turns)}
-        found["depth"] = pa.array(np.tile(np.arange(width, dtype=np.uint8), rows))
-        every = pa.array(np.repeat(np.arange(rows), width))
-        return found | {name: column.take(every) for name, column in made.items() if name.startswith("ts_")}
 
     def _delta(self, made: dict[str, Any]) -> dict[str, Any]:
         """The columns of deltas that are not given as they are: a clear has no price."""

@@ -22,7 +22,15 @@ from strand.errors import ConfigurationError, FeedError, FormatError, MissingExt
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, Selection, TickBatch
 from strand.feeds.formats.options import ParquetOptions
 from strand.feeds.formats.own_metadata import OWN_KEY, Own, own_from
-from strand.feeds.formats.parquet.dialects import DatabentoSource, Dialect, NautilusSource, is_databento, is_nautilus
+from strand.feeds.formats.parquet.dialects import (
+    DatabentoSource,
+    Dialect,
+    FreqtradeSource,
+    NautilusSource,
+    freqtrade_kind,
+    is_databento,
+    is_nautilus,
+)
 from strand.feeds.formats.parquet.sources import (
     ARROW_MAGIC,
     PARQUET_MAGIC,
@@ -248,7 +256,11 @@ class ParquetFeed(BaseFeed):
         """The source as one of a program that writes such columns. A user who names columns knows them."""
         if is_nautilus(self._source):
             return NautilusSource(self._source, self._path)
-        return DatabentoSource(self._source, self._path) if is_databento(self._source) and not said.columns else None
+        if said.columns:
+            return None
+        if (kind := freqtrade_kind(self._source, self._path)) is not None:
+            return FreqtradeSource(self._source, self._path, kind)
+        return DatabentoSource(self._source, self._path) if is_databento(self._source) else None
 
     def _info_of(self, own: Own | None, dialect: Dialect | None, unit: float | None, said: Options) -> FeedInfo:
         from pyarrow.types import is_integer

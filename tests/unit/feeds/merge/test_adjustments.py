@@ -224,6 +224,17 @@ def test_a_number_without_room_is_an_error() -> None:
         ticks_of(adjusted(testing.feed(ticks, ["A"]), splits=[("2022-06-08", "A", 4)]))
 
 
+def test_a_date_begins_with_its_first_moment() -> None:
+    midnight = int(dt.datetime(2022, 6, 9, tzinfo=dt.UTC).timestamp()) * 10**9
+    given = [
+        {"symbol": name, "time": at, "price": 8, "size": 1} for name, at in (("FB", midnight - 1), ("META", midnight))
+    ]
+    feed = adjusted(testing.feed(given), renames=META, splits=[("2022-06-09", "META", 2)])
+    found = ticks_of(feed)
+    assert found["price"].tolist() == [4 * 10**9, 8 * 10**9]
+    assert [feed.symbols[key] for key in found["instrument_id"]] == ["META", "META"]
+
+
 def test_splits_go_by_the_name_after_a_rename() -> None:
     given = [trade("FB", DAYS[0], 10, 1), trade("META", DAYS[2], 5, 2)]
     feed = adjusted(testing.feed(given), renames=META, splits=[("2022-06-09", "META", 2)])

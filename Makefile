@@ -57,7 +57,7 @@ $(VENV)/.made: tools/make_venv.sh
 	@touch $@
 
 # What the package and some extras need, from the index. It is compiled to bytecode where it is imported: most never is.
-EXTRAS := test calendars config joblib csv gzip zstd dbn parquet live picows kafka numba plot report pandas polars guard sweep http metrics tui
+EXTRAS := test calendars config joblib csv gzip zstd dbn parquet live picows kafka numba plot report pandas polars guard sweep http metrics tui stores
 NEEDED = $(BIN)/python tools/dependencies.py $(1) | $(BIN)/pip install --quiet --no-compile --requirement /dev/stdin
 
 # It comes while the core is compiled.

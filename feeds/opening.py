@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, Unpack, get_
 import numpy as np
 
 from strand.brief import listed
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError, called
 from strand.feeds.base import BaseFeed, Selection
 from strand.feeds.formats.guess import KDB
 from strand.feeds.formats.options import ReaderOptions
@@ -34,7 +34,8 @@ from strand.feeds.io.files import (
     named_paths,
     small_text,
 )
-from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe, open_source, spooled_pipe
+from strand.feeds.io.sources import InflateLimits, forget_pipe, is_pipe, open_source, spooled
+from strand.feeds.io.stores import object_at
 from strand.feeds.io.streams import ZIP_MAGICS, open_stream
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days
 from strand.feeds.merge.options import ON_DISORDER, Merging
@@ -487,10 +488,13 @@ def _check_once(paths: Sequence[str | Path]) -> None:
     """Refuses a file that is named twice, as by two globs that overlap: all of its ticks would come twice."""
     named: dict[str, str | Path] = {}
     for path in paths:
-        first = named.setdefault(os.path.realpath(path), path)
+        found = object_at(path)
+        first = named.setdefault(os.path.realpath(path) if found is None else found.url, path)
         if first is not path:
-            same = "is named twice" if str(first) == str(path) else f"is the same file as {first}"
-            raise ConfigurationError("source", f"{path} {same}, and all of its ticks would come twice: name it once")
+            same = "is named twice" if called(first) == called(path) else f"is the same file as {called(first)}"
+            raise ConfigurationError(
+                "source", f"{called(path)} {same}, and all of its ticks would come twice: name it once"
+            )
     _check_copies([path for path in paths if isinstance(path, Path) and path.is_file()])
 
 
@@ -578,10 +582,14 @@ def _readable(
     options: Mapping[str, Any],
     copies: ExitStack,
 ) -> tuple[str | Path, Format]:
-    """A file and its format. Of a pipe whose reader seeks, a copy."""
-    if not is_pipe(path):
+    """A file and its format. Of a pipe or an object of a store whose reader seeks, a copy."""
+    if (found := object_at(path)) is not None:
+        copies.callback(found.__fspath__)  # it lives as long as the feed
+        path = Path(path)
+    elif not is_pipe(path):
         return path, _format_of(path, format, options)
-    forget_pipe(path)
+    else:
+        forget_pipe(path)
     with open_source(path) as source:
         is_archive = source.head(4).startswith(ZIP_MAGICS)
     if not is_archive:
@@ -589,7 +597,7 @@ def _readable(
         with open_stream(path, limits=options.get("limits")) as stream:
             if not known.seeks or not stream.head(4).startswith(known.seeks):
                 return path, known
-    copy = spooled_pipe(path)
+    copy = spooled(path)
     copies.callback(copy.close)
     return copy.path, known if not is_archive else _format_of(copy.path, format, options)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,9 +115,13 @@ class SavedStateError(StrandError):
 CALLED: Final[dict[str, str]] = {}
 
 
-def called(path: str | Path) -> str:
+#: Beginning of a URL of a store, of which ``pathlib`` leaves one slash.
+_STORE: Final = re.compile(r"^(s3|gs|https?):/+(?=[^/])")
+
+
+def called(path: str | os.PathLike[str]) -> str:
     """The name of a path for people: that of what was named, where the path stands for it."""
-    text = str(path)
+    text = _STORE.sub(r"\1://", os.fspath(path) if isinstance(path, os.PathLike) else str(path))
     return next((name + text[len(known) :] for known, name in CALLED.items() if text.startswith(known)), text)
 
 

@@ -18,6 +18,7 @@ from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatE
 from strand.feeds.formats.guess import guess
 from strand.feeds.io.files import is_hour, times_path
 from strand.feeds.io.sources import HEAD_BYTES, STANDARD_INPUT, InflateLimits, is_pipe, open_source
+from strand.feeds.io.stores import object_at
 from strand.feeds.io.streams import ZIP_MAGICS, data_members, open_archive, open_stream, split_member
 
 __all__ = ["Format", "Input", "format_named", "formats", "has_times", "look_at", "recognised"]
@@ -166,7 +167,8 @@ def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:
     Raises TruncatedFeedError where it is empty and may not be, or holds not one byte before a fault, and FeedError
     where it cannot be read.
     """
-    archive, member = (path, None) if is_pipe(path) or Path(path).exists() else split_member(Path(path))
+    whole = is_pipe(path) or object_at(path) is not None or Path(path).exists()
+    archive, member = (path, None) if whole else split_member(Path(path))
     with open_source(archive) as source:
         magic = source.head(4)
         if not magic and is_hour(archive):

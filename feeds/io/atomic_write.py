@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from strand.background import Rounds
-from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError, MissingExtraError, called
+from strand.feeds.io.stores import check_target, is_url, put
 
 __all__ = ["FLUSH_S", "atomic_write", "flushed", "partial_path"]
 
@@ -103,6 +105,10 @@ def atomic_write(path: str | os.PathLike[str], partial: Path | None = None) -> I
     Raises FeedError when it cannot be created or written, ConfigurationError for a name that promises another packing.
     """
     final = Path(path)
+    if is_url(final):
+        with _uploaded(called(final), final.suffix.lower()) as file:
+            yield file
+        return
     if final.suffix.lower() in _UNWRITTEN:
         raise ConfigurationError(
             f"{final}: {final.suffix} files cannot be written: end the name in .gz or .zst, or do not compress"
@@ -138,6 +144,23 @@ def atomic_write(path: str | os.PathLike[str], partial: Path | None = None) -> I
         _sync_folder(final.parent)
     except OSError as error:
         raise FeedError(f"cannot be written: {error.strerror or error}", path=final) from error
+
+
+@contextlib.contextmanager
+def _uploaded(url: str, suffix: str) -> Iterator[BinaryIO]:
+    """A temporary file that becomes an object of a store when the block ends, and nothing when it raises."""
+    check_target(url)
+    if suffix in _UNWRITTEN:
+        raise ConfigurationError(f"{url}: {suffix} files cannot be written: end the name in .gz or .zst")
+    with tempfile.TemporaryFile() as raw:
+        packing = _WRITERS.get(suffix)
+        if packing is not None:
+            with packing(cast(BinaryIO, raw)) as compressed:
+                yield compressed
+        else:
+            yield cast(BinaryIO, raw)
+        raw.flush()
+        put(url, cast(BinaryIO, raw), raw.seek(0, os.SEEK_END))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,8 +14,9 @@ from typing import Any, Final, Protocol, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError
+from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError, called
 from strand.feeds.io.sources import STANDARD_INPUT
+from strand.feeds.io.stores import check_target, is_url, object_at, objects_named
 from strand.lazy import imported
 
 __all__ = [
@@ -152,8 +153,11 @@ def as_paths(source: Any) -> Any:
     return Frame(source) if _is_frame(source) else source
 
 
-def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
-    """Files, folders and ``-`` as they are named, globs resolved. Raises FeedError, ConfigurationError."""
+def named_paths(path_or_paths: Paths) -> Iterator[Any]:
+    """Objects of stores, and files, folders and ``-`` as they are named, globs resolved.
+
+    Raises FeedError, ConfigurationError.
+    """
     named: Iterable[object] = [path_or_paths]
     if isinstance(path_or_paths, Iterable) and not isinstance(path_or_paths, str | os.PathLike):
         named = path_or_paths
@@ -163,9 +167,12 @@ def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
         if "\0" in text:
             raise ConfigurationError("source", f"{name!r} is not a path: it holds a NUL")
         path = Path(text)
+        if is_url(text):
+            yield from objects_named(called(text))
+            continue
         if text == STANDARD_INPUT:
             yield text
-        elif frame_at(text) is not None:
+        elif frame_at(text) is not None or object_at(text) is not None:
             yield path
         elif any(mark in text for mark in _WILD) and not _is_there(path):
             import glob
@@ -220,6 +227,9 @@ def times_path(path: str | os.PathLike[str]) -> Path:
 
 def check_folder(option: str, path: Path) -> None:
     """Raises ConfigurationError, before anything has run, where a file's folder is not there or takes no file."""
+    if is_url(path):
+        check_target(called(path))
+        return
     if not path.parent.is_dir():
         raise ConfigurationError(option, f"there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK | os.X_OK):

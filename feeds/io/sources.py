@@ -17,14 +17,15 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError
+from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError, called
+from strand.feeds.io.stores import Ranges, StoredObject, object_at
 from strand.fixed import dataclass
 from strand.options import named_fields
 from strand.validate import is_number, whole
 
 __all__ = [
     "HEAD_BYTES", "KEPT_BYTES", "STANDARD_INPUT", "ByteStream", "InflateLimits", "InputStream", "PipeStream",
-    "RawStream", "Source", "Spool", "forget_pipe", "is_pipe", "open_source", "spooled_pipe",
+    "RawStream", "Source", "Spool", "forget_pipe", "is_pipe", "open_source", "spooled",
 ]  # fmt: skip
 
 #: A format is recognised by this many decompressed bytes from the start.
@@ -438,6 +439,36 @@ class PipeStream(Source):
             )
 
 
+class ObjectStream(Source):
+    """The bytes of an object of a store."""
+
+    def __init__(self, found: StoredObject, path: str | Path) -> None:
+        super().__init__(path)
+        self._ranges, self._rest, self._at = Ranges(found), memoryview(b""), 0
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes read."""
+        return self._at
+
+    def _read(self, view: memoryview) -> int:
+        if not self._rest:
+            self._rest = memoryview(self._ranges.piece())
+        got = min(len(view), len(self._rest))
+        view[:got] = self._rest[:got]
+        self._rest = self._rest[got:]
+        self._at += got
+        return got
+
+    def interrupt(self) -> None:
+        """Makes the next read raise FeedError."""
+        self._ranges.close()
+
+    def close(self) -> None:
+        """Lets go of what is under way."""
+        self._ranges.close()
+
+
 def is_pipe(path: str | Path) -> bool:
     """Tells whether ``path`` is standard input (``-``) or a named pipe."""
     try:
@@ -517,14 +548,16 @@ def _no_copy(path: str | Path, error: OSError) -> FeedError:
     )
 
 
-def spooled_pipe(path: str | Path) -> Spool:
-    """A copy of a pipe. Raises FeedError."""
+def spooled(path: str | Path) -> Spool:
+    """A copy of a pipe, or of an object of a store. Raises FeedError."""
     with open_source(path) as source:
-        return Spool(source, "standard-input" if str(path) == STANDARD_INPUT else path, str(path))
+        return Spool(source, "standard-input" if str(path) == STANDARD_INPUT else path, called(path))
 
 
 def open_source(path: str | Path) -> Source:
-    """The bytes of a regular file or of a pipe. Raises FeedError for anything else."""
+    """The bytes of a regular file, a pipe or an object of a store. Raises FeedError for anything else."""
+    if (found := object_at(path)) is not None:
+        return ObjectStream(found, path)
     return PipeStream(path) if is_pipe(path) else RawStream(path)
 
 

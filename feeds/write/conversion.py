@@ -12,10 +12,11 @@ from typing import Annotated, Any, Final, Literal, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import ConfigurationError, FeedError, called
 from strand.feeds.base import Feed, Skipped, skipped_of
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import Frames, Paths, as_paths
+from strand.feeds.io.stores import StoredObject, is_url
 from strand.feeds.merge.selected import empty_feed, unknown_symbol
 from strand.feeds.opening import ReadOptions, options_with_date, read_symbols
 from strand.feeds.opening import open as open_feed
@@ -200,9 +201,9 @@ def _write(
                 target.finish(feed)
         except OSError as error:
             raise FeedError(f"cannot be written: {error.strerror or error}", path=path) from error
-    size = path.stat().st_size
+    size = StoredObject(called(path)).size if is_url(path) else path.stat().st_size
     return Converted(
-        str(path),
+        called(path),
         kind,
         written,
         int(np.count_nonzero(used)),

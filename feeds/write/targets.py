@@ -290,7 +290,7 @@ class _Spooled(Target):
 
     def __init__(self, file: BinaryIO, misfits: Misfits, folder: Path) -> None:
         super().__init__(file, misfits)
-        self._spool: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed in close
+        self._spool: Any = tempfile.TemporaryFile(dir=folder if folder.is_dir() else None)  # noqa: SIM115 - closed in close
 
     def close(self) -> None:
         self._spool.close()

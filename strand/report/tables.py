@@ -14,6 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from strand.brief import several
+from strand.errors import called
 from strand.replaying.run_result import RunResult
 from strand.report.quantities import clock_of, duration, feed_clock, printable, rate
 from strand.report.summary import (
@@ -115,9 +116,9 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     _print_parts(console, result)
     console.print(f"fingerprint: [bold]{result.fingerprint}[/]", highlight=False)
     if out is not None:
-        console.print(f"rows written to {escape(str(out))}")
+        console.print(f"rows written to {escape(called(out))}")
     for name, (path, records) in result.written.items():
-        console.print(f"{name}: {several(records, 'record')} written to {escape(str(path))}")
+        console.print(f"{name}: {several(records, 'record')} written to {escape(called(path))}")
     for name, array in result.outputs.items():
         console.print(f"{name}: {several(len(array), 'record')}, not written (--out {name}=FILE)")
 

@@ -1,0 +1,274 @@
+"""Objects of stores (``s3://``, ``gs://``, ``https://``) as streams, through obstore. Extra ``stores``.
+
+A store is asked for ranges of an object, a few ahead of the reader, each up to ``TRIES`` times. The object's tag is
+that of the first look at it: an object that was replaced meanwhile is an error. Credentials come from the environment,
+as obstore reads it, and never from a URL: so no error can show them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from functools import cached_property
+from itertools import count
+from typing import Any, BinaryIO, Final
+from urllib.parse import unquote, urlsplit
+
+from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError
+from strand.lazy import imported
+
+__all__ = [
+    "PIECE_BYTES", "Ranges", "StoredObject", "check_target", "is_url", "object_at", "objects_named", "put",
+]  # fmt: skip
+
+#: Bytes that a store is asked for at a time, and how many such pieces are under way ahead of the reader.
+PIECE_BYTES = 4 << 20
+AHEAD: Final = 3
+#: Bytes of the first piece, which shows the format.
+FIRST_BYTES = 1 << 16
+#: Times that a piece is asked for before its fault is the feed's, and the pause before the second time, in s.
+TRIES: Final = 4
+PAUSE_S = 0.2
+#: Time that a request may take, in s, and that a store's own retries of it may take.
+TIMEOUT_S = 30.0
+
+_URL: Final = re.compile(r"(?:s3|gs|https?):/+[^/]")
+_WILD: Final = "*?["
+_objects: weakref.WeakValueDictionary[str, StoredObject] = weakref.WeakValueDictionary()
+_numbers: Final = count()
+
+
+def is_url(path: object) -> bool:
+    """Tells whether a path is a URL of a store."""
+    return isinstance(path, str | os.PathLike) and _URL.match(str(path)) is not None
+
+
+def _split(url: str) -> tuple[str, str]:
+    """The store's URL, and the object's path in it. Raises ConfigurationError."""
+    parts = urlsplit(url)
+    bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+    if parts.username or parts.password or parts.query or parts.fragment:
+        # What stands there may be a secret, so it is not shown.
+        raise ConfigurationError(
+            "source",
+            f"{bare}: a URL with a user, a query or a fragment is not read, as a signed one is: give the URL without, "
+            "and credentials in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS)",
+        )
+    return f"{parts.scheme}://{parts.netloc}", unquote(parts.path).strip("/")
+
+
+def _store(root: str) -> Any:
+    made = imported("obstore.store", "stores", f"reading {root.partition(':')[0]}:// objects")
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "") if root.startswith("s3:") else root
+    options: Any = {"timeout": f"{TIMEOUT_S}s", "allow_http": endpoint.startswith("http://")}
+    retries: Any = {
+        "max_retries": TRIES - 1,
+        "backoff": {"init_backoff": timedelta(seconds=PAUSE_S), "max_backoff": timedelta(seconds=4), "base": 2},
+        "retry_timeout": timedelta(seconds=TIMEOUT_S),
+    }
+    return made.from_url(root, client_options=options, retry_config=retries)
+
+
+def _fault(url: str, error: BaseException) -> FeedError:
+    """The error of a store as one of a feed. Its own text may name requests, so only the status is taken from it."""
+    text, name = str(error), type(error).__name__
+    status = re.search(r"status code: (\d{3})|\((\d{3}) ", text)
+    code = next(filter(None, status.groups()), "") if status else ""
+    said = f" (status {code})" if code else ""
+    if isinstance(error, FileNotFoundError):
+        return FeedError(f"there is no such object{said}: look at the bucket and the key", path=url)
+    if name in ("PermissionDeniedError", "UnauthenticatedError") or code in ("401", "403"):
+        return FeedError(
+            f"may not be read with these credentials{said}: set those of a user who may, in the environment "
+            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS)",
+            path=url,
+        )
+    if name == "PreconditionError" or code == "412":
+        return FeedError("was replaced while it was read: read it again", path=url)
+    if name == "NotSupportedError" or "non-partial" in text:
+        return FeedError("its server does not give ranges of it: store it in a file first", path=url)
+    if code:
+        return FeedError(f"its server answered with status {code} {TRIES} times: try again later", path=url)
+    if "InvalidCertificate" in text:
+        return FeedError("its server's certificate is not trusted: name one that is by SSL_CERT_FILE", path=url)
+    what = "took too long" if re.search("timed out|TimedOut|kind: Timeout", text) else "cannot be reached, or broke off"
+    return FeedError(f"its server {what} {TRIES} times: look at the address, or try again later", path=url)
+
+
+class StoredObject(os.PathLike[str]):
+    """An object of a store, with a path that stands for it as long as this object lives. Errors call it by its URL."""
+
+    def __init__(self, url: str, store: Any = None, *, size: int | None = None) -> None:
+        self.url = url
+        root, self.key = _split(url)
+        if not self.key:
+            raise ConfigurationError("source", f"{url}: name an object or a prefix in it")
+        self._store = _store(root) if store is None else store
+        self._size = size
+        self._path = f"store:{next(_numbers)}/{urlsplit(url).netloc}/{self.key}"
+        _objects[self._path] = self
+        CALLED[self._path] = url
+        weakref.finalize(self, CALLED.pop, self._path, None)
+
+    def __fspath__(self) -> str:
+        return self._path
+
+    @cached_property
+    def _head(self) -> dict[str, Any]:
+        obstore = imported("obstore", "stores")
+        try:
+            found: dict[str, Any] = obstore.head(self._store, self.key)
+        except (obstore.exceptions.BaseError, FileNotFoundError, OSError, ValueError) as error:
+            raise _fault(self.url, error) from None
+        return found
+
+    @property
+    def size(self) -> int:
+        """Bytes of the object. Raises FeedError."""
+        return int(self._head["size"])
+
+    def read(self, start: int, length: int) -> bytes:
+        """Bytes of the object, asked for up to ``TRIES`` times. Raises FeedError."""
+        obstore = imported("obstore", "stores")
+        tag, fault = self._head.get("e_tag"), FeedError("was not read", path=self.url)
+        for turn in range(TRIES):
+            if turn:
+                time.sleep(PAUSE_S * 2 ** (turn - 1))
+            options: dict[str, Any] = {"range": (start, start + length)}
+            if tag is not None and not tag.startswith("W/"):
+                options["if_match"] = tag
+            try:
+                found = obstore.get(self._store, self.key, options=options)
+                data = bytes(found.bytes())
+            except (obstore.exceptions.BaseError, FileNotFoundError, OSError, ValueError) as error:
+                fault = _fault(self.url, error)
+                if type(error).__name__ == "GenericError" and "non-partial" not in str(error):
+                    continue
+                raise fault from None
+            meta = found.meta
+            if int(meta["size"]) != self.size or (tag is not None and meta.get("e_tag") not in (None, tag)):
+                raise FeedError("was replaced while it was read: read it again", path=self.url)
+            if len(data) == length:
+                return data
+            what = "fewer" if len(data) < length else "more"
+            fault = TruncatedFeedError(
+                f"its server sent {what} bytes than it was asked for ({len(data):,} for {length:,}) {turn + 1} times: "
+                "try again later, or store it in a file first",
+                path=self.url,
+                offset=start + min(len(data), length),
+            )
+        raise fault
+
+
+def object_at(path: str | os.PathLike[str]) -> StoredObject | None:
+    """The object that a path stands for."""
+    return _objects.get(os.fspath(path)) if isinstance(path, str | os.PathLike) else None
+
+
+class Ranges:
+    """An object from its start, in pieces of which a few are under way ahead of the reader."""
+
+    def __init__(self, found: StoredObject) -> None:
+        self.object, self.size = found, found.size
+        self._next = 0
+        self._ahead: deque[Future[bytes]] = deque()
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def piece(self) -> bytes:
+        """The next piece; empty at the end. Raises FeedError."""
+        first = self._next == 0
+        with self._lock:
+            if self._closed:
+                raise FeedError("the feed was closed while it was being read", path=self.object.url)
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(AHEAD, thread_name_prefix="strand store")
+            # The first piece alone shows the format: no other is asked for before a reader goes on.
+            while self._next < self.size and len(self._ahead) < (1 if first else AHEAD):
+                length = min(PIECE_BYTES if self._next else FIRST_BYTES, self.size - self._next)
+                self._ahead.append(self._pool.submit(self.object.read, self._next, length))
+                self._next += length
+            if not self._ahead:
+                return b""
+            wanted = self._ahead.popleft()
+        return wanted.result()
+
+    def close(self) -> None:
+        """Lets go of pieces under way. May be called again."""
+        with self._lock:
+            self._closed = True
+            for each in self._ahead:
+                each.cancel()
+            if self._pool is not None:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def objects_named(url: str) -> Iterator[StoredObject]:
+    """The object of a URL, those of a prefix that ends in ``/``, or those that a glob fits, by name.
+
+    Raises FeedError where there is none, ConfigurationError for a URL that cannot be.
+    """
+    root, key = _split(url)
+    is_glob, is_folder = any(mark in key for mark in _WILD), url.endswith("/")
+    if not is_glob and not is_folder:
+        yield StoredObject(url)
+        return
+    if root.startswith("http"):
+        raise ConfigurationError("source", f"{url}: a web server does not say what it holds: name each object")
+    obstore, store = imported("obstore", "stores"), _store(root)
+    plain = key[: min(key.index(mark) for mark in _WILD if mark in key)] if is_glob else key
+    prefix = plain.rpartition("/")[0] if is_glob else plain
+    try:
+        listed = sorted(each["path"] for part in obstore.list(store, prefix or None) for each in part if each["size"])
+    except (obstore.exceptions.BaseError, OSError, ValueError) as error:
+        raise _fault(url, error) from None
+    fits = re.compile(_pattern(key)) if is_glob else re.compile(re.escape(f"{key}/" if key else "") + r"[^/]+")
+    found = [path for path in listed if fits.fullmatch(path) and not path.rpartition("/")[2].startswith((".", "_"))]
+    if not found:
+        raise FeedError("no object matches" if is_glob else "holds no object", path=url)
+    yield from (StoredObject(f"{root}/{path}", store) for path in found)
+
+
+def _pattern(glob: str) -> str:
+    """A regular expression of a glob: ``**/`` goes into folders, ``*`` and ``?`` stay within a name."""
+    made, at = "", 0
+    while at < len(glob):
+        if glob.startswith("**/", at):
+            made, at = made + "(?:.*/)?", at + 3
+        elif glob[at] == "[" and "]" in glob[at + 1 :]:
+            end = glob.index("]", at + 1)
+            made, at = made + "[" + glob[at + 1 : end].replace("!", "^", 1).replace("\\", "\\\\") + "]", end + 1
+        else:
+            made += {"*": "[^/]*", "?": "[^/]"}.get(glob[at], re.escape(glob[at]))
+            at += 1
+    return made
+
+
+def check_target(url: str) -> None:
+    """Raises ConfigurationError for a URL to which no object is written."""
+    root, key = _split(url)
+    if root.startswith("http") or not key or url.endswith("/"):
+        raise ConfigurationError("out", f"{url}: name an object of s3:// or gs:// to write, or a file")
+
+
+def put(url: str, file: BinaryIO, size: int) -> None:
+    """Uploads a whole file. The object is there once all of it is, and what had its name stays until then.
+
+    Raises FeedError; the upload is given up then.
+    """
+    obstore, (root, key) = imported("obstore", "stores"), _split(url)
+    file.seek(0)
+    try:
+        obstore.put(_store(root), key, file, use_multipart=size > PIECE_BYTES, chunk_size=max(PIECE_BYTES, 5 << 20))
+    except (obstore.exceptions.BaseError, FileNotFoundError, OSError, ValueError) as error:
+        raise FeedError(
+            f"cannot be written: {_fault(url, error)}".replace("read with", "used with"), path=url
+        ) from None

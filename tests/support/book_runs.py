@@ -34,19 +34,18 @@ def run(*parts: npt.NDArray[Any], symbols: int = 1) -> Dispatcher:
 _HALF = 2**32 - 1
 _SIZES = [_HALF - 1, _HALF, 2**32, _HALF + 2, 2**33, 2**40, 3 * 2**32, 10**14, 10**14 + 1, 2**52]
 #: Few ids and prices, so that everything meets everything.
-ORDER_CHANGES = st.lists(
-    st.tuples(
-        st.sampled_from("AAAACCFFMMRTN"),
-        st.integers(0, 12),
-        st.one_of(st.integers(1, 6), st.just(UNDEF_PRICE)),
-        st.one_of(st.integers(0, 4), st.sampled_from(_SIZES)),
-        st.sampled_from("ABABN"),
-        st.sampled_from([0, 0, 1, 3, 7, 12]),
-        st.sampled_from([0, 0, 0, 1, ord("H"), ord("T")]),
-        st.integers(0, 1),
-    ),
-    max_size=200,
+_CHANGE = st.tuples(
+    st.sampled_from("AAAACCFFMMRTN"),
+    st.integers(0, 12),
+    st.one_of(st.integers(1, 6), st.just(UNDEF_PRICE)),
+    st.one_of(st.integers(0, 4), st.sampled_from(_SIZES)),
+    st.sampled_from("ABABN"),
+    st.sampled_from([0, 0, 1, 3, 7, 12]),
+    st.sampled_from([0, 0, 0, 1, ord("H"), ord("T")]),
+    st.integers(0, 1),
 )
+#: Lists without a least length have five elements in the mean.
+ORDER_CHANGES = st.lists(_CHANGE, max_size=200) | st.lists(_CHANGE, min_size=60, max_size=200)
 
 
 def order_stream(changes: list[Any]) -> npt.NDArray[Any]:

@@ -171,6 +171,7 @@ LEVEL_CHANGES = st.lists(
         st.integers(0, 3),
         st.sampled_from([0, 0, 0, 4, 32]),
     ),
+    min_size=20,
     max_size=80,
 )
 

@@ -267,18 +267,17 @@ def test_too_many_publishers_are_an_error() -> None:
         run(ticks)
 
 
-CHANGES = st.lists(
-    st.tuples(
-        st.sampled_from("AAAAAACCMMMRTFN"),
-        st.integers(1, 8),
-        st.sampled_from("ABABABN"),
-        st.one_of(st.integers(1, 6), st.just(UNDEF_PRICE)),
-        st.integers(0, 4),
-        st.sampled_from([0, 0, 0, LAST, LAST, LAST, LAST | TOP, TOP, 32, 32, 32 | LAST]),
-        st.sampled_from([1, 1, 1, 2, 3]),
-    ),
-    max_size=120,
+CHANGE = st.tuples(
+    st.sampled_from("AAAAAACCMMMRTFN"),
+    st.integers(1, 8),
+    st.sampled_from("ABABABN"),
+    st.one_of(st.integers(1, 6), st.just(UNDEF_PRICE)),
+    st.integers(0, 4),
+    st.sampled_from([0, 0, 0, LAST, LAST, LAST, LAST | TOP, TOP, 32, 32, 32 | LAST]),
+    st.sampled_from([1, 1, 1, 2, 3]),
 )
+#: Lists without a least length have five elements in the mean.
+CHANGES = st.lists(CHANGE, max_size=120) | st.lists(CHANGE, min_size=40, max_size=120)
 
 
 @settings(max_examples=examples(120), deadline=None)

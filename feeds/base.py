@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
     "TickBatch", "TicksAre", "batches_from", "files_read", "files_written", "follow_run", "inflates", "is_glob",
-    "is_live", "live_counts_of", "names_like", "numbered", "passed_ns", "shown_ticks", "skipped_of", "tick_feeds_of",
-    "usual_flags",
+    "is_live", "live_counts_of", "names_like", "numbered", "passed_ns", "shown_ticks", "skipped_of", "state_of",
+    "tick_feeds_of", "usual_flags",
 ]  # fmt: skip
 
 #: Characters of a path that a line shows.
@@ -422,6 +422,15 @@ class BaseFeed(Tabular):
         """
         return {}
 
+    def state(self) -> Mapping[str, Any] | None:
+        """All by which ``resume`` of another feed goes on behind the batches that were given, as values of JSON; None
+        for a feed that does not know it, which is read from its start.
+
+        Raises:
+            FeedError: If it cannot be saved now.
+        """
+        return None
+
     def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
         """Told by a run, before its first batch, how it gets on: for a feed that acknowledges what has been handled.
 
@@ -610,6 +619,13 @@ def is_live(feed: Feed) -> bool:
 def passed_ns(feed: Feed) -> int | None:
     """``BaseFeed.passed_ns`` of any feed."""
     found: int | None = getattr(feed, "passed_ns", None)
+    return found
+
+
+def state_of(feed: Feed) -> Mapping[str, Any] | None:
+    """``BaseFeed.state`` of any feed."""
+    own: Any = getattr(feed, "state", None)
+    found: Mapping[str, Any] | None = None if own is None else own()
     return found
 
 

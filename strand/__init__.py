@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from strand.outside.attached import Attached, attach
     from strand.policies.policy import Aging, Fair, Fifo, Levels
     from strand.replaying.moments import AsOf, Between, asof, between
-    from strand.replaying.replay import replay
+    from strand.replaying.replay import follow, replay
     from strand.replaying.result import ReplayResult
     from strand.replaying.snapshots import snapshot
     from strand.stats import Metric, Statistics, metric
@@ -114,6 +114,7 @@ __all__ = [
     "chain",
     "checkpoint",
     "depth",
+    "follow",
     "get_include",
     "handler",
     "imbalance",
@@ -172,6 +173,7 @@ _MODULES = {
     "get_include": "strand.machine",
     "metric": "strand.stats",
     "napoleon": "strand.tasks.scheduler",
+    "follow": "strand.replaying.replay",
     "replay": "strand.replaying.replay",
     "sweep": "strand.sweeping.run",
     "snapshot": "strand.replaying.snapshots",

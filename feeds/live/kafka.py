@@ -125,6 +125,7 @@ class KafkaFeed(BaseFeed):
         self._consumer: Any = None
         self._started = self._stopped = False
         self._begun = self._heard = self._looked = self._commit_at = 0.0
+        self._is_resumed = False
         #: The next offset of each place behind the ticks that were given, and the places that are assigned.
         self._next: dict[Place, int] = {}
         self._assigned: set[Place] = set()
@@ -169,6 +170,51 @@ class KafkaFeed(BaseFeed):
 
     def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
         self._count_published, self._count_handled = published, handled
+
+    def state(self) -> Mapping[str, Any]:
+        try:
+            json = None if self._json is None else self._json.state()
+        except ValueError as error:
+            raise FeedError(f"its state cannot be saved: {error}", path=self._where) from error
+        n = len(self.symbols)
+        return {
+            "topics": self._topics,
+            "offsets": [[*place, offset] for place, offset in self._next.items()],
+            "symbols": list(self.symbols),
+            "places": [list(place) for place in self._places],
+            "owners": self._owners[:n].tolist(),
+            "sequences": None if self._repeats is None else self._repeats.last[:n].tolist(),
+            "json": json,
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Goes on from the ``state`` of an earlier feed, with its symbols and behind its offsets. Call it before the
+        first batch.
+
+        Raises:
+            ConfigurationError: If that feed had other topics or options.
+        """
+        symbols, n = self.symbols, len(state["symbols"])
+        given = list(symbols)
+        for option, was, now in (
+            ("topics", state["topics"], self._topics),
+            ("symbols", state["symbols"][: len(given)], given),
+            ("duplicates", state["sequences"] is not None, self._repeats is not None),
+            ("profile", state["json"] is not None, self._json is not None),
+        ):
+            if was != now:
+                raise ConfigurationError(option, "the saved state is of a feed with another value: give the same one")
+        if n > self._max_symbols:
+            raise ConfigurationError("max_symbols", f"the saved state has {n:,} symbols")
+        self._next = {(topic, partition): offset for topic, partition, offset in state["offsets"]}
+        self._places = {(topic, partition): at for at, (topic, partition) in enumerate(state["places"])}
+        self._is_resumed = True
+        self._owners[:n] = state["owners"]
+        self._records.resume(state["symbols"])
+        if self._repeats is not None:
+            self._repeats.last[:n] = state["sequences"]
+        if self._json is not None:
+            self._json.resume(state["json"])
 
     def statistics(self) -> dict[str, int]:
         """``messages``, ``ticks``, ``tombstones`` (messages without a value), ``other_messages`` that no rule of the
@@ -383,18 +429,19 @@ class KafkaFeed(BaseFeed):
         """Partitions with the offsets at which to go on: behind what this feed has read, or the group has committed.
         Raises GapError and FeedError."""
         kafka = self._kafka
-        start = kafka.OFFSET_END if self._options["begin"] == "latest" else kafka.OFFSET_BEGINNING
         committed: dict[Place, int] = {}
         if self._options["consumer_group"] is not None:
             committed = self._committed_offsets([kafka.TopicPartition(*place) for place in places])
         found = []
         for place in places:
             own, theirs = self._next.get(place), committed.get(place)
+            if self._is_resumed and own is not None:
+                theirs = None  # what the group has read since is not in the state
             if own is not None and theirs is not None and theirs > own:
                 self._note("gap", f"{_named(place)}: {theirs - own:,} messages were read by another member", 0)
             known = max((offset for offset in (own, theirs) if offset is not None), default=None)
-            offset = start if known is None else self._there(place, known)
-            found.append(kafka.TopicPartition(*place, offset))
+            self._next[place] = self._there(place, known)
+            found.append(kafka.TopicPartition(*place, self._next[place]))
         return found
 
     def _committed_offsets(self, asked: list[Any]) -> dict[Place, int]:
@@ -414,8 +461,8 @@ class KafkaFeed(BaseFeed):
                 )
             time.sleep(_SLICE_S)
 
-    def _there(self, place: Place, offset: int) -> int:
-        """An offset that is in its partition. Raises GapError, and FeedError."""
+    def _there(self, place: Place, offset: int | None) -> int:
+        """An offset that is in its partition; None: where the feed begins. Raises GapError, and FeedError."""
         kafka = self._kafka
         try:
             low, high = self._consumer.get_watermark_offsets(
@@ -423,6 +470,8 @@ class KafkaFeed(BaseFeed):
             )
         except kafka.KafkaException as error:
             raise FeedError(f"{_named(place)}: its offsets cannot be read: {_text(error)}", path=self._where) from error
+        if offset is None:
+            return int(high if self._options["begin"] == "latest" else low)
         return offset if low <= offset <= high else self._gone(place, offset, low, high)
 
     def _gone(self, place: Place, offset: int, low: int, high: int) -> int:

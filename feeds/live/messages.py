@@ -49,6 +49,11 @@ class Records:
         #: How many names have their index from the start: messages without a key may use these.
         self._given = len(self.names)
 
+    def resume(self, names: Sequence[str]) -> None:
+        """Goes on with the names of an earlier feed, which had the same ones from the start."""
+        self.names[:] = names
+        self._ids = {name.encode(): at for at, name in enumerate(names)}
+
     def take(self, values: list[bytes], keys: list[bytes | None], faults: Faults) -> tuple[TickBatch, Counts]:
         """The ticks of messages, and how many each has: none where it has one of the ``faults``, which this adds."""
         sizes = np.fromiter(map(len, values), np.int64, len(values))

@@ -442,7 +442,10 @@ class Dispatcher(EngineRun, Attachable):
         from strand.dispatch.saving import check_name
 
         check_name(path)
-        self._lifecycle.save(lambda: self._saving.write(path, self._python, self._reader.rows_read, _more or {}))
+        self._lifecycle.save(lambda: self._write_state(path, _more or {}))
+
+    def _write_state(self, path: str | os.PathLike[str], more: Mapping[str, Any]) -> None:
+        self._saving.write(path, self._python, self._reader.rows_read, self._routing.taken, more)
 
     # ---- publishing
 

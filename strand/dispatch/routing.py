@@ -234,6 +234,8 @@ class Routing:
         self._bound = bound
         self._outputs = outputs
         self._strand_of: npt.NDArray[np.uint32] | None = None
+        #: What the engine took of the space when it was given the handlers: from and to; none before.
+        self.taken = (0, 0)
         self._inside = inside
         self._lock = threading.Lock()
 
@@ -289,7 +291,9 @@ class Routing:
         self._engine.route(strand_of_symbol, handler_of_strand)
         self._python.route(strand_of_symbol)
         self._order(strand_of_symbol)
+        start = self._engine.space.bytes
         self._engine.set_handlers([bound.for_engine for bound in self._bound], self._outputs)
+        self.taken = start, self._engine.space.bytes
         return strand_of_symbol
 
     def _order(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:

@@ -253,9 +253,15 @@ class Saving:
     # ---- saving
 
     def write(
-        self, path: str | os.PathLike[str], python: PythonHandlers, rows_read: int, more: Mapping[str, Any]
+        self,
+        path: str | os.PathLike[str],
+        python: PythonHandlers,
+        rows_read: int,
+        taken: tuple[int, int],
+        more: Mapping[str, Any],
     ) -> None:
-        """Writes the file. ``rows_read``: by the reader of arrays; ``more``: what the caller adds, arrays among it.
+        """Writes the file. ``rows_read``: by the reader of arrays; ``taken``: of the space by the engine for itself;
+        ``more``: what the caller adds, arrays among it.
 
         Raises SavedStateError for what a handler's ``save`` returns, FeedError where the file cannot be written."""
         symbols, table = saved_symbols(python), self.assigned.table
@@ -291,7 +297,7 @@ class Saving:
                 "configuration": self._configuration(),
                 "handlers": self._handlers(),
                 "symbols": [table.name(i) if table.has_name(i) else "" for i in range(table.n_named)],
-                "memory": {"start": self.start, "fixed": self.fixed, "end": end, "pieces": pieces},
+                "memory": {"start": self.start, "fixed": self.fixed, "taken": taken, "end": end, "pieces": pieces},
                 "python": [[symbol.key, symbol.alarm, symbol.data is not None] for symbol in symbols],
                 "rows_read": rows_read,
                 "arrays": {name: array.dtype.str for name, array in arrays.items()},
@@ -314,24 +320,29 @@ class Saving:
     # ---- going on
 
     def begin(self, path: str | os.PathLike[str]) -> SavedState:
-        """Opens the file, and reads the memory of the handlers back, before anything more is taken from the space.
-
-        Raises SavedStateError, and MemoryError."""
+        """Opens the file, and checks that this dispatcher can go on from it, before anything more is taken from the
+        space. Raises SavedStateError."""
         saved = SavedState(file_path("load", path))
         with saved.reading():
             self._check(saved)
-            self._reserve(saved)
         return saved
 
     def take_up(self, saved: SavedState, routing: Routing, reader: RecordReader, python: PythonHandlers) -> None:
-        """Reads the rest back, once all parts are there.
+        """Reads all back, once all parts are there.
 
         Raises SavedStateError, MemoryError, and what an object's ``on_start`` and ``load`` raise."""
         with saved.reading():
             strand_of_symbol = saved.table("map", np.uint32, len(self.assigned.table))
             if strand_of_symbol.max(initial=0) >= self.engine.config.n_strands:
                 raise ValueError("a symbol's strand does not exist")
-            routing.restore(strand_of_symbol)
+            about = saved.about["memory"]
+            if about["taken"][0] == self.fixed:
+                # Its place is the same here: a state that is saved and loaded again and again does not grow.
+                routing.restore(strand_of_symbol)
+                self._reserve(saved, routing.taken)
+            else:
+                self._reserve(saved, (0, 0))
+                routing.restore(strand_of_symbol)
             self._fill(saved)
             reader.rows_read = int(saved.about["rows_read"])
             symbols = list(saved.symbols(len(self.assigned.table)))
@@ -377,15 +388,18 @@ class Saving:
                 if a != b:
                     raise saved.error(f"the {what} of its handler {name!r} have other fields than here")
 
-    def _reserve(self, saved: SavedState) -> None:
-        """Keeps what comes later from where the saved memory goes, and fills that. Raises MemoryError."""
+    def _reserve(self, saved: SavedState, taken: tuple[int, int]) -> None:
+        """Keeps what comes later from where the saved memory goes, and fills that but for what is ``taken`` already.
+        Raises MemoryError."""
         about = saved.about["memory"]
-        if about["end"] < self.fixed:
+        if about["end"] < max(self.fixed, taken[1]) or list(taken) not in (list(about["taken"]), [0, 0]):
             raise ValueError("its memory ends before it begins")
+        kept = self.engine.space.part(*taken).copy()
         self.engine.space.take_up_to(about["end"])
         memory = self.engine.space.part(self.start, about["end"])
         memory[: self.fixed - self.start] = 0  # what comes behind is zeros
         saved.read_into("memory", [memory[at : at + size] for at, size in about["pieces"]])
+        self.engine.space.part(*taken)[:] = kept
 
     def _fill(self, saved: SavedState) -> None:
         """Reads the engine's tables back; the symbols are routed by then."""

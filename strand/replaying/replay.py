@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import numpy as np
@@ -19,8 +20,8 @@ from strand.brief import in_full, several
 from strand.dispatch.configuration import GROUPS, RunOptions, workers_of
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, HandlerError, StrictError, UnknownSymbolError
-from strand.feeds import Feed, FeedInfo
-from strand.feeds.base import Selection, is_live
+from strand.feeds import Feed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, Selection, is_live, live_counts_of, skipped_of, state_of
 from strand.feeds.io.files import Frames, Paths, as_paths
 from strand.feeds.merge.selected import SelectedFeed, empty_feed, unknown_symbol
 from strand.feeds.opening import FeedOptions, options_with_date
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from strand.feeds.progress_bar import ProgressBar
     from strand.replaying.pacing import Pacer
 
-__all__ = ["ReplayResult", "replay", "replay_by"]
+__all__ = ["ReplayResult", "follow", "replay", "replay_by"]
 
 #: Of a file that a plain loop reads. The loop calls a handler once for all ticks of a symbol in a batch, and a small
 #: batch of thousands of symbols has hardly more than one each. A merge makes batches of its own.
@@ -86,6 +87,163 @@ def replay(
         MissingExtraError: If a package is not installed that the source, an output or ``guard`` needs.
     """
     return replay_by(_kind_of_run(options), source, handler, handlers, options)
+
+
+#: Options of ``replay`` that ``follow`` sets itself, or that a run in parts cannot have.
+_NOT_IN_PARTS: Final = (
+    "allow_empty", "date", "end", "feed_options", "fingerprint_every", "fingerprints", "limit", "load", "pdb",
+    "per_day", "position", "save", "snapshot", "start", "symbols", "until",
+)  # fmt: skip
+
+
+def follow(
+    feed: Feed,
+    handler: HandlerLike | None = None,
+    *,
+    state: str | os.PathLike[str],
+    every_s: float = 10.0,
+    handlers: Mapping[str, HandlerLike] | None = None,
+    out: Mapping[str, str | os.PathLike[str]] | None = None,
+    **options: Any,
+) -> ReplayResult:
+    """Runs a handler on a live feed in parts, so that a run that is killed goes on where its latest part ended.
+
+    At the end of each part the state of the handlers and the place in the feed are saved as one file. The next call
+    with this file goes on there: rows, and the files of all parts, are those of a run that was not killed. Ends of
+    handlers do not run.
+
+    Args:
+        feed: A feed whose place can be saved, as a ``KafkaFeed``.
+        handler: The handler of all symbols.
+        state: The file of the state. It is made if it does not exist.
+        every_s: The length of a part, seconds. A part without a tick goes on until one comes.
+        handlers: In place of ``handler``, handlers by symbol.
+        out: Files for outputs by name. The files of part 1 of ``"bars.csv"`` are ``bars.000001.csv``, and so on.
+        **options: Those of ``replay`` that do not say where it begins or ends.
+
+    Returns:
+        The result of the last part. Its rows are of all parts.
+
+    Raises:
+        ConfigurationError: If the feed's place cannot be saved, or an option does not go with parts.
+        SavedStateError: If the file does not fit.
+        FeedError: If the feed fails; the part is read again by the next call.
+    """
+    for name in _NOT_IN_PARTS:
+        if name in options:
+            raise ConfigurationError(name, "it does not go together with the parts of follow(): leave it out")
+    if state_of(feed) is None:
+        raise ConfigurationError("feed", f"the place in {feed.info.path} cannot be saved: replay() reads such a feed")
+    source, path = _Part(feed, every_s), file_path("state", state)
+    if path.exists():
+        from strand.dispatch.saving import SavedState
+
+        source.resume(SavedState(path))
+    later = {name: _of_part(file_path("out", file), source.number + 1) for name, file in (out or {}).items()}
+    for name, file in later.items():
+        if file.exists():
+            raise ConfigurationError(
+                "out", f"{name}: {file} is of a later part than the state {path}: name other files"
+            )
+    try:
+        while True:
+            files = {name: _of_part(file_path("out", file), source.number) for name, file in (out or {}).items()}
+            load = path if source.number > 1 else None
+            result = replay(
+                source, handler, handlers=handlers, out=files or None, save=path, load=load, allow_empty=True, **options
+            )
+            source.end()
+            if source.is_over:
+                return result
+    finally:
+        feed.close()
+
+
+def _ends_whole(feed: Feed, ended_by: BaseException | None) -> bool:
+    """Tells whether a run ends where its state can be saved. A part that was cut short is read again: its feed may
+    stand inside a batch."""
+    return ended_by is None if isinstance(feed, _Part) else not isinstance(ended_by, FeedError)
+
+
+def _of_part(path: Path, number: int) -> Path:
+    """The file of a part of an output: its number stands before all endings."""
+    stem, dot, endings = path.name.partition(".")
+    return path.with_name(f"{stem}.{number:06}{dot}{endings}")
+
+
+class _Part(BaseFeed):
+    """Part after part of a live feed, each as a feed of its own.
+
+    Attributes:
+        number: The number of the part, from 1.
+        is_over: Whether the feed has ended.
+    """
+
+    def __init__(self, feed: Any, every_s: float) -> None:
+        super().__init__()
+        self._feed, self._every_s = feed, every_s
+        self.skipped = skipped_of(feed)
+        self.number, self.is_over = 1, False
+        feed.follow(lambda: 1, lambda: 0)  # offsets are committed at the end of a part alone
+        self._batches = feed.batches()
+
+    @property
+    def info(self) -> FeedInfo:
+        info: FeedInfo = self._feed.info
+        return info
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        names: Sequence[str] = self._feed.symbols
+        return names
+
+    @property
+    def max_symbols(self) -> int:
+        return int(self._feed.max_symbols)
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def is_live(self) -> bool:
+        return is_live(self._feed)
+
+    def live_counts(self) -> Mapping[str, Any]:
+        return live_counts_of(self._feed)
+
+    def statistics(self) -> dict[str, int]:
+        return dict(self._feed.statistics())
+
+    def state(self) -> Mapping[str, Any]:
+        return {"part": self.number, "feed": self._feed.state()}
+
+    def resume(self, state: SavedState) -> None:
+        """Goes on from a saved state. Raises SavedStateError for one of something else, and ConfigurationError."""
+        with state.reading():
+            found = state.about["more"]["feed"]
+            self.number, place = found["part"] + 1, found["feed"]
+        self._feed.resume(place)
+
+    def end(self) -> None:
+        """Ends the part, whose state has been saved."""
+        self._feed.commit()
+        self.number += 1
+
+    def close(self) -> None:
+        """Does nothing: the feed goes on in the next part."""
+
+    def batches(self) -> Iterator[TickBatch]:
+        until, seen = time.monotonic() + self._every_s, 0
+        for batch in self._batches:
+            seen += len(batch)
+            yield batch
+            if seen and time.monotonic() >= until:
+                return
+        self.is_over = True
+
+    def batches_from(self, position: int) -> Iterator[TickBatch]:  # noqa: ARG002
+        return self.batches()  # the feed itself goes on behind the ticks of earlier parts
 
 
 def replay_by(
@@ -190,10 +348,10 @@ def replay_by(
                 run.publish(ticks, progress.tell)
                 wall_s = time.perf_counter() - begun
                 run.end(with_ends=asked["save"] is None)
-                if asked["save"] is not None and not isinstance(run.ended_by, FeedError):
+                if asked["save"] is not None and _ends_whole(feed, run.ended_by):
                     assert isinstance(dispatcher, Dispatcher)
                     dispatcher.learn_symbols(feed.symbols)
-                    left.save(dispatcher, asked["save"], position + published.ticks, counts)
+                    left.save(dispatcher, asked["save"], position + published.ticks, counts, state_of(feed))
                 feed_statistics = dict(feed.statistics())
         except (HandlerError, KeyboardInterrupt) as raised:
             raise_first(raised, dispatcher, partial(run.so_far, begun, ticks), again)
@@ -431,9 +589,11 @@ class SavedReplay:
         path: str | os.PathLike[str],
         position: int,
         ticks_by_symbol: npt.NDArray[np.int64],
+        feed: Mapping[str, Any] | None,
     ) -> None:
-        """Ends the run, and writes the file. ``position``: where the next tick is."""
+        """Ends the run, and writes the file. ``position``: where the next tick is; ``feed``: the feed's own state."""
         more = {
+            "feed": feed,
             "position": position,
             "source": self.source,
             "selection": self.selection,

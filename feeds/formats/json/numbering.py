@@ -125,6 +125,12 @@ class Chain:
     _kept_bytes: int = 0
     _back: int | None = None
 
+    def state(self) -> list[Any]:
+        """Its values, by which ``Chain(*values)`` goes on. Raises ValueError where messages wait for a snapshot."""
+        if self.kept:
+            raise ValueError("messages wait for a snapshot")
+        return [self.drops, self.keeps, self.last, self.base, self.whole]
+
     def snapshot(self, last: int, source: SnapshotOf) -> Step:
         """Takes a snapshot's number."""
         if source == "stream" or self.last is None or last >= self.last:

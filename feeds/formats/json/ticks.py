@@ -146,6 +146,30 @@ class JsonTicks:
         text = f"{', '.join(list(stale)[:_NAMED])}{more}, {next(iter(stale.values()))}"
         return {"examples": {"stale_books": text}}
 
+    def state(self) -> dict[str, Any]:
+        """All that later ticks depend on, for ``resume``; there are no ticks that nobody has taken. Raises ValueError
+        where messages wait for a snapshot."""
+        return {
+            "names": self.names,
+            "next": self._next,
+            "latest_ns": self._latest_ns,
+            "chains": [[*key, chain.state()] for key, chain in self._chains.items()],
+            "connection": None if self._connection is None else self._connection.state(),
+            "books": [[*self._with_books], self._doubtful, self._stale],
+            "levels": {name: [sorted(sides[b"B"]), sorted(sides[b"A"])] for name, sides in self._levels.items()},
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state."""
+        self.names[:] = state["names"]
+        self._index = {name: at for at, name in enumerate(self.names)}
+        self._next, self._latest_ns = state["next"], state["latest_ns"]
+        self._chains = {(name, symbol): Chain(*values) for name, symbol, values in state["chains"]}
+        self._connection = None if state["connection"] is None else Chain(*state["connection"])
+        books, self._doubtful, self._stale = state["books"]
+        self._with_books = dict.fromkeys(books)
+        self._levels = {name: {b"B": set(bids), b"A": set(asks)} for name, (bids, asks) in state["levels"].items()}
+
     def statistics(self) -> dict[str, int]:
         """The counts that feeds report; see ``WebSocketFeed.statistics``."""
         return {name: self.counts[name] for name in _COUNTS} | {"stale_books": len(self._stale | self._doubtful)}

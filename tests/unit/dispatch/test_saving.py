@@ -420,3 +420,17 @@ def test_a_save_that_returns_no_bytes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SavedStateError, match="save returned str"):
         one.save(tmp_path / "state")
     assert not (tmp_path / "state").exists()
+
+
+def test_a_state_that_is_saved_and_loaded_again_and_again_does_not_grow(tmp_path: Path) -> None:
+    sizes: list[int] = []
+    symbols, path = [f"S{n}" for n in range(50_000)], tmp_path / "state"
+    for turn in range(4):
+        load = {"load": path} if turn else {}
+        with strand.Dispatcher(
+            symbols, strand.chain("vwap", strand.bars("1s")), feed="plain", workers=1, **load
+        ) as run:
+            run.publish(strand.ticks.zeros(1))
+            run.save(path)
+        sizes.append(path.stat().st_size)
+    assert sizes[3] < sizes[1] * 1.05

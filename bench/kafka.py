@@ -1,0 +1,105 @@
+"""Kafka into a handler, beside a plain loop over a consumer: messages per second, the ways taking turns.
+
+.venv/bin/python bench/kafka.py [ROUNDS]
+
+The brokers are librdkafka's own for tests, in a process of their own. They keep 5 MB per partition, so there are 16
+partitions. A rate is of wall time; CPU is all threads of the reading process, librdkafka's own among them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
+from kafka_mock import PROFILE, Cluster, kafka, records, trade
+
+import strand
+from strand.feeds.live.kafka import KafkaFeed
+
+PARTITIONS, EACH, SYMBOLS = 16, 50_000, 160
+
+
+def brokers(channel: Connection) -> None:
+    """Makes the topics, and waits until the other process has read them."""
+    cluster = Cluster()
+    names = [f"S{n}" for n in range(SYMBOLS)]
+    for topic in ("ticks", "json"):
+        cluster.topic(topic, PARTITIONS)
+    count = PARTITIONS * EACH
+    cluster.send("ticks", records(names, count, spread=PARTITIONS))
+    json = ((None, trade(names[n % SYMBOLS], n // SYMBOLS + 1), n % PARTITIONS) for n in range(count // 2))
+    cluster.send("json", json)
+    channel.send(cluster.servers)
+    channel.recv()
+    cluster.close()
+
+
+def plain(servers: str, topic: str) -> int:
+    """Reads a topic to its end by batches, and takes each message's value and key."""
+    consumer = kafka.Consumer(
+        {"bootstrap.servers": servers, "group.id": "plain", "enable.partition.eof": True, "log_level": 0}
+    )
+    consumer.assign([kafka.TopicPartition(topic, n, 0) for n in range(PARTITIONS)])
+    seen = ended = 0
+    while ended < PARTITIONS:
+        messages = consumer.consume(10_000, 0.1)
+        found = [(message.key(), message.value()) for message in messages if message.error() is None]
+        seen += len(found)
+        ended += len(messages) - len(found)
+    consumer.close()
+    return seen
+
+
+def into(handler: str, topic: str, profile: Any = None) -> Callable[[str], int]:
+    """Reads a topic to its end into a handler."""
+
+    def run(servers: str) -> int:
+        result = strand.replay(KafkaFeed(servers, topic, profile, until_end=True), handler)
+        return result.feed_statistics["messages"]
+
+    return run
+
+
+def main() -> None:
+    """Prints the median of each way, and the least and the greatest rate."""
+    rounds = int(sys.argv[1]) if sys.argv[1:] else 5
+    channel, other = get_context("spawn").Pipe()
+    process = get_context("spawn").Process(target=brokers, args=(other,))
+    process.start()
+    servers = channel.recv()
+    ways: dict[str, Callable[[str], int]] = {
+        "records: plain loop": lambda where: plain(where, "ticks"),
+        "records: into count": into("count", "ticks"),
+        "records: into vwap": into("vwap", "ticks"),
+        "JSON: plain loop": lambda where: plain(where, "json"),
+        "JSON: into vwap": into("vwap", "json", PROFILE),
+    }
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    cpu: dict[str, list[float]] = {name: [] for name in ways}
+    expected = {"records": PARTITIONS * EACH, "JSON": PARTITIONS * EACH // 2}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            start, before = time.perf_counter(), time.process_time()
+            seen = way(servers)
+            rates[name].append(seen / (time.perf_counter() - start))
+            cpu[name].append((time.process_time() - before) / seen * 1e6)
+            assert seen == expected[name.partition(":")[0]], (name, seen)
+    channel.send(None)
+    process.join()
+    for name, found in rates.items():
+        print(
+            f"{name:22} {statistics.median(found) / 1e3:7,.0f} k messages/s ({min(found) / 1e3:,.0f} to "
+            f"{max(found) / 1e3:,.0f}), {statistics.median(cpu[name]):.2f} us of CPU each, none lost"
+        )
+
+
+if __name__ == "__main__":
+    main()

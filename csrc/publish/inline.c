@@ -62,7 +62,7 @@ enum {
   LONG_CALL = 32768,  /* records left in a call from which on all strands are owned at once, ... */
   A_STRAND =
       32, /* ... if they are so many per strand: to own a strand, and to let it go, costs as much as some 15 cheap records */
-  A_SYMBOL_NS = 10,       /* by how much longer a trial of it lasts for each symbol */
+  A_SYMBOL_NS = 200,      /* by how much longer a trial of it lasts for each symbol */
   LONG_RUN_NS = 20000000, /* how long such a run may last, ... */
   SEEN_RUN_NS = 3000000   /* ... if others may look at the rows from outside */
 };

@@ -654,15 +654,11 @@ static int publish_as_source(uint32_t participant, const record *r, int64_t n) {
 }
 
 /* A call of at least two blocks, or a source of as many. */
-static int publish_records(uint32_t participant, const record *r, int64_t n) {
-  if (sd_scheduler_random(2)) return publish_as_source(participant, r, n);
-  return go_on(participant, sd_publish(W.d, participant, r, n, SLICE_NS));
-}
-
-static int publish_long(uint32_t participant) {
+static int publish_long(uint32_t participant, int as_source) {
   char symbols[MAX_RECORDS + 1] = {0};
   for (uint32_t i = one_of(8, MAX_RECORDS); i; i--) symbols[i - 1] = (char)('a' + sd_scheduler_random(4));
-  return publish_records(participant, records_of(participant, symbols), (int64_t)strlen(symbols));
+  if (!as_source) return publish_all(participant, symbols);
+  return publish_as_source(participant, records_of(participant, symbols), (int64_t)strlen(symbols));
 }
 
 static void quarantine_ends(void) {
@@ -681,7 +677,7 @@ static void blocks_script(void *unused, unsigned fiber) {
   const uint32_t participant = enter();
   sd_totals now;
   for (int i = 0; i < 3; i++) {
-    expect(publish_long(participant) == SD_OK, "publishing ends otherwise than it may");
+    expect(publish_long(participant, 0) == SD_OK, "publishing ends otherwise than it may");
     if (sd_scheduler_random(2)) quarantine_ends();
   }
   while (W.handled + W.failed < W.given) {
@@ -693,8 +689,24 @@ static void blocks_script(void *unused, unsigned fiber) {
   sd_dispatcher_totals(W.d, &now);
   expect(now.accepted == W.given && now.handled == W.handled && now.failed == W.failed, "a record is not counted");
   expect(W.failed || now.handled_in_blocks > 0, "nothing goes in blocks though all is idle");
+  stop();
+}
+
+static void sources_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  for (int i = 0; i < 3; i++) expect(publish_long(participant, 1) == SD_OK, "publishing ends otherwise than it may");
+  while (W.handled + W.failed < W.given || !at_rest()) {
+    quarantine_ends();
+    sd_pause();
+  }
   expect(sd_watermark(W.d) - W.config.sizes.counters_start == W.given, "the watermark stays behind");
   stop();
+}
+
+static const char *sources_are_numbered(void) {
+  W.failing_seldom = (int)sd_scheduler_random(2);
+  make_blocks(one_of(1, 3));
+  return run_script(sources_script);
 }
 
 static const char *blocks_keep_the_order(void) {
@@ -721,7 +733,7 @@ static void stops_some_time(void *unused, unsigned fiber) {
 static void stopped_blocks_script(void *unused, unsigned fiber) {
   const uint32_t participant = enter();
   int64_t positions[MAX_RECORDS], rejected = 0;
-  const int code = publish_long(participant);
+  const int code = publish_long(participant, 0);
   expect(code == SD_OK || code == SD_E_STOPPED, "publishing ends otherwise than it may");
   if (code) rejected = sd_publish_rejected(W.d, participant, 0, positions, MAX_RECORDS);
   for (int64_t i = 0; i < rejected; i++) {
@@ -816,7 +828,8 @@ static int publish_long_in_time(uint32_t participant) {
   record *r = (record *)records_of(participant, symbols);
   const int64_t n = (int64_t)strlen(symbols);
   for (int64_t i = 0; i < n; i++) r[i].time = W.time += sd_scheduler_random(40) ? !sd_scheduler_random(3) : 30;
-  return publish_records(participant, r, n);
+  if (sd_scheduler_random(2)) return publish_as_source(participant, r, n);
+  return go_on(participant, sd_publish(W.d, participant, r, n, SLICE_NS));
 }
 
 static void numbered_blocks_script(void *unused, unsigned fiber) {
@@ -2578,6 +2591,7 @@ static const struct check {
     {"paused-is-not-handled-inline", paused_is_not_handled_inline, 1},
     {"keys-are-read-once", keys_are_read_once, 4000},
     {"blocks-keep-the-order", blocks_keep_the_order, 4000},
+    {"sources-are-numbered", sources_are_numbered, 2000},
     {"blocks-hold-back-in-order", blocks_hold_back_in_order, 8000},
     {"blocks-stop-in-the-middle", blocks_stop_in_the_middle, 4000},
     {"blocks-wait-for-paused", blocks_wait_for_paused, 20},

@@ -27,5 +27,17 @@ def market_of_orders(path: Any, orders: Any, **options: Any) -> Any:
     return strand.between(path, orders, price="price", side="side", **options).to_polars()
 
 
+def ticks_around(path: Any, symbol: str, start: str, end: str, **options: Any) -> Any:
+    """The ticks of a symbol from one time to another, as a frame with exact prices."""
+    with strand.feeds.open(path, symbols=[symbol], start=start, end=end, **options) as feed:
+        return feed.to_polars(prices="decimal")
+
+
+def frame_in_memory(trades: Any, **columns: str) -> Any:
+    """VWAP of each symbol of a frame of trades. ``columns``: the frame's names, as ``ts_event="time"``."""
+    options = {"columns": columns, "constants": {"kind": "trade"}}
+    return strand.replay(trades, "vwap", feed_options=options).rows.to_polars()
+
+
 if __name__ == "__main__":
     print(top_levels(sample_path(), ["AAAHD", "AAADU", "AAAOA"], date=SAMPLE_DATE).tail(3))

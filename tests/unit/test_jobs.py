@@ -161,6 +161,24 @@ def test_small_jobs_put_the_market_beside_one_s_own_events_and_orders(data: Any)
     assert row["slippage"] == pytest.approx(mine["price"][0] - vwap, abs=1e-9)
 
 
+def test_small_jobs_look_at_ticks_around_a_time_and_replay_a_frame(data: Any) -> None:
+    jobs = importlib.import_module("small_jobs")
+    trades = strand.replay(data.day, "trades").outputs["trades"].to_polars()
+    mine = trades.filter(symbol=job_data.FUND)
+    start, end = mine["ts"][10], mine["ts"][20]
+    around = jobs.ticks_around(data.day, job_data.FUND, *(f"{at:%Y-%m-%dT%H:%M:%S.%f}Z" for at in (start, end)))
+    assert set(around["symbol"]) == {job_data.FUND}
+    assert around["ts_recv"].dt.truncate("1us").min() >= start.replace(tzinfo=None).replace(tzinfo=start.tzinfo)
+    frame = trades.select("symbol", "price", "size", time="ts")
+    found = jobs.frame_in_memory(frame, ts_event="time", symbol="symbol", price="price", size="size")
+    sums = frame.group_by("symbol").agg(
+        vwap=(polars.col("price") * polars.col("size")).sum() / polars.col("size").sum()
+    )
+    beside = found.join(sums, on="symbol", suffix="_summed")
+    assert len(beside) == len(sums) > 2
+    assert (beside["vwap"] - beside["vwap_summed"]).abs().max() < 1e-9
+
+
 def test_what_differs_is_not_the_same() -> None:
     assert job_table.same({"a": [1, 2.0, None]}, {"a": (1, 2.0 + 1e-12, float("nan"))})
     for other in (

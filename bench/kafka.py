@@ -34,9 +34,11 @@ def brokers(channel: Connection) -> None:
     for topic in ("ticks", "json"):
         cluster.topic(topic, PARTITIONS)
     count = PARTITIONS * EACH
-    cluster.send("ticks", records(names, count, spread=PARTITIONS))
+    # The brokers answer with one batch of a partition at a time: small batches would bound the rate.
+    large = {"linger.ms": 500, "batch.size": 1_000_000, "batch.num.messages": 10_000}
+    cluster.send("ticks", records(names, count, spread=PARTITIONS), **large)
     json = ((None, trade(names[n % SYMBOLS], n // SYMBOLS + 1), n % PARTITIONS) for n in range(count // 2))
-    cluster.send("json", json)
+    cluster.send("json", json, **large)
     channel.send(cluster.servers)
     channel.recv()
     cluster.close()

@@ -505,6 +505,47 @@ def test_the_zone_of_an_mt5_server_is_asked_for_and_never_guessed(tmp_path: Path
     assert set((utc["ts_event"] - athens["ts_event"]).tolist()) == {7200 * 10**9}
 
 
+def test_bars_of_firstrate_are_in_utc_for_crypto_and_of_a_zone_that_is_asked_for_where_the_name_does_not_tell(
+    tmp_path: Path,
+) -> None:
+    line = "2026-07-06 09:30:00,1.5,2.5,1.25,2.25,100\n"
+
+    def first(name: str, **options: str) -> np.datetime64:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(line)
+        feed = strand.feeds.open(path, **options)
+        assert feed.info.format == "csv"
+        return np.datetime64(int(feed.to_numpy()["ts_event"][0]), "ns").astype("datetime64[m]")
+
+    utc, new_york = np.datetime64("2026-07-06T09:30"), np.datetime64("2026-07-06T13:30")
+    assert first("crypto_full_1min/BTC_full_1min.txt") == utc
+    assert first("crypto_full_1min/AAPL_full_1min_adjsplitdiv.txt") == new_york
+    assert first("AAPL_full_1hour_UNADJUSTED.txt") == new_york
+    assert first("BTC_full_1min.txt", zone="UTC") == utc
+    assert first("SPX_full_5min.txt", zone="America/New_York") == new_york
+    for name in ("BTC_full_1min.txt", "SPX_full_5min.txt", "firstrate/EURUSD_week_1min.txt"):
+        with pytest.raises(ConfigurationError, match=r"zone: firstrate-bars does not know the zone of .*: give it"):
+            first(name)
+
+
+def test_a_trade_of_okx_has_its_id_under_both_chinese_names(tmp_path: Path) -> None:
+    path = write_made_up(tmp_path, "okx-trades-zh", 20)
+    named = strand.feeds.open(path).to_numpy()
+    path.write_bytes(path.read_bytes().replace("交易id".encode("gb18030"), "撮合id".encode("gb18030"), 1))
+    assert np.array_equal(strand.feeds.open(path).to_numpy(), named)
+    assert named["ref_id"][0] == 7_000_000
+
+
+def test_an_action_of_b3_that_its_glossary_does_not_have_is_an_error(tmp_path: Path) -> None:
+    lines = made_up("b3-trades", 3)
+    lines[1][2] = "1"
+    ticks, error = read(CsvFeed(write_made_up(tmp_path, "b3-trades", lines)))
+    assert len(ticks) == 1
+    with pytest.raises(FormatError, match=r"line 3: .*AcaoAtualizacao"):
+        raise error or AssertionError
+
+
 def test_an_odd_count_of_buyers_and_sellers_is_an_error(tmp_path: Path) -> None:
     lines = made_up("taifex-trades", 3)
     lines[1][5] = "7"

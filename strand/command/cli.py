@@ -19,7 +19,7 @@ __all__ = ["COMMANDS", "cli", "include", "main"]
 COMMANDS: Final = {
     "alerts": ("strand.command.dispatchers", "Watch a run by rules, and write the rules for Prometheus."),
     "bench": ("strand.command.bench", "Compare strand with one core and with static routing."),
-    "cat": ("strand.command.cat", "Show the ticks of files: as a table, CSV, JSON lines or Arrow."),
+    "cat": ("strand.command.contents", "Show the ticks of files: as a table, CSV, JSON lines or Arrow."),
     "config": ("strand.command.dispatchers", "Write, check and show configuration files."),
     "convert": ("strand.command.files", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
     "dashboard": ("strand.command.live", "Serve a live page of a running process, or of a paced replay."),
@@ -30,7 +30,7 @@ COMMANDS: Final = {
     "handlers": ("strand.command.files", "List the built-in handlers and their options."),
     "http": ("strand.command.live", "Serve an application whose requests are tasks."),
     "include": ("strand.command.cli", "Print the folder of the C headers."),
-    "info": ("strand.command.files", "Show what files contain: format, symbols, times, skew."),
+    "info": ("strand.command.contents", "Show what files contain: format, symbols, times, skew."),
     "listen": ("strand.command.live", "Run a handler on a live feed."),
     "metrics": ("strand.command.dispatchers", "Print or serve the metrics of a running process for Prometheus."),
     "policy": ("strand.command.policy", "Plan workers and queues for a load."),

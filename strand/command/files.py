@@ -1,5 +1,5 @@
-"""``strand info``, ``handlers``, ``convert``, ``gen`` and ``diff``: contents of files, handlers, other formats, made-up
-days, and two recorded runs or outputs compared."""
+"""``strand handlers``, ``convert``, ``gen`` and ``diff``: handlers, other formats, made-up days, and two recorded runs
+or outputs compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand import feeds
-from strand.binding.columns import count_by_symbol
 from strand.command.parameters import (
     NAME,
     Reads,
@@ -35,10 +34,8 @@ from strand.command.parameters import (
     source_of,
     values_of,
 )
-from strand.errors import ConfigurationError, FeedError, UnknownSymbolError
-from strand.feeds import FeedInfo, synthetic
-from strand.feeds.base import skipped_of
-from strand.feeds.merge.selected import empty_feed, unknown_symbol
+from strand.errors import ConfigurationError, FeedError
+from strand.feeds import synthetic
 from strand.feeds.write.conversion import ConvertOptions
 from strand.feeds.write.conversion import convert as run_convert
 from strand.feeds.write.targets import NAMES
@@ -48,89 +45,14 @@ from strand.handlers.loading import Makes, configured, find, needs, options_of
 from strand.options import options_in
 from strand.output.records import AT_END, AT_TIMER
 from strand.report.summary import UNDATED, skipped_as_dict
-from strand.report.tables import numbers_table, print_info, print_skipped
-from strand.zones import zone_data
+from strand.report.tables import numbers_table, print_skipped
 
 if TYPE_CHECKING:
     from strand.diff.records import RecordDifference
     from strand.diff.rerun import Exact, Narrowed
     from strand.diff.runs import Parting, SymbolParting
 
-__all__ = ["convert", "diff", "gen", "handlers", "info"]
-
-
-@click.command("info", cls=SectionedCommand)
-@click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
-@reading
-@click.option("-v", "--verbose", is_flag=True, help="Show all counters of the feed, including those of reading.")
-@json_option("a table")
-def info(files: tuple[str, ...], reads: Reads, verbose: bool, as_json: bool) -> None:
-    """Show what files contain: format, messages, symbols, time span, busiest symbols. Reads the files to their end."""
-    feed, limit = reads.open(files), reads.limit
-    try:
-        counts = np.zeros(feed.max_symbols, dtype=np.int64)
-        total, first_ns, last_ns = 0, None, None
-        fault: FeedError | UnknownSymbolError | None = None
-        with progress("reading", reads.limit, as_json) as advance:
-            advance.opened(feed)
-            try:
-                for batch in feed.batches():
-                    if limit is not None:
-                        batch = batch[: limit - total]
-                    count_by_symbol(batch, counts)
-                    times = batch["ts_recv"]
-                    first_ns = int(times.min()) if first_ns is None else min(first_ns, int(times.min()))
-                    last_ns = int(times.max()) if last_ns is None else max(last_ns, int(times.max()))
-                    total += len(batch)
-                    advance(total)
-                    if total == limit:
-                        break
-                else:
-                    fault = unknown_symbol(feed, feeds.read_symbols(reads.symbols or ()))
-                    if fault is None and total == 0 and not reads.allow_empty:
-                        fault = empty_feed(feed, selected=bool(reads.symbols or reads.start or reads.end))
-            except FeedError as error:
-                fault = error
-        found = _found(feed.info, list(feed.symbols), counts, first_ns, last_ns, dict(feed.statistics()))
-        found["skipped"] = skipped_as_dict(skipped_of(feed))
-    finally:
-        feed.close()
-    if fault is not None:
-        found["error"] = str(fault)
-    show(as_json, found, lambda console: print_info(console, found, verbose=verbose))
-    if fault is not None:
-        raise fault
-
-
-def _found(
-    told: FeedInfo, names: list[str], counts: Any, first_ns: int | None, last_ns: int | None, statistics: dict[str, int]
-) -> dict[str, Any]:
-    ranked = np.argsort(-counts, kind="stable")
-    total = int(counts.sum())
-    active = int(np.count_nonzero(counts))
-    top = [
-        {"symbol": names[i] if i < len(names) and names[i] else f"#{i}", "ticks": int(counts[i])}
-        for i in ranked[: min(10, active)].tolist()
-    ]
-    shares = {f"top_{n}": float(counts[ranked[:n]].sum() / total) if total else 0.0 for n in (1, 10, 100, 500)}
-    return {
-        "path": told.path,
-        "format": told.format,
-        "date": told.date,
-        "undated": told.undated,
-        "zone": told.zone,
-        "time_zones": f"IANA {zone_data()}",
-        "size_unit": told.size_unit,
-        "ticks": total,
-        "symbols": sum(1 for name in names if name),
-        "symbols_with_ticks": active,
-        "first_ns": first_ns,
-        "last_ns": last_ns,
-        "share_of_ticks": shares,
-        "busiest": top,
-        "details": told.details,
-        "statistics": statistics,
-    }
+__all__ = ["convert", "diff", "gen", "handlers"]
 
 
 #: Text for options that are not given, if it is not empty.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import itch_reference as ref
 import pytest
+from command_here import run_here
 from mold_lines import listen as listen_to_lines
 from mold_lines import orders, sender
 from mold_wire import end_of_session, packet
@@ -84,6 +86,7 @@ def test_bars_close_by_the_clock_and_stay_open_without_it(tmp_path: Path) -> Non
         replayed = strand.replay(path, strand.bars("100ms"))
         assert replayed.outputs["bars"].tobytes() == live.outputs["bars"].tobytes()
     assert flags == {None: [strand.handlers.BAR_PARTIAL], 0.02: [0]}
+    assert json.loads(run_here("info", path, "--json").stdout)["ticks"] == 1
 
 
 def test_a_clock_entry_that_says_more_is_damage(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""``strand cat``: the ticks of files as text, a line each, or as a stream of Arrow. No number is rounded."""
+"""``strand info`` and ``cat``: contents of files as a summary, and tick by tick, as text or as a stream of Arrow. No
+number of a tick is rounded."""
 
 from __future__ import annotations
 
@@ -18,22 +19,33 @@ import numpy as np
 import numpy.typing as npt
 
 from strand import feeds
-from strand.binding.columns import Showing, ShownColumn
+from strand.binding.columns import Showing, ShownColumn, count_by_symbol
 from strand.brief import several
 from strand.command.ending import forget_standard_output
-from strand.command.parameters import Reads, SectionedCommand, complete_files, names, progress, reading
+from strand.command.parameters import (
+    Reads,
+    SectionedCommand,
+    complete_files,
+    json_option,
+    names,
+    progress,
+    reading,
+    show,
+)
 from strand.errors import ConfigurationError, EmptyFeedError, FeedError, UnknownSymbolError
 from strand.feeds.base import COLUMNS, numbered, shown_ticks, skipped_of, tick_stream
 from strand.feeds.merge.selected import empty_feed, unknown_symbol
 from strand.report.quantities import clock_of, printable, text_width
 from strand.report.summary import skipped_as_dict
+from strand.report.tables import print_info
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TASK, KIND_TRADE
 from strand.units import NO_SIZE_UNIT, meaning_of, unit_of
+from strand.zones import zone_data
 
 if TYPE_CHECKING:
     from strand.feeds import Feed, FeedInfo, TickBatch
 
-__all__ = ["cat"]
+__all__ = ["cat", "info"]
 
 #: The columns in their order. An index of a symbol means nothing outside of a run.
 SHOWN: Final = tuple("symbol" if name == "instrument_id" else name for name in COLUMNS.names or ())
@@ -479,3 +491,79 @@ def _aligned(name: str, texts: Sequence[str], width: tuple[int, int]) -> Iterato
 def _padded(text: str, width: int, *, left: bool) -> str:
     spaces = " " * (width - text_width(text))
     return text + spaces if left else spaces + text
+
+
+@click.command("info", cls=SectionedCommand)
+@click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
+@reading
+@click.option("-v", "--verbose", is_flag=True, help="Show all counters of the feed, including those of reading.")
+@json_option("a table")
+def info(files: tuple[str, ...], reads: Reads, verbose: bool, as_json: bool) -> None:
+    """Show what files contain: format, messages, symbols, time span, busiest symbols. Reads the files to their end."""
+    feed, limit = reads.open(files), reads.limit
+    try:
+        counts = np.zeros(feed.max_symbols, dtype=np.int64)
+        total, first_ns, last_ns = 0, None, None
+        fault: FeedError | UnknownSymbolError | None = None
+        with progress("reading", reads.limit, as_json) as advance:
+            advance.opened(feed)
+            try:
+                for batch in feed.batches():
+                    if limit is not None:
+                        batch = batch[: limit - total]
+                    if not len(batch):  # it may say that time has passed
+                        continue
+                    count_by_symbol(batch, counts)
+                    times = batch["ts_recv"]
+                    first_ns = int(times.min()) if first_ns is None else min(first_ns, int(times.min()))
+                    last_ns = int(times.max()) if last_ns is None else max(last_ns, int(times.max()))
+                    total += len(batch)
+                    advance(total)
+                    if total == limit:
+                        break
+                else:
+                    fault = unknown_symbol(feed, feeds.read_symbols(reads.symbols or ()))
+                    if fault is None and total == 0 and not reads.allow_empty:
+                        fault = empty_feed(feed, selected=bool(reads.symbols or reads.start or reads.end))
+            except FeedError as error:
+                fault = error
+        found = _found(feed.info, list(feed.symbols), counts, first_ns, last_ns, dict(feed.statistics()))
+        found["skipped"] = skipped_as_dict(skipped_of(feed))
+    finally:
+        feed.close()
+    if fault is not None:
+        found["error"] = str(fault)
+    show(as_json, found, lambda console: print_info(console, found, verbose=verbose))
+    if fault is not None:
+        raise fault
+
+
+def _found(
+    told: FeedInfo, names: list[str], counts: Any, first_ns: int | None, last_ns: int | None, statistics: dict[str, int]
+) -> dict[str, Any]:
+    ranked = np.argsort(-counts, kind="stable")
+    total = int(counts.sum())
+    active = int(np.count_nonzero(counts))
+    top = [
+        {"symbol": names[i] if i < len(names) and names[i] else f"#{i}", "ticks": int(counts[i])}
+        for i in ranked[: min(10, active)].tolist()
+    ]
+    shares = {f"top_{n}": float(counts[ranked[:n]].sum() / total) if total else 0.0 for n in (1, 10, 100, 500)}
+    return {
+        "path": told.path,
+        "format": told.format,
+        "date": told.date,
+        "undated": told.undated,
+        "zone": told.zone,
+        "time_zones": f"IANA {zone_data()}",
+        "size_unit": told.size_unit,
+        "ticks": total,
+        "symbols": sum(1 for name in names if name),
+        "symbols_with_ticks": active,
+        "first_ns": first_ns,
+        "last_ns": last_ns,
+        "share_of_ticks": shares,
+        "busiest": top,
+        "details": told.details,
+        "statistics": statistics,
+    }

@@ -4,7 +4,7 @@
 
 /* A trade whose size is in the volume already, which was `before`. */
 static void add_contracts(sd_vwap_row *row, const sd_contract *contract, int64_t price, int64_t size, int64_t before) {
-  const double paid = (double)price * 1e-9, volume = (double)row->volume;
+  const double paid = (double)price / 1e9, volume = (double)row->volume;
   if (contract->inverse) {
     const double inverses = before ? (double)before / row->vwap : 0;
     row->notional = volume * contract->worth;
@@ -28,7 +28,7 @@ static inline int add(sd_vwap_row *row, const sd_contract *contract, int64_t pri
     add_contracts(row, contract, price, size, before);
     return 0;
   }
-  row->notional += (double)price * 1e-9 * (double)size;
+  row->notional += (double)price / 1e9 * (double)size;
   row->vwap = row->volume ? row->notional / (double)row->volume : (double)NAN;
   return 0;
 }

@@ -623,3 +623,13 @@ def test_a_new_day_whose_time_runs_back_ends_its_interval_at_the_latest_time(han
     assert intervals[0] == (100, 130, 2)
     assert all(start < end for start, end, _ in intervals)
     assert sum(trades for _, _, trades in intervals) == 4
+
+
+def test_the_average_price_of_one_trade_is_its_price() -> None:
+    prices = [7_500_000_000, 100_100_000_000, 300_000_000, 10**9 // 3]
+    ticks = strand.ticks.zeros(len(prices))
+    ticks["kind"], ticks["action"], ticks["size"] = KIND_TRADE, b"T", 1
+    ticks["instrument_id"], ticks["price"] = range(len(prices)), prices
+    with strand.Dispatcher(len(prices), "vwap") as dispatcher:
+        dispatcher.publish(ticks)
+    assert [row["vwap"] for row in dispatcher.rows.array] == [price / 10**9 for price in prices]

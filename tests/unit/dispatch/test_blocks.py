@@ -23,6 +23,7 @@ from strand import Dispatcher, native, replay
 from strand.errors import ConfigurationError, FeedError, HandlerError, StoppedError, UnknownSymbolError
 from strand.feeds.io import prefetch
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.write.conversion import convert
 from strand.ticks import zeros
 
 #: A block of a file has 256 KiB, one of an array 8,192 ticks.
@@ -108,6 +109,20 @@ def test_a_file_that_a_thread_reads_ahead_goes_over_to_blocks_if_its_path_is_sti
     assert (result.statistics.handled_in_blocks > 0) == (not replaced)
     # What the thread read before counts too.
     assert result.feed_statistics["read_ns"] >= READ_NS
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "npz"])
+@pytest.mark.parametrize("handler", ["book", "bbo"])
+def test_tables_and_arrays_on_disk_go_in_blocks_as_their_batches_and_give_what_a_plain_loop_gives(
+    day: Path, form: str, handler: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / f"day.{form}"
+    convert(day, path, date=SAMPLE_DATE)
+    plain, blocks = both(path, handler, feed_options={})
+    assert what(blocks) == what(plain)
+    assert blocks.fingerprint == replay(day, handler, **DAY).fingerprint
+    assert blocks.statistics.handled_in_blocks > 0
 
 
 def test_a_limit_within_a_block_is_exact(day: Path) -> None:

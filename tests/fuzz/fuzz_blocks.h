@@ -97,7 +97,9 @@ static uint64_t take_in_blocks(reader *r, sd_open_blocks *open, void *decoder, c
   sd_block_source source;
   if (r->n == r->limit || !open(&part, &source)) return 0;
   REQUIRE(source.n_blocks <= SLOTS && source.keys <= KEYS);
-  for (uint32_t key = 0; key < KEYS; key++) home_of[key] = key % HOMES;
+  /* Once: it would take most of the time. */
+  if (!home_of[1])
+    for (uint32_t key = 0; key < KEYS; key++) home_of[key] = key % HOMES;
   uint64_t adopted = 0;
   for (uint64_t number = 0; number < source.n_blocks; number++) {
     /* Allocations of their own size, so that the sanitizer sees one byte too many. */

@@ -35,8 +35,8 @@ def ticks_around(path: Any, symbol: str, start: str, end: str, **options: Any) -
 
 def frame_in_memory(trades: Any, **columns: str) -> Any:
     """VWAP of each symbol of a frame of trades. ``columns``: the frame's names, as ``ts_event="time"``."""
-    options = {"columns": columns, "constants": {"kind": "trade"}}
-    return strand.replay(trades, "vwap", feed_options=options).rows.to_polars()
+    result = strand.replay(trades, "vwap", feed_options={"columns": columns, "constants": {"kind": "trade"}})
+    return result.rows.to_polars()
 
 
 if __name__ == "__main__":

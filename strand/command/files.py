@@ -19,6 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand import feeds
+from strand.brief import several
 from strand.command.parameters import (
     NAME,
     Reads,
@@ -172,7 +173,8 @@ def convert(files: tuple[str, ...], out: Path, to: str | None, on_unwritable: An
         "skipped": skipped_as_dict(written.skipped),
         "left_out": dict(written.left_out),
     }
-    words = f"{written.path}: {written.ticks:,} ticks of {written.symbols:,} symbols, {written.bytes / 1e6:,.1f} MB"
+    count = f"{several(written.ticks, 'tick')} of {several(written.symbols, 'symbol')}"
+    words = f"{written.path}: {count}, {written.bytes / 1e6:,.1f} MB"
 
     def human(console: Console) -> None:
         console.print(words, soft_wrap=True, highlight=False, markup=False)

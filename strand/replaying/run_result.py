@@ -81,8 +81,9 @@ _UNPRICED_TRADES: Final = _Counter(
 _OUTSIDE_TRADES: Final = _Counter(
     "outside",
     "trades outside of sessions",
-    "closing auctions are printed at a session's end or later: take crosses in by auctions='5m' (bars, vwap, "
-    "trade_stats), or let the sessions end later; none of these trades counts",
+    "they came before a session, after it, or on a day without one, and none counts: compare the sessions with the "
+    "feed's days and zone; closing auctions come at a session's end or later: take crosses in by auctions='5m' (bars, "
+    "vwap, trade_stats), or let the sessions end later",
 )
 _STRADDLING: Final = _Counter(
     "straddling",
@@ -633,7 +634,8 @@ class RunResult:
     def __repr__(self) -> str:
         symbols = several(int(np.count_nonzero(self.ticks_by_symbol)), "symbol")
         figures = f"{self.wall_s:.3g} s", f"{self.ticks_per_s:,.0f} ticks/s", listed(self.rows.handlers)
-        return brief(self, f"{several(self.ticks, 'tick')} of {symbols}", *figures)
+        warned = (several(len(self.warnings), "warning"),) if self.warnings else ()
+        return brief(self, f"{several(self.ticks, 'tick')} of {symbols}", *figures, *warned)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -175,7 +175,7 @@ def print_info(console: Console, found: dict[str, Any], *, verbose: bool = False
     table = Table(show_header=False, box=None)
     table.add_column()
     table.add_column(overflow="fold")
-    span, date = "none", found["date"] or "not known"
+    span, date = "none", found["date"] or ("not known" if found["undated"] or found["first_ns"] is None else "")
     clock = clock_of(found["zone"], undated=found["undated"])
     if found["first_ns"] is not None:
         first, last = (datetime.fromtimestamp(found[k] / 1e9, clock.zone) for k in ("first_ns", "last_ns"))

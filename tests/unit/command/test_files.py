@@ -51,6 +51,7 @@ def test_people_are_told_in_a_line(tmp_path: Path) -> None:
     status, output = convert(str(tmp_path / "day.npz"), "--limit", "500")
     assert status == 0
     assert f"{tmp_path / 'day.npz'}: 500 ticks of " in output
+    assert ": 1 tick of 1 symbol, " in convert(str(tmp_path / "one.npz"), "--limit", "1")[1]
 
 
 def test_an_ending_that_is_none_leaves_no_file(tmp_path: Path) -> None:
@@ -94,6 +95,7 @@ def test_info_of_several_days_says_both_and_asks_for_a_date_where_times_lack_one
     shown = " ".join(run_here("info", str(tmp_path / "days.npz")).stdout.split())
     assert "2026-01-05 08:00:00.000000 to 2026-01-06 11:46:40.000000 UTC" in shown
     assert "give --date" not in shown
+    assert " date " not in shown, "the span has the days"
     assert "give --date" in run_here("info", SAMPLE).stdout
 
 

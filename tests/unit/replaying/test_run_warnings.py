@@ -487,6 +487,11 @@ def test_a_notebook_shows_warnings_first(damaged: Damaged) -> None:
     assert f"unknown orders {count} ({count} of {damaged.symbol})" in shown.partition("</tr>")[0]
 
 
+def test_a_print_tells_how_many_warnings_there_are(damaged: Damaged) -> None:
+    assert repr(strand.replay(damaged.path, "book", feed_options=DAY)).endswith(", book, 1 warning>")
+    assert repr(strand.replay(sample_path(), "book", feed_options=DAY)).endswith(", book>")
+
+
 # ---- strict
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import CancelledError, Future
 from datetime import timedelta
 from functools import cached_property
 from itertools import count
@@ -43,6 +42,9 @@ _URL: Final = re.compile(r"(?:s3|gs|https?):/+[^/]")
 _WILD: Final = "*?["
 _objects: weakref.WeakValueDictionary[str, StoredObject] = weakref.WeakValueDictionary()
 _numbers: Final = count()
+_loop_lock: Final = threading.Lock()
+#: The loop of requests, by process: one that was forked has no thread of its parent's.
+_loops: Final[dict[int, Any]] = {}
 
 
 def is_url(path: object) -> bool:
@@ -123,8 +125,12 @@ class StoredObject(os.PathLike[str]):
     @cached_property
     def _head(self) -> dict[str, Any]:
         obstore = imported("obstore", "stores")
+
+        async def ask() -> Any:
+            return await obstore.head_async(self._store, self.key)
+
         try:
-            found: dict[str, Any] = obstore.head(self._store, self.key)
+            found: dict[str, Any] = _awaited(ask())
         except (obstore.exceptions.BaseError, FileNotFoundError, OSError, ValueError) as error:
             raise _fault(self.url, error) from None
         return found
@@ -134,19 +140,21 @@ class StoredObject(os.PathLike[str]):
         """Bytes of the object. Raises FeedError."""
         return int(self._head["size"])
 
-    def read(self, start: int, length: int) -> bytes:
-        """Bytes of the object, asked for up to ``TRIES`` times. Raises FeedError."""
+    async def read(self, start: int, length: int) -> bytes:
+        """Bytes of the object, whose ``size`` is known, asked for up to ``TRIES`` times. Raises FeedError."""
+        import asyncio
+
         obstore = imported("obstore", "stores")
         tag, fault = self._head.get("e_tag"), FeedError("was not read", path=self.url)
         for turn in range(TRIES):
             if turn:
-                time.sleep(PAUSE_S * 2 ** (turn - 1))
+                await asyncio.sleep(PAUSE_S * 2 ** (turn - 1))
             options: dict[str, Any] = {"range": (start, start + length)}
             if tag is not None and not tag.startswith("W/"):
                 options["if_match"] = tag
             try:
-                found = obstore.get(self._store, self.key, options=options)
-                data = bytes(found.bytes())
+                found = await obstore.get_async(self._store, self.key, options=options)
+                data = bytes(await found.bytes_async())
             except (obstore.exceptions.BaseError, FileNotFoundError, OSError, ValueError) as error:
                 fault = _fault(self.url, error)
                 if type(error).__name__ == "GenericError" and "non-partial" not in str(error):
@@ -179,7 +187,6 @@ class Ranges:
         self.object, self.size = found, found.size
         self._next = 0
         self._ahead: deque[Future[bytes]] = deque()
-        self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -189,26 +196,51 @@ class Ranges:
         with self._lock:
             if self._closed:
                 raise FeedError("the feed was closed while it was being read", path=self.object.url)
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(AHEAD, thread_name_prefix="strand store")
             # The first piece alone shows the format: no other is asked for before a reader goes on.
             while self._next < self.size and len(self._ahead) < (1 if first else AHEAD):
                 length = min(PIECE_BYTES if self._next else FIRST_BYTES, self.size - self._next)
-                self._ahead.append(self._pool.submit(self.object.read, self._next, length))
+                self._ahead.append(_asked(self.object.read(self._next, length)))
                 self._next += length
             if not self._ahead:
                 return b""
-            wanted = self._ahead.popleft()
-        return wanted.result()
+            wanted = self._ahead[0]
+        try:
+            return wanted.result()
+        except CancelledError:
+            raise FeedError("the feed was closed while it was being read", path=self.object.url) from None
+        finally:
+            with self._lock:
+                if wanted in self._ahead and wanted.done():
+                    self._ahead.remove(wanted)
 
     def close(self) -> None:
-        """Lets go of pieces under way. May be called again."""
+        """Ends requests under way. May be called again."""
         with self._lock:
             self._closed = True
             for each in self._ahead:
                 each.cancel()
-            if self._pool is not None:
-                self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _asked(asks: Coroutine[Any, Any, Any]) -> Future[Any]:
+    """A request under way. A call of obstore's that blocks can be ended by nobody: Ctrl-C would wait for its time."""
+    import asyncio
+
+    with _loop_lock:
+        loop = _loops.get(os.getpid())
+        if loop is None:
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="strand store", daemon=True).start()
+            _loops[os.getpid()] = loop
+    return asyncio.run_coroutine_threadsafe(asks, loop)
+
+
+def _awaited(asks: Coroutine[Any, Any, Any]) -> Any:
+    """What a request gives. An interrupt ends it."""
+    asked = _asked(asks)
+    try:
+        return asked.result()
+    finally:
+        asked.cancel()
 
 
 def objects_named(url: str) -> Iterator[StoredObject]:
@@ -226,8 +258,12 @@ def objects_named(url: str) -> Iterator[StoredObject]:
     obstore, store = imported("obstore", "stores"), _store(root)
     plain = key[: min(key.index(mark) for mark in _WILD if mark in key)] if is_glob else key
     prefix = plain.rpartition("/")[0] if is_glob else plain
+
+    async def names(parts: Any) -> list[str]:
+        return [each["path"] async for part in parts for each in part if each["size"]]
+
     try:
-        listed = sorted(each["path"] for part in obstore.list(store, prefix or None) for each in part if each["size"])
+        listed = sorted(_awaited(names(obstore.list(store, prefix or None))))
     except (obstore.exceptions.BaseError, OSError, ValueError) as error:
         raise _fault(url, error) from None
     fits = re.compile(_pattern(key)) if is_glob else re.compile(re.escape(f"{key}/" if key else "") + r"[^/]+")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -213,6 +216,56 @@ def stores_file(url: str) -> object:
     from strand.feeds.io.atomic_write import atomic_write
 
     return atomic_write(url)
+
+
+def test_an_interrupt_ends_requests_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "TIMEOUT_S", 10)  # a request that nobody ends is then made again
+    data = gzip.decompress(sample_path().read_bytes())
+    asked, ended = threading.Event(), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            begin, end = map(int, self.headers["Range"].partition("=")[2].split("-"))
+            if begin:
+                begun.append(begin)
+                asked.set()
+                ended.wait()
+                return
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes 0-{end}/{len(data)}")
+            self.send_header("Content-Length", str(end + 1))
+            self.end_headers()
+            self.wfile.write(data[: end + 1])
+
+    def read() -> None:
+        with pytest.raises(FeedError) as caught:
+            for _ in feed:
+                pass
+        errors.append(caught.value)
+
+    errors, begun = list[FeedError](), list[int]()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            feed = feeds.open(f"http://127.0.0.1:{server.server_port}/day.itch50", date=SAMPLE_DATE)
+            reader = threading.Thread(target=read)
+            reader.start()
+            assert asked.wait(60)
+            feed.close()
+            reader.join()
+        finally:
+            ended.set()
+            server.shutdown()
+    assert "closed" in str(errors[0])
+    assert len(set(begun)) == len(begun)
 
 
 @https

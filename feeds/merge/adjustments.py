@@ -337,8 +337,8 @@ def _renames(table: Any) -> list[Rename]:
         Rename(
             _bound(path("renames", at, "from"), start),
             _bound(path("renames", at, "to"), end),
-            text(path("renames", at, "symbol"), symbol),
-            text(path("renames", at, "name"), name),
+            _symbol(path("renames", at, "symbol"), symbol),
+            _symbol(path("renames", at, "name"), name),
         )
         for at, (start, end, symbol, name) in _rows("renames", table, ("from", "to", "symbol", "name"))
     ]
@@ -382,10 +382,16 @@ def _splits(table: Any) -> list[Split]:
                 else f"a factor above 0 of whole numbers up to {_FACTOR_MOST:,}, as '3/2', not {given!r}"
             )
             raise ConfigurationError(path("splits", at, "date" if day is None else "factor"), f"give {said}")
-        found.append(Split(day, text(path("splits", at, "symbol"), symbol), factor))
+        found.append(Split(day, _symbol(path("splits", at, "symbol"), symbol), factor))
     seen = {(split.date, split.symbol) for split in found}
     if len(seen) < len(found):
         raise ConfigurationError("splits", "a symbol has two rows of one date: multiply their factors")
+    return found
+
+
+def _symbol(where: str, value: Any) -> str:
+    if not (found := text(where, value)):
+        raise ConfigurationError(where, "is empty: give a symbol's name")
     return found
 
 

@@ -125,7 +125,7 @@ def cat(
 
 
 def _chosen_columns(given: str | None) -> list[str]:
-    wanted = names(given) if given is not None else list(SHOWN)
+    wanted = names(given, "columns") if given is not None else list(SHOWN)
     for name in wanted or ():
         if name not in SHOWN:
             raise ConfigurationError("columns", f"{name!r} is not one of {', '.join(SHOWN)}")

@@ -314,13 +314,13 @@ def source_of(files: Sequence[str]) -> str | Sequence[str]:
     return files if len(files) > 1 else files[0]
 
 
-def names(text: str | None) -> list[str] | None:
+def names(text: str | None, option: str = "symbols") -> list[str] | None:
     """Names that commas separate; None where nothing is said. Raises ConfigurationError where that names none."""
     if text is None:
         return None
     found = [name.strip() for name in text.split(",") if name.strip()]
     if not found:
-        raise ConfigurationError("symbols", f"{text!r} names none")
+        raise ConfigurationError(option, f"{text!r} names none: give names, with commas between them, or leave it out")
     return found
 
 

@@ -99,7 +99,9 @@ class _Joined(Tabular):
         name is taken ends in ``_market``."""
         found, made = self._own, self._found.to_arrow(prices=prices)
         for field, column in zip(made.schema, made.columns, strict=True):
-            name = f"{field.name}_market" if field.name in found.column_names else field.name
+            name = field.name
+            while name in found.column_names:
+                name += "_market"
             found = found.append_column(field.with_name(name), column)
         return found
 
@@ -401,6 +403,8 @@ def _times(table: str, own: Any, name: str, zone: str | None) -> npt.NDArray[np.
     column, types = _of(table, own, name), arrow.types
     where = path(table, name)
     try:
+        if types.is_null(column.type):  # of a table without rows
+            column = column.cast(arrow.int64())
         if _is_text(column):
             column = column.cast(arrow.string())
             try:
@@ -434,9 +438,14 @@ def _texts(table: str, own: Any, name: str) -> npt.NDArray[Any]:
     column = _of(table, own, name)
     if arrow.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if arrow.types.is_null(column.type):
+        column = column.cast(arrow.string())
     if not _is_text(column):
         raise ConfigurationError(path(table, name), f"{column.type} is no symbol: give text")
-    return np.array(column.to_pylist(), dtype=np.str_)
+    found = column.to_pylist()
+    if "" in found:
+        raise ConfigurationError(path(table, name), f"row {found.index('')}: is empty: leave such rows out")
+    return np.array(found, dtype=np.str_)
 
 
 def _numbers(own: Any, name: str) -> npt.NDArray[np.float64]:

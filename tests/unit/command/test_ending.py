@@ -51,6 +51,7 @@ COMMANDS = {"strand": [str(Path(sys.executable).parent / "strand")], "module": [
         ([*REPLAY, "--out", "/no/such/folder/rows.npy"], "no folder"),
         (["replay", SAMPLE, "--handler", "no_such_module:f"], "cannot import"),
         ([*REPLAY, "--symbols", ","], "symbols: ',' names none"),
+        (["cat", SAMPLE, "--columns", ","], "columns: ',' names none"),
         ([*REPLAY, "--cores", "3-1"], "'3-1' is not a list of cores"),
         (["nonsense"], "No such command 'nonsense'"),
         (["bench", "nonsense"], "No such command 'nonsense'"),

@@ -217,6 +217,12 @@ def test_tables_of_all_kinds_come_back_with_their_columns(kind: str) -> None:
     assert len(joined) == 2
 
 
+def test_a_new_column_gets_a_name_that_is_free() -> None:
+    events = {"symbol": ["A"], "time": [9], "bid": [7], "bid_market": [8]}
+    joined = asof(quotes(("A", 5, 1.0, 2.0)), events, **RUN).to_polars()
+    assert joined.select("bid", "bid_market", "bid_market_market").row(0) == (7, 8, 1.0)
+
+
 @pytest.mark.parametrize(
     "times",
     [
@@ -247,6 +253,7 @@ def test_a_time_that_clocks_show_twice_is_refused() -> None:
         ({"symbol": ["A"], "times": [1]}, {}, "no column 'time', did you mean 'times'"),
         ({"sym": ["A"], "time": [1]}, {}, "no column 'symbol'"),
         ({"symbol": ["A", None], "time": [1, 2]}, {}, "row 1: 'symbol' is null"),
+        ({"symbol": ["A", ""], "time": [1, 2]}, {}, "events.symbol: row 1: is empty"),
         ({"symbol": ["A", "A"], "time": [1, None]}, {}, "row 1: 'time' is null"),
         ({"symbol": ["A"], "time": [1.5]}, {}, "events.time: double is no time"),
         ({"symbol": ["A"], "time": [-5]}, {}, "row 0: -5 is before 1970"),
@@ -288,6 +295,7 @@ def test_no_events_and_unknown_symbols_come_back_undefined() -> None:
     feed = quotes(("A", 5, 1.0, 2.0))
     none = {"symbol": pa.array([], pa.string()), "time": pa.array([], pa.int64())}
     assert asof(feed, none, **RUN).to_polars().shape == (0, 7)
+    assert asof(feed, {"symbol": [], "time": []}, **RUN).to_polars().shape == (0, 7)
     joined = asof(feed, {"symbol": ["X", "X", "Y"], "time": [9, 9, 9]}, **RUN)
     assert joined.missing == {"X": 2, "Y": 1}
     assert "3 rows of missing symbols" in repr(joined)

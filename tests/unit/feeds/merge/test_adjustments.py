@@ -101,6 +101,7 @@ def test_two_symbols_of_one_name_on_one_day_are_an_error() -> None:
         ([("2022-06-09", "2022-06-09", "FB", "M")], "is not before"),
         ([("9 June", None, "FB", "M")], r"renames.0.from: '9 June' is not a date"),
         ([(None, None, 5, "M")], r"renames.0.symbol"),
+        ([(None, None, "FB", "")], r"renames.0.name: is empty"),
         ([(None, None, "FB")], "is no row of from, to, symbol, name"),
         ([{"from": None, "to": None, "symbol": "FB"}], "renames.0: has no column 'name'"),
         ("renames.csv", "str is no table"),

@@ -235,7 +235,7 @@ def _asked(asks: Coroutine[Any, Any, Any]) -> Future[Any]:
 
 
 def _awaited(asks: Coroutine[Any, Any, Any]) -> Any:
-    """What a request gives. An interrupt ends it."""
+    """The result of a request, which an interrupt ends."""
     asked = _asked(asks)
     try:
         return asked.result()

@@ -49,9 +49,10 @@ _STATE: Final = [
     ("price_high", INNER),
 ]
 _MOMENT: Final = np.dtype([("index", _LOW), *_STATE])
-_MOMENTS_ROW: Final = np.dtype(
-    [*_STATE, *((name, INNER) for name in ("price", "now", "at", "end", "begun")), ("unpriced", COUNT)]
-)
+_INNER: Final = [(name, INNER) for name in ("price", "now", "at", "end", "begun")]
+#: The same memory; the names tell a run's warnings what it is for.
+_AS_OF_ROW: Final = np.dtype([*_STATE, *_INNER, ("ignored", INNER)])
+_BETWEEN_ROW: Final = np.dtype([*_STATE, *_INNER, ("unpriced", COUNT)])
 _QUOTED: Final = {"quote_time": 1}
 #: The best bid and ask that stood, and when they came to stand.
 _AS_OF: Final = np.dtype(
@@ -174,7 +175,7 @@ def asof(
     strict = one_of("at", at, ("before", "at-or-before")) == 0
     own = _table("events", events)
     times, names = _times("events", own, time, zone), _texts("events", own, symbol)
-    run = _Run(source, names, times, {"strict": strict, "book": book, "fills": fills}, dict(options))
+    run = _Run(source, names, times, {"row": _AS_OF_ROW, "strict": strict, "book": book, "fills": fills}, dict(options))
     states = run.states
     found = np.zeros(len(times), _AS_OF)
     for name, _ in TOP:
@@ -239,7 +240,7 @@ def between(
         raise ConfigurationError("orders", f"row {wrong[0]}: {ends!r} is before {starts!r}: exchange them")
     signs = None if side is None else _signs(own, side)
     prices = None if price is None else _numbers(own, price)
-    given = {"strict": True, "mid": mid, "book": book, "fills": fills}
+    given = {"row": _BETWEEN_ROW, "strict": True, "mid": mid, "book": book, "fills": fills}
     run = _Run(source, np.concatenate([names, names]), np.concatenate([since, until]), given, dict(options))
     first, last = run.states[: len(own)], run.states[len(own) :]
     found = np.zeros(len(own), _BETWEEN if signs is None else _SLIPPAGE)
@@ -304,7 +305,7 @@ class _Run:
             mid = bool(given.get("mid"))
             handler = Tape(
                 "moments",
-                _MOMENTS_ROW,
+                given["row"],
                 struct.pack("=QQII", sorted_times.ctypes.data, bounds.ctypes.data, given["strict"], mid),
                 book=given["book"],
                 fills=given["fills"],

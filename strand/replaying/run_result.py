@@ -246,6 +246,8 @@ _TRADES: Final = frozenset({"volume", "last_size", "unpriced"})
 _BARS: Final = frozenset({"bars", "outside", "late", "unpriced"})
 _QUOTE_BARS: Final = frozenset({"bars", "halved", "undefined"})
 _VOLATILITY: Final = frozenset({"rv", "bv", "left_out"})
+_AS_OF: Final = frozenset({"quoted", "priced_ns", "ignored"})
+_BETWEEN: Final = frozenset({"quoted", "priced_ns", "unpriced"})
 
 #: Counters of these rows.
 _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
@@ -282,6 +284,7 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
     _VWAP: (_UNPRICED_TRADES, _OUTSIDE_TRADES),
     _TRADE_STATS: (_UNPRICED_TRADES, _OUTSIDE_TRADES),
     _TRADES: (_UNPRICED_TRADES,),
+    _BETWEEN: (_UNPRICED_TRADES,),
     _BARS: (
         _UNPRICED_TRADES,
         _OUTSIDE_TRADES,
@@ -352,7 +355,12 @@ _NEEDS: Final = (
         ("prices", "left_out", "outside"),
         "give volatility a feed of quotes, or price='trade'",
     ),
+    _Need(_AS_OF, "quote or order", ("quoted",), "give asof a feed of quotes or orders"),
+    _Need(_BETWEEN, "trade or order", ("trades", "unpriced"), f"give between a feed that has trades{_SAY_TRADES}"),
 )
+
+#: Rows for which quotes of several publishers are mixed.
+_OF_QUOTES: Final = (_SPREAD, _IMBALANCE, _BBO, _QUOTE_BARS, _DEPTH, _AS_OF, _BETWEEN)
 
 
 def warnings_of(result: RunResult) -> tuple[RunWarning, ...]:
@@ -485,7 +493,7 @@ def feed_counts(feed: Feed) -> dict[str, Any]:
 def _of_feed(result: RunResult) -> Iterator[RunWarning]:
     examples: Mapping[str, str] = result.info.details.get("examples", {})
     parts = [part for _, part in _all_parts(result.rows)]
-    of_quotes = any(_is(part, row) for part in parts for row in (_SPREAD, _IMBALANCE, _BBO, _QUOTE_BARS, _DEPTH))
+    of_quotes = any(_is(part, row) for part in parts for row in _OF_QUOTES)
     for counter in (*_OF_FEEDS, *([_MIXED_QUOTES] if of_quotes else [])):
         if count := result.feed_statistics.get(counter.field, 0):
             example = examples.get(counter.field, f"in {result.info.path}")

@@ -307,3 +307,19 @@ def test_an_empty_source_and_a_damaged_one_are_errors() -> None:
         asof(testing.feed(zeros(0), ["A"]), {"symbol": ["A"], "time": [9]}, **RUN)
     with pytest.raises(FeedError, match="cut"):
         asof(testing.feed(market(50, 1), NAMES, error=FeedError("cut")), {"symbol": ["A"], "time": [9]}, **RUN)
+
+
+def test_a_feed_without_the_ticks_of_a_join_is_warned_of() -> None:
+    ticks = market(200, 3)
+    trades, quotes = (ticks[ticks["kind"] == kind] for kind in (KIND_TRADE, KIND_QUOTE))
+    events, orders = {"symbol": ["A"], "time": [3000]}, {"symbol": ["A"], "start": [10], "end": [4000]}
+
+    def kinds(joined: Any) -> list[str]:
+        return [one.kind for one in joined.warnings]
+
+    assert kinds(asof(testing.feed(trades, NAMES), events, **RUN)) == ["unusable ticks"]
+    assert kinds(asof(testing.feed(quotes, NAMES), events, **RUN)) == []
+    assert kinds(between(testing.feed(quotes, NAMES), orders, **RUN)) == ["unusable ticks"]
+    assert kinds(between(testing.feed(trades, NAMES), orders, **RUN)) == []
+    trades["price"][:] = UNDEF_PRICE
+    assert kinds(between(testing.feed(trades, NAMES), orders, **RUN)) == ["unpriced trades"]

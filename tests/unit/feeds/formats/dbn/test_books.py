@@ -470,6 +470,8 @@ def test_quotes_of_several_publishers_under_one_name_are_warned_of(
     for handler in ("spread", "bbo", "imbalance", "depth"):
         found = [w for w in strand.replay(path, handler, workers=0).warnings if w.kind == "mixed quotes"]
         assert [w.count for w in found] == [mixed] * (mixed > 0)
+    joined = strand.asof(path, {"symbol": ["A"], "time": [ref.NOON + 5]}, workers=0)
+    assert [w.count for w in joined.warnings if w.kind == "mixed quotes"] == [mixed] * (mixed > 0)
     result = strand.replay(path, "vwap", workers=0)
     assert result.feed_statistics["mixed_quotes"] == mixed
     assert "mixed quotes" not in [w.kind for w in result.warnings]

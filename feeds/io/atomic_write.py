@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -149,6 +148,8 @@ def atomic_write(path: str | os.PathLike[str], partial: Path | None = None) -> I
 @contextlib.contextmanager
 def _uploaded(url: str, suffix: str) -> Iterator[BinaryIO]:
     """A temporary file that becomes an object of a store when the block ends, and nothing when it raises."""
+    import tempfile  # it loads a dozen modules, which no file on disk needs
+
     check_target(url)
     if suffix in _UNWRITTEN:
         raise ConfigurationError(f"{url}: {suffix} files cannot be written: end the name in .gz or .zst")

@@ -11,7 +11,6 @@ import io
 import os
 import select
 import stat
-import tempfile
 import threading
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -500,6 +499,8 @@ class Spool:
     """
 
     def __init__(self, source: Source, name: str | Path, known_as: str) -> None:
+        import tempfile  # it loads a dozen modules, which no other way of reading needs
+
         try:
             self._folder = tempfile.TemporaryDirectory(prefix="strand-", ignore_cleanup_errors=True)
         except OSError as error:
@@ -541,6 +542,8 @@ class Spool:
 
 
 def _no_copy(path: str | Path, error: OSError) -> FeedError:
+    import tempfile
+
     return FeedError(
         f"cannot be kept in a temporary file in {tempfile.gettempdir()}, which its format needs "
         f"({error.strerror or error}): set TMPDIR to a folder with room, or store it in a file first",

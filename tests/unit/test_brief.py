@@ -109,6 +109,11 @@ def results() -> Iterator[Any]:
     paced = strand.replay(testing.feed([("A", 1, 10.0, 1)]), "count", workers=1, speed=1000.0)
     yield paced.pacing
     yield strand.replay(testing.feed([(LONG, 1, 10.0, 1)]), strand.depth(), workers=1).books[LONG]
+    pytest.importorskip("polars")
+    moment = {"symbol": ["AAAHD", LONG], "time": [10**18, 10**18]}
+    yield strand.asof(sample_path(), moment, feed_options=DAY)
+    spans = {"symbol": ["AAAHD"], "start": [10**18], "end": [10**18 + 1]}
+    yield strand.between(sample_path(), spans, feed_options=DAY)
     yield Pacer(2.0, paused=True)
     yield testing.Clock()
 

@@ -382,7 +382,7 @@ static void *publisher(void *argument) {
   for (uint32_t b = 0; b < S.batches; b++) {
     int64_t participant;
     while ((participant = sd_publisher_enter(S.d)) < 0) usleep(10);
-    /* Long calls, which may go in blocks, are of sd_publish: a caller's own records do not. */
+    /* Long calls, which may go in blocks, are not of sd_publish_own: a feeder's records do not. */
     uint32_t n = 1 + draw(&me->random, b % 4 == 0 ? 8 : S.blocks && b % 4 == 2 ? LONG_CALL : BATCH);
     for (uint32_t i = 0; i < n; i++) {
       uint32_t key = draw(&me->random, S.n_symbols), mark = 0;
@@ -390,7 +390,10 @@ static void *publisher(void *argument) {
       if (S.nest_one_in && draw(&me->random, S.nest_one_in) == 0) mark |= 2;
       fill(batch + (size_t)i * S.record_size, key, (uint32_t)me->index, ++me->next[key], mark);
     }
-    int code = (b % 2 ? sd_publish_own : sd_publish)(S.d, (uint32_t)participant, batch, n, 1000000);
+    const int own = b % 2, constant = b % 8 < 4;
+    int code = (own        ? sd_publish_own
+                : constant ? sd_publish_constant
+                           : sd_publish)(S.d, (uint32_t)participant, batch, n, 1000000);
     while (code == SD_AGAIN) code = sd_publish_more(S.d, (uint32_t)participant, 1000000);
     uint64_t rejected = code ? (uint64_t)sd_publish_rejected(S.d, (uint32_t)participant, 0, NULL, 0) : 0;
     me->accepted += n - rejected;
@@ -398,6 +401,8 @@ static void *publisher(void *argument) {
     if (code == SD_E_STOPPED) break;
     if (S.task_one_in && draw(&me->random, S.task_one_in) == 0) enqueue_task(me);
     if (S.task_one_in) submit_free(me);
+    if (S.timed && draw(&me->random, 4) == 0)
+      sd_publish_time(S.d, 1000 + sd_load(&S.clock, relaxed, X1) + draw(&me->random, 200));
     if (code && code != SD_E_FULL) sd_store(&S.bad, 1u, relaxed, X1);
   }
   sd_fetch_sub(&S.publishing, 1u, acq_rel, X1);

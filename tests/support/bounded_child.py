@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -31,6 +32,9 @@ def in_bounded_child(run: Callable[[], object], bound_s: float = 60) -> None:
             code = 1
             try:
                 faulthandler.register(signal.SIGQUIT, file=said)
+                # What the tests before have left is large: each later collection would go through it.
+                gc.collect()
+                gc.freeze()
                 before = set(threading.enumerate())
                 run()
                 assert set(threading.enumerate()) <= before, threading.enumerate()

@@ -27,7 +27,7 @@ from strand.lazy import imported
 from strand.options import named_options
 from strand.ticks import empty, picked
 
-__all__ = ["KafkaFeed"]
+__all__ = ["KafkaFeed", "checked_servers"]
 
 #: How long a look for messages takes at most, s: so often a feed looks whether its time is over.
 _SLICE_S: Final = 0.1
@@ -89,7 +89,7 @@ class KafkaFeed(BaseFeed):
     ) -> None:
         super().__init__()
         self._kafka = imported("confluent_kafka", "kafka", "a Kafka feed")
-        self._servers, self._options = _checked_servers(servers), options
+        self._servers, self._options = checked_servers(servers), options
         self._topics = [topics] if isinstance(topics, str) else list(topics)
         if not self._topics or not all(isinstance(topic, str) and topic for topic in self._topics):
             raise ConfigurationError("topics", f"{topics!r} is not the name of a topic, or several")
@@ -709,7 +709,7 @@ class KafkaFeed(BaseFeed):
         return self._options["until_end"] and self._assigned <= self._ended
 
 
-def _checked_servers(servers: str) -> str:
+def checked_servers(servers: str) -> str:
     """Raises ConfigurationError for text that is no list of HOST:PORT."""
     for each in str(servers).split(","):
         host, _, port = each.strip().rpartition(":")

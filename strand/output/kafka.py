@@ -9,6 +9,7 @@ import msgspec
 
 from strand.brief import several
 from strand.errors import ConfigurationError
+from strand.feeds.live.kafka import checked_servers
 from strand.lazy import imported
 from strand.output.emitted import EmittedRecords
 from strand.validate import is_number, one_of, text
@@ -55,7 +56,7 @@ class KafkaSink:
         config: Mapping[str, Any] | None = None,
     ) -> None:
         self._kafka = imported("confluent_kafka", "kafka", "a Kafka sink")
-        text("servers", servers)
+        servers = checked_servers(servers)
         if not text("topic", topic):
             raise ConfigurationError("topic", "it is empty")
         self._topic, self._where = topic, f"kafka://{servers}/{topic}"

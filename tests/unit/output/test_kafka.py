@@ -94,9 +94,10 @@ def test_brokers_that_never_answer_end_the_run() -> None:
         ({"config": {"acks": 0}}, "config"),
         ({"config": {"no.such": 1}}, "config"),
         ({"topic": ""}, "topic"),
+        ({"servers": "broker"}, "servers"),
     ],
 )
 def test_an_option_that_cannot_work_is_named(options: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigurationError) as found:
-        KafkaSink("127.0.0.1:1", **{"topic": "bars", **options})
+        KafkaSink(**{"servers": "127.0.0.1:1", "topic": "bars", **options})
     assert found.value.field == field

@@ -302,8 +302,13 @@ def put(url: str, file: BinaryIO, size: int) -> None:
     """
     obstore, (root, key) = imported("obstore", "stores"), _split(url)
     file.seek(0)
+    store, parts = _store(root), {"use_multipart": size > PIECE_BYTES, "chunk_size": max(PIECE_BYTES, 5 << 20)}
+
+    async def sent() -> None:
+        await obstore.put_async(store, key, file, **parts)
+
     try:
-        obstore.put(_store(root), key, file, use_multipart=size > PIECE_BYTES, chunk_size=max(PIECE_BYTES, 5 << 20))
+        _awaited(sent())
     except (obstore.exceptions.BaseError, FileNotFoundError, OSError, ValueError) as error:
         raise FeedError(
             f"cannot be written: {_fault(url, error)}".replace("read with", "used with"), path=url

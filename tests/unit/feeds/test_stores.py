@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import signal
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_apart import started
 from command_here import run_here
 from feed_samples import SAMPLES, Sample
 from store_servers import NGINX, S3RVER, USER, Faults, https_server, s3_server
@@ -300,3 +303,20 @@ def test_a_url_that_could_hold_a_secret_is_refused_without_showing_it(url: str) 
     with pytest.raises(ConfigurationError, match="source: ") as caught:
         feeds.open(url)
     assert "secret" not in str(caught.value)
+
+
+def test_an_interrupt_ends_an_upload_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        mute.settimeout(60)
+        for name, value in (
+            ("AWS_ENDPOINT_URL", f"http://127.0.0.1:{mute.getsockname()[1]}"), ("AWS_ALLOW_HTTP", "true"),
+            ("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_REGION", "us-east-1"),
+        ):  # fmt: skip
+            monkeypatch.setenv(name, value)
+        words = [str(sample_path()), "--date", SAMPLE_DATE, "--handler", "count", "--limit", "10"]
+        with started("replay", *words, "--out", "s3://day/rows.csv") as process:
+            with mute.accept()[0] as asked:
+                assert asked.recv(1) == b"P"
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=20)  # without an end, the request would be tried for half a minute
+            assert process.returncode == 130

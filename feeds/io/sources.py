@@ -494,8 +494,8 @@ SPOOL_BYTES = 16 << 30
 class Spool:
     """A copy of a stream in a temporary file, for readers that seek.
 
-    The file has no name, so nothing is left of it if the process is killed. ``path`` leads to it, and ends as the
-    stream's own name does, since readers look at names; errors call it by that name.
+    The file has no name, so no data are left if the process is killed, but an empty folder. ``path`` leads to it, and
+    ends as the stream's own name does, since readers look at names; errors call it by that name.
     """
 
     def __init__(self, source: Source, name: str | Path, known_as: str) -> None:

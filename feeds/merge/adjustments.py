@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, Literal, NamedTuple
 
@@ -26,6 +27,8 @@ __all__ = ["AdjustedFeed", "adjusted"]
 
 _NEVER: Final = 2**63 - 1
 _FACTOR_MOST: Final = 10**6
+#: Letters of a factor, and places before and behind its point, at most.
+_FACTOR_TEXT: Final = 40
 
 
 class Rename(NamedTuple):
@@ -372,8 +375,8 @@ def _splits(table: Any) -> list[Split]:
     for at, (date, symbol, given) in _rows("splits", table, ("date", "symbol", "factor")):
         day = _bound(path("splits", at, "date"), date)
         try:
-            factor = Fraction(str(given).replace(" ", "")) if not isinstance(given, Fraction) else given
-        except (ValueError, ZeroDivisionError):
+            factor = given if isinstance(given, Fraction) else _fraction(str(given).replace(" ", ""))
+        except (ValueError, ArithmeticError):
             factor = Fraction(0)
         if day is None or factor <= 0 or max(factor.numerator, factor.denominator) > _FACTOR_MOST:
             said = (
@@ -387,6 +390,13 @@ def _splits(table: Any) -> list[Split]:
     if len(seen) < len(found):
         raise ConfigurationError("splits", "a symbol has two rows of one date: multiply their factors")
     return found
+
+
+def _fraction(text: str) -> Fraction:
+    """A fraction of a text. Raises ValueError and ArithmeticError, before a number is made that takes the memory."""
+    if len(text) > _FACTOR_TEXT or ("/" not in text and abs(Decimal(text).adjusted()) > _FACTOR_TEXT):
+        raise ValueError("it is too long")
+    return Fraction(text)
 
 
 def _symbol(where: str, value: Any) -> str:

@@ -121,6 +121,8 @@ def test_a_wrong_table_of_names_is_refused(table: Any, said: str) -> None:
         ([("2022-06-09", "FB", "two")], r"splits.0.factor"),
         ([("2022-06-09", "FB", "1/0")], r"splits.0.factor"),
         ([("2022-06-09", "FB", 10**7)], r"splits.0.factor"),
+        ([("2022-06-09", "FB", "1e400000000")], r"splits.0.factor"),
+        ([("2022-06-09", "FB", "nan")], r"splits.0.factor"),
         ([(None, "FB", 2)], r"splits.0.date: give a date"),
         ([("2022-06-09", "FB", 2), ("2022-06-09", "FB", 3)], "two rows of one date"),
     ],

@@ -336,10 +336,10 @@ def imbalance_bars(
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
-    """Makes bars that close once buyers or sellers have prevailed enough: |sum of b v over its trades| >= threshold.
+    """Makes bars that close once buyers or sellers have prevailed enough: abs(sum of b v over its trades) >= threshold.
 
     b is 1 for a buyer's trade and -1 for a seller's; v is 1, the trade's size, or price x size. The threshold is fixed,
-    or E[T] |E[b v]| from the trades before the bar: M. Lopez de Prado, Advances in Financial Machine Learning (2018),
+    or E[T] abs(E[b v]) from the trades before: M. Lopez de Prado, Advances in Financial Machine Learning (2018),
     2.3.2.1 and 2.3.2.2. Give one of ``threshold`` and ``expected_ticks``. Records are ``IMBALANCE_BARS[of]``, to the
     output ``imbalance_bars``; a row is ``IMBALANCE_BARS_ROW``. docs/handlers/bars.md has the rules.
 

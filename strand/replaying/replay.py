@@ -135,6 +135,7 @@ def follow(
     if state_of(feed) is None:
         raise ConfigurationError("feed", f"the place in {feed.info.path} cannot be saved: replay() reads such a feed")
     source, path = _Part(feed, every_s), file_path("state", state)
+    made = path.with_name(f".{path.name}.part")
     if path.exists():
         from strand.dispatch.saving import SavedState
 
@@ -150,8 +151,9 @@ def follow(
             files = {name: _of_part(file_path("out", file), source.number) for name, file in (out or {}).items()}
             load = path if source.number > 1 else None
             result = replay(
-                source, handler, handlers=handlers, out=files or None, save=path, load=load, allow_empty=True, **options
+                source, handler, handlers=handlers, out=files or None, save=made, load=load, allow_empty=True, **options
             )
+            made.replace(path)  # now that the part's files are whole: without them, the part is read again
             source.end()
             if source.is_over:
                 return result

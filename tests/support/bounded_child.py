@@ -32,8 +32,8 @@ def in_bounded_child(run: Callable[[], object], bound_s: float = 60) -> None:
             code = 1
             try:
                 faulthandler.register(signal.SIGQUIT, file=said)
-                # What the tests before have left is large: each later collection would go through it.
-                gc.collect()
+                # What the tests before have left is large, and each later collection would go through it. What it ends
+                # may not end in a child, either, as clients with threads.
                 gc.freeze()
                 before = set(threading.enumerate())
                 run()

@@ -22,6 +22,7 @@ __all__ = [
     "MIN_UNIT",
     "Faults",
     "callable_of",
+    "check_depth",
     "did_you_mean",
     "file_path",
     "is_between",
@@ -49,6 +50,9 @@ _MAX_UNIT: Final = 9
 _BRIEF: Final = Repr()
 _BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother = 1, 60, 60
 _BARE: Final = re.compile(r"[\w*-]+")
+_NO_MARKS: Final = bytes(set(range(256)) - set(b'"[]{}'))
+#: Arrays and objects within each other.
+_MOST_DEEP: Final = 400
 
 
 def shown(value: Any) -> str:
@@ -217,3 +221,22 @@ def unit_power(name: str, unit: object) -> int:
     raise ConfigurationError(
         name, f"give a power of ten from 1e{MIN_UNIT} to 1e{_MAX_UNIT} as text, like '0.001'; not {unit!r}"
     )
+
+
+def check_depth(data: bytes | bytearray | str) -> None:
+    """Looks at the arrays and objects of JSON before a decoder does.
+
+    A decoder that comes to the end of the stack first leaves no room for the finalizers of garbage that is collected
+    meanwhile, and they fail. Raises ValueError for more than 400 within each other.
+    """
+    if len(data) <= _MOST_DEEP:
+        return
+    text = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    if text.count(b"[") + text.count(b"{") <= _MOST_DEEP:
+        return
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = text.translate(None, _NO_MARKS).replace(b'""', b"")  # most strings hold no mark: they fall out at once
+    opens = np.isin(np.frombuffer(re.sub(rb'"[^"]*"?', b"", marks), np.uint8), (ord("["), ord("{")))
+    if np.cumsum(np.where(opens, 1, -1)).max(initial=0) > _MOST_DEEP:
+        raise ValueError(f"more than {_MOST_DEEP} arrays and objects are within each other")

@@ -16,6 +16,7 @@ from strand.feeds.base import Feed, FeedInfo, Flags, StockAttributes, TicksAre, 
 from strand.feeds.mapping.options import Options
 from strand.feeds.times import as_date
 from strand.symbols import check_name, name_problem
+from strand.validate import check_depth
 
 __all__ = ["OWN_KEY", "OWN_MEMBER", "Own", "Source", "own_from", "own_text"]
 
@@ -92,6 +93,7 @@ def own_text(feed: Feed) -> bytes:
 def own_from(text: bytes, path: str | Path) -> Own:
     """Reads the description that a file keeps. Raises FormatError where the text is something else."""
     try:
+        check_depth(text)
         own = msgspec.json.decode(text, type=Own)
         if own.info.date is not None:
             as_date(own.info.date)

@@ -40,7 +40,7 @@ from strand.feeds.io.atomic_write import atomic_write, flushed
 from strand.feeds.io.streams import InputStream
 from strand.fixed import dataclass
 from strand.options import named_options
-from strand.validate import is_whole
+from strand.validate import check_depth, is_whole
 
 __all__ = [
     "LONGEST_MESSAGE", "MAGIC", "MAX_SYMBOLS", "Entry", "Header", "MessageRecorder", "RecordedMessages",
@@ -252,6 +252,7 @@ def read_header(stream: InputStream, path: str | Path) -> tuple[Header, int]:
     try:
         if _summed(body) != b" ".join(words[1:]):
             raise ValueError("its checksum is wrong")
+        check_depth(body)
         return _checked(json.loads(body)), end + 1
     except (ValueError, RecursionError) as error:  # ConfigurationError, of the profile, is a ValueError too
         raise FormatError(f"the first line cannot be used: {error}", path=path, offset=0, line=1) from error

@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 
 from strand.errors import ConfigurationError
 from strand.logs import Event, keep_secret
+from strand.validate import check_depth
 
 __all__ = [
     "LOCAL_HOSTS", "STOPPING", "TOKENS", "Hosts", "Token", "body_of", "is_foreign", "note_call", "refusal", "refused",
@@ -129,9 +130,14 @@ async def body_of(request: Request, kind: Any, most_bytes: int) -> Any:
                 text += part
                 if len(text) > most_bytes:
                     raise HTTPException(413, f"the body has more than {most_bytes:,} bytes")
+        check_depth(text)
         return msgspec.json.decode(text, type=kind)
     except TimeoutError:
         raise HTTPException(408, f"the body took more than {_BODY_S:g} s") from None
+    except msgspec.DecodeError:
+        raise
+    except ValueError as error:
+        raise HTTPException(400, f"the body is refused: {error}") from None
 
 
 def refusal(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -125,7 +125,7 @@ _REPLIES: Final = {
 }  # fmt: skip
 _STATUS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (QueueFull, 429), (StoppedError, 503), (HandlerError, 503), (UnknownSymbolError, 404), (QuarantinedError, 409),
-    (ConfigurationError, 400), (msgspec.DecodeError, 400), (TypeError, 400), (RecursionError, 400), (TimeoutError, 504),
+    (ConfigurationError, 400), (msgspec.DecodeError, 400), (TypeError, 400), (TimeoutError, 504),
 )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ from strand.feeds.mapping.values import TIME_POWERS
 from strand.fixed import dataclass
 from strand.symbols import check_name
 from strand.ticks import KIND_NONE, KIND_QUOTE
-from strand.validate import unit_power, whole
+from strand.validate import check_depth, unit_power, whole
 from strand.zones import checked_zone
 
 __all__ = ["JsonProfile", "Place", "built_in", "is_message_profile", "read_profile", "recognised"]
@@ -229,6 +229,7 @@ def recognised(head: bytes) -> str | None:
         return None
     message = None
     with suppress(ValueError, RecursionError):
+        check_depth(text)
         message, _ = json.JSONDecoder(parse_float=str).raw_decode(text[1:].decode("utf-8", "replace").lstrip())
     if not isinstance(message, list | dict):
         return None

@@ -21,6 +21,7 @@ from strand.feeds.mapping.options import MEND
 from strand.feeds.mapping.rules import BadRecord
 from strand.fixed import dataclass
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, TICK, UNDEF_PRICE, empty
+from strand.validate import check_depth
 
 __all__ = ["EVENTS", "FeedEvent", "JsonTicks", "parsed"]
 
@@ -43,6 +44,7 @@ _DECODE: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 
 def parsed(data: str | bytes) -> Any:
     """JSON, its decimals exact. Raises ValueError, RecursionError and InvalidOperation."""
+    check_depth(data)
     try:
         return _DECODE(data)
     except (ValueError, RecursionError, InvalidOperation):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import socket
@@ -263,6 +264,33 @@ def test_bodies_that_are_too_long_or_have_unknown_fields_are_refused(client: Tes
     for broken in ("{", "[" * 5000 + "]" * 5000, '{"name": "x", "args": ' + "[" * 5000 + "]" * 5000 + "}"):
         reply = client.post("/tasks", content=broken, headers={"Content-Type": "application/json"})
         assert reply.status_code == 400
+
+
+def test_a_body_of_arrays_within_arrays_leaves_finalizers_the_stack_they_need(client: TestClient) -> None:
+    ended: list[bool] = []
+
+    def deep(most: int) -> bool:
+        return most == 0 or deep(most - 1)
+
+    def at_a_collection(phase: str, _: dict[str, int]) -> None:
+        try:
+            ended.append(deep(60))
+        except RecursionError:
+            ended.append(False)
+
+    often = gc.get_threshold()
+    gc.callbacks.append(at_a_collection)
+    gc.set_threshold(10)
+    try:
+        reply = client.post(
+            "/tasks", content='{"name": "x", "args": ' + "[" * 5000, headers={"Content-Type": "application/json"}
+        )
+    finally:
+        gc.callbacks.remove(at_a_collection)
+        gc.set_threshold(*often)
+    assert reply.status_code == 400
+    assert ended
+    assert all(ended)
 
 
 def test_each_call_has_its_line_in_the_audit_log_also_if_it_is_refused(

@@ -509,3 +509,15 @@ def test_a_profile_written_down_is_the_same_read_again(tmp_path: Path) -> None:
     found = [ticks_of(tmp_path, each, record) for each in (given, again.source)]
     assert len(found[0]) == 1
     assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_marks_in_texts_are_no_depth_of_a_message_and_real_ones_are_refused(tmp_path: Path) -> None:
+    def taken(text: str) -> int:
+        line = json.dumps({"data": TRADE | {"x": "HERE"}}).replace('"HERE"', text)
+        options = {"profile": profile(tmp_path), "on_bad_record": "skip"}
+        return len(read(feeds.open(write(tmp_path / "a.jsonl", [LINES[0], line]), **options))[0])
+
+    assert taken(json.dumps(["[" * 1000, '\\"[' * 1000])) == 2
+    assert taken(json.dumps([["]}", "a"]] * 1000)) == 2
+    assert taken("[" * 300 + '"]]]\\""' + "]" * 300) == 2
+    assert taken('["]]]]]\\"]", ' + "[" * 500 + "]" * 500 + "]") == 1

@@ -1,14 +1,19 @@
-"""IEX's DEEP out of a capture, beside the Python package meatpy and a C++ reader, interleaved, on one core.
+"""Readers of binary formats beside those of others, interleaved, on one core.
 
-    python bench/captures.py [--messages 2000000] [--turns 5] [--reader COMMAND]
+    python bench/captures.py iex [--messages 2000000] [--turns 5] [--reader COMMAND]
+    python bench/captures.py bi5 [--hours 24] [--turns 5]
 
-The capture is made up: packets of one to eight messages, as a busy minute has them. ``meatpy`` (pip install meatpy)
-makes an object of each message; it gets a twentieth of the messages. ``--reader`` is a program of another reader: it
-gets the file's path as its argument, prints the number of messages, and what it took is measured whole.
+The files are made up. ``iex``: a capture of DEEP in packets of one to eight messages, as a busy minute has them.
+``meatpy`` (pip install meatpy) makes an object of each message; it gets a twentieth of the messages. ``--reader`` is a
+program of another reader: it gets the file's path as its argument, prints the number of messages, and what it took is
+measured whole. ``bi5``: hours of 60,000 quotes of Dukascopy. LZMA alone, the floor, gives the bytes of all hours and
+reads none of them; ``numpy`` reads them as arrays of its own.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import lzma
 import os
 import random
 import statistics
@@ -20,15 +25,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
+import bi5_reference as bi5
 import iex_reference as iex
 import pcap_reference as capture
 
 from strand import feeds
 
 _SIZES = (1, 1, 1, 2, 3, 8)
+_QUOTES = 60_000
 
 
 def make(path: Path, messages: int) -> None:
@@ -65,37 +73,72 @@ def by_program(command: str) -> Callable[[Path], int]:
     return lambda path: int(subprocess.run([command, str(path)], check=True, capture_output=True, text=True).stdout)
 
 
-@click.command(help=__doc__)
+def by_lzma(folder: Path) -> int:
+    return sum(len(lzma.decompress(path.read_bytes())) // bi5.ENTRY.size for path in sorted(folder.rglob("*.bi5")))
+
+
+def by_numpy(folder: Path) -> int:
+    entry = np.dtype([("ms", ">u4"), ("ask", ">u4"), ("bid", ">u4"), ("ask_volume", ">f4"), ("bid_volume", ">f4")])
+    count = 0
+    for path in sorted(folder.rglob("*.bi5")):
+        read = np.frombuffer(lzma.decompress(path.read_bytes()), entry)
+        count += len(read.astype(entry.newbyteorder("=")))
+    return count
+
+
+def compare(sides: dict[str, tuple[Callable[[Path], int], Path, int]], turns: int, unit: str) -> None:
+    """Rates of all sides, turn by turn. A side is its reader, its file and the number that is right."""
+    rates: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(turns):
+        for name, (read, path, count) in sides.items():
+            begun = time.perf_counter()
+            found = read(path)
+            rates[name].append(found / (time.perf_counter() - begun) / 1e6)
+            assert found == count, name
+    ours = statistics.median(rates["strand"])
+    for name, seen in rates.items():
+        rate = statistics.median(seen)
+        click.echo(f"{name:<12} {rate:8.2f} million {unit}/s ({min(seen):.2f} to {max(seen):.2f}), {ours / rate:.2f}")
+
+
+@click.group(help=__doc__)
+def main() -> None:
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+@main.command("iex")
 @click.option("--messages", default=2_000_000)
 @click.option("--turns", default=5)
 @click.option("--reader")
-def main(messages: int, turns: int, reader: str | None) -> None:
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+def of_iex(messages: int, turns: int, reader: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         whole, part = Path(folder) / "whole.pcap", Path(folder) / "part.pcap"
         make(whole, messages)
         make(part, messages // 20)
-        sides: dict[str, tuple[Callable[[Path], int], Path]] = {"strand": (by_strand, whole)}
+        sides = {"strand": (by_strand, whole, messages)}
         try:
             by_meatpy(part)
-            sides["meatpy"] = (by_meatpy, part)
+            sides["meatpy"] = (by_meatpy, part, messages // 20)
         except ImportError:
             click.echo("meatpy is not installed: left out")
         if reader:
-            sides[reader] = (by_program(reader), whole)
-        rates: dict[str, list[float]] = {name: [] for name in sides}
-        for _ in range(turns):
-            for name, (read, path) in sides.items():
-                begun = time.perf_counter()
-                count = read(path)
-                rates[name].append(count / (time.perf_counter() - begun) / 1e6)
-                assert count == (messages if path is whole else messages // 20), name
-        ours = statistics.median(rates["strand"])
-        for name, found in rates.items():
-            rate = statistics.median(found)
-            click.echo(
-                f"{name:<12} {rate:8.2f} million messages/s ({min(found):.2f} to {max(found):.2f}), {ours / rate:.1f}"
-            )
+            sides[reader] = (by_program(reader), whole, messages)
+        compare(sides, turns, "messages")
+
+
+@main.command("bi5")
+@click.option("--hours", default=24)
+@click.option("--turns", default=5)
+def of_bi5(hours: int, turns: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for hour in range(hours):
+            at = dt.datetime(2024, 3, 5, tzinfo=dt.UTC) + dt.timedelta(hours=hour)
+            bi5.write(Path(folder), "EURUSD", at, bi5.packed(bi5.some(hour, _QUOTES)))
+        sides = {
+            name: (read, Path(folder), hours * _QUOTES)
+            for name, read in (("strand", by_strand), ("lzma alone", by_lzma), ("numpy", by_numpy))
+        }
+        compare(sides, turns, "quotes")
 
 
 if __name__ == "__main__":

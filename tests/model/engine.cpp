@@ -227,6 +227,85 @@ template <bool inlined, bool merges> struct timers : rl::test_suite<timers<inlin
   }
 };
 
+struct right_time {
+  static void move(engine &e, uint64_t time) { sd_publish_time(&e.d, time); }
+};
+/* Wrong: the time moves while a publisher numbers records. */
+struct time_beside_numbers {
+  static void move(engine &e, uint64_t time) {
+    sd_lock(&e.arena.number_lock);
+    if (sd_load(&e.arena.feed_time, relaxed, N1) < time) sd_store(&e.arena.feed_time, time, relaxed, N1);
+    sd_unlock(&e.arena.number_lock);
+    sd_overdue_scan_where_due(&e.d, sd_feed_time(&e.d), 0);
+  }
+};
+/* Wrong: the time is looked at before the numbers are the caller's. */
+struct looked_at_before {
+  static void move(engine &e, uint64_t time) {
+    const uint64_t now = sd_feed_time(&e.d);
+    sd_numbers_begin(&e.d);
+    sd_numbers_end(&e.d, 0, now > time ? now : time);
+    sd_overdue_scan_where_due(&e.d, sd_feed_time(&e.d), 0);
+  }
+};
+/* Wrong: timers are looked for before the time moves. */
+struct looks_first {
+  static void move(engine &e, uint64_t time) {
+    sd_overdue_scan_where_due(&e.d, time, 0);
+    sd_numbers_end(&e.d, 0, max_of((uint64_t)sd_numbers_begin(&e.d).time, time));
+  }
+  static uint64_t max_of(uint64_t one, uint64_t other) { return one > other ? one : other; }
+};
+
+/* The feed's time is moved on while records are numbered. It does not go back. No record gets a time before one that was told with a
+ * lower bound of its number, or that was reached before the record was published. What is due by then fires. */
+template <typename rules, bool inlined> struct moving : rl::test_suite<moving<rules, inlined>, 4> {
+  enum { LOOKS = 4 };
+  engine e;
+  uint64_t low[LOOKS], time[LOOKS];
+  void before() {
+    e.begin(true, false, true, inlined);
+    RL_ASSERT(sd_timers_connect(&e.d) == SD_OK);
+    memset(time, 0, sizeof time);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      record first[] = {{0, 0, 10}, {1, 1, 12}}, second[] = {{0, 2, 15}};
+      e.publish(1, first, 2);
+      e.publish(1, second, 1);
+      e.others++;
+    } else if (index == 1) {
+      rules::move(e, 11);
+      RL_ASSERT(sd_feed_time(&e.d) >= 11);
+      record late[] = {{1, 3, 9}};
+      e.least_time[3] = 11;
+      e.publish(2, late, 1);
+      rules::move(e, 30);
+      e.others++;
+    } else if (index == 2) {
+      e.work(3);
+    } else {
+      for (int i = 0; i < LOOKS; i++) low[i] = sd_lowest_unpublished(&e.d, &time[i]);
+      e.others++;
+    }
+  }
+  void after() {
+    RL_ASSERT(sd_feed_time(&e.d) == 30 && e.handled == 4);
+    /* Some numbers stay unused: a record that waited gets another one. */
+    uint64_t latest = 0;
+    for (uint64_t number = 0; number < MOST; number++) {
+      if (!e.was_done[number]) continue;
+      RL_ASSERT(e.time_of[number] >= latest);
+      latest = e.time_of[number];
+      for (int i = 0; i < LOOKS; i++) RL_ASSERT(number < low[i] || latest >= time[i]);
+    }
+    rules::move(e, 60);
+    e.work(0);
+    for (uint64_t alarm : e.alarm) RL_ASSERT(!alarm || alarm > 60);
+    e.end();
+  }
+};
+
 struct root_first {
   static void arm(engine &e) { e.work(0); }
 };
@@ -342,6 +421,8 @@ static const model_program programs[] = {
     {"watermark_inline", "", model_simulate<watermark<true, true>>},
     {"merge", "", model_simulate<merging<right_merging, false>>},
     {"merge_inline", "", model_simulate<merging<right_merging, true>>},
+    {"time_moves", "", model_simulate<moving<right_time, false>>},
+    {"time_moves_inline", "", model_simulate<moving<right_time, true>>},
     {"timers", "", model_simulate<timers<false, false>>},
     {"timers_inline", "", model_simulate<timers<true, false>>},
     {"timers_merge", "", model_simulate<timers<false, true>>},
@@ -349,6 +430,9 @@ static const model_program programs[] = {
     {"time_before_bound", "wrong", model_simulate<bounds<time_first>>},
     {"buffers_before_watermark", "wrong", model_simulate<merging<buffers_first, false>>},
     {"booked_before_committed", "wrong", model_simulate<merging<booked_first, false>>},
+    {"time_moves_beside_numbers", "wrong", model_simulate<moving<time_beside_numbers, false>>},
+    {"time_looked_at_before", "wrong", model_simulate<moving<looked_at_before, false>>},
+    {"timers_looked_for_first", "wrong", model_simulate<moving<looks_first, false>>},
     {"lowered_before_stored", "wrong", model_simulate<arming<lowered_first>>},
 };
 

@@ -166,7 +166,8 @@ struct engine {
   uint64_t now;
   uint32_t handled, published, others;
   bool was_done[MOST];
-  uint64_t passed; /* the greatest watermark that somebody was told */
+  uint64_t passed;                          /* the greatest watermark that somebody was told */
+  uint64_t time_of[MOST], least_time[MOST]; /* by number; by id, the earliest time that the record may get */
   uint32_t emitted[PARTICIPANTS][2], seen[PARTICIPANTS][2], merged[2];
   uint64_t alarm[SYMBOLS], last_time[SYMBOLS], fired[SYMBOLS];
   uint32_t fires;
@@ -179,6 +180,8 @@ struct engine {
     E = this;
     now = passed = handled = published = others = fires = 0;
     memset(was_done, 0, sizeof was_done);
+    memset(time_of, 0, sizeof time_of);
+    memset(least_time, 0, sizeof least_time);
     memset(emitted, 0, sizeof emitted);
     memset(seen, 0, sizeof seen);
     memset(merged, 0, sizeof merged);
@@ -338,6 +341,8 @@ struct engine {
     RL_ASSERT(m.number < MOST && m.number >= passed);
     done[m.number] = 1;
     was_done[m.number] = true;
+    time_of[m.number] = m.time;
+    RL_ASSERT((uint64_t)m.time >= r->time && (uint64_t)m.time >= least_time[r->id]);
     RL_ASSERT(!alarm[key] || alarm[key] > (uint64_t)m.time);
     RL_ASSERT((uint64_t)m.time >= fired[key]);
     last_time[key] = m.time;

@@ -762,7 +762,10 @@ static int play(uint32_t round) {
   int code = SD_AGAIN, drains = one_of(0, 3) != 0, stopped = 0;
   patience p = {0, 0};
   sd_totals t = {0};
-  while (drains && (code == SD_AGAIN || (!code && S.heals && t.pending))) {
+  uint64_t failures = 0;
+  /* A strand that its last record put in quarantine may have a timer yet. */
+  while (drains && (code == SD_AGAIN || (!code && S.heals && (t.pending || t.failures != failures)))) {
+    failures = t.failures;
     for (uint32_t i = 0; S.heals && i < S.n_strands; i++) sd_dispatcher_resume(S.d, i, SD_QUARANTINED);
     code = sd_dispatcher_drain(S.d, SD_NONE, LOOK_NS);
     sd_dispatcher_totals(S.d, &t);

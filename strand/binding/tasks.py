@@ -383,13 +383,13 @@ class PyBatches:
     @property
     def is_on_strand(self) -> bool:
         """True if the task in hand is one on a strand."""
-        return self.entry < self._n_strands
+        return bool(self._batch.strand < self._n_strands)
 
     def suspender(self, *, away: bool) -> Callable[[], int]:
         """A call of C, for the task in hand: that gives this worker back, and nothing is in hand, so another thread may
         be the worker. A worker gets the task by RESUME; one that is ``away`` only after ``returner``. The call returns
         0, or another code where a stop ends the tasks, and the task stays in hand."""
-        if self.is_on_strand:
+        if self._batch.strand < self._n_strands:
             return partial(self._lib.sd_task_suspend, self._d, self._participant, self._batch, away)
         return partial(self._suspend, away)
 

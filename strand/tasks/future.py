@@ -35,18 +35,20 @@ from typing import Any, Final, Protocol, cast
 from strand.errors import StoppedError
 from strand.logs import Event
 from strand.spans import SpanLike
-from strand.tasks.groups import InLoop, TaskGroup, awaited
+from strand.tasks.groups import InLoop, TaskGroup, waiter_in_loop
 from strand.tasks.options import TaskOptions
 from strand.tasks.places import seat_here
 from strand.tasks.waits import (
     CURRENT_TASK,
     ENDING_TASK,
     Waiter,
+    begin_wait,
     check_not_in_loop,
+    end_wait,
     in_loop,
     wait_as,
 )
-from strand.threads import Bell, in_main_thread, interrupts, sleep_until, wake
+from strand.threads import Bell, LoopCalls, in_main_thread, interrupts, sleep_until, wake
 from strand.validate import seconds
 
 __all__ = [
@@ -139,6 +141,26 @@ class _Waiters(list[Any]):
         if isinstance(waiter.event, threading.Event):
             waiter.event = _Event()
         super().append(waiter)
+
+
+class _Meeting:
+    """A coroutine that waits for the end of a task, among the sleepers of its future: ``wake`` of ``strand.threads``
+    releases it. ``over``: the future on which the coroutine sleeps."""
+
+    __slots__ = ("_calls", "over")
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.over = loop.create_future()
+        self._calls = LoopCalls.of(loop)
+
+    def release(self) -> None:
+        """Wakes the coroutine, from any thread. Raises RuntimeError where its loop is closed: nobody waits any more."""
+        self._calls.add(self._tell)
+
+    def _tell(self) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
 
 
 def _is_left_behind(lock: RLock) -> bool:
@@ -485,7 +507,28 @@ class TaskFuture(Future[Any]):
     def __await__(self) -> Generator[Any, None, Any]:
         """Awaits the result in asyncio. If the await is cancelled, so is the task, unless it has begun. Raises
         WouldDeadlockError in a coroutine of a scheduler for which this task waits."""
-        return awaited(self)
+        if self._state not in OVER:
+            me = waiter_in_loop()
+            if me is not None:
+                begin_wait(me, self)
+            meeting = _Meeting()
+            sleepers = self.__dict__.setdefault("_sleepers", [])
+            try:
+                sleepers.append(meeting)
+                if self._state not in OVER:  # whoever ends it looks at the list after it has written that
+                    yield from meeting.over
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+            finally:
+                if meeting in sleepers:
+                    sleepers.remove(meeting)
+                if me is not None:
+                    end_wait(me)
+        try:
+            return self.result()
+        except CancelledError as error:
+            raise asyncio.CancelledError(*error.args) from None
 
     def wait_for_end(self, timeout: float | None = None) -> None:
         """Waits until the task has ended, and raises only what ``result`` raises about the wait.

@@ -6,8 +6,8 @@ import asyncio
 import threading
 import weakref
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from functools import partial
@@ -31,8 +31,8 @@ __all__ = [
     "GroupAccounts",
     "InLoop",
     "TaskGroup",
-    "awaited",
     "noted_wait",
+    "waiter_in_loop",
 ]
 
 
@@ -55,50 +55,7 @@ class InLoop:
     __hash__ = None  # type: ignore[assignment]
 
 
-class _Meeting:
-    """A callback of a task for which a coroutine waits."""
-
-    __slots__ = ("_calls", "over")
-
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.over = loop.create_future()
-        self._calls = LoopCalls.of(loop)
-
-    def __call__(self, future: Future[Any]) -> None:
-        del future
-        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-            self._calls.add(self._tell)
-
-    def _tell(self) -> None:
-        if not self.over.done():
-            self.over.set_result(None)
-
-
-def awaited(future: Future[Any]) -> Generator[Any, None, Any]:
-    """Awaits the future of a task or call, and cancels that if the await is cancelled. Raises WouldDeadlockError where
-    the future waits for the coroutine that awaits."""
-    if not future.done():
-        me = _waiter_here()
-        if me is not None:
-            begin_wait(me, future)  # type: ignore[arg-type]  # it is a Waiter too
-        try:
-            meeting = _Meeting()
-            future.add_done_callback(meeting)
-            yield from meeting.over
-        except asyncio.CancelledError:
-            future.cancel()
-            raise
-        finally:
-            if me is not None:
-                end_wait(me)
-    try:
-        return future.result()
-    except CancelledError as error:
-        raise asyncio.CancelledError(*error.args) from None
-
-
-def _waiter_here() -> Waiter | None:
+def waiter_in_loop() -> Waiter | None:
     """The coroutine of a scheduler that runs here. None in an asyncio task that such a coroutine has started: the
     coroutine may not need that to end."""
     me = CURRENT_TASK.get()
@@ -109,7 +66,7 @@ def _waiter_here() -> Waiter | None:
 def noted_wait(target: Waiter) -> Iterator[None]:
     """Notes, in the block, that a coroutine of a scheduler waits for another task or call, so that circles of waits are
     found. Raises WouldDeadlockError where this wait would close one."""
-    me = _waiter_here()
+    me = waiter_in_loop()
     if me is None:
         yield
         return

@@ -360,7 +360,8 @@ class Coroutines:
             if calls is None or calls.is_closed:
                 calls = self._own = self._own or LoopCalls.of(self._started())
             turn = self._hold()
-            task._charge = turn.charge
+            if turn.charge is not None:
+                task._charge = turn.charge
             self._tasks.add(task)
             self._running += 1
             calls.add(partial(self._begin, task, coroutine, context, turn))
@@ -389,7 +390,9 @@ class Coroutines:
         with self._lock:
             self._tasks.discard(task)
             self._running -= 1
-        task._runner = task._charge = None
+        task._runner = None
+        if turn.charge is not None:
+            task._charge = None
         CURRENT_TASK.set(None)
         CURRENT_GROUP.set(None)
         try:

@@ -13,6 +13,7 @@ import io
 import os
 import struct
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -253,11 +254,10 @@ _HEADER_BYTES: Final = 512
 _LONGEST_HEADER: Final = 1 << 20
 # The content of such a page is in proportion to its bytes in the file.
 _HARDLY_EXPANDS: Final = (0, 1)  # uncompressed, Snappy
-# Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData, and types of Thrift's compact protocol.
-_ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
+# Types of Thrift's compact protocol, and fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
+_INTEGERS, _LIST, _STRUCT = (4, 5, 6), 9, 12
+_ROW_GROUPS, _COLUMNS, _META_DATA = (4, _LIST), (1, _LIST), (3, _STRUCT)
 _CODEC, _SIZE, _DATA_PAGE, _DICTIONARY_PAGE = 4, 7, 9, 11
-_INTEGERS: Final = (4, 5, 6)
-_LIST, _STRUCT = 9, 12
 
 
 class Chunk(NamedTuple):
@@ -280,30 +280,26 @@ def chunks_of(file: BinaryIO) -> list[list[Chunk]]:
     file.seek(max(0, end - length))
     footer = file.read(length)
     try:
-        groups: list[list[Chunk]] = []
-        for number, at, kind in _fields(footer, 0):
-            if number == _ROW_GROUPS and kind == _LIST:
-                groups = [_group(footer, group) for group in _elements(footer, at)]
-        return groups
+        return _struct(footer, 0, _FILE)[0].get(_ROW_GROUPS, [])  # type: ignore[no-any-return]
     except IndexError:
         raise ValueError("its footer is cut") from None
 
 
-def _group(footer: bytes, at: int) -> list[Chunk]:
-    for number, place, kind in _fields(footer, at):
-        if number == _COLUMNS and kind == _LIST:
-            return [_chunk(footer, column) for column in _elements(footer, place)]
-    raise ValueError("a row group without columns")
+def _group(footer: bytes, at: int) -> tuple[list[Chunk], int]:
+    found, at = _struct(footer, at, _GROUP)
+    if _COLUMNS not in found:
+        raise ValueError("a row group without columns")
+    return found[_COLUMNS], at
 
 
-def _chunk(footer: bytes, at: int) -> Chunk:
-    for number, place, kind in _fields(footer, at):
-        if number == _META_DATA and kind == _STRUCT:
-            found = {field: _number(footer, where) for field, where, of in _fields(footer, place) if of in _INTEGERS}
-            data = found.get(_DATA_PAGE, 0)
-            dictionary = found.get(_DICTIONARY_PAGE, 0)
-            return Chunk(found.get(_CODEC, 0), found.get(_SIZE, 0), dictionary if 0 < dictionary < data else data)
-    raise ValueError("a column without metadata")
+def _chunk(footer: bytes, at: int) -> tuple[Chunk, int]:
+    column, at = _struct(footer, at, _CHUNK)
+    if _META_DATA not in column:
+        raise ValueError("a column without metadata")
+    found = column[_META_DATA]
+    data, dictionary = found.get(_DATA_PAGE, 0), found.get(_DICTIONARY_PAGE, 0)
+    begin = dictionary if 0 < dictionary < data else data
+    return Chunk(found.get(_CODEC, 0), found.get(_SIZE, 0), begin), at
 
 
 def check_row_group(file: int, chunks: Sequence[Chunk], rows: int, expansion: Expansion, number: int) -> None:
@@ -331,7 +327,7 @@ def _pages(file: int, at: int, end: int) -> Iterator[tuple[int, int]]:
     while at < end:
         for most in (_HEADER_BYTES, _LONGEST_HEADER):
             try:
-                fields, size = _page_header(os.pread(file, min(most, end - at), at))
+                fields, size = _struct(os.pread(file, min(most, end - at), at), 0, {})
                 break
             except IndexError:
                 continue
@@ -359,25 +355,33 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise ValueError
 
 
-def _number(data: bytes, at: int) -> int:
-    zigzag, _ = _varint(data, at)
-    return (zigzag >> 1) ^ -(zigzag & 1)
+#: Reads a value of a struct: returns it, and the offset after it.
+Reader = Callable[[bytes, int], tuple[Any, int]]
 
 
-def _fields(data: bytes, at: int, depth: int = 0) -> Iterator[tuple[int, int, int]]:
-    """A Thrift struct's fields: number, where the value begins, its type. Raises IndexError where it goes on behind
-    ``data``, ValueError where it is none. Last comes field 0, where the struct ends."""
+def _struct(
+    data: bytes, at: int, readers: Mapping[tuple[int, int], Reader], depth: int = 0
+) -> tuple[dict[Any, Any], int]:
+    """Integers of a Thrift struct by their fields, what ``readers`` read by field and type, and the offset after it.
+    Raises IndexError where it goes on behind ``data``, ValueError where it is none."""
+    found: dict[Any, Any] = {}
     last = 0
-    while (byte := data[at]) != 0:
+    while byte := data[at]:
         at += 1
         kind = byte & 0x0F
-        if byte >> 4:
+        if byte > 0x0F:
             last += byte >> 4
         else:
-            last, (_, at) = _number(data, at), _varint(data, at)
-        yield last, at, kind
-        at = _skipped(data, at, kind, depth)
-    yield 0, at + 1, 0
+            zigzag, at = _varint(data, at)
+            last = (zigzag >> 1) ^ -(zigzag & 1)
+        if kind in _INTEGERS:
+            zigzag, at = _varint(data, at)
+            found[last] = (zigzag >> 1) ^ -(zigzag & 1)
+        elif (last, kind) in readers:
+            found[last, kind], at = readers[last, kind](data, at)
+        else:
+            at = _skipped(data, at, kind, depth)
+    return found, at + 1
 
 
 def _list(data: bytes, at: int) -> tuple[int, int, int]:
@@ -387,25 +391,15 @@ def _list(data: bytes, at: int) -> tuple[int, int, int]:
     return size, byte & 0x0F, at
 
 
-def _elements(data: bytes, at: int) -> Iterator[int]:
-    """Offsets of the structs of a list."""
+def _structs(data: bytes, at: int, of: Reader) -> tuple[list[Any], int]:
+    """The structs of a list, each as ``of`` reads it, and the offset after the list."""
     size, kind, at = _list(data, at)
     if kind != _STRUCT or size > len(data):
         raise ValueError("a list of something else")
-    for _ in range(size):
-        yield at
-        at = _skipped(data, at, _STRUCT, 0)
-
-
-def _page_header(data: bytes) -> tuple[dict[int, int], int]:
-    """The integers of a page's header, by field, and its bytes. Raises as ``_fields`` does."""
-    found: dict[int, int] = {}
-    size = 0
-    for number, at, kind in _fields(data, 0):
-        if kind in _INTEGERS:
-            found[number] = _number(data, at)
-        size = at
-    return found, size
+    found = [None] * size
+    for i in range(size):
+        found[i], at = of(data, at)
+    return found, at
 
 
 def _skipped(data: bytes, at: int, kind: int, depth: int) -> int:
@@ -416,7 +410,7 @@ def _skipped(data: bytes, at: int, kind: int, depth: int) -> int:
         return at
     if kind == 3:
         return at + 1
-    if kind in (4, 5, 6):
+    if kind in _INTEGERS:
         return _varint(data, at)[1]
     if kind == 7:
         return at + 8
@@ -433,8 +427,13 @@ def _skipped(data: bytes, at: int, kind: int, depth: int) -> int:
             at = at + 1 if element in (1, 2) else _skipped(data, at, element, depth + 1)
         return at
     if kind == _STRUCT:
-        return max(end for _, end, _ in _fields(data, at, depth + 1))
+        return _struct(data, at, {}, depth + 1)[1]
     raise ValueError
+
+
+_CHUNK: Final = {_META_DATA: partial(_struct, readers={})}
+_GROUP: Final = {_COLUMNS: partial(_structs, of=_chunk)}
+_FILE: Final = {_ROW_GROUPS: partial(_structs, of=_group)}
 
 
 KeepsGroup = Callable[[Any, Any], bool]

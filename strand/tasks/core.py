@@ -105,7 +105,7 @@ class Ending:
         #: More than one where an interrupt came between the start of the first one and the note of it.
         self._threads: list[Thread] = []
         self._expects_native = False
-        self._is_asked = self._has_given_up = self._is_over = False
+        self._is_asked = self._has_given_up = self._are_told = self._is_over = False
 
     def expect_native(self) -> None:
         """Tasks in C will be submitted. Raises StoppedError where the threads were told to end."""
@@ -136,12 +136,16 @@ class Ending:
         self._bell.ring()
         if not has_threads:
             self._places.end()
-            self._is_over = True
+            self._are_told = self._is_over = True
             self._bell.ring()
 
     def wait(self, wait_s: float) -> bool:
         """Waits, after ``end``, so many seconds at most. True if no task is left."""
         return self._bell.wait_for(lambda: self._is_over, wait_s)
+
+    def may_begin_others(self) -> bool:
+        """True if a worker may still begin a task in C that was given up."""
+        return self._has_given_up and not self._are_told
 
     def left(self) -> int:
         """Number of tasks that have not ended, those in C too."""
@@ -160,6 +164,7 @@ class Ending:
         while self._engine.drain(None, 0) == Code.AGAIN and not self._has_given_up:
             self._bell.wait_for(lambda: self._has_given_up, _LOOK_S)
         self._places.end()
+        self._are_told = True
         self._places.join()
         self._engine.tasks.stop()
         self._is_over = True

@@ -173,8 +173,10 @@ class TaskExecutor(Executor):
         if not wait:
             return
         while not core.wait_until_over(deadline.slice_ns(_SLICE_NS) / 1e9):
-            left = len(core.table.alive) or (0 if core.workers is None else core.workers.left())
-            if left and deadline.has_passed():
+            alive, workers = len(core.table.alive), core.workers
+            left = alive or (0 if workers is None else workers.left())
+            # What is cancelled does not begin behind a call that has ended.
+            if left and deadline.has_passed() and (alive or workers is None or not workers.may_begin_others()):
                 raise TimeoutError(f"shutdown: {left:,} tasks have not ended after {timeout} s")
         core.join_threads()
 

@@ -15,7 +15,7 @@ from strand.feeds.live.options import Address
 DATE = "2026-01-05"
 HERE = "127.0.0.1:0"
 # Ends a test that waits for what does not come.
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 def order(n: int, locate: int = 1) -> bytes:

@@ -63,11 +63,11 @@ def serving(handle: Callable[[Any, int], None]) -> Iterator[str]:
 
 
 def stay(connection: Any) -> None:
-    """Says nothing more until the other side is gone, or for 10 s."""
+    """Says nothing more until the other side is gone, or for a minute."""
     with contextlib.suppress(Exception):
-        connection.recv(timeout=10)
+        connection.recv(timeout=60)
 
 
 def listen(url: str, **options: Any) -> WebSocketFeed:
-    defaults = {"max_seconds": 20.0, "reconnect_min_s": 0.01, "reconnect_max_s": 0.05}
+    defaults = {"max_seconds": 60.0, "reconnect_min_s": 0.01, "reconnect_max_s": 0.05}
     return WebSocketFeed(url, options.pop("profile", TRADES), **{**defaults, **options})

@@ -12,6 +12,7 @@ from typing import Any
 import itch_reference as ref
 import pytest
 from command_here import run_here
+from engine_support import wait_until
 from mold_lines import listen as listen_to_lines
 from mold_lines import orders, sender
 from mold_wire import end_of_session, packet
@@ -56,14 +57,14 @@ def test_a_timer_fires_while_the_line_is_silent_and_its_recording_replays_to_the
 
     def handle(connection: Any, _: int) -> None:
         connection.send(message(trade(1)))
-        was_first.append(alarm.fired.wait(10))
+        was_first.append(alarm.fired.wait(60))
         connection.send(message(trade(2)))
         connection.send(message(trade(1, "ETH")))
         stay(connection)
 
     path = tmp_path / f"day.ws{ending}"
     with serving(handle) as url:
-        feed = listen(url, clock_s=0.02, max_messages=3, record=path)
+        feed = listen(url, clock_s=0.02, max_messages=3, max_seconds=120.0, record=path)
         live = strand.replay(feed, alarm.handler, workers=workers)
     assert was_first == [True]
     for again in (0, 2):
@@ -72,16 +73,24 @@ def test_a_timer_fires_while_the_line_is_silent_and_its_recording_replays_to_the
         assert replayed.fingerprint == live.fingerprint
 
 
-def test_bars_close_by_the_clock_and_stay_open_without_it(tmp_path: Path) -> None:
+def heard_for_a_while(clock_s: float | None, path: Path) -> Any:
+    """The result of bars of a feed that is stopped when its one tick is 200 ms old."""
+
     def handle(connection: Any, _: int) -> None:
         connection.send(message(trade(1)))
-        stay(connection)
+        wait_until(lambda: feed.statistics()["messages"] == 1, 60)
+        time.sleep(0.2)
+        feed.stop()
 
+    with serving(handle) as url:
+        feed = listen(url, clock_s=clock_s, max_seconds=120.0, record=path)
+        return strand.replay(feed, strand.bars("100ms"))
+
+
+def test_bars_close_by_the_clock_and_stay_open_without_it(tmp_path: Path) -> None:
     flags, path = {}, tmp_path / "day.ws"
     for clock_s in (None, 0.02):
-        with serving(handle) as url:
-            feed = listen(url, clock_s=clock_s, max_seconds=0.5, record=path)
-            live = strand.replay(feed, strand.bars("100ms"))
+        live = heard_for_a_while(clock_s, path)
         flags[clock_s] = live.outputs["bars"]["flags"].tolist()
         replayed = strand.replay(path, strand.bars("100ms"))
         assert replayed.outputs["bars"].tobytes() == live.outputs["bars"].tobytes()
@@ -93,8 +102,15 @@ def test_a_clock_entry_that_says_more_is_damage(tmp_path: Path) -> None:
     from strand.feeds.formats.websocket import entry_line
 
     path = tmp_path / "day.ws"
-    with serving(lambda connection, _: stay(connection)) as url:
-        strand.replay(listen(url, clock_s=0.02, max_seconds=0.2, record=path), "count", allow_empty=True)
+
+    def handle(connection: Any, _: int) -> None:
+        told: set[int | None] = set()
+        wait_until(lambda: told.add(feed.passed_ns) or len(told) > 3, 60)
+        feed.stop()
+
+    with serving(handle) as url:
+        feed = listen(url, clock_s=0.02, max_seconds=120.0, record=path)
+        strand.replay(feed, "count", allow_empty=True)
     lines = path.read_bytes().splitlines(keepends=True)
     assert sum(b" clock " in line for line in lines) >= 2
     path.write_bytes(b"".join([*lines[:-1], entry_line(1, b"clock", b"x"), lines[-1]]))
@@ -103,17 +119,21 @@ def test_a_clock_entry_that_says_more_is_damage(tmp_path: Path) -> None:
 
 
 def test_the_clock_goes_on_while_the_server_is_away() -> None:
-    alarm, was_first = Alarm(), []
+    alarm, connections = Alarm(), []
 
     def handle(connection: Any, before: int) -> None:
-        if before:
-            was_first.append(alarm.fired.is_set())
+        connections.append(before)
         connection.send(message(trade(before + 1)))
 
     with serving(handle) as url:
-        feed = listen(url, clock_s=0.02, max_messages=2, reconnect_min_s=1.0, reconnect_max_s=1.0)
+        # The next attempt comes when the test is long over.
+        feed = listen(url, clock_s=0.02, max_seconds=600.0, reconnect_min_s=600.0, reconnect_max_s=600.0)
+        ends = threading.Thread(target=lambda: (alarm.fired.wait(60), feed.stop()))
+        ends.start()
         strand.replay(feed, alarm.handler)
-    assert was_first == [True]
+        ends.join()
+    assert alarm.fired.is_set()
+    assert connections == [0]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -124,9 +144,10 @@ def test_a_timer_fires_while_the_lines_of_mold_are_silent_and_the_recording_repl
 
     def send_all(send: Any) -> None:
         send(0, packet(1, [ref.directory(1, b"AAA"), ref.directory(2, b"BBB"), *orders(1, 3)]))
-        was_first.append(alarm.fired.wait(10))
+        was_first.append(alarm.fired.wait(60))
+        alarm.fired.clear()
         send(0, packet(5, orders(3, 4)))
-        time.sleep(0.3)
+        alarm.fired.wait(60)
         send(0, end_of_session(6))
 
     with (

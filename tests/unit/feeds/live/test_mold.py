@@ -347,7 +347,7 @@ def test_the_server_refuses_what_it_does_not_have(day: Path) -> None:
         thread.start()
         session = b"STRAND0001"
         last = 0
-        for _ in range(200):  # until all is sent, and the newest message can be had
+        for _ in range(1_200):  # until all is sent, and the newest message can be had
             sock.sendto(packet(20_000, [], session=session, count=1), server)
             with contextlib.suppress(TimeoutError, ConnectionRefusedError):
                 last = int.from_bytes(sock.recv(9_000)[10:18], "big")

@@ -33,6 +33,7 @@ __all__ = ["KafkaFeed", "checked_servers"]
 _SLICE_S: Final = 0.1
 #: How long the feed waits, at most, until the messages of a partition that goes to another member are handled, s.
 _REVOKE_S: Final = 5.0
+_LOST: Final = "what was handled and not committed may be handled again elsewhere"
 #: How long the last commit is tried, s.
 _LAST_COMMIT_S: Final = 3.0
 #: The time between two looks at the number of partitions, s.
@@ -509,14 +510,18 @@ class KafkaFeed(BaseFeed):
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         """Commits what has been handled of partitions that go to another member, which begins there."""
         places = [(each.topic, each.partition) for each in partitions]
-        until = time.monotonic() + _REVOKE_S
-        self._commit(consumer, wait=True)
-        while any(place in mark for _, mark in self._marks for place in places) and time.monotonic() < until:
-            time.sleep(0.005)
-            self._commit(consumer, wait=True)
+        until, is_committed = time.monotonic() + _REVOKE_S, False
+        while not is_committed and self._fault is None and time.monotonic() < until:
+            is_committed = self._commit(consumer, wait=True)
+            is_committed &= not any(place in mark for _, mark in self._marks for place in places)
+            if not is_committed:
+                time.sleep(0.005)
         self._assigned.difference_update(places)
         consumer.incremental_unassign(partitions)
-        self._note("revoked", _listed(places))
+        if is_committed:
+            self._note("revoked", _listed(places))
+        else:
+            self._note("lost", f"{_listed(places)}: {_LOST}")
 
     def _on_lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
         """Notes partitions that another member may have by now: nothing can be committed for them."""
@@ -525,7 +530,7 @@ class KafkaFeed(BaseFeed):
         for place in places:
             self._committed.pop(place, None)
         consumer.incremental_unassign(partitions)
-        self._note("lost", f"{_listed(places)}: what was handled and not committed may be handled again elsewhere")
+        self._note("lost", f"{_listed(places)}: {_LOST}")
 
     def _told_error(self, error: Any) -> None:
         """Errors of librdkafka, which goes on by itself but for fatal ones."""

@@ -20,6 +20,7 @@ kafka: Any = pytest.importorskip("confluent_kafka")
 #: Numbers of requests, and of errors, in Kafka's protocol.
 PRODUCE, FETCH, OFFSET_COMMIT = 0, 1, 8
 NOT_LEADER, REQUEST_TIMED_OUT, MESSAGE_TOO_LARGE, COORDINATOR_NOT_AVAILABLE, ILLEGAL_GENERATION = 6, 7, 10, 15, 22
+REBALANCE_IN_PROGRESS = 27
 
 
 class Cluster:
@@ -37,9 +38,10 @@ class Cluster:
             ("rd_kafka_mock_broker_set_down", "I", "P", "I"), ("rd_kafka_mock_broker_set_up", "I", "P", "I"),
             ("rd_kafka_mock_push_request_errors_array", "", "P", "H", "Z", "P"), ("rd_kafka_conf_new", "P"),
             ("rd_kafka_conf_set", "I", "P", "S", "S", "P", "Z"),
+            ("rd_kafka_mock_group_initial_rebalance_delay_ms", "", "P", "J"),
         ):  # fmt: skip
             kinds = {"P": ctypes.c_void_p, "I": ctypes.c_int, "Z": ctypes.c_size_t, "S": ctypes.c_char_p}
-            kinds |= {"H": ctypes.c_int16, "": None}
+            kinds |= {"H": ctypes.c_int16, "J": ctypes.c_int32, "": None}
             function = getattr(self._lib, name)
             function.restype, function.argtypes = kinds[result], [kinds[each] for each in arguments]
         error = ctypes.create_string_buffer(512)
@@ -48,6 +50,7 @@ class Cluster:
         self._rk = self._lib.rd_kafka_new(0, conf, error, 512)
         assert self._rk, error.value
         self._cluster = self._lib.rd_kafka_mock_cluster_new(self._rk, 1)
+        self._lib.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 100)
         self.servers: str = self._lib.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
 
     def topic(self, name: str, partitions: int = 1) -> None:
@@ -89,8 +92,8 @@ class Cluster:
             consumer.close()
 
     def feed(self, topic: str, profile: Any = None, **options: Any) -> KafkaFeed:
-        """A feed that ends after ten seconds without a message, if not before."""
-        return KafkaFeed(self.servers, topic, profile, **{"until_end": True, "idle_timeout_s": 10.0, **options})
+        """A feed that ends after a minute without a message, if not before."""
+        return KafkaFeed(self.servers, topic, profile, **{"until_end": True, "idle_timeout_s": 60.0, **options})
 
 
 @contextlib.contextmanager

@@ -117,11 +117,20 @@ CALLED: Final[dict[str, str]] = {}
 
 #: Beginning of a URL of a store, of which ``pathlib`` leaves one slash.
 _STORE: Final = re.compile(r"^(s3|gs|https?):/+(?=[^/])")
+_SECRET: Final = re.compile(r"(?<=://)[^/?#]*@|[?#].*", re.DOTALL)
+
+
+def url_of(path: str | os.PathLike[str]) -> str:
+    """The URL of a path, of which pathlib keeps one slash behind the scheme; any other path as it is."""
+    return _STORE.sub(r"\1://", os.fspath(path) if isinstance(path, os.PathLike) else str(path))
 
 
 def called(path: str | os.PathLike[str]) -> str:
-    """The name of a path for people: that of what was named, where the path stands for it."""
-    text = _STORE.sub(r"\1://", os.fspath(path) if isinstance(path, os.PathLike) else str(path))
+    """The name of a path for people: that of what was named, where the path stands for it. Of a URL without what may
+    be a secret: the user before its host, and its query, which may be a signature."""
+    text = url_of(path)
+    if _STORE.match(text):
+        return _SECRET.sub("", text)
     return next((name + text[len(known) :] for known, name in CALLED.items() if text.startswith(known)), text)
 
 

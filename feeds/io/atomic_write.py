@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from strand.background import Rounds
-from strand.errors import ConfigurationError, FeedError, MissingExtraError, called
+from strand.errors import ConfigurationError, FeedError, MissingExtraError, url_of
 from strand.feeds.io.stores import check_target, is_url, put
 
 __all__ = ["FLUSH_S", "atomic_write", "flushed", "partial_path"]
@@ -105,7 +105,7 @@ def atomic_write(path: str | os.PathLike[str], partial: Path | None = None) -> I
     """
     final = Path(path)
     if is_url(final):
-        with _uploaded(called(final), final.suffix.lower()) as file:
+        with _uploaded(url_of(final), final.suffix.lower()) as file:
             yield file
         return
     if final.suffix.lower() in _UNWRITTEN:

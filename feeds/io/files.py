@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError, called
+from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError, url_of
 from strand.feeds.io.sources import STANDARD_INPUT
 from strand.feeds.io.stores import check_target, is_url, object_at, objects_named
 from strand.lazy import imported
@@ -168,7 +168,7 @@ def named_paths(path_or_paths: Paths) -> Iterator[Any]:
             raise ConfigurationError("source", f"{name!r} is not a path: it holds a NUL")
         path = Path(text)
         if is_url(text):
-            yield from objects_named(called(text))
+            yield from objects_named(url_of(text))
             continue
         if text == STANDARD_INPUT:
             yield text
@@ -228,7 +228,7 @@ def times_path(path: str | os.PathLike[str]) -> Path:
 def check_folder(option: str, path: Path) -> None:
     """Raises ConfigurationError, before anything has run, where a file's folder is not there or takes no file."""
     if is_url(path):
-        check_target(called(path))
+        check_target(url_of(path))
         return
     if not path.parent.is_dir():
         raise ConfigurationError(option, f"there is no folder {path.parent}")

@@ -2,7 +2,8 @@
 
 A store is asked for ranges of an object, a few ahead of the reader, each up to ``TRIES`` times. The object's tag is
 that of the first look at it: an object that was replaced meanwhile is an error. Credentials come from the environment,
-as obstore reads it, and never from a URL: so no error can show them.
+as obstore reads it; a URL that was signed (https with a query) is called by what stands before the query. So no error
+can show a secret.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from itertools import count
 from typing import Any, BinaryIO, Final
 from urllib.parse import unquote, urlsplit
 
-from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError
+from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError, called
 from strand.lazy import imported
 
 __all__ = [
@@ -43,8 +44,10 @@ _WILD: Final = "*?["
 _objects: weakref.WeakValueDictionary[str, StoredObject] = weakref.WeakValueDictionary()
 _numbers: Final = count()
 _loop_lock: Final = threading.Lock()
-#: The loop of requests, by process: one that was forked has no thread of its parent's.
+#: The loop of requests, by the process that began it: one that was forked has no thread of its parent's.
 _loops: Final[dict[int, Any]] = {}
+#: Variables that name another server of a store's protocol.
+_ENDPOINTS: Final = {"s3": "AWS_ENDPOINT_URL", "gs": "GOOGLE_BASE_URL"}
 
 
 def is_url(path: object) -> bool:
@@ -53,22 +56,24 @@ def is_url(path: object) -> bool:
 
 
 def _split(url: str) -> tuple[str, str]:
-    """The store's URL, and the object's path in it. Raises ConfigurationError."""
+    """The store's URL, with the query of a web server's, and the object's path in it. Raises ConfigurationError."""
     parts = urlsplit(url)
-    bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-    if parts.username or parts.password or parts.query or parts.fragment:
+    query = f"?{parts.query}" if parts.query and parts.scheme.startswith("http") else ""
+    if "@" in parts.netloc or (parts.query and not query) or parts.fragment:
         # What stands there may be a secret, so it is not shown.
         raise ConfigurationError(
             "source",
-            f"{bare}: a URL with a user, a query or a fragment is not read, as a signed one is: give the URL without, "
-            "and credentials in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS)",
+            f"{called(url)}: a URL with a user or a fragment is not read, and one with a query only if it is https://: "
+            "give the URL without, and credentials in the environment (AWS_ACCESS_KEY_ID, "
+            "GOOGLE_APPLICATION_CREDENTIALS)",
         )
-    return f"{parts.scheme}://{parts.netloc}", unquote(parts.path).strip("/")
+    return f"{parts.scheme}://{parts.netloc}{query}", unquote(parts.path).strip("/")
 
 
 def _store(root: str) -> Any:
     made = imported("obstore.store", "stores", f"reading {root.partition(':')[0]}:// objects")
-    endpoint = os.environ.get("AWS_ENDPOINT_URL", "") if root.startswith("s3:") else root
+    scheme = root.partition(":")[0]
+    endpoint = os.environ.get(_ENDPOINTS[scheme], "") if scheme in _ENDPOINTS else root
     options: Any = {"timeout": f"{TIMEOUT_S}s", "allow_http": endpoint.startswith("http://")}
     retries: Any = {
         "max_retries": TRIES - 1,
@@ -79,7 +84,8 @@ def _store(root: str) -> Any:
 
 
 def _fault(url: str, error: BaseException) -> FeedError:
-    """The error of a store as one of a feed. Its own text may name requests, so only the status is taken from it."""
+    """The error of a store as one of a feed. Its own text names requests, and so signatures: only the status is taken
+    from it."""
     text, name = str(error), type(error).__name__
     status = re.search(r"status code: (\d{3})|\((\d{3}) ", text)
     code = next(filter(None, status.groups()), "") if status else ""
@@ -87,6 +93,10 @@ def _fault(url: str, error: BaseException) -> FeedError:
     if isinstance(error, FileNotFoundError):
         return FeedError(f"there is no such object{said}: look at the bucket and the key", path=url)
     if name in ("PermissionDeniedError", "UnauthenticatedError") or code in ("401", "403"):
+        if "?" in url:
+            return FeedError(
+                f"may not be read{said}: its signature is another's, or is too old: sign it anew", path=url
+            )
         return FeedError(
             f"may not be read with these credentials{said}: set those of a user who may, in the environment "
             "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS)",
@@ -108,15 +118,16 @@ class StoredObject(os.PathLike[str]):
     """An object of a store, with a path that stands for it as long as this object lives. Errors call it by its URL."""
 
     def __init__(self, url: str, store: Any = None, *, size: int | None = None) -> None:
+        #: All of its URL, which may hold a signature.
         self.url = url
         root, self.key = _split(url)
         if not self.key:
-            raise ConfigurationError("source", f"{url}: name an object or a prefix in it")
+            raise ConfigurationError("source", f"{called(url)}: name an object or a prefix in it")
         self._store = _store(root) if store is None else store
         self._size = size
         self._path = f"store:{next(_numbers)}/{urlsplit(url).netloc}/{self.key}"
         _objects[self._path] = self
-        CALLED[self._path] = url
+        CALLED[self._path] = called(url)
         weakref.finalize(self, CALLED.pop, self._path, None)
 
     def __fspath__(self) -> str:
@@ -127,11 +138,16 @@ class StoredObject(os.PathLike[str]):
         obstore = imported("obstore", "stores")
 
         async def ask() -> Any:
-            return await obstore.head_async(self._store, self.key)
+            if "?" not in self.url:
+                return await obstore.head_async(self._store, self.key)
+            # What is signed for a GET is for no HEAD.
+            return (await obstore.get_async(self._store, self.key, options={"range": (0, 1)})).meta
 
         try:
             found: dict[str, Any] = _awaited(ask())
         except (obstore.exceptions.BaseError, FileNotFoundError, OSError, ValueError) as error:
+            if "status code: 416" in str(error):
+                return {"size": 0}
             raise _fault(self.url, error) from None
         return found
 
@@ -228,6 +244,12 @@ def _asked(asks: Coroutine[Any, Any, Any]) -> Future[Any]:
     with _loop_lock:
         loop = _loops.get(os.getpid())
         if loop is None:
+            if _loops:
+                asks.close()
+                raise FeedError(
+                    "this process was forked from one that had read a store, whose threads are not in it: start it "
+                    "with multiprocessing's 'spawn' or 'forkserver'"
+                )
             loop = asyncio.new_event_loop()
             threading.Thread(target=loop.run_forever, name="strand store", daemon=True).start()
             _loops[os.getpid()] = loop
@@ -249,12 +271,12 @@ def objects_named(url: str) -> Iterator[StoredObject]:
     Raises FeedError where there is none, ConfigurationError for a URL that cannot be.
     """
     root, key = _split(url)
-    is_glob, is_folder = any(mark in key for mark in _WILD), url.endswith("/")
+    is_glob, is_folder = any(mark in key for mark in _WILD), urlsplit(url).path.endswith("/")
     if not is_glob and not is_folder:
         yield StoredObject(url)
         return
     if root.startswith("http"):
-        raise ConfigurationError("source", f"{url}: a web server does not say what it holds: name each object")
+        raise ConfigurationError("source", f"{called(url)}: a web server does not say what it holds: name each object")
     obstore, store = imported("obstore", "stores"), _store(root)
     plain = key[: min(key.index(mark) for mark in _WILD if mark in key)] if is_glob else key
     prefix = plain.rpartition("/")[0] if is_glob else plain
@@ -292,7 +314,7 @@ def check_target(url: str) -> None:
     """Raises ConfigurationError for a URL to which no object is written."""
     root, key = _split(url)
     if root.startswith("http") or not key or url.endswith("/"):
-        raise ConfigurationError("out", f"{url}: name an object of s3:// or gs:// to write, or a file")
+        raise ConfigurationError("out", f"{called(url)}: name an object of s3:// or gs:// to write, or a file")
 
 
 def put(url: str, file: BinaryIO, size: int) -> None:

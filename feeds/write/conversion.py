@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, FeedError, called
+from strand.errors import ConfigurationError, FeedError, called, url_of
 from strand.feeds.base import Feed, Skipped, skipped_of
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import Frames, Paths, as_paths
@@ -201,7 +201,7 @@ def _write(
                 target.finish(feed)
         except OSError as error:
             raise FeedError(f"cannot be written: {error.strerror or error}", path=path) from error
-    size = StoredObject(called(path)).size if is_url(path) else path.stat().st_size
+    size = StoredObject(url_of(path)).size if is_url(path) else path.stat().st_size
     return Converted(
         called(path),
         kind,

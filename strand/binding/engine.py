@@ -31,7 +31,7 @@ from strand.binding.outside import Counters, inspection
 from strand.binding.tasks import EndBatch, PyBatches, Tasks
 from strand.errors import ConfigurationError
 
-__all__ = ["Engine", "HeldParticipant"]
+__all__ = ["Engine", "HeldParticipant", "ScheduledEngine"]
 
 #: The place of its reason in ``StrandInspection.dropped``.
 _QUARANTINED: Final = 3
@@ -458,3 +458,56 @@ class Engine(Counters):
         what = ffi.new("char[128]")
         if code := self._lib.sd_dispatcher_verify(self._d, strand, what):
             raise refusal(code, f"strand {strand[0]}: {text_of(what)}")
+
+
+class ScheduledEngine(Engine):
+    """An engine whose workers are fibers under the seeded scheduler (csrc/seeded): a second module in C, with
+    structures of its own. They go on while a call is under way, all on the thread that calls.
+
+    Between ``start_workers`` and ``end_workers`` there may be one in a process.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        from strand._scheduled import ffi, lib
+
+        super().__init__(config, Core(ffi, lib))
+
+    @staticmethod
+    def most_workers() -> int:
+        """The greatest number of workers."""
+        from strand._scheduled import lib
+
+        return int(lib.SD_SEEDED_WORKERS)
+
+    def start_workers(self, seed: int) -> None:
+        """Instead of starting threads. After the handlers are set."""
+        self._lib.sd_seeded_start(self._d, seed % 2**64)
+
+    def pause(self) -> int:
+        """Lets the workers go on for a while. Returns how many have not ended."""
+        return int(self._lib.sd_seeded_pause())
+
+    def waiting(self) -> int | None:
+        """A worker that has something for Python, drawn from those that do: ``batches`` says what; None: none has."""
+        found = int(self._lib.sd_seeded_waiting())
+        return None if found < 0 else found
+
+    def go_on(self, worker: int, *, ended: bool) -> None:
+        """Python has run the batch of that worker. ``ended``: the worker ends, and what is left stays pending."""
+        self._lib.sd_seeded_go_on(worker, ended)
+
+    def now_ns(self) -> int:
+        """The time, in ns: three for each step, and what was waited for."""
+        return int(self._lib.sd_seeded_now())
+
+    def take(self, ns: int) -> bool:
+        """The handler that runs now takes so long: its worker is busy, and the others go on. False: none runs."""
+        return bool(self._lib.sd_seeded_take(ns))
+
+    def pass_until(self, time_ns: int) -> None:
+        """Lets the workers go on until that time, or until one has something for Python."""
+        self._lib.sd_seeded_pass(time_ns)
+
+    def end_workers(self) -> None:
+        """Stops the seeded scheduler after all workers have ended."""
+        self._lib.sd_seeded_stop()

@@ -13,8 +13,9 @@ from strand.binding.books import RowHistory
 from strand.binding.columns import Seen
 from strand.binding.feeder import Feeder
 from strand.binding.memory import Space
+from strand.dicts import ByName
 from strand.dispatch.configuration import DispatcherOptions, check_memory
-from strand.dispatch.python_handlers import KeepsObjects, objects_of
+from strand.dispatch.python_handlers import KeepsObjects, named_objects
 from strand.dispatch.records import OrderWatch, RecordReader
 from strand.errors import HandlerError
 from strand.handlers import Handler, HandlerLike
@@ -113,7 +114,8 @@ class RunBase:
                 had ticks another contract, which is too late.
         """
         known = self._table.n_named
-        self._table.learn(names)
+        if not self._table.learn(names) and self._table.n_named == known:
+            return
         for part in (part for handler in self._handlers for part in handler.singles):
             part.shape.check_learnt(part.name, self._table, known)
         for contracts in self._contracts:
@@ -156,7 +158,8 @@ class RunBase:
     @property
     def objects(self) -> Mapping[str, Any]:
         """The objects of an object handler, by symbol, for those that have had ticks."""
-        return objects_of(self._python)
+        named = named_objects(self._python) if self._python.objects else ()
+        return ByName("object", {name: thing for _, name, thing in named})
 
     @property
     def _needs_positions(self) -> bool:

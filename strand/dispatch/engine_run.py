@@ -52,6 +52,7 @@ class RunEnd:
         self._state = state
         self._python = python
         self._rows = rows
+        self._outputs = state.outputs if len(state.outputs) else None
         self.finished = self.with_ends = True
         self._is_begun = self._are_called = self._is_over = False
         self.stop_failure: HandlerError | None = None
@@ -78,13 +79,15 @@ class RunEnd:
                     self._check_rest()
                     save()
                 elif drained and not state.abandoned and self.with_ends:
-                    self.finished = engine.finish() and self._python.finish()
-                self.stop_failure = stop_objects(self._python)
+                    self.finished = engine.finish() and (not self._python.hosts or self._python.finish())
+                if self._python.objects:
+                    self.stop_failure = stop_objects(self._python)
                 self._are_called = True
         finally:
             engine.hide()
             # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
-            state.outputs.finish(complete=drained and self._are_called, started=started)
+            if self._outputs is not None:
+                self._outputs.finish(complete=drained and self._are_called, started=started)
             self._rows.keep()
         self._is_over = True
 

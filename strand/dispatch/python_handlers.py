@@ -13,7 +13,6 @@ import numpy.typing as npt
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.binding.tasks import EndBatch, PyBatches
-from strand.dicts import ByName
 from strand.errors import ConfigurationError, HandlerError
 from strand.handlers.base import BoundHandler, BoundPython
 from strand.handlers.compiled.called_again import line_of
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from strand.binding.native import Chained
     from strand.output.rows import Rows
 
-__all__ = ["EmittedBatch", "EngineSite", "KeepsObjects", "PythonHandlers", "objects_of", "stop_objects"]
+__all__ = ["EmittedBatch", "EngineSite", "KeepsObjects", "PythonHandlers", "named_objects", "stop_objects"]
 
 
 class EmittedBatch:
@@ -256,13 +255,9 @@ class KeepsObjects(Protocol):
     def objects(self) -> dict[int, Any]: ...
 
 
-def objects_of(python: KeepsObjects) -> dict[str, Any]:
-    """The objects of object handlers by symbol, or by the name of a shared row, in the order of their keys."""
-    return ByName("object", {name: thing for _, name, thing in _named_objects(python)})
-
-
-def _named_objects(python: KeepsObjects) -> Iterator[tuple[Context, str, Any]]:
-    """The context of each object, its name, and the object."""
+def named_objects(python: KeepsObjects) -> Iterator[tuple[Context, str, Any]]:
+    """The context of each object of an object handler, its symbol or the name of a shared row, and the object, in the
+    order of their keys."""
     for key, thing in sorted(python.objects.copy().items(), key=_BY_KEY):
         context = python.contexts[key]
         named = thing.copy() if isinstance(thing, SharedObjects) else {context.symbol: thing}
@@ -272,7 +267,7 @@ def _named_objects(python: KeepsObjects) -> Iterator[tuple[Context, str, Any]]:
 
 def _each_object(python: KeepsObjects) -> Iterator[tuple[Context, OneSet | None, str, Any]]:
     """Objects with their contexts and names, and the set of parameters that an object has where there are several."""
-    for context, name, thing in _named_objects(python):
+    for context, name, thing in named_objects(python):
         if isinstance(thing, SetObjects):
             yield from ((context, each.of_set, name, one) for each, one in thing.by_context.items())
         else:

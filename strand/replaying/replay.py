@@ -19,7 +19,7 @@ from strand import feeds
 from strand.brief import in_full, several
 from strand.dispatch.configuration import GROUPS, RunOptions, workers_of
 from strand.dispatch.dispatcher import Dispatcher
-from strand.errors import ConfigurationError, FeedError, HandlerError, StrictError, UnknownSymbolError
+from strand.errors import ConfigurationError, FeedError, HandlerError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.base import BaseFeed, Selection, is_live, live_counts_of, skipped_of, state_of
 from strand.feeds.io.files import Frames, Paths, as_paths
@@ -33,9 +33,9 @@ from strand.replaying.days import DayRecorder
 from strand.replaying.failed import raise_first, rereading
 from strand.replaying.options import Asked, ReplayOptions, records, selection, writes
 from strand.replaying.result import ReplayResult
-from strand.replaying.run import Published, Run, Sampler, Source, Stops, Straddling, pinned, rows_watched
+from strand.replaying.run import Published, Run, Sampler, Source, Stops, Straddling, pinned, rows_watched, told_of
 from strand.replaying.run_result import feed_counts
-from strand.symbols import SymbolTable, near_symbol
+from strand.symbols import SymbolTable
 from strand.validate import file_path, mapping
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def replay_by(
     )
     if asked["snapshot"] is not None:
         asked = {**asked, "snapshot": import_module("strand.replaying.snapshots").read_snapshot(asked["snapshot"])}
-    reading, progress = options_with_date(asked["feed_options"], asked["date"]), _Progress(asked)
+    reading, (bar, progress) = options_with_date(asked["feed_options"], asked["date"]), _progress(asked)
     wanted = feeds.read_symbols(asked["symbols"] or ())
     left = SavedReplay.of(asked, source, reading, plain=plain)
     position = left.position
@@ -278,8 +278,9 @@ def replay_by(
     _check_written(asked, source, reading)
     feed = _feed(source, wanted, asked, reading, plain=plain)
     begun = time.perf_counter()
-    try:
-        progress.opened(feed)
+    with closing(feed), bar or nullcontext():
+        if (opened := getattr(progress, "opened", None)) is not None:
+            opened(feed)
         in_blocks = not plain and asked.get("ingest") == "blocks"
         ticks = Source(feed, position, in_blocks=in_blocks, limit=asked["limit"])
         _look_at_first(ticks, feed, asked, wanted, skipped=position)
@@ -347,7 +348,7 @@ def replay_by(
                 nullcontext() if cut is None else closing(cut),
             ):
                 setup_s = time.perf_counter() - ready
-                run.publish(ticks, progress.tell)
+                run.publish(ticks, progress)
                 wall_s = time.perf_counter() - begun
                 run.end(with_ends=asked["save"] is None)
                 if asked["save"] is not None and _ends_whole(feed, run.ended_by):
@@ -357,13 +358,10 @@ def replay_by(
                 feed_statistics = dict(feed.statistics())
         except (HandlerError, KeyboardInterrupt) as raised:
             raise_first(raised, dispatcher, partial(run.so_far, begun, ticks), again)
-    finally:
-        progress.end()
-        feed.close()
     dispatcher.learn_symbols(feed.symbols)
     if stops.days is not None:
         stops.days.end()
-    return _told_of(run, run.result(wall_s, setup_s, ticks.spent_s, feed_statistics), feed, wanted, asked)
+    return told_of(run, run.result(wall_s, setup_s, ticks.spent_s, feed_statistics), feed, wanted, asked)
 
 
 def _check_written(asked: Asked, source: Any, feed_options: FeedOptions) -> None:
@@ -403,19 +401,6 @@ def _look_at_first(ticks: Source, feed: Feed, asked: Asked, wanted: Sequence[str
         raise empty_feed(feed, selected=selected)
 
 
-def _told_of(run: Run, result: ReplayResult, feed: Feed, wanted: Sequence[str], asked: Asked) -> ReplayResult:
-    """The result, or the error that ends the replay with it."""
-    failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
-    if failed is None and result.ticks != asked["limit"]:
-        failed = (unknown_symbol(feed, wanted) if wanted else None) or _unwatched(asked, result)
-    if failed is not None:
-        failed.partial = result  # type: ignore[union-attr]
-        raise failed
-    if asked["strict"] and result.warnings:
-        raise StrictError(result)
-    return result
-
-
 def _pacer(asked: Asked) -> Pacer | None:
     """The pacer, if the replay has one. Raises ConfigurationError."""
     if asked["pacer"] is None and asked["speed"] == 0:
@@ -431,52 +416,22 @@ def _pacer(asked: Asked) -> Pacer | None:
     return asked["pacer"]
 
 
-class _Progress:
-    """Progress of a replay by its option ``progress``: True is a bar where somebody sees it, a function itself. Raises
-    ConfigurationError.
+def _progress(asked: Asked) -> tuple[ProgressBar | None, Any]:
+    """Returns the bar of the option ``progress``, if somebody sees one, and the function to call with the ticks so far;
+    None: no progress is shown. Raises ConfigurationError."""
+    given = asked["progress"]
+    if given is not None and not isinstance(given, bool) and not callable(given):
+        raise ConfigurationError("progress", f"{given!r} is neither True, False nor a function")
+    if given is not True:
+        return None, None if isinstance(given, bool) else given
+    if asked["pdb"]:
+        raise ConfigurationError(
+            "progress", "its bar would be drawn over the debugger's prompt; leave it out with pdb=True"
+        )
+    from strand.feeds.progress_bar import ProgressBar, is_watched
 
-    ``tell``: the function to call with the ticks so far; None: no progress is shown.
-    """
-
-    def __init__(self, asked: Asked) -> None:
-        given = asked["progress"]
-        if given is not None and not isinstance(given, bool) and not callable(given):
-            raise ConfigurationError("progress", f"{given!r} is neither True, False nor a function")
-        if asked["pdb"] and given is True:
-            raise ConfigurationError(
-                "progress", "its bar would be drawn over the debugger's prompt; leave it out with pdb=True"
-            )
-        self._bar: ProgressBar | None = None
-        if given is True:
-            from strand.feeds.progress_bar import ProgressBar, is_watched
-
-            self._bar = ProgressBar("replaying", asked["limit"]) if is_watched() else None
-        self.tell = self._bar if given is None or isinstance(given, bool) else given
-
-    def opened(self, feed: Feed) -> None:
-        """Begins the progress, before the feed is read."""
-        if self._bar is not None:
-            self._bar.__enter__()
-        if (opened := getattr(self.tell, "opened", None)) is not None:
-            opened(feed)
-
-    def end(self) -> None:
-        """However it ends, after ``opened`` or before."""
-        if self._bar is not None:
-            self._bar.__exit__()
-
-
-def _unwatched(asked: Asked, result: ReplayResult) -> UnknownSymbolError | None:
-    """The error for names to be watched, or of a snapshot, that the whole feed has not."""
-    watched = () if asked["watch"] is None or isinstance(asked["watch"], int) else asked["watch"]
-    snapshot = asked["snapshot"]
-    of_snapshot = () if snapshot is None or isinstance(snapshot, str) else snapshot.symbols or ()
-    for option, given in (("watch (--report-symbols)", watched), ("snapshot: symbols", of_snapshot)):
-        if names := [name for name in given if name not in result.symbols]:
-            near = near_symbol(names[0], iter(result.symbols))
-            named = ", ".join(map(repr, names))
-            return UnknownSymbolError(f"{option}: nothing in {result.info.path} is named {named}{near}")
-    return None
+    bar = ProgressBar("replaying", asked["limit"]) if is_watched() else None
+    return bar, bar
 
 
 def _is_one_file(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,21 +21,23 @@ from strand.binding.feeder import Feeder
 from strand.dicts import ByName
 from strand.dispatch.base import interior
 from strand.dispatch.engine_run import engine_interior
-from strand.errors import ConfigurationError, FeedError, RecordTypeError
+from strand.errors import ConfigurationError, FeedError, RecordTypeError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.base import batches_from, follow_run, inflates, passed_ns, skipped_of, tick_feeds_of
 from strand.feeds.formats.decoded import DecodedFeed, Reading
-from strand.feeds.merge.selected import are_wanted, feeds_of_batch
+from strand.feeds.merge.selected import are_wanted, feeds_of_batch, unknown_symbol
 from strand.fixed import dataclass
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.sessions import sessions_in, table_in
 from strand.output.emitted import EmittedRecords
-from strand.output.output import output_digests
+from strand.output.output import Output, output_digests
 from strand.output.outputs import Outputs
 from strand.output.records import TickFeeds
+from strand.replaying.options import Asked
 from strand.replaying.result import ReplayResult
 from strand.replaying.stops import Stop
+from strand.symbols import near_symbol
 from strand.threads import interrupts_later, mended
 from strand.ticks import KIND_TRADE, empty, named
 from strand.validate import MAXIMUM
@@ -50,7 +52,18 @@ if TYPE_CHECKING:
     from strand.replaying.timeline import RowSampler, Timeline
     from strand.replaying.until import Until
 
-__all__ = ["Published", "Run", "Sampler", "Source", "Stops", "Straddling", "add_feed_column", "pinned", "rows_watched"]
+__all__ = [
+    "Published",
+    "Run",
+    "Sampler",
+    "Source",
+    "Stops",
+    "Straddling",
+    "add_feed_column",
+    "pinned",
+    "rows_watched",
+    "told_of",
+]
 
 _NOTHING = empty(0)
 #: Seconds between two calls of ``progress`` while nothing is published any more.
@@ -148,10 +161,10 @@ class Run:
         )
         self._unpriced = self._unended = np.zeros(feed.max_symbols, dtype=np.int64)
         self._wanted = wanted
-        self._outputs = dispatcher.outputs
-        self._learns = bool(len(self._outputs)) or self._inside.wants_names
+        self._outputs: Mapping[str, Output] = dispatcher.outputs if len(dispatcher.outputs) else {}
+        self._learns = bool(self._outputs) or self._inside.wants_names
         self._known = -1
-        self._tick_feeds = add_feed_column(feed, self._outputs)
+        self._tick_feeds = add_feed_column(feed, dispatcher.outputs)
         #: True if the next batch's beginning may have been passed over.
         self._cut = False
 
@@ -343,7 +356,7 @@ class Run:
     ) -> ReplayResult:
         """Result of the run, once it has ended and the dispatcher knows all symbols."""
         dispatcher, outputs, by_symbol = self._dispatcher, self._outputs, self.published.by_symbol
-        stops = self._stops
+        stops, statistics = self._stops, dispatcher.statistics()
         if self._wanted:
             dispatcher.rows.show_only(are_wanted(self._feed, self._wanted))
         # A feed may have room for many more symbols than it had.
@@ -366,7 +379,7 @@ class Run:
             input_wait_s=feed_statistics.get("wait_ns", 0) / 1e9,
             workers=dispatcher.workers,
             n_strands=dispatcher.n_strands,
-            statistics=dispatcher.statistics(),
+            statistics=statistics,
             feed_statistics=feed_statistics,
             skipped=skipped_of(self._feed),
             failures=tuple(str(f) for f in dispatcher.failures),
@@ -375,12 +388,40 @@ class Run:
             _books=dispatcher.books if dispatcher.keeps_books else None,
             pacing=None if self._pacer is None else self._pacer.statistics(),
             objects=dispatcher.objects,
-            timeline=None if self._sampler is None else self._sampler.timeline(dispatcher.symbols),
+            timeline=None
+            if self._sampler is None
+            else self._sampler.timeline(dispatcher.symbols, [w.name for w in statistics.workers]),
             intervals=() if stops.recorder is None else stops.recorder.intervals,
             days=() if stops.days is None else stops.days.days,
             _snapshots=None if stops.snapshots is None else stops.snapshots.snapshots(),
             _digests=partial(output_digests, outputs),
         )
+
+
+def told_of(run: Run, result: ReplayResult, feed: Feed, wanted: Sequence[str], asked: Asked) -> ReplayResult:
+    """Returns the result of a run that has ended, or raises the error that ends the replay with it."""
+    failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
+    if failed is None and result.ticks != asked["limit"]:
+        failed = (unknown_symbol(feed, wanted) if wanted else None) or _unwatched(asked, result)
+    if failed is not None:
+        failed.partial = result  # type: ignore[union-attr]
+        raise failed
+    if asked["strict"] and result.warnings:
+        raise StrictError(result)
+    return result
+
+
+def _unwatched(asked: Asked, result: ReplayResult) -> UnknownSymbolError | None:
+    """The error for names to be watched, or of a snapshot, that the whole feed has not."""
+    watched = () if asked["watch"] is None or isinstance(asked["watch"], int) else asked["watch"]
+    snapshot = asked["snapshot"]
+    of_snapshot = () if snapshot is None or isinstance(snapshot, str) else snapshot.symbols or ()
+    for option, given in (("watch (--report-symbols)", watched), ("snapshot: symbols", of_snapshot)):
+        if names := [name for name in given if name not in result.symbols]:
+            near = near_symbol(names[0], iter(result.symbols))
+            named = ", ".join(map(repr, names))
+            return UnknownSymbolError(f"{option}: nothing in {result.info.path} is named {named}{near}")
+    return None
 
 
 _DAY: Final = 86_400_000_000_000
@@ -438,13 +479,13 @@ def _starts(times: npt.NDArray[np.int64], every: int, table: npt.NDArray[np.int6
     return np.where(ends > 0, found, 0)
 
 
-def _collected(outputs: Outputs) -> ByName[EmittedRecords]:
+def _collected(outputs: Mapping[str, Output]) -> ByName[EmittedRecords]:
     there = {name: output.array() for name, output in outputs.items() if output.is_collected}
     files = {name: f"it was written to {path}" for name, (path, _) in _written(outputs).items()}
     return ByName("output", there, {name: "it went to a sink" for name in outputs if name not in there} | files)
 
 
-def _written(outputs: Outputs) -> dict[str, tuple[Path, int]]:
+def _written(outputs: Mapping[str, Output]) -> dict[str, tuple[Path, int]]:
     return {name: (output.path, output.records) for name, output in outputs.items() if output.path}
 
 
@@ -512,7 +553,7 @@ class Sampler:
         if self._rows is not None:
             self._rows.look_at_end(self._feed_ns)
 
-    def timeline(self, names: Sequence[str]) -> Timeline:
+    def timeline(self, names: Sequence[str], worker_names: Sequence[str]) -> Timeline:
         """Timeline of the samples. ``names``: all symbols that the feed came to know."""
         from strand.replaying.timeline import Timeline
 
@@ -533,7 +574,7 @@ class Sampler:
             handled=_frozen(handled),
             dropped=_frozen(dropped),
             pending=_frozen(pending.astype(np.uint64)),
-            worker_names=tuple(w.name for w in self._dispatcher.statistics().workers),
+            worker_names=tuple(worker_names),
             worker_handled=_frozen(by_worker[:, :, 1]),
             worker_busy_ns=_frozen(by_worker[:, :, 2]),
             handler_ns=_frozen(handler_ns),

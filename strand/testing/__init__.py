@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypedDi
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.engine import ScheduledEngine
 from strand.binding.gate import Code, publish_error
 from strand.binding.memory import Space
-from strand.binding.scheduled import MAX_WORKERS, ScheduledEngine
 from strand.brief import brief
 from strand.caller.run import CallerRun
 from strand.diff.runs import to_json
@@ -546,7 +546,7 @@ class SeededDispatcher(EngineRun):
         if pool != (same := replace(pool, cores="auto", min_workers=None, max_publishers=_PUBLISHERS)):
             raise ConfigurationError("pool", f"a seeded run has no cores, min_workers or max_publishers: give {same!r}")
         limits = limits_of(given)
-        workers = whole("workers", 2 if pool.workers is None else pool.workers, 1, MAX_WORKERS)
+        workers = whole("workers", 2 if pool.workers is None else pool.workers, 1, ScheduledEngine.most_workers())
         super().__init__(symbols, handler, handlers, given, history=_history)
         # Not of this machine: the same seed is the same run on all.
         cores = WorkerCores(workers, None, list(range(workers + 1)), are_given=False)

@@ -482,7 +482,7 @@ def test_each_counter_has_a_name_of_its_own() -> None:
 
 
 def test_what_the_clock_resolves_is_measured_once_and_a_seeded_run_counts_steps() -> None:
-    from strand.binding.scheduled import lib as scheduled
+    from strand._scheduled import lib as scheduled
 
     first = clock_resolution_ns()
     assert 0 < first < 1e6

@@ -152,6 +152,19 @@ int64_t on_gate(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   return n;
 }
 
+/* As on_sum. At a symbol's tick params[0] it says so in params[1], and goes on when params[2] is set. */
+int64_t on_halt(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  _Atomic uint64_t *halt = *(_Atomic uint64_t *const *)ctx->params;
+  for (int64_t i = 0; i < n; i++) {
+    sum_row *row = row_of(rows, &ticks[i], ctx);
+    row->total += ticks[i].size;
+    if (++row->ticks != atomic_load(halt)) continue;
+    atomic_store(halt + 1, 1);
+    while (!atomic_load(halt + 2)) sched_yield();
+  }
+  return n;
+}
+
 /* Emits to its first output as many records a tick as `depth` says, to its second one every fifth of a symbol's ticks. Fails,
  * after it has emitted, on a tick whose flags are 255. */
 typedef struct echo_row {

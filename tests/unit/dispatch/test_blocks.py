@@ -6,6 +6,8 @@ import gzip
 import os
 import random
 import threading
+import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -244,6 +246,63 @@ def test_the_first_fault_is_raised_at_its_byte_with_all_ticks_before_it(day: Pat
         assert caught.value.partial is not None
         errors.append((str(caught.value), what(caught.value.partial)))
     assert errors[0] == errors[1]
+
+
+def changed(path: Path, c_handlers: Path, at: int, change: Callable[[], object]) -> tuple[str, strand.ReplayResult]:
+    """A file in blocks that is changed when a symbol has so many ticks; what is said of it."""
+    halt, found = np.array([at, 0, 0], np.uint64), []
+    params = int(halt.ctypes.data).to_bytes(8, "little")
+    halts = native(c_handlers, "on_halt", state=PAIR_ROW, never_publishes=True, params=params)
+
+    def run() -> None:
+        try:
+            found.append(("", replay(path, halts, workers=2, cores=None, ingest="blocks", **DAY)))
+        except FeedError as error:
+            assert error.partial is not None
+            found.append((str(error), error.partial))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not halt[1] and thread.is_alive():
+        time.sleep(0.001)
+    change()
+    halt[2] = 1
+    thread.join()
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("begun", "shrunk"),
+    [(0, 0.1), (0, 0.5), (0, 0.95), (0, None), (-5, None)],
+    ids=["shrunk behind the blocks", "shrunk in the middle", "shrunk near its end", "grown", "grown within a frame"],
+)
+def test_a_file_that_shrinks_or_grows_while_it_is_read_gives_the_ticks_of_the_bytes_that_were_there(
+    day: Path, tmp_path: Path, c_handlers: Path, begun: int, shrunk: float | None
+) -> None:
+    data, path = b"".join(frames(day.read_bytes())), tmp_path / "day.itch50"
+    whole = data + frame("D", int.from_bytes(data[3:5], "big"), 10**14, 1) * 1_000
+    path.write_bytes(b"".join(frames(data[: len(data) // 3])))
+    at = int(replay(path, "count", workers=0, **DAY).ticks_by_symbol.max())
+
+    def change() -> None:
+        if shrunk is not None:
+            os.truncate(path, int(len(data) * shrunk))
+            return
+        with path.open("ab") as file:
+            file.write(whole[len(data) + begun :])
+
+    for _ in range(20):
+        path.write_bytes(data[: len(data) + begun])
+        said, result = changed(path, c_handlers, at, change)
+        if result.statistics.handled_in_blocks:
+            break
+    assert ("ends here now" in said) == (shrunk is not None)
+    read = result.feed_statistics["bytes_decoded"]
+    assert read == len(whole) if shrunk is None else read < len(data)
+    path.write_bytes(whole[:read])
+    sums = native(c_handlers, "on_sum", state=PAIR_ROW, never_publishes=True)
+    assert result.rows.array.tobytes() == replay(path, sums, workers=0, **DAY).rows.array.tobytes()
+    assert result.statistics.handled_in_blocks
 
 
 def test_frames_that_lie_within_frames_fool_nobody(day: Path, tmp_path: Path) -> None:

@@ -5,7 +5,9 @@
 #include "blocks/blocks.h"
 
 enum {
-#if defined(SD_MODEL_SCHEDULER)
+#if defined(SD_MODEL_BLOCK)
+  SD_ARRAY_BLOCK = SD_MODEL_BLOCK
+#elif defined(SD_MODEL_SCHEDULER)
   SD_ARRAY_BLOCK = 4
 #elif defined(SD_STRESS)
   SD_ARRAY_BLOCK = 256

@@ -13,7 +13,11 @@
 #include "state/state.h"
 
 enum {
-#if defined(SD_MODEL_SCHEDULER)
+#if defined(SD_MODEL_BLOCK) /* other sizes, see tests/model/run.sh */
+  SD_MAX_HOMES = SD_MODEL_HOMES,
+  SD_HOMES_A_THREAD = SD_MODEL_HOMES / 4,
+  SD_BLOCK_SLOTS = SD_MODEL_SLOTS,
+#elif defined(SD_MODEL_SCHEDULER)
   SD_MAX_HOMES = 4,
   SD_HOMES_A_THREAD = 2,
   SD_BLOCK_SLOTS = 3,

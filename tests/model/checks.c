@@ -641,7 +641,7 @@ static int publish_as_source(uint32_t participant, const record *r, int64_t n) {
                             .key_offset = W.d->arena->key_offset};
     const sd_block_source source = sd_block_array_source(W.d, &array);
     sd_blocks_done done;
-    int code = sd_publish_blocks(W.d, participant, &source, &array, SLICE_NS, &done);
+    int code = sd_publish_blocks(W.d, participant, &source, &array, SLICE_NS * SD_ARRAY_BLOCK, &done);
     if (done.n_held && (code = go_on(participant, code))) return code;
     at += (int64_t)array.adopted;
     if (array.adopted) continue;
@@ -653,10 +653,16 @@ static int publish_as_source(uint32_t participant, const record *r, int64_t n) {
   return SD_OK;
 }
 
+/* Records of two blocks to sixteen. */
+static uint32_t some_blocks(void) {
+  const uint32_t most = 16 * SD_ARRAY_BLOCK;
+  return one_of(2 * SD_ARRAY_BLOCK, most < MAX_RECORDS ? most : MAX_RECORDS);
+}
+
 /* A call of at least two blocks, or a source of as many. */
 static int publish_long(uint32_t participant, int as_source) {
   char symbols[MAX_RECORDS + 1] = {0};
-  for (uint32_t i = one_of(8, MAX_RECORDS); i; i--) symbols[i - 1] = (char)('a' + sd_scheduler_random(4));
+  for (uint32_t i = some_blocks(); i; i--) symbols[i - 1] = (char)('a' + sd_scheduler_random(4));
   if (!as_source) return publish_all(participant, symbols);
   return publish_as_source(participant, records_of(participant, symbols), (int64_t)strlen(symbols));
 }
@@ -838,7 +844,7 @@ static void merges(void *unused, unsigned fiber) {
 
 static int publish_long_in_time(uint32_t participant) {
   char symbols[MAX_RECORDS + 1] = {0};
-  for (uint32_t i = one_of(8, MAX_RECORDS); i; i--) symbols[i - 1] = (char)('a' + sd_scheduler_random(4));
+  for (uint32_t i = some_blocks(); i; i--) symbols[i - 1] = (char)('a' + sd_scheduler_random(4));
   record *r = (record *)records_of(participant, symbols);
   const int64_t n = (int64_t)strlen(symbols);
   for (int64_t i = 0; i < n; i++) r[i].time = W.time += sd_scheduler_random(40) ? !sd_scheduler_random(3) : 30;

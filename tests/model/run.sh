@@ -46,11 +46,11 @@ for program in engine model_main "${programs[@]:1}"; do beside must "$program" c
 
 cc=(${CC:-cc} -std=gnu11 -O2 -g -w -DSD_MODEL_SCHEDULER -I"$here")
 
-# compile_scheduled FOLDER FILE: a file of the dispatcher as it is in FOLDER, or of the scheduler, to FOLDER/FILE.o.
+# compile_scheduled FOLDER FILE [OPTION...]: a file of the dispatcher as it is in FOLDER, or of the scheduler, to FOLDER/FILE.o.
 compile_scheduled() {
   local source=$1/$2
   [[ -f $source ]] || source=$here/$2
-  "${cc[@]}" -I"$1" -c "$source" -o "$1/$2.o"
+  "${cc[@]}" "${@:3}" -I"$1" -c "$source" -o "$1/$2.o"
 }
 
 mkdir "$build/right"
@@ -71,6 +71,17 @@ if [[ ! -s $build/failed ]]; then
     "${cxx[@]}" "$build/$program.o" "$build/model_main.o" -o "$build/$program"
   done
   for program in "${scheduled[@]}"; do link_scheduled "$build/right" "$program" "$build/$program"; done
+  # Blocks of other sizes, which only these files see: the records of one, slots, and homes.
+  for sizes in '1 2 4' '7 5 12'; do
+    read -r records slots homes <<<"$sizes"
+    cp -r "$build/right" "$build/of-$records"
+    for file in blocks/array.c blocks/blocks.c publish/in_blocks.c checks.c; do
+      beside must "$file" compile_scheduled "$build/of-$records" "$file" \
+        -DSD_MODEL_BLOCK="$records" -DSD_MODEL_SLOTS="$slots" -DSD_MODEL_HOMES="$homes"
+    done
+  done
+  wait
+  for records in 1 7; do link_scheduled "$build/of-$records" checks "$build/checks-of-$records"; done
 else
   echo "FAILED: these do not compile: $(tr '\n' ' ' <"$build/failed")"
   exit 1
@@ -78,6 +89,11 @@ fi
 
 # The longest first. A program prints its own lines and the interleaving when it fails.
 beside must checks "$build/checks"
+for records in 1 7; do
+  for check in blocks-keep-the-order sources-are-numbered blocks-hold-back-in-order blocks-stop-in-the-middle blocks-give-numbers; do
+    beside must "$check-of-$records" "$build/checks-of-$records" "$check"
+  done
+done
 beside must bound "$build/drain" publish_drain_small --search bound --iterations 3000000
 beside must engine "$build/engine" --iterations "$((iterations / 20 + 1))"
 # What is wrong ends when it is caught. The rarest takes some 200,000 iterations.

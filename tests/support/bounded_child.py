@@ -21,7 +21,7 @@ __all__ = ["in_bounded_child"]
 _GRACE_S = 2.0
 
 
-def in_bounded_child(run: Callable[[], object], bound_s: float = 60) -> None:
+def in_bounded_child(run: Callable[[], object], bound_s: float = 120) -> None:
     """Calls ``run`` in a child of a fork, whose main thread the caller's is. Fails the test where that raises, leaves
     threads behind, or has not ended after ``bound_s``: then it shows what all threads did."""
     # No thread begins or ends around the fork: the address sanitizer takes locks of its own where one does, and a child

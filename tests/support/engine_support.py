@@ -146,7 +146,7 @@ def wait_for_threads(most: int) -> None:
     wait_until(lambda: gc.collect() >= 0 and system_threads() <= most)
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
     """Waits for something another thread is about to do; the limit only keeps a broken build from hanging."""
     end = time.monotonic() + seconds
     while not true():

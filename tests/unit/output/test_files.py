@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 from command_here import run_here
-from engine_support import ticks_for
+from engine_support import ticks_for, wait_until
 
 from strand import TICK, Dispatcher, Handler, native, replay
 from strand.background import BackgroundWriter
@@ -397,11 +396,7 @@ def test_ctrl_c_leaves_a_file_of_all_that_was_handled_and_reports_it(recorded: P
         stderr=subprocess.PIPE,
         text=True,
     )
-    end = time.monotonic() + 60
-    while not (recorded / "begun").exists() and time.monotonic() < end:
-        time.sleep(0.01)
-    time.sleep(0.2)
-    assert list(recorded.glob(".every.parquet.*.partial"))
+    wait_until(lambda: (recorded / "begun").exists() and bool(list(recorded.glob(".every.parquet.*.partial"))))
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130

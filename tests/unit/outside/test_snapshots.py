@@ -43,7 +43,7 @@ BUCKET = 1 + 1 / 16
 
 def sampled(attached: Attached, is_there: Callable[[Snapshot], bool]) -> Snapshot:
     """The first snapshot for which ``is_there`` says yes; samples come once a second."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not is_there(found := attached.snapshot()):
         assert time.monotonic() < until, found
         time.sleep(0.02)

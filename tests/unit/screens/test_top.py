@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -174,8 +175,10 @@ def test_the_head_has_the_gaps_and_reconnects_of_a_live_feed(monkeypatch: pytest
     monkeypatch.setattr(Attached, "snapshot", lambda self: replace(read(self), feed=feed))
 
     async def look(pilot: Pilot[None]) -> None:
-        await pilot.pause(1.5)
-        assert "feed: 1,200 messages, 2 gaps of 7 messages, 1 reconnect" in shown(pilot.app, "head")  # type: ignore[arg-type]
+        until, words = time.monotonic() + 60, "feed: 1,200 messages, 2 gaps of 7 messages, 1 reconnect"
+        while words not in shown(pilot.app, "head"):  # type: ignore[arg-type]
+            assert time.monotonic() < until
+            await pilot.pause(0.05)
 
     with strand.Dispatcher(NAMES, "count", attachable=True, name="watched", workers=1):
         drive(Top(attached()), look)

@@ -300,12 +300,14 @@ class IngestStatistics:
     """The way that ticks took, and its cost (docs/blocks.md). None stands for what was not measured.
 
     Attributes:
-        way: ``"blocks"`` or ``"publish"``, whichever handled more ticks; ``"loop"`` for a plain loop.
+        way: The way of more than half of the ticks: ``"blocks"``, or ``"ungrouped"``, which is a publisher that owns
+            all strands and handles long calls in their order; else ``"publish"``. ``"loop"`` for a plain loop.
         asked: ``ingest=`` as it was given.
         why: The reason for the way.
         impossible: The reason for which no tick can go in blocks; None where they can.
         publish_ns: Cost per tick without blocks, in ns of the publishing thread, as measured last. None: not measured.
         blocks_ns: The same in blocks; with ``ingest="blocks"`` that of all runs.
+        handled_ungrouped: Ticks that went ungrouped. ``handled_inline`` counts them too.
         runs: Runs of blocks.
         blocks: Blocks that were handled.
         slots: Slots of the window in the last run. None before the first run, and so are the next three.
@@ -326,6 +328,7 @@ class IngestStatistics:
     impossible: str | None = None
     publish_ns: float | None = None
     blocks_ns: float | None = None
+    handled_ungrouped: int = 0
     runs: int = 0
     blocks: int = 0
     slots: int | None = None

@@ -59,6 +59,7 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
       for (int why = 0; why < SD_DROP_REASONS; why++) t->dropped[why] += sd_peek(&c->dropped[why]);
       t->visits += visits_of(d, i);
       t->handled_inline += sd_peek(&c->handled_inline);
+      t->handled_ungrouped += sd_peek(&c->handled_ungrouped);
       t->handled_in_blocks += sd_peek(&c->handled_in_blocks);
       t->stolen += sd_peek(&c->stolen);
       t->cut += sd_peek(&c->cut);

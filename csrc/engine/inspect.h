@@ -8,7 +8,8 @@
 typedef struct sd_totals {
   uint64_t accepted, handled, failed, lost, dropped[5], pending;
   uint64_t visits, handled_inline, handled_in_blocks, stolen, cut, parks, wakes, failures, watermark_sequence;
-  uint64_t dropped_at[5]; /* what is in `dropped`, by level, under a policy with levels */
+  uint64_t handled_ungrouped; /* of handled_inline */
+  uint64_t dropped_at[5];     /* what is in `dropped`, by level, under a policy with levels */
 } sd_totals;
 /* What is told of blocks, see sd_block_counts: in ns; `reason` of sd_blocks_reason, negative: not known. */
 typedef struct sd_blocks_told {

@@ -32,6 +32,7 @@ typedef struct sd_counters {
   sd_a64 dropped_at[5];  /* the same by level, under a policy with levels */
   sd_a64 lost;           /* records that the owner of a lossy strand had copied out when the strand was quarantined */
   sd_a64 handled_inline; /* records handled where they lay, by the publisher, without being enqueued */
+  sd_a64 handled_ungrouped; /* of these, those for which the publisher owned all strands, so that it grouped none */
   sd_a64 handled_in_blocks; /* records handled in blocks, without being enqueued */
   sd_a64 stolen;            /* strands taken from another participant's list */
   sd_a64 cut;               /* visits that the budget ended */

@@ -386,12 +386,13 @@ static void let_all_go(sd_dispatcher *d, uint32_t participant, sd_publisher *p) 
 
 /* ---- runs */
 
-/* No list had the strands: they have no level. */
-static void account_piece(sd_dispatcher *d, uint32_t participant, int64_t n, int failed, uint64_t took) {
+/* No list had the strands: they have no level. `all`: the publisher owned all strands. */
+static void account_piece(sd_dispatcher *d, uint32_t participant, int64_t n, int failed, int all, uint64_t took) {
   sd_counters *c = &d->participants[participant].counters;
   const uint64_t handled = (uint64_t)(n - failed);
   sd_bump(&c->accepted, (uint64_t)n);
   sd_bump(&c->handled_inline, handled);
+  if (all) sd_bump(&c->handled_ungrouped, handled);
   sd_account_records(c, sd_counts_at(d, participant, 0), handled, (uint64_t)failed, 0, took);
 }
 
@@ -438,7 +439,7 @@ int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *
     uint64_t before = now;
     now = sd_now();
     if (n) {
-      account_piece(d, participant, n, failed, now - before);
+      account_piece(d, participant, n, failed, all, now - before);
       p->cheap = now - before < (uint64_t)n * dear_counts;
     }
     at += n;

@@ -80,7 +80,7 @@ class Counters:
     def totals(self) -> dict[str, int]:
         t = self._ffi.new("sd_totals *")
         self._lib.sd_dispatcher_totals(self._d, t)
-        names = ("accepted", "handled", "failed", "lost", "pending", "visits", "handled_inline",
+        names = ("accepted", "handled", "failed", "lost", "pending", "visits", "handled_inline", "handled_ungrouped",
                  "handled_in_blocks", "stolen", "cut", "parks", "wakes", "failures", "watermark_sequence")  # fmt: skip
         totals = {name: int(getattr(t, name)) for name in names}
         reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "shed")

@@ -191,7 +191,7 @@ def counted_by_policy(engine: Counted) -> PolicyCounts:
     }
 
 
-def ingest_of(told: Mapping[str, Any], handled: int, in_blocks: int) -> IngestStatistics:
+def ingest_of(told: Mapping[str, Any], handled: int, in_blocks: int, ungrouped: int) -> IngestStatistics:
     """The way of a run. ``told``: of ``Counters.blocks``."""
     asked, ran = told["ingest"], told["runs"] > 0
     publish_ns, blocks_ns = (cost or None if told["reason"] is None else None for cost in told["costs"])
@@ -204,12 +204,13 @@ def ingest_of(told: Mapping[str, Any], handled: int, in_blocks: int) -> IngestSt
     if shares:
         shares["waiting"] = max(0.0, 1.0 - sum(shares.values()))
     return IngestStatistics(
-        way="blocks" if 2 * in_blocks > handled else "publish",
+        way="blocks" if 2 * in_blocks > handled else "ungrouped" if 2 * ungrouped > handled else "publish",
         asked=asked,
         why=_why(told, handled, in_blocks, publish_ns, blocks_ns),
         impossible=told["reason"],
         publish_ns=publish_ns,
         blocks_ns=blocks_ns,
+        handled_ungrouped=ungrouped,
         runs=told["runs"],
         blocks=told["adopted"],
         slots=told["slots"] if ran else None,
@@ -285,7 +286,7 @@ def statistics_of(
         pending=t["pending"] - abandoned,
         handled_inline=t["handled_inline"],
         handled_in_blocks=t["handled_in_blocks"],
-        ingest=ingest_of(engine.blocks(), t["handled"], t["handled_in_blocks"]),
+        ingest=ingest_of(engine.blocks(), t["handled"], t["handled_in_blocks"], t["handled_ungrouped"]),
         visits=t["visits"],
         stolen=t["stolen"],
         cut=t["cut"],

@@ -66,6 +66,26 @@ def test_any_array_is_handled_in_order_up_to_its_first_bad_key(
         assert d.statistics().handled_inline == counts.sum()
 
 
+def test_statistics_say_that_long_calls_went_ungrouped_and_short_ones_did_not() -> None:
+    ticks = ticks_for(np.arange(TICKS) % 11)
+    with Dispatcher(11, "count", workers=1) as d:
+        d.publish(ticks)
+        d.drain()
+        long = d.statistics()
+        for first in range(0, TICKS, 1_000):
+            d.publish(ticks[first : first + 1_000])
+        d.publish(ticks[:1_000])
+        d.drain()
+        both = d.statistics()
+    assert (long.ingest.way, long.ingest.handled_ungrouped, long.handled_inline) == ("ungrouped", TICKS, TICKS)
+    assert long.ingest.said.startswith("ungrouped: ")
+    assert (both.ingest.way, both.ingest.handled_ungrouped, both.handled_inline) == (
+        "publish",
+        TICKS,
+        2 * TICKS + 1_000,
+    )
+
+
 @pytest.mark.parametrize("strands", ["per-symbol", 3])
 @pytest.mark.parametrize("at", [0, 5, 40_000, TICKS - 1])
 def test_a_failure_tells_how_many_ticks_its_symbol_had_and_later_ones_of_its_strand_wait(

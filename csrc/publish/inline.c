@@ -172,7 +172,8 @@ static inline int64_t own_slice(sd_dispatcher *d, uint32_t participant, sd_publi
 
 /* Gives back the numbers of the last n records of a slice of `all`, so that these records get them again. Does nothing if other
  * publishers are at work, because their lower bounds may be higher. `time`: what the feed's time, and this publisher's bound, become.
- * Timers up to it have fired, so it cannot be earlier. If it were later, the records would get a later time than their own. */
+ * Timers up to it have fired, so it cannot be earlier. If it were later, the records would get a later time than their own: they do only
+ * where sd_publish_time has moved the feed's time on. */
 static void unnumber(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t n, uint32_t all, uint64_t time) {
   sd_arena *a = d->arena;
   uint64_t next = p->number + all + d->config.sizes.counters_start;
@@ -182,7 +183,8 @@ static void unnumber(sd_dispatcher *d, uint32_t participant, sd_publisher *p, ui
   sd_lock(&a->number_lock);
   if (sd_publishes_alone(d, participant) && sd_load(&a->next_sequence, relaxed, N1) == next) {
     sd_fetch_sub(&a->next_sequence, (uint64_t)n, acq_rel, M4);
-    sd_store(&a->feed_time, time, relaxed, N1);
+    const uint64_t moved_to = sd_load(&a->moved_to, relaxed, N1);
+    sd_store(&a->feed_time, moved_to > time ? moved_to : time, relaxed, N1);
     /* N3: relaxed; the M1 that moves this publisher's bound on, or ends its call, makes it visible. */
     sd_store(&a->given_back, sd_load(&a->given_back, relaxed, N3) + 1, relaxed, N3);
   }

@@ -274,6 +274,8 @@ static void pass_all(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
 void sd_publish_time(sd_dispatcher *d, uint64_t time) {
   if (!d->config.sizes.has_positions) return;
   const sd_position now = sd_numbers_begin(d);
+  /* N1: relaxed; for publishers that give numbers back. */
+  if (sd_load(&d->arena->moved_to, relaxed, N1) < time) sd_store(&d->arena->moved_to, time, relaxed, N1);
   sd_numbers_end(d, 0, (uint64_t)now.time > time ? (uint64_t)now.time : time);
   sd_overdue_scan_where_due(d, sd_feed_time(d), 0);
 }

@@ -105,6 +105,8 @@ typedef struct sd_arena {
   /* If records have positions, all of the above change only under both locks. A publisher holds `numbering` while it gives out numbers.
    * number_lock is held only for a moment, to read them or to change them. */
   sd_a32 number_lock, numbering;
+  /* The latest time that sd_publish_time was given. feed_time does not go back before it; changed only under `numbering`. */
+  sd_a64 moved_to;
   SD_ALIGNED(2 * SD_LINE)
   sd_a64 next_alarm;    /* no alarm that still needs an overdue alarm is earlier; see worker/alarm.h */
   sd_a32 overdue_later; /* a sweep left strands whose alarm is due to the merger */

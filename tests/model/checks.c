@@ -1488,7 +1488,17 @@ static void leaping_publisher(void *unused, unsigned fiber) {
   stop();
 }
 
-static const char *records_keep_their_place_among_timers(void) {
+static void moves_time(void *unused, unsigned fiber) {
+  for (uint64_t now = 0; W.publishing; sd_pause()) {
+    const uint64_t to = W.time + sd_scheduler_random(8);
+    sd_publish_time(W.d, to);
+    expect(sd_feed_time(W.d) >= to && sd_feed_time(W.d) >= now, "the feed's time goes back");
+    now = sd_feed_time(W.d);
+    for (uint32_t pauses = sd_scheduler_random(100); pauses && W.publishing; pauses--) sd_pause();
+  }
+}
+
+static const char *records_among_timers(int moves) {
   sd_config c = usual(2, 1, one_of(1, 3));
   c.sizes.n_strands = one_of(1, 2);
   c.sizes.has_positions = 1;
@@ -1498,11 +1508,40 @@ static const char *records_keep_their_place_among_timers(void) {
   W.each = asks_again;
   W.endless = 1;
   add_workers(1);
-  W.publishing = W.n_publishers = c.sizes.n_publishers;
+  W.publishing = c.sizes.n_publishers;
+  W.n_publishers = W.publishing + (uint32_t)moves;
   for (uint32_t i = 0; i < W.publishing; i++) sd_scheduler_add(leaping_publisher, NULL);
+  if (moves) sd_scheduler_add(moves_time, NULL);
   sd_scheduler_add(bounds_looker, NULL);
   const char *wrong = run();
   return wrong ? wrong : looks_are_right();
+}
+
+static const char *records_keep_their_place_among_timers(void) { return records_among_timers(0); }
+
+static const char *time_moves_beside_publishers(void) { return records_among_timers(1); }
+
+static void time_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  W.time = 10;
+  publish_all(participant, "a");
+  sd_publisher_leave(W.d, participant);
+  while (!at_rest()) sd_pause();
+  expect(W.wakes == 0, "a timer fires before its time");
+  sd_publish_time(W.d, 20);
+  while (W.wakes == 0) sd_pause();
+  sd_publish_time(W.d, 15);
+  expect(sd_feed_time(W.d) == 20, "the feed's time goes back");
+  stop();
+}
+
+static const char *time_fires_timers(void) {
+  sd_config c = usual(1, 1, 1);
+  c.sizes.has_positions = 1;
+  make(&c, NATIVE, 1, 0);
+  W.each = asks_again;
+  add_workers(1);
+  return run_script(time_script);
 }
 
 /* The tree of a strand against a plain list. */
@@ -2634,6 +2673,8 @@ static const struct check {
     {"merger-looks-for-timers", merger_looks_for_timers, 1},
     {"endless-timers-leave-others-their-turn", endless_timers_leave_others_their_turn, 1000},
     {"records-keep-their-place-among-timers", records_keep_their_place_among_timers, 16000},
+    {"time-moves-beside-publishers", time_moves_beside_publishers, 2000},
+    {"time-fires-timers", time_fires_timers, 20},
     {"alarm-trees-are-right", alarm_trees_are_right, 20},
     {"looks-for-alarms", looks_for_alarms, 4000},
     {"looks-wait-for-no-other", looks_wait_for_no_other, 50},

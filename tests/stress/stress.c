@@ -434,8 +434,11 @@ static void *publisher(void *argument) {
     if (code == SD_E_STOPPED) break;
     if (S.task_one_in && draw(&me->random, S.task_one_in) == 0) enqueue_task(me);
     if (S.task_one_in) submit_free(me);
-    if (S.timed && draw(&me->random, 4) == 0)
-      sd_publish_time(S.d, 1000 + sd_load(&S.clock, relaxed, X1) + draw(&me->random, 200));
+    if (S.timed && draw(&me->random, 4) == 0) {
+      const uint64_t to = 1000 + sd_load(&S.clock, relaxed, X1) + draw(&me->random, 200);
+      sd_publish_time(S.d, to);
+      if (sd_feed_time(S.d) < to) sd_store(&S.bad, 6u, relaxed, X1);
+    }
     if (code && code != SD_E_FULL) sd_store(&S.bad, 1u, relaxed, X1);
   }
   sd_fetch_sub(&S.publishing, 1u, acq_rel, X1);
@@ -837,9 +840,12 @@ static int play(uint32_t round) {
   if (at_rest && sd_watermark(S.d) - S.config.sizes.counters_start < t.accepted - dropped)
     return fail("drained, and the watermark stays behind", round);
   if (at_rest && t.pending) return fail("drained, and something is pending", round);
-  static const char *const why[] = {"publish failed for no reason", "the watermark went back",
+  static const char *const why[] = {"publish failed for no reason",
+                                    "the watermark went back",
                                     "a look was believed, and its rows do not count its strand's records",
-                                    "a hold was refused", "more workers in tasks of Python's than may be"};
+                                    "a hold was refused",
+                                    "more workers in tasks of Python's than may be",
+                                    "the feed's time goes back"};
   const uint32_t bad = sd_load(&S.bad, relaxed, X1);
   if (bad) return fail(why[bad - 1], round);
   const uint64_t its[] = {PARTS(VALUE)};

@@ -80,8 +80,9 @@ dev: $(VENV)/.dev ; @:
 demo: install
 	@$(BIN)/python -m strand demo
 
+# Two processes more than cores: a third of the time tests wait, for a timer, another process or a server.
 test: install
-	$(BIN)/pytest -n auto --dist worksteal $(PYTEST)
+	$(BIN)/pytest -n $$(($$(nproc) + 2)) --dist worksteal $(PYTEST)
 
 # Two lines that each lose 1 % of their packets, at 500,000 messages a second.
 live-trial: DURATION = 30

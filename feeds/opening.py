@@ -594,6 +594,8 @@ def _readable(
         is_archive = source.head(4).startswith(ZIP_MAGICS)
     if not is_archive:
         known = _format_of(path, format, options)
+        if found is not None and known.in_parts:
+            return path, known
         with open_stream(path, limits=options.get("limits")) as stream:
             if not known.seeks or not stream.head(4).startswith(known.seeks):
                 return path, known

@@ -42,7 +42,8 @@ class Format(NamedTuple):
 
     ``endings`` decide where the content looks like more than one format. ``begins``: what all files of it begin with,
     so that the module is imported for such files only. ``takes_list``: the reader merges several files by itself.
-    ``seeks``: what files of it begin with that are not read from a pipe, but from a copy.
+    ``seeks``: what files of it begin with that are not read from a pipe, but from a copy. ``in_parts``: of an object of
+    a store it reads parts, so that there is no copy.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Format(NamedTuple):
     takes_list: bool = False
     begins: tuple[bytes, ...] = (b"",)
     seeks: tuple[bytes, ...] = ()
+    in_parts: bool = False
 
     def matches(self, found: Input) -> bool:
         """Tells whether the reader would take the file."""
@@ -127,7 +129,8 @@ _FORMATS: Final = (
     Format("npy", "numpy arrays (.npy, .npz)", "npy", "NpyFeed", (".npy", ".npz"), _is_numpy, seeks=(b"",)),
     Format("dbn", "Databento DBN", "dbn", "DbnFeed", (".dbn",), begins=(b"DBN",)),
     Format("parquet", "Parquet and Arrow", "parquet.reader", "ParquetFeed", (".parquet", ".arrow", ".feather"),
-           begins=(b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"), seeks=(b"PAR1",)),
+           begins=(b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"), seeks=(b"PAR1",),
+           in_parts=True),
     Format("iex", "IEX TOPS, DEEP and DEEP+ (pcap)", "pcap", "IexFeed", (".pcap", ".pcapng"), _is_iex),
     Format("pcap", "pcap of MoldUDP64", "pcap", "PcapFeed", (".pcap", ".pcapng"),
            begins=_CAPTURES),

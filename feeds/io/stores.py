@@ -8,12 +8,14 @@ can show a secret.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import threading
 import weakref
-from collections import deque
-from collections.abc import Coroutine, Iterator
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from datetime import timedelta
 from functools import cached_property
@@ -25,14 +27,18 @@ from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedEr
 from strand.lazy import imported
 
 __all__ = [
-    "PIECE_BYTES", "Ranges", "StoredObject", "check_target", "is_url", "object_at", "objects_named", "put",
+    "PIECE_BYTES", "ObjectFile", "Ranges", "StoredObject", "check_target", "is_url", "object_at", "objects_named",
+    "put",
 ]  # fmt: skip
 
 #: Bytes that a store is asked for at a time, and how many such pieces are under way ahead of the reader.
 PIECE_BYTES = 4 << 20
 AHEAD: Final = 3
-#: Bytes of the first piece, which shows the format.
+#: Bytes of the first piece, which shows the format, and the least that is asked for where nothing was planned.
 FIRST_BYTES = 1 << 16
+#: The same of a reader that seeks, and the most pieces that it keeps.
+PART_BYTES = 1 << 20
+PARTS_KEPT: Final = 64
 #: Times that a piece is asked for before its fault is the feed's, and the pause before the second time, in s.
 TRIES: Final = 4
 PAUSE_S = 0.2
@@ -125,6 +131,8 @@ class StoredObject(os.PathLike[str]):
             raise ConfigurationError("source", f"{called(url)}: name an object or a prefix in it")
         self._store = _store(root) if store is None else store
         self._size = size
+        #: Files of it that are being read.
+        self.files: weakref.WeakSet[ObjectFile] = weakref.WeakSet()
         self._path = f"store:{next(_numbers)}/{urlsplit(url).netloc}/{self.key}"
         _objects[self._path] = self
         CALLED[self._path] = called(url)
@@ -235,6 +243,115 @@ class Ranges:
             self._closed = True
             for each in self._ahead:
                 each.cancel()
+
+
+class ObjectFile(io.RawIOBase):
+    """An object as a file that seeks, for readers of parts of it.
+
+    ``plan`` names the ranges that will be read. They come in pieces, of which a few are under way ahead of the reader,
+    and the latest ``PARTS_KEPT`` are kept. ``fault``: the error of the store, which a library between may hide.
+    """
+
+    def __init__(self, found: StoredObject) -> None:
+        super().__init__()
+        self.object, self.size = found, found.size
+        self.fault: FeedError | None = None
+        self._at = 0
+        self._planned: list[tuple[int, int]] = []
+        self._kept: OrderedDict[tuple[int, int], Future[bytes]] = OrderedDict()
+        self._most = PARTS_KEPT
+        self._ended = False
+        found.files.add(self)
+
+    def plan(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Sets the ranges that will be read: where each begins and ends. Ranges that touch are one."""
+        whole: list[list[int]] = []
+        for begin, end in sorted((max(0, begin), min(end, self.size)) for begin, end in ranges):
+            if whole and begin <= whole[-1][1]:
+                whole[-1][1] = max(whole[-1][1], end)
+            else:
+                whole.append([begin, end])
+        self._planned = [
+            (at, min(at + PART_BYTES, end)) for begin, end in whole for at in range(begin, end, PART_BYTES)
+        ]
+        self._most = max(PARTS_KEPT, 2 * len(whole))  # a reader may go round its columns
+
+    def pread(self, size: int, at: int) -> bytes:
+        """Bytes from a place on, fewer at the end. Raises FeedError."""
+        data, end = bytearray(), min(at + size, self.size)
+        while at < end:
+            begin, piece = self._piece(at, end)
+            data += piece[at - begin : end - begin]
+            at = begin + len(piece)
+        return bytes(data)
+
+    def _piece(self, at: int, end: int) -> tuple[int, bytes]:
+        place = bisect_right(self._planned, (at, self.size)) - 1
+        if place >= 0 and at < self._planned[place][1]:
+            wanted = self._planned[place]
+            for each in self._planned[place : place + 1 + AHEAD]:
+                self._ask(each)
+        else:
+            known = (each for each in self._kept if each[0] <= at < each[1])
+            wanted = next(known, (at, min(max(end, at + FIRST_BYTES), self.size)))
+            self._ask(wanted)
+        try:
+            if not self._ended:
+                return wanted[0], self._kept[wanted].result()
+            raise CancelledError
+        except CancelledError:
+            self.fault = FeedError("the feed was closed while it was being read", path=self.object.url)
+        except FeedError as error:
+            self.fault = error
+        raise self.fault
+
+    def _ask(self, piece: tuple[int, int]) -> None:
+        if piece not in self._kept:
+            while len(self._kept) >= self._most:
+                self._kept.popitem(last=False)[1].cancel()
+            self._kept[piece] = _asked(self.object.read(piece[0], piece[1] - piece[0]))
+        self._kept.move_to_end(piece)
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """The place of the next byte."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Goes to a place."""
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """Bytes from here on, fewer at the end. Raises FeedError."""
+        data = self.pread(self.size if size is None or size < 0 else size, self._at)
+        self._at += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        """Bytes into a buffer. Raises FeedError."""
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def interrupt(self) -> None:
+        """Ends requests under way: the next read raises FeedError."""
+        self._ended = True
+        for each in list(self._kept.values()):
+            each.cancel()
+
+    def close(self) -> None:
+        """Ends requests under way. May be called again."""
+        self.interrupt()
+        super().close()
 
 
 def _asked(asks: Coroutine[Any, Any, Any]) -> Future[Any]:

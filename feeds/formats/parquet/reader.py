@@ -45,7 +45,8 @@ from strand.feeds.formats.parquet.sources import (
 )
 from strand.feeds.io.files import Frame, frame_at
 from strand.feeds.io.prefetch import PrefetchedBatches, may_prefetch
-from strand.feeds.io.sources import InflateLimits
+from strand.feeds.io.sources import InflateLimits, ObjectStream
+from strand.feeds.io.stores import object_at
 from strand.feeds.io.streams import RawStream, open_stream
 from strand.feeds.mapping.columns import Columns, Reading, columns_of
 from strand.feeds.mapping.events import Rolls, with_ends
@@ -142,7 +143,7 @@ def _open_arrow(path: Path | str, limits: InflateLimits | None) -> ArrowSource:
     with open_stream(path, limits=limits) as stream:
         head = stream.head(16)
         if head.startswith(PARQUET_MAGIC):
-            if not isinstance(stream, RawStream):
+            if not isinstance(stream, RawStream | ObjectStream):
                 raise needs_its_end("a Parquet file", stream, path, "(its columns are compressed already)")
             return ParquetSource(Path(path), limits)
         if head.startswith(ARROW_MAGIC) or is_arrow_stream(head):
@@ -371,7 +372,19 @@ class ParquetFeed(BaseFeed):
                     raise part.fault
                 del part  # frees the batch before the wait for the next one
         finally:
+            self._interrupt()
             made.close()
+
+    def close(self) -> None:
+        """See ``BaseFeed``."""
+        super().close()
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Ends requests to a store, for which a thread may wait."""
+        found = object_at(self._path)
+        for file in () if found is None else list(found.files):
+            file.interrupt()
 
     def _made(self, keeps: KeepsGroup | None) -> Generator[_Made, None, None]:
         """The rows as ticks. Another thread may run it, ahead of the ticks yielded."""

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from strand.errors import FeedError, FormatError, TruncatedFeedError
-from strand.feeds.io.sources import InflateLimits, InputStream
+from strand.feeds.io.sources import InflateLimits, InputStream, ObjectStream
+from strand.feeds.io.stores import ObjectFile, object_at
 from strand.feeds.io.streams import RawStream, open_stream
 
 __all__ = [
@@ -302,8 +303,10 @@ def _chunk(footer: bytes, at: int) -> tuple[Chunk, int]:
     return Chunk(found.get(_CODEC, 0), found.get(_SIZE, 0), begin), at
 
 
-def check_row_group(file: int, chunks: Sequence[Chunk], rows: int, expansion: Expansion, number: int) -> None:
-    """Adds columns of a row group of an open file, by the headers of their pages.
+def check_row_group(
+    pread: Callable[[int, int], bytes], chunks: Sequence[Chunk], rows: int, expansion: Expansion, number: int
+) -> None:
+    """Adds columns of a row group of a file, by the headers of their pages. ``pread`` gives bytes from a place on.
 
     The file's metadata is not trusted: it may promise less than pages hold. A page whose header cannot be read is left
     to pyarrow, which reads no further either.
@@ -314,7 +317,7 @@ def check_row_group(file: int, chunks: Sequence[Chunk], rows: int, expansion: Ex
         unpacked, packed = 0, size
         if chunk.codec not in _HARDLY_EXPANDS:
             packed = 0
-            for page, stored in _pages(file, chunk.begin, chunk.begin + size):
+            for page, stored in _pages(pread, chunk.begin, chunk.begin + size):
                 expansion.check(page, stored, f"a page of row group {number}")
                 unpacked, packed = unpacked + page, packed + stored
         made += max(unpacked, VALUE_BYTES * rows)
@@ -322,12 +325,12 @@ def check_row_group(file: int, chunks: Sequence[Chunk], rows: int, expansion: Ex
     expansion.add(made, read, f"row group {number}")
 
 
-def _pages(file: int, at: int, end: int) -> Iterator[tuple[int, int]]:
+def _pages(pread: Callable[[int, int], bytes], at: int, end: int) -> Iterator[tuple[int, int]]:
     """The bytes that each page of a column chunk holds and has in the file."""
     while at < end:
         for most in (_HEADER_BYTES, _LONGEST_HEADER):
             try:
-                fields, size = _struct(os.pread(file, min(most, end - at), at), 0, {})
+                fields, size = _struct(pread(min(most, end - at), at), 0, {})
                 break
             except IndexError:
                 continue
@@ -543,7 +546,7 @@ class IpcSource(ArrowSource):
         with open_stream(path, limits=limits) as stream:
             head = stream.head(16)
             odd = len(head) == 16 and head.startswith(ARROW_MAGIC) and head[8:12] != CONTINUATION
-            self._by_index = odd and isinstance(stream, RawStream)
+            self._by_index = odd and isinstance(stream, RawStream | ObjectStream)
             if not self._by_index:
                 try:
                     self.schema = self._begin(stream, Expansion(limits, path))[0].schema
@@ -552,7 +555,8 @@ class IpcSource(ArrowSource):
                         raise
                     raise needs_its_end("an Arrow file whose schema stands alone", stream, path) from error
         if self._by_index:
-            with self._indexed() as reader:
+            # Of an object of a store, the messages are looked at when they are read.
+            with self._indexed(checks=object_at(path) is None) as reader:
                 self.schema = reader.schema
         self.names = names_of(self.schema, path)
         self.metadata = self.schema.metadata or {}
@@ -589,14 +593,19 @@ class IpcSource(ArrowSource):
                 yield whole
 
     @contextlib.contextmanager
-    def _indexed(self) -> Iterator[Any]:
+    def _indexed(self, *, checks: bool = True) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.ipc
 
         # Not mapped: a mapped file that shrinks kills the process.
         with contextlib.ExitStack() as opened:
             try:
-                file = opened.enter_context(pa.OSFile(os.fspath(self._path)))
+                found = object_at(self._path)
+                if found is None:
+                    file = opened.enter_context(pa.OSFile(os.fspath(self._path)))
+                else:
+                    raw = opened.enter_context(ObjectFile(found))
+                    file = opened.enter_context(pa.PythonFile(raw, mode="r"))
                 file.seek(max(0, file.size() - len(_ARROW_TAIL)))
                 if file.read() != _ARROW_TAIL:
                     raise TruncatedFeedError(
@@ -605,7 +614,10 @@ class IpcSource(ArrowSource):
                         path=self._path,
                         offset=file.size(),
                     )
-                self._check_index(file)
+                if checks:
+                    self._check_index(file)
+                if found is not None and checks:
+                    raw.plan([(0, raw.size)])
                 file.seek(0)
                 reader = opened.enter_context(pyarrow.ipc.open_file(file))
             except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
@@ -704,6 +716,8 @@ class IpcSource(ArrowSource):
 
 
 PARQUET_MAGIC: Final = b"PAR1"
+#: Bytes at the end of an object that are asked for first; most descriptions of files are shorter.
+FOOTER_BYTES: Final = 1 << 16
 
 
 class ParquetSource(ArrowSource):
@@ -714,14 +728,14 @@ class ParquetSource(ArrowSource):
         self._path = path
         self._limits = limits
         self._places: dict[str, int] = {}
-        with self._opened() as file:
+        with self._raw() as raw, self._opened((), raw) as file:
             self.schema = file.schema_arrow
             self.names = names_of(self.schema, path)
             self.metadata = {**(self.schema.metadata or {}), **(file.metadata.metadata or {})}
             self.rows = file.metadata.num_rows
             self.row_groups = file.metadata.num_row_groups
             self._places = {file.schema.column(i).path: i for i in range(len(file.schema.names))}
-        with path.open("rb") as footer:
+        with self._raw() as footer:
             try:
                 self._chunks = chunks_of(footer)
             except ValueError as error:
@@ -734,18 +748,25 @@ class ParquetSource(ArrowSource):
     ) -> Generator[tuple[int, Any], None, None]:
         row = 0
         places = [at for path, at in self._places.items() if path.split(".", 1)[0] in columns or path in columns]
-        with self._opened(texts) as file, self._path.open("rb") as pages:
-            expansion = Expansion(self._limits, self._path, self._path.stat().st_size)
-            for number in range(file.metadata.num_row_groups):
-                group = file.metadata.row_group(number)
+        with self._raw() as pages, self._opened(texts, pages) as file:
+            expansion = Expansion(self._limits, self._path, pages.seek(0, os.SEEK_END))
+            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+            kept = [keeps(group, self._places) for group in groups]
+            if isinstance(pages, ObjectFile):
+                chunks = [self._chunks[number][at] for number, keep in enumerate(kept) if keep for at in places]
+                pages.plan((chunk.begin, chunk.begin + max(0, chunk.size)) for chunk in chunks)
+                pread = pages.pread
+            else:
+                pread = partial(os.pread, pages.fileno())
+            for number, group in enumerate(groups):
                 first, row = row, row + group.num_rows
-                if not keeps(group, self._places):
+                if not kept[number]:
                     yield first, group.num_rows
                     continue
                 chunks = [self._chunks[number][at] for at in places]
-                check_row_group(pages.fileno(), chunks, group.num_rows, expansion, number)
+                check_row_group(pread, chunks, group.num_rows, expansion, number)
                 batches = file.iter_batches(batch_rows, row_groups=[number], columns=list(columns), use_threads=False)
-                while (batch := self._next(batches, number)) is not None:
+                while (batch := self._next(batches, number, pages)) is not None:
                     yield first, batch
                     first += batch.num_rows
                 if first != row:
@@ -755,30 +776,42 @@ class ParquetSource(ArrowSource):
                         path=self._path,
                     )
 
-    def _next(self, batches: Iterator[Any], group: int) -> Any:
+    def _raw(self) -> ObjectFile | BinaryIO:
+        """The bytes of the file, or of an object of a store, of which a reader asks for parts."""
+        found = object_at(self._path)
+        if found is None:
+            return self._path.open("rb")
+        file = ObjectFile(found)
+        file.plan([(file.size - FOOTER_BYTES, file.size)])
+        return file
+
+    def _next(self, batches: Iterator[Any], group: int, file: ObjectFile | BinaryIO) -> Any:
         try:
             batch = next(batches, None)
         except (OSError, ValueError, OverflowError, MemoryError, NotImplementedError) as error:
+            if isinstance(file, ObjectFile) and file.fault is not None:
+                raise file.fault from None
             raise FormatError(f"row group {group} cannot be read: {first_line(error)}", path=self._path) from None
         for column in () if batch is None else batch.columns:
             if not _stays_within(column):
                 raise FormatError(f"row group {group} cannot be read: index not in dictionary", path=self._path)
         return batch
 
-    def _opened(self, texts: Sequence[str] = ()) -> Any:
+    def _opened(self, texts: Sequence[str], raw: ObjectFile | BinaryIO) -> Any:
         import pyarrow.parquet as pq
 
         encoded = [self._places[text] for text in texts if text in self._places] or None
+        source: Any = raw if isinstance(raw, ObjectFile) else self._path
         try:
-            return pq.ParquetFile(self._path, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=encoded)
+            return pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=encoded)
         except FileNotFoundError:
             raise FeedError("there is no such file", path=self._path) from None
         except (OSError, ValueError, OverflowError, MemoryError, NotImplementedError) as error:
-            size = self._path.stat().st_size
-            with self._path.open("rb") as file:
-                file.seek(max(0, size - 4))
-                whole = file.read(4) in (PARQUET_MAGIC, b"PARE")
-            if not whole:
+            if isinstance(raw, ObjectFile) and raw.fault is not None:
+                raise raw.fault from None
+            size = raw.seek(0, os.SEEK_END)
+            raw.seek(max(0, size - 4))
+            if raw.read(4) not in (PARQUET_MAGIC, b"PARE"):
                 raise TruncatedFeedError(
                     "the file does not end as Parquet does, and what it holds is described at its end; get the whole "
                     "file",

@@ -23,12 +23,14 @@ from store_servers import GCS, NGINX, S3RVER, USER, Faults, gcs_server, https_se
 import strand
 from strand import feeds
 from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
+from strand.feeds.formats.parquet import sources
 from strand.feeds.io import stores
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
 
 obstore = pytest.importorskip("obstore")
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 pytestmark = pytest.mark.python
 s3 = pytest.mark.skipif(
@@ -116,6 +118,97 @@ def test_a_large_object_comes_in_ranges_a_few_ahead_and_a_head_reads_no_more(
     faults.asked.clear()
     assert run_here("cat", url, "--head", "3").returncode == 0
     assert sum(asked[0] == "GET" for asked in faults.asked) < 20
+
+
+def wide_table(folder: Path) -> Path:
+    """A Parquet file of ten row groups, of whose columns half are none of a tick."""
+    rng, rows = np.random.default_rng(47), 50_000
+    columns = {
+        "ts_event": pa.array(1_767_603_600_000_000_000 + np.arange(rows) * 1000, pa.timestamp("ns", "UTC")),
+        "noise": rng.random(rows), "symbol": np.array(["A", "B"])[rng.integers(0, 2, rows)],
+        "price": rng.integers(1, 10**6, rows) / 100, "more": rng.random(rows), "size": rng.integers(1, 1000, rows),
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), folder / "wide.parquet", row_group_size=rows // 10)
+    return folder / "wide.parquet"
+
+
+def asked_bytes(faults: Faults) -> int:
+    """Bytes of distinct ranges that were asked for."""
+    ranges = {
+        tuple(map(int, asked[2].partition("=")[2].split("-")))
+        for asked in faults.asked
+        if asked[0] == "GET" and asked[2] is not None
+    }
+    return sum(end - begin + 1 for begin, end in ranges)
+
+
+@s3
+def test_of_a_parquet_object_only_the_footer_and_the_columns_and_groups_in_need_are_read(
+    faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "PART_BYTES", 1 << 13)
+    path = wide_table(tmp_path)
+    url, size = upload("wide.parquet", path.read_bytes()), path.stat().st_size
+    faults.asked.clear()
+    assert ticks_of(url).tobytes() == ticks_of(path).tobytes()
+    ends = stores.FIRST_BYTES + sources.FOOTER_BYTES
+    assert asked_bytes(faults) < 0.75 * size + ends  # without two columns of doubles, which do not shrink
+    middle = {"start": 1_767_603_600_022_000_000, "end": 1_767_603_600_023_000_000}
+    faults.asked.clear()
+    assert ticks_of(url, **middle).tobytes() == ticks_of(path, **middle).tobytes()
+    assert asked_bytes(faults) < 0.15 * size + ends
+
+
+@s3
+def test_faults_within_a_parquet_object_come_behind_the_ticks_before_them_and_short_ones_are_asked_past(
+    faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "PART_BYTES", 1 << 13)
+    path = wide_table(tmp_path)
+    url, before = upload("wide.parquet", path.read_bytes()), ticks_of(path)
+    with feeds.open(url) as feed:
+        faults.next = [500, "half", None, 503]
+        assert np.concatenate([batch.copy() for batch in feed]).tobytes() == before.tobytes()
+    assert not faults.next
+    for fault, words in ((403, "status 403"), (500, "status 500 4 times"), ("half", "wide.parquet")):
+        with feeds.open(url) as feed:
+            faults.next, faults.always, read = [None] * 30, fault, list[np.ndarray]()
+            with pytest.raises(FeedError, match=words):
+                read.extend(batch.copy() for batch in feed)
+        faults.next, faults.always = [], None
+        got = np.concatenate(read)
+        assert 0 < len(got) < len(before)
+        assert got.tobytes() == before[: len(got)].tobytes()
+    cut = upload("cut.parquet", path.read_bytes()[:-100])
+    with pytest.raises(
+        TruncatedFeedError, match=r"s3://day/cut\.parquet, byte \d+: the file does not end as Parquet does"
+    ):
+        feeds.open(cut)
+
+
+@s3
+def test_closing_a_feed_ends_its_requests_for_parts(
+    faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "PART_BYTES", 1 << 13)
+    url = upload("wide.parquet", wide_table(tmp_path).read_bytes())
+    feed = feeds.open(url)
+    begun = iter(feed)
+    next(begun)
+    faults.always = 503  # is asked for again and again, with pauses
+    monkeypatch.setattr(stores, "PAUSE_S", 1000)
+    feed.close()
+    with pytest.raises(FeedError, match="closed"):
+        list(begun)
+
+
+@s3
+@pytest.mark.parametrize("packing", ["uncompressed", "zstd"])
+def test_an_arrow_file_of_polars_is_read_by_its_index(packing: str, faults: Faults, tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    polars.read_parquet(wide_table(tmp_path)).write_ipc(tmp_path / "day.arrow", compression=packing)
+    url = upload(f"{packing}/day.arrow", (tmp_path / "day.arrow").read_bytes())
+    assert ticks_of(url).tobytes() == ticks_of(tmp_path / "day.arrow").tobytes()
 
 
 @s3

@@ -1,4 +1,4 @@
-"""Record batches of the columns asked for, from Parquet files and Arrow IPC files and streams.
+"""Sources of record batches: Arrow IPC files and streams; and checks of them and of Parquet files.
 
 pyarrow reads a file only as far as its declared sizes stay within the limits on what a compressed file may expand to.
 Layout of Arrow: its format/Message.fbs, Schema.fbs and File.fbs as flatbuffers. Layout of Parquet: parquet.thrift
@@ -23,7 +23,7 @@ from strand.feeds.io.stores import ObjectFile, object_at
 from strand.feeds.io.streams import RawStream, open_stream
 
 __all__ = [
-    "ARROW_MAGIC", "PARQUET_MAGIC", "ArrowSource", "IpcSource", "KeepsGroup", "ParquetSource", "first_line",
+    "ARROW_MAGIC", "ArrowSource", "Expansion", "IpcSource", "KeepsGroup", "check_row_group", "chunks_of", "first_line",
     "is_arrow_stream", "names_of", "needs_its_end",
 ]  # fmt: skip
 
@@ -713,120 +713,3 @@ class IpcSource(ArrowSource):
                 path=self._path,
                 offset=ended,
             )
-
-
-PARQUET_MAGIC: Final = b"PAR1"
-#: Bytes at the end of an object that are asked for first; most descriptions of files are shorter.
-FOOTER_BYTES: Final = 1 << 16
-
-
-class ParquetSource(ArrowSource):
-    """A Parquet file: a part of a row group at a time, and only the columns asked for. The pages of each group are held
-    against the limits first."""
-
-    def __init__(self, path: Path, limits: InflateLimits | None) -> None:
-        self._path = path
-        self._limits = limits
-        self._places: dict[str, int] = {}
-        with self._raw() as raw, self._opened((), raw) as file:
-            self.schema = file.schema_arrow
-            self.names = names_of(self.schema, path)
-            self.metadata = {**(self.schema.metadata or {}), **(file.metadata.metadata or {})}
-            self.rows = file.metadata.num_rows
-            self.row_groups = file.metadata.num_row_groups
-            self._places = {file.schema.column(i).path: i for i in range(len(file.schema.names))}
-        with self._raw() as footer:
-            try:
-                self._chunks = chunks_of(footer)
-            except ValueError as error:
-                raise FormatError(f"cannot be read as Parquet: {error}", path=path) from None
-        if len(self._chunks) != self.row_groups or any(len(of) != len(self._places) for of in self._chunks):
-            raise FormatError("cannot be read as Parquet: its row groups lack columns", path=path)
-
-    def batches(
-        self, columns: Sequence[str], batch_rows: int, keeps: KeepsGroup, texts: Sequence[str] = ()
-    ) -> Generator[tuple[int, Any], None, None]:
-        row = 0
-        places = [at for path, at in self._places.items() if path.split(".", 1)[0] in columns or path in columns]
-        with self._raw() as pages, self._opened(texts, pages) as file:
-            expansion = Expansion(self._limits, self._path, pages.seek(0, os.SEEK_END))
-            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-            kept = [keeps(group, self._places) for group in groups]
-            if isinstance(pages, ObjectFile):
-                chunks = [self._chunks[number][at] for number, keep in enumerate(kept) if keep for at in places]
-                pages.plan((chunk.begin, chunk.begin + max(0, chunk.size)) for chunk in chunks)
-                pread = pages.pread
-            else:
-                pread = partial(os.pread, pages.fileno())
-            for number, group in enumerate(groups):
-                first, row = row, row + group.num_rows
-                if not kept[number]:
-                    yield first, group.num_rows
-                    continue
-                chunks = [self._chunks[number][at] for at in places]
-                check_row_group(pread, chunks, group.num_rows, expansion, number)
-                batches = file.iter_batches(batch_rows, row_groups=[number], columns=list(columns), use_threads=False)
-                while (batch := self._next(batches, number, pages)) is not None:
-                    yield first, batch
-                    first += batch.num_rows
-                if first != row:
-                    raise FormatError(
-                        f"row group {number} holds {group.num_rows - (row - first)} rows and announces "
-                        f"{group.num_rows}",
-                        path=self._path,
-                    )
-
-    def _raw(self) -> ObjectFile | BinaryIO:
-        """The bytes of the file, or of an object of a store, of which a reader asks for parts."""
-        found = object_at(self._path)
-        if found is None:
-            return self._path.open("rb")
-        file = ObjectFile(found)
-        file.plan([(file.size - FOOTER_BYTES, file.size)])
-        return file
-
-    def _next(self, batches: Iterator[Any], group: int, file: ObjectFile | BinaryIO) -> Any:
-        try:
-            batch = next(batches, None)
-        except (OSError, ValueError, OverflowError, MemoryError, NotImplementedError) as error:
-            if isinstance(file, ObjectFile) and file.fault is not None:
-                raise file.fault from None
-            raise FormatError(f"row group {group} cannot be read: {first_line(error)}", path=self._path) from None
-        for column in () if batch is None else batch.columns:
-            if not _stays_within(column):
-                raise FormatError(f"row group {group} cannot be read: index not in dictionary", path=self._path)
-        return batch
-
-    def _opened(self, texts: Sequence[str], raw: ObjectFile | BinaryIO) -> Any:
-        import pyarrow.parquet as pq
-
-        encoded = [self._places[text] for text in texts if text in self._places] or None
-        source: Any = raw if isinstance(raw, ObjectFile) else self._path
-        try:
-            return pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=encoded)
-        except FileNotFoundError:
-            raise FeedError("there is no such file", path=self._path) from None
-        except (OSError, ValueError, OverflowError, MemoryError, NotImplementedError) as error:
-            if isinstance(raw, ObjectFile) and raw.fault is not None:
-                raise raw.fault from None
-            size = raw.seek(0, os.SEEK_END)
-            raw.seek(max(0, size - 4))
-            if raw.read(4) not in (PARQUET_MAGIC, b"PARE"):
-                raise TruncatedFeedError(
-                    "the file does not end as Parquet does, and what it holds is described at its end; get the whole "
-                    "file",
-                    path=self._path,
-                    offset=size,
-                ) from None
-            raise FormatError(f"cannot be read as Parquet: {first_line(error)}", path=self._path) from None
-
-
-def _stays_within(column: Any) -> bool:
-    """Tells whether a dictionary column's indices lie within its dictionary; pyarrow does not check it."""
-    import pyarrow.compute as pc
-    import pyarrow.types as kinds
-
-    if not kinds.is_dictionary(column.type):
-        return True
-    minimum, maximum = (bound.as_py() for bound in pc.min_max(column.indices).values())
-    return minimum is None or (minimum >= 0 and maximum < len(column.dictionary))

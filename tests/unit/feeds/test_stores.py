@@ -23,7 +23,7 @@ from store_servers import GCS, NGINX, S3RVER, USER, Faults, gcs_server, https_se
 import strand
 from strand import feeds
 from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
-from strand.feeds.formats.parquet import sources
+from strand.feeds.formats.parquet.reader import FOOTER_BYTES
 from strand.feeds.io import stores
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
@@ -151,7 +151,7 @@ def test_of_a_parquet_object_only_the_footer_and_the_columns_and_groups_in_need_
     url, size = upload("wide.parquet", path.read_bytes()), path.stat().st_size
     faults.asked.clear()
     assert ticks_of(url).tobytes() == ticks_of(path).tobytes()
-    ends = stores.FIRST_BYTES + sources.FOOTER_BYTES
+    ends = stores.FIRST_BYTES + FOOTER_BYTES
     assert asked_bytes(faults) < 0.75 * size + ends  # without two columns of doubles, which do not shrink
     middle = {"start": 1_767_603_600_022_000_000, "end": 1_767_603_600_023_000_000}
     faults.asked.clear()

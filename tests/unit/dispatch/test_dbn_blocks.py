@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import struct
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import dbn_reference as ref
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
 
 import strand
 from strand import replay
@@ -250,15 +253,112 @@ def test_a_file_that_is_cut_or_out_of_step_ends_at_the_same_byte(tmp_path: Path)
     assert f"byte {first + 100_000 * 56}: " in errors(path)[0]
 
 
+def full_of_orders(n: int, shift: int) -> bytes:
+    """A system message of sound orders, behind which records go on: a guess within it succeeds falsely."""
+    return ref.record(0x17, bytes(shift) + at(ref.mbo(), n, 3) * 17)
+
+
 @pytest.mark.parametrize("shift", [0, 4, 12])
 def test_records_that_lie_within_records_fool_nobody(tmp_path: Path, shift: int) -> None:
     """System messages that are full of sound orders, so that each guess may be wrong."""
-    false = (b"\0" * shift + ref.mbo(instrument=3) * 18)[:1000]
-    message = ref.record(0x17, false.ljust(1000, b"\0"))
     real = orders(80_000)
     records = real[:75_000]
-    for n, body in enumerate(real[75_000:]):
-        records += [message] if n % 2 else [message, message]
+    for n, body in enumerate(real[75_000:], 75_000):
+        records += [full_of_orders(n, shift)] * (1 + n % 2)
         records.append(body)
     plain, _ = both(file_of(tmp_path / "within.dbn", records))
     assert plain.ticks == 80_000
+
+
+@cache
+def lead() -> bytes:
+    """What is decoded in turn before the first block, and more."""
+    return b"".join(orders(17_000, first=-17_000))
+
+
+@cache
+def part(kind: str, seed: int, number: int) -> bytes:
+    """Records of a block and more.
+
+    ``usual``: orders. ``mixed``: of every type. ``within``: each second one is full of sound orders, so that guesses
+    succeed falsely. ``odd``: some are decoded in turn."""
+    draw, found, size = random.Random(seed), [], 0
+    pool = [body for body in ref.every_type(3) if not 0x20 <= body[1] <= 0x24] if kind == "mixed" else [ref.mbo()]
+    strange = (ref.mbo(action=b"?"), ref.record(0x77, bytes(20)), at(ref.mbo(), 0, 60), ref.record(0x13, bytes(344)))
+    while size < BLOCK + 999:
+        n = 10_000 * number + len(found)
+        record = at(draw.choice(pool), n, draw.choice(IDS))
+        if kind == "within":
+            record += full_of_orders(n, 4 * seed)
+        elif kind == "odd" and draw.random() < 0.001:
+            record += draw.choice(strange)
+        found.append(record)
+        size += len(record)
+    return b"".join(found)
+
+
+def test_any_file_in_blocks_is_what_a_plain_loop_makes_of_it(tmp_path: Path) -> None:
+    """Files with faults at any byte of a record, cut at any byte: records lie across blocks' edges at any distance."""
+    in_blocks = 0
+
+    @example({"made": [("within", n) for n in range(4)], "shift": 0}, {}, (2, "count"))
+    @example({"made": [("usual", n % 3) for n in range(5)], "shift": 3}, {"without": 9}, (2, "bbo"))
+    @example(
+        {"made": [("usual", 0), ("within", 1), ("odd", 2), ("mixed", 1)], "shift": 1}, {"limit": 24_999}, (3, "book")
+    )
+    @given(
+        st.fixed_dictionaries(
+            {
+                "made": st.lists(
+                    st.tuples(st.sampled_from(["usual", "mixed", "within", "odd"]), st.integers(0, 2)),
+                    min_size=3,
+                    max_size=6,
+                ),
+                "shift": st.integers(0, 40),
+            },
+            optional={
+                "faults": st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=3),
+                "cut": st.floats(0.5, 1),
+            },
+        ),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "limit": st.integers(1, 30_000),
+                "without": st.integers(2, 30),
+            },
+        ),
+        st.tuples(st.integers(1, 5), st.sampled_from(["count", "book", "vwap", "bbo"])),
+    )
+    @settings(
+        phases=[Phase.explicit, Phase.generate],
+        max_examples=12,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    def compare(about: dict[str, Any], selection: dict[str, Any], how: tuple[int, str]) -> None:
+        nonlocal in_blocks
+        head = ref.metadata(3, NAMES)
+        data = bytearray(lead() + at(ref.mbo(), 0, 3) * about["shift"])
+        for number, (kind, seed) in enumerate(about["made"]):
+            data += part(kind, seed, number)
+        for place, value in about.get("faults", ()):
+            data[int(place * (len(data) - 1))] = value
+        path = tmp_path / "day.dbn"
+        path.write_bytes(head + data[: int(about.get("cut", 1) * len(data))])
+        found, (workers, handler) = [], how
+        if every := selection.pop("without", 0):
+            selection["symbols"] = [f"S{n}" for n in IDS if n % every]
+        for way in ({"workers": 0}, {"workers": workers, "cores": None, "ingest": "blocks"}):
+            for options in ({}, {"on_bad_record": "skip"}):
+                try:
+                    result = replay(path, handler, timeline=False, feed_options=options, **selection, **way)
+                except FeedError as error:
+                    partial = error.partial
+                    found.append((str(error), None if partial is None else what(partial)))
+                else:
+                    found.append(("", what(result)))
+                    in_blocks += result.statistics.handled_in_blocks
+        assert found[:2] == found[2:]
+
+    compare()
+    assert in_blocks

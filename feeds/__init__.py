@@ -9,6 +9,7 @@ from strand.lazy import loading
 if TYPE_CHECKING:
     from strand.feeds.base import BaseFeed, Feed, FeedInfo, Flags, Selection, TickBatch
     from strand.feeds.io.sources import InflateLimits
+    from strand.feeds.live.join import join
     from strand.feeds.merge.adjustments import adjusted
     from strand.feeds.opening import open, read_symbols  # noqa: A004
 
@@ -21,6 +22,7 @@ __all__ = [
     "Selection",
     "TickBatch",
     "adjusted",
+    "join",
     "open",
     "read_symbols",
 ]
@@ -28,6 +30,7 @@ __all__ = [
 _MODULES: Final = dict.fromkeys(__all__, "base") | {
     "InflateLimits": "io.sources",
     "adjusted": "merge.adjustments",
+    "join": "live.join",
     "open": "opening",
     "read_symbols": "opening",
 }

@@ -196,6 +196,20 @@ class Skipped:
         return sum(self.counts.values())
 
 
+class LineNumbers(NamedTuple):
+    """Numbers of the messages of a line, which rise by one.
+
+    Attributes:
+        first: The number of the first message.
+        next: The number behind the last message so far.
+        missing: The ranges [from, to) between the two that did not come.
+    """
+
+    first: int
+    next: int
+    missing: Sequence[tuple[int, int]]
+
+
 @dataclass(frozen=True, slots=True)
 class StockAttributes:
     """A stock as the directory message (type R) describes it, in the letters of the specification.
@@ -431,6 +445,11 @@ class BaseFeed(Tabular):
         """
         return None
 
+    def line_numbers(self) -> LineNumbers | None:
+        """The numbers of the messages that were read, if they are those of a line: ticks have them as ``sequence``, and
+        messages without ticks count too. None: only ticks show them."""
+        return None
+
     def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
         """Told by a run, before its first batch, how it gets on: for a feed that acknowledges what has been handled.
 
@@ -626,6 +645,13 @@ def state_of(feed: Feed) -> Mapping[str, Any] | None:
     """``BaseFeed.state`` of any feed."""
     own: Any = getattr(feed, "state", None)
     found: Mapping[str, Any] | None = None if own is None else own()
+    return found
+
+
+def line_numbers(feed: Feed) -> LineNumbers | None:
+    """``BaseFeed.line_numbers`` of any feed."""
+    own: Any = getattr(feed, "line_numbers", None)
+    found: LineNumbers | None = None if own is None else own()
     return found
 
 

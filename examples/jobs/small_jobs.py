@@ -3,6 +3,7 @@
 from typing import Any
 
 import strand
+from strand.feeds.live.mold import MoldFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 
@@ -37,6 +38,13 @@ def frame_in_memory(trades: Any, **columns: str) -> Any:
     """VWAP of each symbol of a frame of trades. ``columns``: the frame's names, as ``ts_event="time"``."""
     result = strand.replay(trades, "vwap", feed_options={"columns": columns, "constants": {"kind": "trade"}})
     return result.rows.to_polars()
+
+
+def day_so_far_and_on(recorded: Any, *lines: str, **options: Any) -> tuple[Any, list[tuple[int, int]]]:
+    """VWAP of each symbol of a day under way: a recording at full speed, then the lines. And what neither had."""
+    feed = strand.feeds.join(recorded, MoldFeed(*lines, **options))
+    rows = strand.replay(feed, "vwap").rows
+    return rows.to_polars(), feed.gaps()
 
 
 if __name__ == "__main__":

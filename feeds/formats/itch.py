@@ -52,7 +52,7 @@ from strand.binding.itch import (
     StripeDecoder,
 )
 from strand.errors import FeedError
-from strand.feeds.base import StockAttributes
+from strand.feeds.base import LineNumbers, StockAttributes
 from strand.feeds.formats.decoded import DecodedFeed, times_since
 from strand.feeds.formats.options import DatedOptions
 from strand.feeds.io.prefetch import Chunks
@@ -386,6 +386,10 @@ class ItchFeed(ItchNames, DecodedFeed):
         if striped and isinstance(stream, RawStream) and worth_striping(stream.size):
             return StripedItch(stream, self._decoder, headroom=self._headroom)
         return super()._chunks_of(stream, in_blocks=in_blocks)
+
+    def line_numbers(self) -> LineNumbers | None:
+        """The positions of messages, which are their numbers where the file begins with the session."""
+        return LineNumbers(1, self._decoder.statistics()["messages"] + 1, ())
 
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.

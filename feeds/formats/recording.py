@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from strand.binding.live import RUN, stamp
 from strand.errors import FormatError, TruncatedFeedError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, LineNumbers, TickBatch
 from strand.feeds.formats.itch import ItchFeed
 from strand.feeds.formats.options import RecordedOptions
 from strand.feeds.io.atomic_write import atomic_write, flushed, partial_path
@@ -123,6 +123,9 @@ class _Times:
         #: Entries of the clock, which no batch has come to yet.
         self._clocks = np.empty(0, RUN)
         self._cut = False
+        #: The first run, the latest one that was read, and the messages that are missing before positions.
+        self._first, self._latest = np.empty(0, RUN), np.empty(0, RUN)
+        self._missing: list[tuple[int, int, int]] = []
 
     def _read(self) -> bool:
         """Reads the next entries. Returns False at the end."""
@@ -132,6 +135,7 @@ class _Times:
         is_clock = read["sequence"] == 0
         self._clocks = np.concatenate([self._clocks, read[is_clock]])
         self._window = np.concatenate([self._window, read[~is_clock]])
+        self._look_for_missing(read[~is_clock])
         for found, least in ((self._window, 1), (self._clocks, 0)):
             if np.any(np.diff(found["position"].astype(np.int64)) < least):
                 raise FormatError("positions do not rise: the file is damaged", path=self._path)
@@ -146,6 +150,24 @@ class _Times:
             raise FormatError(f"has no entry for message {first}", path=self._path)
         self._window = self._window[before:]
         return self._window
+
+    def _look_for_missing(self, read: npt.NDArray[np.void]) -> None:
+        runs = np.concatenate([self._latest, read])
+        if len(runs):
+            self._first, self._latest = (self._first if len(self._first) else runs[:1]), runs[-1:]
+            positions, numbers = runs["position"].astype(np.int64), runs["sequence"].astype(np.int64)
+            expected = numbers[:-1] + np.diff(positions)
+            for at in np.flatnonzero(numbers[1:] > expected).tolist():
+                self._missing.append((int(positions[at + 1]), int(expected[at]), int(numbers[at + 1])))
+
+    def numbers(self, last: int) -> LineNumbers | None:
+        """Numbers of the messages up to a position."""
+        if last < 1:
+            return None
+        runs = self.upto(last, last)
+        at = int(np.searchsorted(runs["position"], last, side="right")) - 1
+        behind = int(runs["sequence"][at]) + last - int(runs["position"][at]) + 1
+        return LineNumbers(int(self._first["sequence"][0]), behind, [m[1:] for m in self._missing if m[0] <= last])
 
     def clocks(self, last: int) -> npt.NDArray[np.void]:
         """Takes the clock's entries before the message at the position ``last``, which ``upto`` has come to."""
@@ -202,6 +224,7 @@ class RecordedFeed(BaseFeed):
             options["date"] = f"{day // 10000:04}-{day // 100 % 100:02}-{day % 100:02}"
         self._itch = ItchFeed(frames, **options)
         self.skipped = self._itch.skipped
+        self._numbers: LineNumbers | None = None
 
     @property
     def info(self) -> FeedInfo:
@@ -223,7 +246,7 @@ class RecordedFeed(BaseFeed):
 
     def batches(self) -> Iterator[TickBatch]:
         """The recording from its start. Each batch is valid until the next."""
-        times, self.passed_ns = _Times(self._times_path), None
+        times, self.passed_ns, self._numbers = _Times(self._times_path), None, None
         try:
             for batch in self._itch.batches():
                 first, last = int(batch["sequence"][0]), int(batch["sequence"][-1])
@@ -244,12 +267,22 @@ class RecordedFeed(BaseFeed):
                         yield batch[:0]
                     at = cut
                 if fault is not None:
+                    self._numbers = times.numbers(int(runs["position"][-1]))
                     raise fault
+            self._numbers = times.numbers(self._itch.statistics()["messages"])
             for passed in times.clocks_left()["ts_recv"].tolist():
                 self.passed_ns = passed
                 yield empty(0)
+        except TruncatedFeedError:
+            if self._numbers is None:
+                self._numbers = times.numbers(self._itch.statistics()["messages"])
+            raise
         finally:
             times.close()
+
+    def line_numbers(self) -> LineNumbers | None:
+        """The numbers of the messages, when all of them have been read."""
+        return self._numbers
 
     def statistics(self) -> dict[str, int]:
         return self._itch.statistics()

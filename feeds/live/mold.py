@@ -22,7 +22,7 @@ from strand.binding import itch as _itch
 from strand.binding.itch import FLAGS, ItchDecoder
 from strand.binding.live import LINES, OUT_BYTES, LineOptions, Receiver, Sender, stamp
 from strand.errors import ConfigurationError, FeedError, FormatError, GapError, TruncatedFeedError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, LineNumbers, TickBatch
 from strand.feeds.formats.itch import ItchSymbols, recognise
 from strand.feeds.formats.recording import Recorder
 from strand.feeds.io.files import times_path
@@ -108,6 +108,9 @@ class MoldFeed(BaseFeed):
         ConfigurationError: If an option cannot work.
         FeedError: If a socket cannot be set up, or the re-request server cannot be reached.
     """
+
+    #: As of ``ItchFeed``.
+    locates: Final = True
 
     def __init__(
         self,
@@ -355,6 +358,12 @@ class MoldFeed(BaseFeed):
             "jumps_believed": counts["jumps_believed"],
             "left_out": self._left_out,
         }
+
+    def line_numbers(self) -> LineNumbers:
+        """The MoldUDP64 sequence numbers of the messages that were delivered, and of those that stayed missing."""
+        receiver = self._receiver
+        first, behind = receiver.first_sequence, receiver.counts()["next_sequence"]
+        return LineNumbers(first or 0, behind if first else 0, receiver.gaps())
 
     def live_counts(self) -> Mapping[str, Any]:
         return self._counted

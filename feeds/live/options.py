@@ -15,7 +15,7 @@ from strand.fixed import dataclass
 from strand.options import Choice, File, Flag, Kind, Number, Text, Whole
 from strand.ticks import MAX_SEQUENCE
 
-__all__ = ["Address", "KafkaOptions", "MoldOptions", "WebSocketOptions", "ipv4", "parse_address"]
+__all__ = ["Address", "JoinOptions", "KafkaOptions", "MoldOptions", "WebSocketOptions", "ipv4", "parse_address"]
 
 
 def ipv4(text: str, field: str) -> str:
@@ -306,3 +306,40 @@ class KafkaOptions(_Ends, total=False):
     ]
     max_symbols: Annotated[int, 65_536, Whole(1), "The greatest number of symbols in all."]
     batch_messages: Annotated[int, 10_000, Whole(1), "The greatest number of messages in a batch."]
+
+
+class JoinOptions(TypedDict, total=False):
+    """Options of ``join``."""
+
+    by: Annotated[
+        Literal["line", "symbol", "rising"] | None,
+        None,
+        Choice(("line", "symbol", "rising")),
+        'What ``sequence`` counts: ``"line"`` all messages, one by one; ``"symbol"`` those of each symbol, one by one; '
+        '``"rising"`` is any number that rises in each symbol and kind of tick, which shows no gap.\nNone: ``"line"`` '
+        'for ITCH, else ``"rising"``.',
+    ]
+    wait_s: Annotated[
+        float,
+        5.0,
+        Number(0, 1e9, "s", metavar="SECONDS"),
+        "How long to wait, in all, for a recording that is still being written to reach the line's first message, "
+        "seconds.",
+    ]
+    on_gap: Annotated[
+        Literal["continue", "raise"],
+        "continue",
+        Choice(("continue", "raise")),
+        'What to do if messages between the recording and the line are missing: ``"continue"`` behind them, or '
+        '``"raise"`` GapError after all ticks before them.',
+    ]
+    memory_bytes: Annotated[
+        int, 64 << 20, Whole(1, metavar="BYTES"), "Bytes of the line's ticks that wait in memory; more are in a file."
+    ]
+    disk_bytes: Annotated[
+        int,
+        16 << 30,
+        Whole(1, metavar="BYTES"),
+        "Bytes of the line's ticks that wait in all.\nBeyond it the line is not read, and loses what its receiver "
+        "cannot hold.",
+    ]

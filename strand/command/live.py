@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from _thread import interrupt_main
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial, wraps
@@ -50,6 +50,7 @@ from strand.errors import ConfigurationError
 from strand.feeds import open as open_feed
 from strand.feeds.formats.options import JsonLinesOptions
 from strand.feeds.io.files import small_text
+from strand.feeds.live.join import JoinedFeed, join
 from strand.feeds.live.kafka import KafkaFeed
 from strand.feeds.live.mold import Faults, MoldFeed, ServeOptions
 from strand.feeds.live.mold import serve as run_serve
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
 __all__ = ["dashboard", "http", "listen", "serve"]
 
 #: A feed of ``strand listen``.
-LiveFeed = MoldFeed | WebSocketFeed | KafkaFeed
+LiveFeed = MoldFeed | WebSocketFeed | KafkaFeed | JoinedFeed
 
 _LINE_COUNTS: Final = (
     ("messages", "messages"), ("taken", "first"), ("duplicates", "duplicates"), ("lost", "gap_messages"),
@@ -106,7 +107,7 @@ _ALONE: Final = {
 _LISTEN_SECTIONS: Final = {
     "Feed": (
         "--line", "--group", "--interface", "--rerequest", "--websocket", "--profile", "--subscribe", "--record",
-        "--clock-s", "--max-seconds", "--max-messages", "--idle-timeout-s",
+        "--after", "--clock-s", "--max-seconds", "--max-messages", "--idle-timeout-s",
     ),
     "Kafka": (
         "--kafka", "--topic", "--consumer-group", "--share", "--begin", "--until-end", "--on-gone", "--on-moved",
@@ -151,6 +152,13 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
         help="For --kafka: a .toml file of further settings of librdkafka, as for TLS and passwords.",
     )
     @declared(_PROFILE)
+    @click.option(
+        "--after",
+        multiple=True,
+        type=click.Path(),
+        metavar="FILE",
+        help="Play this recording at full speed first, and go on with the feed where it ends. Repeatable.",
+    )
     @wraps(command)
     def with_feed(
         *,
@@ -160,6 +168,7 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
         topic: tuple[str, ...],
         kafka_config: Path | None,
         profile: str | None,
+        after: tuple[str, ...],
         **others: Any,
     ) -> None:
         given = values_of(options.values(), {name: others.pop(name) for name in options})
@@ -180,12 +189,13 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
         elif topic or kafka_config:
             raise click.UsageError(f"{'--topic' if topic else '--kafka-config'} is for --kafka, not for {chosen[0]}")
         elif websocket is None:
-            feed = MoldFeed(*line, on_late=lambda first: say(f"warning: {_joined(first)}"), **given)
+            on_late = None if after else lambda first: say(f"warning: {_joined(first)}")
+            feed = MoldFeed(*line, on_late=on_late, **given)
         elif profile is None:
             raise click.UsageError("--websocket needs --profile, the file that describes the messages")
         else:
             feed = WebSocketFeed(websocket, profile, **given)
-        command(feed=feed, **others)
+        command(feed=join(list(after), feed) if after else feed, **others)
 
     found: Callable[..., None] = with_feed
     for name, option in reversed(options.items()):
@@ -226,21 +236,23 @@ def listen(feed: LiveFeed, symbols: str | None, handler: Handler, run: dict[str,
     shows the rows as replay does, what each line received and missed, and which messages were missing on both.
     """
     wanted, record = names(symbols), next(iter(feed.writes), None)
+    line = feed.live if isinstance(feed, JoinedFeed) else feed
     results.check(handler, feed)
     check_outputs(results.files, feed, symbols=wanted)
 
     def listened() -> ReplayResult:
         with ended_by(feed.stop):  # what came is handled and reported
-            if isinstance(feed, MoldFeed):
-                for warning in feed.warnings:
+            if isinstance(line, MoldFeed):
+                for warning in line.warnings:
                     say(f"warning: {warning}")
-                say("listening at " + ", ".join(map(str, feed.addresses)))
+                say("listening at " + ", ".join(map(str, line.addresses)))
             chosen = {**run, **results.options, "timeline": True}
             # The report says it where nothing came.
             return replay(feed, handler, symbols=wanted, allow_empty=True, **chosen)
 
     def more() -> dict[str, Any]:
-        return {"live": feed.report(), "record": record}
+        joined = {"joined": feed.report()} if isinstance(feed, JoinedFeed) else {}
+        return {"live": line.report(), "record": record, **joined}
 
     results.of(listened, wanted, more=more, after=lambda: _print_feed(feed, record))
 
@@ -256,7 +268,11 @@ def _print_feed(feed: LiveFeed, record: str | None) -> None:
     """Prints the report of the lines, or of the connection, and the path of the recording."""
     from strand.report.tables import TerminalConsole
 
-    console, live = TerminalConsole(), feed.report()
+    console, before = TerminalConsole(), {}
+    if isinstance(feed, JoinedFeed):
+        _print_joined(console, feed.report())
+        feed, before = feed.live, {"joined_at": None}  # the recording had what came before
+    live = {**feed.report(), **before}
     if isinstance(feed, MoldFeed):
         _print_lines(console, live)
     elif isinstance(feed, KafkaFeed):
@@ -265,6 +281,21 @@ def _print_feed(feed: LiveFeed, record: str | None) -> None:
         _print_events(console, live, feed.info.path)
     if record is not None:
         console.print(f"recorded to {record}; strand replay {record} gives the same ticks", markup=False)
+
+
+def _print_joined(console: Console, joined: dict[str, Any]) -> None:
+    console.print(
+        f"{escape(joined['recorded'])}: [bold]{joined['recorded_ticks']:,}[/] ticks, then "
+        f"[bold]{joined['live_ticks']:,}[/] of the line; {joined['repeated_ticks']:,} of the line were in the recording"
+    )
+    _print_gaps(console, "missing in both", joined["gaps"])
+
+
+def _print_gaps(console: Console, what: str, gaps: Sequence[tuple[int, int]]) -> None:
+    if gaps:
+        shown = ", ".join(f"{low:,}" if end == low + 1 else f"{low:,}-{end - 1:,}" for low, end in gaps[:_SHOWN])
+        rest = f" and {len(gaps) - _SHOWN:,} more ranges" if len(gaps) > _SHOWN else ""
+        console.print(f"[yellow]{what}:[/] {shown}{rest}")
 
 
 def _print_events(console: Console, live: dict[str, Any], where: str) -> None:
@@ -315,10 +346,7 @@ def _print_lines(console: Console, live: dict[str, Any]) -> None:
         console.print(
             "receipt to delivery: " + ", ".join(f"{name} {duration(ns)}" for name, ns in live["latency_ns"].items())
         )
-    if gaps := live["gaps"]:
-        shown = ", ".join(f"{low:,}" if end == low + 1 else f"{low:,}-{end - 1:,}" for low, end in gaps[:_SHOWN])
-        rest = f" and {len(gaps) - _SHOWN:,} more ranges" if len(gaps) > _SHOWN else ""
-        console.print(f"[yellow]missing on every line:[/] {shown}{rest}")
+    _print_gaps(console, "missing on every line", live["gaps"])
     for at, what in (
         ("forced", "gaps were given up early for lack of space"),
         ("gaps_unlisted", "gaps are counted but not listed"),

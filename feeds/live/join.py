@@ -1,0 +1,655 @@
+"""Recorded files and a live line as one feed: the files at full speed, then the line, without a loss or a repetition.
+
+The line is received from the start, so that nothing is missed while the files play. Its ticks wait in memory, and
+beyond a bound in a temporary file. Sequence numbers say which of them the files had.
+"""
+
+from __future__ import annotations
+
+import collections
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.background import Background
+from strand.binding.merge import UNMAPPED
+from strand.errors import ConfigurationError, FeedError, GapError, TruncatedFeedError
+from strand.feeds.base import (
+    BaseFeed,
+    Feed,
+    FeedInfo,
+    LineNumbers,
+    Skipped,
+    TickBatch,
+    batches_from,
+    files_read,
+    files_written,
+    follow_run,
+    line_numbers,
+    live_counts_of,
+    passed_ns,
+    skipped_of,
+)
+from strand.feeds.io.files import Frames, Paths
+from strand.feeds.live.mold import GAP
+from strand.feeds.live.options import JoinOptions
+from strand.feeds.merge.feeds import SymbolRemap
+from strand.feeds.opening import open as open_feed
+from strand.options import named_options
+from strand.threads import Bell
+from strand.ticks import KIND_STATUS, empty
+
+__all__ = ["JoinedFeed", "join"]
+
+#: The most ticks of a batch that waited.
+_BATCH: Final = 65_536
+#: The time between two looks at a recording that is still being written, s.
+_LOOK_S: Final = 0.02
+#: How long an empty batch takes to come where nothing happens, s.
+_SLICE_S: Final = 0.1
+#: Ranges of ticks' numbers beyond which they are none of a line.
+_MOST_RANGES: Final = 100_000
+
+Range = tuple[int, int]
+
+
+class _Seen:
+    """The numbers of a line, as its ticks show them: for a feed that does not say them of its messages."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._first, self._next = path, 0, 0
+        self._missing: list[Range] = []
+
+    def add(self, sequences: npt.NDArray[np.int64]) -> None:
+        """Notes the numbers of ticks. Raises FeedError for numbers that do not rise by one."""
+        if not len(sequences):
+            return
+        self._first = self._first or int(sequences[0])
+        before = np.concatenate(([self._next or int(sequences[0])], sequences[:-1] + 1))
+        for at in np.flatnonzero(sequences > before).tolist():
+            self._missing.append((int(before[at]), int(sequences[at])))
+        self._next = max(self._next, int(sequences[-1]) + 1)
+        if len(self._missing) > _MOST_RANGES:
+            raise FeedError("the numbers of its ticks do not rise by one: join by='rising'", path=self._path)
+
+    @property
+    def numbers(self) -> LineNumbers | None:
+        return LineNumbers(self._first, self._next, self._missing) if self._next else None
+
+
+class _Arrivals:
+    """The ticks of a live feed, which a thread receives, in order: in memory, and beyond a bound in a file.
+
+    Attributes:
+        info: The description by which names of symbols are those of the recording.
+        symbols: The names of the live feed, as far as its ticks have come.
+        first, reached: The number of the line's first message, and of the latest tick that has come; 0: none.
+        arrived, taken: The number of ticks that have come, and of those that were taken.
+        most_bytes: The most bytes that have waited.
+        is_over, error: Whether the live feed has ended, and by which error.
+    """
+
+    def __init__(self, live: Feed, info: FeedInfo, memory_bytes: int, disk_bytes: int) -> None:
+        self.live, self._memory_bytes, self._disk_bytes = live, memory_bytes, disk_bytes
+        self.info = info
+        self.symbols: list[str] = []
+        self.first = self.reached = self.most_bytes = self.arrived = self.taken = 0
+        self.is_over = self._says_numbers = False
+        self.error: BaseException | None = None
+        self.seen = _Seen(live.info.path)
+        self._named = np.zeros(1, np.bool_)
+        self.bell = Bell()
+        #: Runs of ticks, by their number, and between them times up to which the clock has gone.
+        self._runs: collections.deque[tuple[int, int | None]] = collections.deque()
+        self._read_at = self._write_at = 0
+        self._file: Any = None
+        self._thread = Background(self._receive, self._ended, "strand live line")
+
+    # of the feed that SymbolRemap sees
+
+    @property
+    def max_symbols(self) -> int:
+        return self.live.max_symbols
+
+    @property
+    def locates(self) -> bool:
+        return bool(getattr(self.live, "locates", False))
+
+    # of its user
+
+    def start(self) -> None:
+        self._thread.start()
+        self._thread.put(True)
+
+    def wait(self, is_so: Callable[[], bool], seconds: float) -> bool:
+        """Waits until something is so of what has come."""
+        return self.bell.wait_for(lambda: is_so() or self.is_over, seconds)
+
+    @property
+    def has_some(self) -> bool:
+        return bool(self._runs)
+
+    def take(self) -> tuple[TickBatch, int | None] | None:
+        """The next ticks, or no tick and the time that has passed; None: nothing waits."""
+        with self.bell:
+            if not self._runs:
+                return None
+            n, passed = self._runs.popleft()
+            ticks = empty(min(n, _BATCH))
+            if n > len(ticks):
+                self._runs.appendleft((n - len(ticks), None))
+            if n:
+                self._file.seek(self._read_at)
+                ticks.view(np.uint8)[:] = np.frombuffer(self._file.read(ticks.nbytes), np.uint8)
+                self._read_at += ticks.nbytes
+                self.taken += len(ticks)
+            if self._read_at == self._write_at and self._file is not None:
+                self._file.close()
+                self._file, self._read_at, self._write_at = None, 0, 0
+        self.bell.ring()
+        return ticks, passed
+
+    def end(self) -> None:
+        """Ends the live feed, and waits for its thread."""
+        getattr(self.live, "stop", self.live.close)()
+        self._disk_bytes = 1 << 62  # the thread waits for no room any more
+        self.bell.ring()
+        self._thread.end(now=False)
+        self._thread.join()
+
+    def drop(self) -> None:
+        """Forgets what waits."""
+        with self.bell:
+            self._runs.clear()
+            if self._file is not None:
+                self._file.close()
+            self._file, self._read_at, self._write_at = None, 0, 0
+
+    # in its thread
+
+    def _receive(self, _: bool) -> bool:
+        for batch in self.live.batches():
+            if len(batch):
+                self._learn(batch["instrument_id"])
+                self._add(batch)
+            elif (passed := passed_ns(self.live)) is not None:
+                self._add_time(passed)
+        return False
+
+    def _learn(self, ids: npt.NDArray[np.uint32]) -> None:
+        """Notes the names of symbols: the feed's own table must not be read while it receives."""
+        if (most := int(ids.max()) + 1) > len(self._named):
+            self._named = np.concatenate((self._named, np.zeros(most, np.bool_)))
+        if (named := self._named[ids]).all():
+            return
+        names, symbols = self.live.symbols, self.symbols
+        for own_id in np.unique(ids[~named]).tolist():
+            name = names[own_id] if own_id < len(names) else ""
+            if name:
+                symbols.extend([""] * (own_id + 1 - len(symbols)))
+                symbols[own_id] = name
+                self._named[own_id] = True
+
+    def _add(self, batch: TickBatch) -> None:
+        sequences, size = batch["sequence"].astype(np.int64), batch.nbytes
+        numbers = None if self.first else line_numbers(self.live)
+        self._says_numbers = self._says_numbers or numbers is not None
+        if not self._says_numbers:
+            self.seen.add(sequences)
+        self.bell.wait_for(lambda: not self._write_at or self._write_at + size <= self._disk_bytes)
+        with self.bell:
+            self.first = self.first or (int(sequences[0]) if numbers is None else numbers.first)
+            self.reached = max(self.reached, int(sequences[-1]))
+            if self._file is None:
+                self._file = tempfile.SpooledTemporaryFile(self._memory_bytes)  # noqa: SIM115
+            self._file.seek(self._write_at)
+            self._file.write(batch.tobytes())
+            self._write_at += size
+            self.most_bytes, self.arrived = max(self.most_bytes, self._write_at), self.arrived + len(batch)
+            before = self._runs.pop() if self._runs and self._runs[-1][1] is None else (0, None)
+            self._runs.append((before[0] + len(batch), None))
+        self.bell.ring()
+
+    def _add_time(self, passed: int) -> None:
+        with self.bell:
+            if self._runs and self._runs[-1][1] is not None:
+                self._runs.pop()
+            self._runs.append((0, passed))
+        self.bell.ring()
+
+    def _ended(self, error: BaseException | None) -> None:
+        self.error, self.is_over = error, True
+        self.bell.ring()
+
+
+class JoinedFeed(BaseFeed):
+    """Plays recorded ticks, and goes on with a live feed where they end.
+
+    Args:
+        recorded: The recorded feed.
+        live: The live feed.
+        options: The options of ``join``.
+    """
+
+    def __init__(self, recorded: Feed, live: Feed, options: JoinOptions) -> None:
+        super().__init__()
+        self.recorded, self._options = recorded, options
+        self.live: Any = live
+        is_line = line_numbers(live) is not None or line_numbers(recorded) is not None
+        self._by = options["by"] or ("line" if is_line else "rising")
+        self._check_day()
+        own, theirs = recorded.info, live.info
+        info = replace(theirs, date=theirs.date or own.date, venue=theirs.venue or own.venue)
+        self._arrivals = _Arrivals(live, info, options["memory_bytes"], options["disk_bytes"])
+        parts: Sequence[Any] = (recorded, self._arrivals)
+        self._remap = SymbolRemap(parts, venue_in_name=False, max_symbols=None)
+        self._seen = _Seen(recorded.info.path)
+        self._started = self._stopped = self._is_closed = self._is_live = False
+        #: The ticks that were given of each, those of the line that the recording had, and the number of the latest.
+        self._recorded_ticks = self._live_ticks = self._repeated = self._last = 0
+        #: Ticks of the line that were taken and not given yet.
+        self._ahead: TickBatch = empty(0)
+        #: Ranges in which the line had come no further, or had not begun, when the recording had gone on.
+        self._unmet: list[Range] = [(0, 0)]
+        self._waits_until: float | None = None
+        #: By symbol, and kind where they have numbers of their own, the latest number; 0 where the line goes on.
+        self._latest: npt.NDArray[np.int64] = np.zeros((1, KIND_STATUS + 1), np.int64)
+        self._symbol_gaps: list[tuple[str, int, int]] = []
+        #: Ticks that were given, with the ticks of the line that were taken by then.
+        self._marks: collections.deque[tuple[int, int]] = collections.deque()
+        self._handled, self._asks = 0, False
+
+    def _check_day(self) -> None:
+        own, theirs = self.recorded.info, self.live.info
+        days = {part["date"] for part in own.details.get("feeds", ())} or {own.date}
+        if self._by == "line" and theirs.date is not None and (days - {theirs.date, None} or len(days) > 1):
+            raise ConfigurationError(
+                "recorded",
+                f"its day is {own.date or 'more than one'}, and that of the line is {theirs.date}: numbers of a line "
+                "begin anew each day; give the files of the line's day, or date=",
+            )
+
+    @property
+    def info(self) -> FeedInfo:
+        """Description of the live feed."""
+        found: FeedInfo = self.live.info
+        return found
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        return self._remap.names
+
+    @property
+    def max_symbols(self) -> int:
+        return self._remap.max_symbols
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return (*files_read(self.recorded), *files_read(self.live))
+
+    @property
+    def writes(self) -> Sequence[str]:
+        return files_written(self.live)
+
+    @property
+    def is_live(self) -> bool:
+        return True
+
+    @property
+    def skipped(self) -> Skipped:
+        """Records that either feed skipped."""
+        own, theirs = skipped_of(self.recorded), skipped_of(self.live)
+        return Skipped(own.counts + theirs.counts, [*own.samples, *theirs.samples])
+
+    @skipped.setter
+    def skipped(self, own: Skipped) -> None:
+        """Each feed has its own."""
+
+    def live_counts(self) -> Mapping[str, Any]:
+        return live_counts_of(self.live)
+
+    def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
+        def live_handled() -> int:
+            done = handled()
+            with self._arrivals.bell:
+                self._asks = True
+                while self._marks and self._marks[0][0] <= done:
+                    self._handled = self._marks.popleft()[1]
+            return self._handled
+
+        del published
+        follow_run(self.live, lambda: self._arrivals.arrived, live_handled)
+
+    def statistics(self) -> dict[str, int]:
+        """The live feed's counts; ``recorded_ticks``, ``live_ticks`` and ``repeated_ticks`` (of the line, which the
+        recording had); ``gap_messages`` that neither had."""
+        theirs = dict(self.live.statistics())
+        missing = sum(end - first for first, end in self.gaps()) + sum(e - f for _, f, e in self._symbol_gaps)
+        if self._by != "line":
+            missing += theirs.get("gap_messages", 0)
+        return {
+            **theirs, "gap_messages": missing, "recorded_ticks": self._recorded_ticks, "live_ticks": self._live_ticks,
+            "repeated_ticks": self._repeated,
+        }  # fmt: skip
+
+    def gaps(self) -> list[Range]:
+        """Ranges [from, to) of the line's numbers that neither the recording nor the line had. Call it when the feed
+        has ended. Empty unless the numbers are those of a line."""
+        if self._by != "line":
+            return []
+        recorded, live = self._numbers(), line_numbers(self.live) or self._arrivals.seen.numbers
+        if live is None or not live.first or not self._is_live:
+            return [] if recorded is None else list(recorded.missing)
+        begun = live.first if recorded is None else recorded.next
+        missing = [*([] if recorded is None else recorded.missing), (begun, max(live.next, begun))]
+        return _without(missing, _without([(live.first, live.next)], [*live.missing, *self._unmet]))
+
+    def report(self) -> dict[str, Any]:
+        """Report of the feed: its counts, ``gaps`` as [from, to) ranges, ``symbol_gaps`` as (symbol, from, to), the
+        most bytes that waited, and whether the line was reached (``is_live``). ``live.report()`` is that of the line.
+        """
+        return {
+            "recorded": self.recorded.info.path,
+            "is_live": self._is_live,
+            "recorded_ticks": self._recorded_ticks,
+            "live_ticks": self._live_ticks,
+            "repeated_ticks": self._repeated,
+            "gaps": self.gaps(),
+            "symbol_gaps": self._symbol_gaps,
+            "most_bytes": self._arrivals.most_bytes,
+        }
+
+    def stop(self) -> None:
+        """Ends the iteration under way, or the next. Any thread or a signal may call it."""
+        self._stopped = True
+        getattr(self.live, "stop", self.live.close)()
+
+    def close(self) -> None:
+        """Ends both feeds. May be repeated."""
+        self.stop()
+        if self._started and not self._is_closed:
+            self._arrivals.end()
+            self._arrivals.drop()
+        self._is_closed = True
+        super().close()
+        self.recorded.close()
+        self.live.close()
+
+    def batches(self) -> Iterator[TickBatch]:
+        """Yields batches of ticks; the first one is empty. The feed can be iterated once.
+
+        Each error comes after every tick before it.
+
+        Raises:
+            GapError: If messages between the recording and the line are missing, with ``on_gap="raise"``.
+            FeedError: What either feed raises.
+        """
+        if self._started:
+            raise FeedError("a live feed can be read once", path=self.info.path)
+        self._started = True
+        self._arrivals.start()
+        try:
+            yield empty(0)
+            yield from self._play()
+            if not self._stopped:
+                yield from self._go_live()
+            if self._arrivals.error is not None and not self._stopped:
+                raise self._arrivals.error
+        finally:
+            self._arrivals.end()
+
+    # ---- the recording
+
+    def _play(self) -> Iterator[TickBatch]:
+        """The recording, and what it got while the line had not begun where it ended."""
+        while True:
+            fault: FeedError | None = None
+            try:
+                for batch in batches_from(self.recorded, self._recorded_ticks):
+                    self.passed_ns = passed_ns(self.recorded)
+                    if len(batch):
+                        yield from self._with_line(batch)
+                    else:
+                        yield batch
+                    if self._stopped:
+                        return
+            except TruncatedFeedError as error:  # it may still be written
+                fault = error
+            self.passed_ns = None
+            while not (self._arrivals.has_some or self._arrivals.is_over or len(self._ahead)) and not self._stopped:
+                self._arrivals.wait(lambda: self._arrivals.has_some, _SLICE_S)
+                yield empty(0)
+            if self._stopped or self._by != "line" or self._meets() or self._patience() <= 0:
+                if fault is not None and not self._arrivals.first and not self._stopped:
+                    raise fault
+                return
+            time.sleep(_LOOK_S)
+
+    def _meets(self) -> bool:
+        """Tells whether the line began no later than the recording ended."""
+        numbers, first = self._numbers(), self._arrivals.first
+        return not first or numbers is None or first <= numbers.next
+
+    def _numbers(self) -> LineNumbers | None:
+        """The numbers of the recording."""
+        return line_numbers(self.recorded) or self._seen.numbers
+
+    def _patience(self) -> float:
+        """Seconds left to wait for either feed to come as far as the other."""
+        now = time.monotonic()
+        if self._waits_until is None:
+            self._waits_until = now + self._options["wait_s"]
+        return self._waits_until - now
+
+    def _with_line(self, batch: TickBatch) -> Iterator[TickBatch]:
+        """A batch of the recording; where it lacks messages, the line's ticks of these."""
+        sequences = batch["sequence"].astype(np.int64)
+        n, made = len(batch), self._renumbered(0, batch)
+        self._recorded_ticks += n
+        if self._by != "line":
+            self._note(made)
+            yield made
+            return
+        self._seen.add(sequences)
+        before = np.concatenate(([self._last], sequences[:-1]))
+        first, at = self._arrivals.first, 0
+        if not first:
+            self._unmet[0] = 0, int(sequences[-1]) + 1
+        else:
+            for hole in np.flatnonzero((before > 0) & (sequences > before + 1) & (sequences > first)).tolist():
+                if at < hole:
+                    yield made[at:hole]
+                at, low, high = hole, int(before[hole]) + 1, int(sequences[hole])
+                self._last = low - 1
+                if self._arrivals.reached < high and self._patience() > 0:
+                    self._arrivals.wait(lambda: self._arrivals.reached >= high, self._patience())  # noqa: B023
+                if self._arrivals.reached < high:
+                    self._unmet.append((max(low, self._arrivals.reached + 1), high))
+                yield from self._line_up_to(high)
+        self._last = int(sequences[-1])
+        yield made[at:]
+
+    def _line_up_to(self, end: int) -> Iterator[TickBatch]:
+        """The line's ticks behind the latest one and before a number, as far as they have come."""
+        while len(self._ahead) or (self._arrivals.has_some and self._more()):
+            numbers = self._ahead["sequence"]
+            old, new = np.searchsorted(numbers, [self._last + 1, end]).tolist()
+            part, self._ahead = self._ahead[old:new], self._ahead[max(old, new) :]
+            self._repeated += old
+            if len(part):
+                self._last = int(part["sequence"][-1])
+                yield self._of_line(part)
+            if len(self._ahead):
+                return
+
+    def _more(self) -> bool:
+        """Takes ticks of the line that have come. The recording tells the time as long as it plays."""
+        if (taken := self._arrivals.take()) is not None:
+            self._ahead = taken[0]
+        return True
+
+    # ---- the line
+
+    def _go_live(self) -> Iterator[TickBatch]:
+        self._is_live = True
+        joined = self._by != "line"
+        while True:
+            if not len(self._ahead):
+                taken = self._arrivals.take()
+                if taken is None:
+                    if self._arrivals.is_over and not self._arrivals.has_some:
+                        return
+                    if not self._arrivals.wait(lambda: self._arrivals.has_some, _SLICE_S):
+                        yield empty(0)
+                    continue
+                self._ahead, self.passed_ns = taken
+                if not len(self._ahead):
+                    yield self._ahead
+                    continue
+            part, self._ahead = self._ahead, empty(0)
+            if not joined:
+                old = int(np.searchsorted(part["sequence"], self._last + 1))
+                self._repeated += old
+                part = part[old:]
+                self._mark()
+                if joined := len(part) > 0:
+                    self._look_at_gap(int(part["sequence"][0]))
+            if len(part):
+                self.passed_ns = None
+                yield from self._new_of_line(part)
+
+    def _look_at_gap(self, number: int) -> None:
+        """Tells of messages between the recording and the line. Raises GapError."""
+        numbers, first = self._numbers(), self._arrivals.first
+        if numbers is not None and first > numbers.next:
+            self._tell_gap(f"messages {numbers.next:,} to {first - 1:,}", first - numbers.next, None)
+            if self._options["on_gap"] == "raise":
+                raise GapError(
+                    f"the recording ends with message {numbers.next - 1:,}, and the line begins with {first:,}: begin "
+                    "to listen earlier, or record for longer; on_gap='continue' goes on behind the gap",
+                    path=self.info.path,
+                    gaps=((numbers.next, first),),
+                )
+        self._last = number
+
+    def _tell_gap(self, what: str, missing: int, symbol: str | None) -> None:
+        text = f"{what} are neither in the recording nor on the line"
+        GAP(text=text, symbol=symbol, missing=missing)
+
+    def _new_of_line(self, part: TickBatch) -> Iterator[TickBatch]:
+        """Ticks of the line without those that the recording had, where symbols have numbers of their own."""
+        made = self._of_line(part)
+        if self._by != "line" and self._latest.any():
+            keys, numbers = self._keys(made), made["sequence"].astype(np.int64)
+            latest = self._latest[keys]
+            is_new = (numbers == 0) | (numbers > latest)
+            for at in np.flatnonzero(is_new & (latest > 0) & (numbers > 0)).tolist():
+                key = keys[0][at], keys[1][at]
+                last, number = int(self._latest[key]), int(numbers[at])
+                if not last:
+                    continue
+                self._latest[key] = 0  # from here on the line goes on by itself
+                if self._by == "symbol" and number > last + 1:
+                    name = self.symbols[int(made["instrument_id"][at])]
+                    self._symbol_gaps.append((name, last + 1, number))
+                    self._tell_gap(f"{name}: messages {last + 1:,} to {number - 1:,}", number - last - 1, name)
+            if not is_new.all():
+                self._repeated += int((~is_new).sum())
+                self._live_ticks -= int((~is_new).sum())
+                made = made[is_new]
+        self._mark()
+        if len(made):
+            yield made
+
+    # ---- both
+
+    def _keys(self, made: TickBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Places of ticks in ``_latest``: by symbol, and by kind where each kind has numbers of its own."""
+        ids = made["instrument_id"].astype(np.int64)
+        kinds = made["kind"].astype(np.int64) if self._by == "rising" else np.zeros(len(made), np.int64)
+        if (most := int(ids.max()) + 1) > len(self._latest):
+            grown = np.zeros((max(most, 2 * len(self._latest)), KIND_STATUS + 1), np.int64)
+            grown[: len(self._latest)] = self._latest
+            self._latest = grown
+        return ids, kinds
+
+    def _note(self, made: TickBatch) -> None:
+        """Notes the latest numbers of the recording's ticks."""
+        keys, numbers = self._keys(made), made["sequence"].astype(np.int64)
+        known = numbers > 0
+        self._latest[keys[0][known], keys[1][known]] = numbers[known]
+
+    def _of_line(self, part: TickBatch) -> TickBatch:
+        self._live_ticks += len(part)
+        return self._renumbered(1, part)
+
+    def _mark(self) -> None:
+        with self._arrivals.bell:
+            if not self._asks:
+                self._marks.clear()  # nobody acknowledges: the latest one is enough
+            self._marks.append((self._recorded_ticks + self._live_ticks, self._arrivals.taken))
+
+    def _renumbered(self, part: int, batch: TickBatch) -> TickBatch:
+        """A copy of ticks with the ids of both feeds together."""
+        remap, made = self._remap, batch.copy()
+        remap.refresh(part)
+        ids = made["instrument_id"]
+        table = remap.table(part)
+        known = ids < len(table)
+        unknown = ids[~known | (table[np.where(known, ids, 0)] == UNMAPPED)]
+        for own_id in np.unique(unknown).tolist():
+            remap.assign(part, own_id)
+        made["instrument_id"] = remap.table(part)[ids]
+        return made
+
+
+def _without(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
+    """The numbers of some ranges that are in none of others."""
+    found = []
+    others = sorted(others)
+    for first, end in sorted(ranges):
+        for low, high in others:
+            if high <= first:
+                continue
+            if low >= end:
+                break
+            if first < low:
+                found.append((first, low))
+            first = max(first, high)
+        if first < end:
+            found.append((first, end))
+    return found
+
+
+@named_options("join()", declares=JoinOptions)
+def join(recorded: Paths | Frames | Feed, live: Feed, **options: Unpack[JoinOptions]) -> JoinedFeed:
+    """Joins recorded files and a live line: the files play at full speed, then the line goes on without a gap.
+
+    The line is received from the first batch on. Its ticks that the files had are left out by their sequence numbers.
+    Messages that neither had are counted, and reported as ranges. The files may still be written, as by
+    ``strand listen --record`` of another process.
+
+    Args:
+        recorded: What ``strand.feeds.open`` takes, or a feed that ends.
+        live: A live feed, which nobody else reads.
+
+    Raises:
+        ConfigurationError: If an option cannot work, or the files are of another day than the line.
+        FeedError: If a file cannot be read.
+    """
+    if isinstance(recorded, Feed):
+        return JoinedFeed(recorded, live, options)
+    feed, day = open_feed(recorded), live.info.date
+    if feed.info.undated and day is not None:
+        feed.close()
+        feed = open_feed(recorded, date=day)
+    try:
+        return JoinedFeed(feed, live, options)
+    except BaseException:
+        feed.close()
+        raise

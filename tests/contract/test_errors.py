@@ -301,7 +301,7 @@ def _full(folder: Path) -> None:
 
 def _expired(folder: Path) -> None:
     with strand.Scheduler(workers=1) as scheduler:
-        scheduler.options(expire_if=lambda: True).submit(int).result(timeout=30)
+        scheduler.options(expire_if=lambda: True).submit(int).result(timeout=60)
 
 
 def _record_type(folder: Path) -> None:

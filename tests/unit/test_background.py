@@ -37,7 +37,7 @@ class Work:
 
     def __call__(self, batch: Any) -> None:
         self.begun.set()
-        assert self.gate.wait(30)
+        assert self.gate.wait(60)
         if batch[0] >= self.bad:
             raise ValueError(int(batch[0]))
         self.seen.append(int(batch[0]))
@@ -92,11 +92,11 @@ def test_so_much_may_wait_and_no_more(thread: BackgroundWriter, work: Work, monk
     putting = threading.Thread(target=put_all)
     putting.start()
     wait_until(lambda: len(put) == 4)
-    assert work.begun.wait(30)
+    assert work.begun.wait(60)
     time.sleep(0.05)
     assert len(put) == 4
     work.gate.set()
-    putting.join(30)
+    putting.join(60)
     thread.settle()
     assert work.seen == list(range(20))
 
@@ -135,12 +135,12 @@ def test_one_that_has_not_begun_can_be_dropped() -> None:
 def test_dropping_leaves_what_waits(thread: BackgroundWriter, work: Work) -> None:
     for i in range(100):
         thread.put(BATCH + i)
-    assert work.begun.wait(30)
+    assert work.begun.wait(60)
     dropping = threading.Thread(target=thread.drop)
     dropping.start()
     wait_until(lambda: thread._background.stopping)
     work.gate.set()
-    dropping.join(30)
+    dropping.join(60)
     assert not dropping.is_alive()
     assert work.seen == [0]
 

@@ -170,10 +170,10 @@ def test_metrics_are_served_and_a_look_that_fails_is_a_status_of_500() -> None:
 
         with serving(os.getpid(), look, 0) as url:
             assert url.startswith("http://127.0.0.1:")
-            with urllib.request.urlopen(url, timeout=30) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 assert series(answer.read())["strand_accepted_total", "kind=task"] == 0
             with pytest.raises(urllib.error.HTTPError, match="500"):
-                urllib.request.urlopen(url, timeout=30)
+                urllib.request.urlopen(url, timeout=60)
 
 
 # ---- Live feeds, and the guard

@@ -55,7 +55,7 @@ def command(*arguments: str) -> Iterator[None]:
         yield
     finally:
         ran.terminate()
-        ran.wait(30)
+        ran.wait(60)
 
 
 @contextmanager
@@ -154,7 +154,7 @@ def queries(dashboard: dict[str, Any]) -> dict[str, str]:
 
 def families_at(url: str) -> set[str]:
     """Names of the families that an exporter shows, as PromQL has them."""
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         found = text_string_to_metric_families(answer.read().decode())
         return {
             f"{family.name}_bucket" if family.type == "histogram" else sample.name
@@ -311,7 +311,7 @@ def test_all_rules_evaluate_and_the_one_that_fires_and_recovers_is_told_by_the_w
         wait_until(lambda: server.rules()["StrandQueueDepthAnyWarning"]["state"] == "firing")
         wait_until(lambda: len(told()) > 0)
         may_end.set()
-        assert [task.result(30) for task in waiting] == [0] * 60
+        assert [task.result(60) for task in waiting] == [0] * 60
         wait_until(lambda: server.rules()["StrandQueueDepthAnyWarning"]["state"] == "inactive")
         wait_until(lambda: len(told()) > 1)
         wait_until(lambda: time.monotonic() >= end, seconds + 30)

@@ -54,7 +54,7 @@ def test_listen_and_serve_report_to_people(day: str, tmp_path: Path) -> None:
     with started("listen", "--line", "127.0.0.1:0", "--max-seconds", "60", *bars) as listener:
         done = strand_apart("serve", day, "--line", address_of(listener), "--rate", "500000")
         assert done.returncode == 0, done.stderr
-        output, errors = listener.communicate(timeout=60)
+        output, errors = listener.communicate(timeout=120)  # it draws figures
     for words in ("messages/s", "session STRAND0001", "0 requests"):
         assert words in " ".join(done.stdout.split()), done.stdout
     assert listener.returncode == 0, errors

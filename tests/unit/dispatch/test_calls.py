@@ -285,7 +285,7 @@ def test_a_call_that_has_begun_cannot_be_given_up() -> None:
         go.set()
         assert d.drain()
         future = d.submit_call(0, waits)
-        assert begun.wait(30)
+        assert begun.wait(60)
         assert future.result() == 7
         assert not future.cancel()
 
@@ -380,7 +380,7 @@ def test_a_handler_s_failure_that_stops_the_run_is_the_answer_of_all_that_waits(
         future = d.submit_call(0, ticks_seen)
         d.publish(ticks_for([1]))
         with pytest.raises(HandlerError):
-            future.result(timeout=30)
+            future.result(timeout=60)
         with pytest.raises(HandlerError):
             d.call(0, ticks_seen)
         d.drain()
@@ -421,15 +421,15 @@ def test_a_call_is_a_task_of_its_symbol_that_is_not_tried_again_and_is_in_no_gro
         with TaskGroup() as group:
             future: Any = d.submit_call(0, fails)
             assert len(group) == 0
-            assert isinstance(future.exception(30), ZeroDivisionError)
+            assert isinstance(future.exception(60), ZeroDivisionError)
         assert (future.state, future.attempts) == ("failed", 1)
         answer: Any = d.call(1, waits)
         assert answer == 1
         running: Any = d.submit_call(0, loops)
-        assert begun.wait(30)
+        assert begun.wait(60)
         assert running.cancel(running=True)
         with pytest.raises(CancelledError):
-            running.result(30)
+            running.result(60)
         assert d.drain(timeout_s=30)
         assert d.tasks.statistics().ended == {
             "done": 2, "failed": 1, "cancelled": 1, "expired": 0, "dropped": 0, "dead": 0,
@@ -442,7 +442,7 @@ def test_a_stop_without_a_drain_cancels_tasks_of_symbols_and_tells_calls_why() -
         task, call = d.tasks.options(symbol=0).submit(int), d.submit_call(0, ticks_seen)
         d.stop(drain=False)
         assert task.cancelled()
-        assert isinstance(call.exception(30), StoppedError)
+        assert isinstance(call.exception(60), StoppedError)
 
 
 def test_the_error_of_a_call_keeps_neither_its_future_nor_its_function() -> None:

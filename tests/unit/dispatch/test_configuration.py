@@ -242,7 +242,7 @@ def test_all_ticks_are_handled_and_workers_come_and_go() -> None:
     @batch_handler(state=[("ticks", "u8")])
     def waits(symbol: str, ticks: Any, row: Any) -> None:
         begun.release()
-        let_go.wait(20)
+        let_go.wait(60)
         row["ticks"] += len(ticks)
 
     ticks = np.zeros(40, TICK)
@@ -254,7 +254,7 @@ def test_all_ticks_are_handled_and_workers_come_and_go() -> None:
         assert d.statistics().active.now == 1
         d.publish(ticks)
         for _ in range(4):  # each of the workers is in a visit
-            assert begun.acquire(timeout=20)
+            assert begun.acquire(timeout=60)
         assert d.statistics().active.now == 4
         let_go.set()
         d.drain()

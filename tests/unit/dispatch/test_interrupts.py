@@ -84,7 +84,7 @@ class Case:
             assert d.drain(timeout_s=30)
         d.stop(drain=False)
         wait_until(lambda: d._inside.threads == [])
-        self.reader.join(30)
+        self.reader.join(60)
         assert [t for t in threading.enumerate() if t.name.startswith("strand") or t is self.reader] == []
         assert free(d._lifecycle._close_lock)
         d.verify()

@@ -350,7 +350,7 @@ def test_ctrl_c_ends_a_run_wherever_it_waits(where: str) -> None:
         assert process.stdout.readline() == "waiting\n"
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()

@@ -39,7 +39,7 @@ class Held:
         @batch_handler(state=[("ticks", "u8")])
         def note(symbol: str, ticks: Any, row: Any) -> None:
             self.begun.set()
-            self.let_go.wait(30)
+            self.let_go.wait(60)
             self.order += symbol * len(ticks)
 
         self.dispatcher = Dispatcher(NAMES, note, workers=1, cores=None, **options)
@@ -56,7 +56,7 @@ def held(**options: Any) -> Iterator[Held]:
     made = Held(**options)
     with made.dispatcher:
         made.dispatcher.publish(ticks("A"))
-        made.begun.wait(30)
+        made.begun.wait(60)
         try:
             yield made
         finally:

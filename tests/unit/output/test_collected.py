@@ -69,7 +69,7 @@ def test_an_iteration_waits_for_more_and_ends_behind_the_last_batch(end: str) ->
     kept.write(batch(1))
     kept.write(batch(2, 3))
     getattr(kept, end)()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
     assert found == [[1], [2, 3]]
 

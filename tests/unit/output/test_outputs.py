@@ -313,7 +313,7 @@ def test_batches_can_be_iterated_over_while_the_run_goes_on(c_handlers: Path) ->
         d.publish(ticks[:1000])
         wait_until(lambda: sum(map(len, batches)) == ticks["depth"][:1000].sum())
         d.publish(ticks[1000:])
-    reader.join(30)
+    reader.join(60)
     np.testing.assert_array_equal(np.concatenate(batches), serial(ticks)["seen"])
     assert len(d.outputs["seen"].array()) == 0
 

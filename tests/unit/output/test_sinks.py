@@ -153,7 +153,7 @@ def test_no_sink_is_closed_before_all_have_had_their_last_batch(tmp_path: Path) 
     seen: list[bool] = []
 
     def wait() -> None:
-        assert gate.wait(30)
+        assert gate.wait(60)
         seen.append(path.exists())
 
     slow = Noted("a", calls, write=wait)
@@ -203,11 +203,11 @@ def test_an_iteration_ends_where_a_sink_has_failed() -> None:
     reader = threading.Thread(target=lambda: (list(d.outputs["b"]), ended.set()))
     reader.start()
     d.publish(stream(30))
-    assert ended.wait(30)
+    assert ended.wait(60)
     with pytest.raises(SinkError):
         d.drain()
     d.stop(drain=False)
-    reader.join(30)
+    reader.join(60)
 
 
 @LOOPS

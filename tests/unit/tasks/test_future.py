@@ -264,11 +264,11 @@ def test_a_waiter_that_comes_while_the_worker_writes_the_end_misses_nothing(how:
 
     def wait_for_it() -> None:
         if how == "result":
-            found.append(future.result(2))
+            found.append(future.result(60))
         elif how == "callback":
             future.add_done_callback(lambda ended: found.append(ended.result(0)))
         else:
-            found.extend(ended.result(0) for ended in as_completed([future], timeout=2))
+            found.extend(ended.result(0) for ended in as_completed([future], timeout=60))
 
     class Meets(TaskFuture):
         __slots__ = ()

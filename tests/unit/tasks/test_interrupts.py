@@ -58,10 +58,10 @@ class Case:
         core = self.scheduler._core
         for future in [*core.table.alive.copy().values(), *self.futures]:
             try:
-                future.exception(30)
+                future.exception(60)
             except (concurrent.futures.CancelledError, StrandError):
                 assert future.done()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while left := self._left():
             assert time.monotonic() < end, left
             time.sleep(0.001)
@@ -141,7 +141,7 @@ def cancel_what_others_wait_for(case: Case) -> Callable[[], Any]:
     def after() -> None:
         future.cancel()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
             assert not thread.is_alive()
 
     case.after = after
@@ -242,7 +242,7 @@ def interrupt_at_points(name: str, apart: str, one_in: int) -> None:
 
         def check() -> None:
             if name in ENDS:
-                case.scheduler.shutdown(cancel_futures=True, timeout=30)
+                case.scheduler.shutdown(cancel_futures=True, timeout=60)
             case.check()
             case.futures.clear()
 
@@ -250,7 +250,7 @@ def interrupt_at_points(name: str, apart: str, one_in: int) -> None:
         return partial(copy_context().run, (CALLS.get(name) or ENDS[name])(case)), check
 
     at_each_point(prepare, apart, one_in)
-    cases[0].scheduler.shutdown(timeout=30)
+    cases[0].scheduler.shutdown(timeout=60)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -294,7 +294,7 @@ def interrupt_at_random(name: str, signals: int) -> None:
     signal.signal(signal.SIGINT, before)
     assert got > signals // 10
     case.check()
-    case.scheduler.shutdown(timeout=30)
+    case.scheduler.shutdown(timeout=60)
 
 
 def takes_more(executor: Any, fn: Any = int) -> bool:
@@ -338,7 +338,7 @@ def all_or_none_of_a_shutdown(scheduler: Scheduler) -> tuple[Callable[[], Any], 
     def check() -> None:
         changed = [periodic.cancelled, *(future.cancelled for future in futures)]
         wait_until(lambda: {takes_more(scheduler), *(not has() for has in changed)} in ({True}, {False}))
-        scheduler.shutdown(cancel_futures=True, timeout=30)
+        scheduler.shutdown(cancel_futures=True, timeout=60)
 
     return partial(scheduler.shutdown, wait=False, cancel_futures=True), check
 
@@ -361,7 +361,7 @@ def test_an_interrupted_change_is_made_in_whole_or_has_not_begun(case: Any, apar
             return prepared
 
         at_each_point(prepare, apart)
-        schedulers[0].shutdown(timeout=30)
+        schedulers[0].shutdown(timeout=60)
 
     in_bounded_child(interrupt, 240)
 

@@ -45,9 +45,9 @@ def test_a_debugger_that_quits_in_the_library_fails_that_task_and_the_pool_goes_
     lines = 0
     with Scheduler(1) as scheduler:
         future = scheduler.submit(task)
-        assert future.exception(30) is None or isinstance(future.exception(), BdbQuit)
-        assert scheduler.submit(pow, 2, 3).result(30) == 8
-        assert scheduler.options(key="key").submit(pow, 2, 3).result(30) == 8
+        assert future.exception(60) is None or isinstance(future.exception(), BdbQuit)
+        assert scheduler.submit(pow, 2, 3).result(60) == 8
+        assert scheduler.options(key="key").submit(pow, 2, 3).result(60) == 8
     assert scheduler.statistics().pending == 0
 
 
@@ -137,13 +137,13 @@ def raise_in_tasks_that_wait(seed: int) -> None:
     with beside(shoot):
         while rounds < 60 or (not ends >= {type(None), HitError} and time.monotonic() < late):
             futures = [scheduler.submit(generator.choice(kinds)) for _ in range(10)]
-            ends |= {type(future.exception(30)) for future in futures}
+            ends |= {type(future.exception(60)) for future in futures}
             rounds += 1
     assert {type(None), HitError} <= ends
     found = scheduler.submit_many(lambda _: waits(), range(10))
-    assert [future.exception(30) for future in found].count(None) >= 8  # two threads may still have one to come
-    assert scheduler.submit(waits_for_two).result(30) == 2
-    scheduler.shutdown(timeout=30)
+    assert [future.exception(60) for future in found].count(None) >= 8  # two threads may still have one to come
+    assert scheduler.submit(waits_for_two).result(60) == 2
+    scheduler.shutdown(timeout=60)
     assert scheduler.statistics().pending == 0
     counts = scheduler.thread_counts()
     assert (counts.suspended, counts.blocked) == (0, 0)
@@ -164,7 +164,7 @@ def hit_before_the_first_line() -> None:
         while not raise_in(thread.ident):
             pass
         assert not ran
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
         assert ran == [1]
 
@@ -176,11 +176,11 @@ def test_an_error_of_the_library_fails_the_task_and_not_the_worker(monkeypatch: 
     with Scheduler(1) as scheduler:
         with monkeypatch.context() as patch:
             patch.setattr(Attempts, "_leave", fails)
-            assert isinstance(scheduler.submit(int, "no number").exception(30), RecursionError)
+            assert isinstance(scheduler.submit(int, "no number").exception(60), RecursionError)
         with monkeypatch.context() as patch:
             patch.setattr(scheduler._core.attempts, "_follow", fails)
-            assert isinstance(scheduler.submit(int).exception(30), RecursionError)
-        assert scheduler.submit(int).result(30) == 0
+            assert isinstance(scheduler.submit(int).exception(60), RecursionError)
+        assert scheduler.submit(int).result(60) == 0
 
 
 def test_a_key_whose_hash_changes_or_raises_holds_nothing_up() -> None:
@@ -200,7 +200,7 @@ def test_a_key_whose_hash_changes_or_raises_holds_nothing_up() -> None:
             futures = [executor.submit(gate.wait, 60), *(executor.submit(int) for _ in range(3))]
             key.code = changed
             gate.set()
-            assert [future.result(30) for future in futures] == [True, 0, 0, 0]
+            assert [future.result(60) for future in futures] == [True, 0, 0, 0]
             if changed is None:
                 with pytest.raises(ValueError, match="no hash"):
                     executor.submit(int)

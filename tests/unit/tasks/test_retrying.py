@@ -560,7 +560,7 @@ def test_a_task_that_expires_before_it_joins_its_key_holds_nobody_up(monkeypatch
         monkeypatch.setattr(Deadlines, "add", add_and_wait)
         late = scheduler.options(key="key", deadline="1us").submit(int)
         assert late.state == "expired"
-        assert scheduler.options(key="key").submit(int).result(30) == 0
+        assert scheduler.options(key="key").submit(int).result(60) == 0
         assert scheduler.statistics().pending == 0
 
 

@@ -22,17 +22,11 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # multiplies matrices, and hundreds of them start a process.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Shared runners stall for seconds: no deadline anywhere. `ci` repeats the same examples, so that red stays red; `asan`
-# does so with fewer, as each takes several times as long. `proof` has other ones each time, and ten times as many.
-settings.register_profile("dev", deadline=None, max_examples=50)
-settings.register_profile(
-    "ci",
-    deadline=None,
-    max_examples=50,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+# Shared runners stall for seconds: no deadline anywhere, and nobody judges how slow examples are. `ci` repeats the same
+# examples, so that red stays red; `asan` does so with fewer, as each takes several times as long. `proof` has other
+# ones each time, and ten times as many.
+settings.register_profile("dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
 settings.register_profile("asan", settings.get_profile("ci"), max_examples=8)
 settings.register_profile("proof", settings.get_profile("dev"), max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

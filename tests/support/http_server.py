@@ -13,7 +13,7 @@ import httpx2 as httpx
 import uvicorn
 
 #: No wait of a test takes longer.
-MOST_S = 30.0
+MOST_S = 60.0
 
 
 class Served:

@@ -81,12 +81,12 @@ class Cluster:
                     break
                 except BufferError:
                     producer.poll(0.05)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
     def committed(self, topic: str, group: str, partitions: int = 1) -> list[int]:
         consumer = kafka.Consumer({"bootstrap.servers": self.servers, "group.id": group})
         try:
-            found = consumer.committed([kafka.TopicPartition(topic, n) for n in range(partitions)], timeout=10)
+            found = consumer.committed([kafka.TopicPartition(topic, n) for n in range(partitions)], timeout=60)
             return [each.offset for each in found]
         finally:
             consumer.close()

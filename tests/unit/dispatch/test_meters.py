@@ -306,7 +306,11 @@ def charged_as_promised(built: ctypes.CDLL, stretches: Stretches) -> None:
     assert on_cpu <= charged <= on_cpu + losses * CORRECTED
 
 
-@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(500),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(stretches=STRETCHES)
 def test_a_thread_that_loses_its_core_is_charged_for_little_of_that(built: ctypes.CDLL, stretches: Stretches) -> None:
     charged_as_promised(built, stretches)

@@ -110,7 +110,7 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     keys=st.lists(st.integers(0, 7), max_size=600),
     cuts=st.integers(1, 8),
@@ -177,7 +177,7 @@ def test_a_record_at_the_greatest_time_there_is_comes_out(c_handlers: Path) -> N
     same(collected(d), serial(ticks))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     keys=st.lists(st.integers(0, 7), min_size=1, max_size=400),
     on_full=st.sampled_from(["drop_oldest", "conflate"]),

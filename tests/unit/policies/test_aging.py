@@ -112,7 +112,11 @@ def agree(built: ctypes.CDLL, steps: Sequence[Step], options: dict[str, int], n_
         trial.close()
 
 
-@settings(max_examples=examples(600), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(600),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=STEPS, options=OPTIONS, n_classes=st.sampled_from([1, 3, 3]))
 def test_every_step_is_the_models(
     built: ctypes.CDLL, steps: list[Step], options: dict[str, int], n_classes: int
@@ -236,7 +240,11 @@ def picks(trial: Trial, own: int, now: int, n: int) -> list[int | None]:
     return [trial.next(own, now) for _ in range(n)]
 
 
-@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     waits=st.lists(
         st.tuples(st.integers(0, 2), st.integers(-20, 20), st.integers(0, 100_000), st.integers(0, 3)),

@@ -108,7 +108,11 @@ def agree(built: ctypes.CDLL, steps: Steps, weights: Sequence[int], cap: tuple[i
         trial.close()
 
 
-@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(500),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=STEPS, weights=WEIGHTS, cap=CAPS)
 def test_every_step_is_the_models(built: ctypes.CDLL, steps: Steps, weights: list[int], cap: tuple[int, float]) -> None:
     agree(built, steps, weights, cap)
@@ -284,7 +288,9 @@ def test_a_pool_that_wakes_late_loses_nothing(built: ctypes.CDLL, workers: int, 
     trial.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     weights=st.lists(st.integers(100, 5000), min_size=2, max_size=6),
     workers=st.integers(1, 3),

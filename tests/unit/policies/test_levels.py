@@ -117,7 +117,11 @@ def agree(
         trial.close()
 
 
-@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(400),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=STEPS_AND_TIMES, since_listed=st.booleans(), marks=MARKS)
 def test_every_step_is_the_models(
     built: ctypes.CDLL,

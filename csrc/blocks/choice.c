@@ -3,9 +3,10 @@
 #include "base/clock.h"
 
 #if defined(SD_MODEL_SCHEDULER)
-enum { BEFORE = 8, SAMPLE = 8, TRIED = 8, FIRST = 16, LAST = 64 };
+enum { PER_SYMBOL = 1, BEFORE = 8, SAMPLE = 8, TRIED = 8, FIRST = 16, LAST = 64 };
 #else
 enum {
+  PER_SYMBOL = 16, /* records per symbol, at least, before a first trial: its tables take some 20 ns for each symbol */
   BEFORE = 1
       << 19, /* records before the first measurement: handlers begin slowly, on memory that nobody has touched yet */
   SAMPLE = 1 << 19, /* records of which one cost is measured */
@@ -13,8 +14,12 @@ enum {
   FIRST = 1 << 23,  /* records between two trials; four times as many after each that changed nothing */
   LAST = 1 << 28    /* but at most so many */
 };
-_Static_assert(BEFORE + SAMPLE == SD_CHOICE_TRIED_AFTER, "a report says when blocks are tried");
 #endif
+
+uint64_t sd_choice_tried_after(uint64_t symbols) {
+  const uint64_t least = BEFORE + SAMPLE, by_symbols = PER_SYMBOL * symbols;
+  return by_symbols > least ? by_symbols : least;
+}
 
 int sd_choice_blocks(const sd_choice *c, int32_t ingest) {
   return ingest == SD_INGEST_AUTO ? c->blocks : ingest == SD_INGEST_BLOCKS;
@@ -39,7 +44,7 @@ static void take(sd_choice *c, int blocks, int on_trial, uint64_t left) {
 void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
   if (!c->interval) {
     c->interval = FIRST;
-    c->left = BEFORE + SAMPLE;
+    c->left = c->after ? c->after : BEFORE + SAMPLE;
   }
   if (!possible) {
     /* Blocks are tried again when strands may be idle. */

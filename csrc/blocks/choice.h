@@ -8,10 +8,10 @@
 /* cffi: begin */
 /* Who chooses: the measured costs, or the user. */
 enum { SD_INGEST_AUTO = 0, SD_INGEST_BLOCKS = 1, SD_INGEST_PUBLISH = 2 };
-/* Records after which blocks are tried, if one costs so many ns. Cheaper ones come as fast as one core gets them from memory, and threads
+/* Blocks are tried if a record costs so many ns. Cheaper ones come as fast as one core gets them from memory, and threads
  * together are no faster. Dearer handlers gain nothing that workers do not give them, and a window of blocks of theirs takes too long to
  * stop. */
-enum { SD_CHOICE_TRIED_AFTER = 1 << 20, SD_CHOICE_CHEAP_NS = 6, SD_CHOICE_DEAR_NS = 3000 };
+enum { SD_CHOICE_CHEAP_NS = 6, SD_CHOICE_DEAR_NS = 3000 };
 
 typedef struct sd_choice {
   int blocks;              /* the way that is taken now */
@@ -19,10 +19,13 @@ typedef struct sd_choice {
   double cost[2];          /* of each way, in clock counts per record, as measured last; 0: not known */
   uint64_t spent, records; /* of the measurement under way */
   uint64_t left, interval; /* records until the next trial, or until a first trial measures, and between two trials */
-  uint32_t longer;         /* a trial is 2 to this power as long as usual: set by the caller */
+  uint64_t after;  /* records before the first trial, of sd_choice_tried_after; 0: few symbols. Set by the caller */
+  uint32_t longer; /* a trial is 2 to this power as long as usual: set by the caller */
 } sd_choice;
 /* cffi: end */
 
+/* Records after which blocks are tried, with so many symbols. */
+uint64_t sd_choice_tried_after(uint64_t symbols);
 /* Whether the next records are to go in blocks. */
 int sd_choice_blocks(const sd_choice *c, int32_t ingest);
 /* How many of n records are to go in blocks at once: a trial is short. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "blocks/choice.h"
 #include "sd_error.h"
 #include "worker/free_task.h"
 #include "worker/worker.h"
@@ -97,6 +98,7 @@ void sd_dispatcher_blocks(sd_dispatcher *d, sd_blocks_told *out) {
       .listing = ns_of(d, sd_peek(&c->listing)),
       .handling = ns_of(d, sd_peek(&c->handling)),
       .busiest = ns_of(d, sd_peek(&c->busiest)),
+      .tried_after = sd_choice_tried_after(d->arena->n_symbols),
   };
   for (int i = 0; i < 2; i++) out->cost[i] = (double)sd_peek(&c->cost[i]) / 1024 * d->arena->clock.ns_per_count;
 }

@@ -16,7 +16,8 @@ typedef struct sd_blocks_told {
   int32_t ingest, reason;
   uint64_t runs, refused, slots, homes, used, behind, adopted;
   uint64_t elapsed, threads, reading, listing, handling, busiest;
-  double cost[2]; /* ns per record without blocks and in them; 0: not known */
+  uint64_t tried_after; /* records, see sd_choice_tried_after */
+  double cost[2];       /* ns per record without blocks and in them; 0: not known */
 } sd_blocks_told;
 void sd_dispatcher_blocks(sd_dispatcher *d, sd_blocks_told *out);
 /* Strands and free tasks that wait for a worker, those without a permit too: a hint. 0 while the policy holds all back. */

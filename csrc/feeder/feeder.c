@@ -44,6 +44,7 @@ static void fill(sd_feeder *f, uint64_t wanted) {
 static void learn(sd_feeder *f, const sd_dispatcher *d, uint64_t published, int in_blocks, int possible) {
   const uint64_t now = sd_now();
   /* With outputs, what the merger does of the ticks before falls into a trial. */
+  f->choice.after = sd_choice_tried_after(d->arena->n_symbols);
   f->choice.longer = d->config.sizes.has_positions ? LONGER : 0;
   if (f->ended && f->open_blocks && (in_blocks || !f->choice.blocks)) {
     sd_choice_learn(&f->choice, now - f->ended, published, possible);

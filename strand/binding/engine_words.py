@@ -22,7 +22,6 @@ __all__ = [
     "ALL_BUT_ONE",
     "BLOCKS_CHEAP_NS",
     "BLOCKS_DEAR_NS",
-    "BLOCKS_TRIED_AFTER",
     "BUCKETS",
     "BUCKETS_AN_OCTAVE",
     "CACHED_SEGMENTS",
@@ -67,8 +66,7 @@ ON_FULL: Final = {
     "shed": lib.SD_SHED,
 }
 INGEST: Final = {"auto": lib.SD_INGEST_AUTO, "blocks": lib.SD_INGEST_BLOCKS, "publish": lib.SD_INGEST_PUBLISH}
-#: Ticks after which ``ingest="auto"`` tries blocks, and the costs in ns per tick between which it does.
-BLOCKS_TRIED_AFTER: Final[int] = lib.SD_CHOICE_TRIED_AFTER
+#: The costs in ns per tick between which ``ingest="auto"`` tries blocks.
 BLOCKS_CHEAP_NS: Final[int] = lib.SD_CHOICE_CHEAP_NS
 BLOCKS_DEAR_NS: Final[int] = lib.SD_CHOICE_DEAR_NS
 

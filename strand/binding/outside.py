@@ -92,7 +92,7 @@ class Counters:
         t = self._ffi.new("sd_blocks_told *")
         self._lib.sd_dispatcher_blocks(self._d, t)
         names = ("runs", "refused", "slots", "homes", "used", "behind", "adopted", "elapsed", "threads", "reading",
-                 "listing", "handling", "busiest")  # fmt: skip
+                 "listing", "handling", "busiest", "tried_after")  # fmt: skip
         asked = {number: name for name, number in INGEST.items()}.get(t.ingest, "auto")
         found = {"ingest": asked, "reason": NO_BLOCKS.get(t.reason), "costs": (float(t.cost[0]), float(t.cost[1]))}
         return found | {name: int(getattr(t, name)) for name in names}

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from strand.binding.books import BookMemory, DepthMemory
 from strand.binding.engine import Engine
-from strand.binding.engine_words import BLOCKS_CHEAP_NS, BLOCKS_DEAR_NS, BLOCKS_TRIED_AFTER, no_blocks, segment_bytes
+from strand.binding.engine_words import BLOCKS_CHEAP_NS, BLOCKS_DEAR_NS, no_blocks, segment_bytes
 from strand.binding.memory import ABI_VERSION
 from strand.binding.outside import GroupCounts
 from strand.brief import brief, listed, several
@@ -243,8 +243,8 @@ def _why(
         return f"{cheaper} less, as measured{' towards the end' if ago else ''}"
     if told["runs"]:
         return "the trial of blocks was not over"
-    if handled < BLOCKS_TRIED_AFTER:
-        return f"blocks are tried after {BLOCKS_TRIED_AFTER:,} ticks"
+    if handled < told["tried_after"]:
+        return f"blocks are tried after {told['tried_after']:,} ticks"
     if publish_ns is not None and not BLOCKS_CHEAP_NS <= publish_ns <= BLOCKS_DEAR_NS:
         return f"blocks are tried where a tick costs {BLOCKS_CHEAP_NS} to {BLOCKS_DEAR_NS:,} ns"
     return unfit

@@ -646,6 +646,17 @@ def test_a_long_array_is_chosen_by_two_costs_that_the_statistics_name() -> None:
     assert told.shares["reading"] == 0  # of no file
 
 
+def test_many_symbols_have_their_first_trial_of_blocks_later() -> None:
+    """Its tables of all symbols would cost more than a short run can gain."""
+    ticks = ticks_of(np.arange(1 << 19, dtype=np.uint32) % 200_000)
+    with Dispatcher(200_000, strand.handlers.spin(work=50), workers=1, cores=None) as d:
+        for _ in range(6):
+            d.publish(ticks)
+        d.drain()
+        told = d.statistics().ingest
+    assert (told.runs, told.why) == (0, "blocks are tried after 3,200,000 ticks")
+
+
 def test_ticks_that_never_fit_blocks_are_no_trial_of_them() -> None:
     ticks = ticks_of(np.arange(1_000, dtype=np.uint32) % 50)
     with Dispatcher(50, "count", workers=1, cores=None, ingest="blocks") as d:

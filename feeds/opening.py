@@ -41,7 +41,7 @@ from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_d
 from strand.feeds.merge.options import ON_DISORDER, Merging
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.times import NEW_YORK, Moment, as_date, date_in_name, day_of_ns
-from strand.options import Flag, Kind, Text, Whole, check_apart, named_options, options_of, refuse_unknown
+from strand.options import File, Flag, Kind, Text, Whole, check_apart, named_options, options_of, refuse_unknown
 from strand.zones import checked_zone
 
 if TYPE_CHECKING:
@@ -116,16 +116,17 @@ class _Opening(Merging, total=False):
     renames: Annotated[
         Any,
         None,
-        Kind(),
-        "A table of rows (from, to, symbol, name), by which an instrument keeps one name over many days, as "
-        "``strand.feeds.adjusted`` takes it. None: names stay as they are.",
+        File(),
+        "A table of rows (from, to, symbol, name), by which an instrument keeps one name over many days, or the path "
+        "of a CSV file with these columns.\n``strand.feeds.adjusted`` has the rules. None: names stay as they are.",
     ]
     splits: Annotated[
         Any,
         None,
-        Kind(),
+        File(),
         "A table of rows (date, symbol, factor), by which prices and sizes before a split are counted in the units "
-        "after it, as ``strand.feeds.adjusted`` takes it. None: they stay as they are.",
+        "after it, or the path of a CSV file with these columns.\n``strand.feeds.adjusted`` has the rules. None: they "
+        "stay as they are.",
     ]
 
 

@@ -16,6 +16,14 @@ OTHER_DATABENTO: Final = (
 #: Cure of tables of kdb+.
 KDB: Final = "write the table as CSV in q (save `:trade.csv) or as Parquet by PyKX, and read that"
 
+_SAY_MESSAGES: Final = (
+    "give a profile that says which messages to read (profile=, --profile), as docs/feeds/json.md describes"
+)
+
+_DOCUMENT: Final = (
+    "looks like a JSON document that no built-in profile knows, or whose first message is cut: get the whole file, or "
+    f"{_SAY_MESSAGES}"
+)
 _MAGICS: Final = (
     (b"\0\5T", "looks like ITCH 4.1 or 4.0, but only ITCH 5.0 can be read: get that day's 5.0 file"),
     (b"8=FIX", "looks like FIX messages, which are not read: write CSV of them and give a profile"),
@@ -80,7 +88,7 @@ def guess(head: bytes, names: Iterable[str] = ()) -> str | None:
     if _WEB_PAGE.match(line):
         return "looks like a web page, not the file that was to be downloaded: download it again"
     if _JSON.match(line):
-        return "looks like JSON lines: give a profile that says which messages to read (profile=, --profile)"
+        return _DOCUMENT if line.lstrip().startswith(b"[") else f"looks like JSON lines: {_SAY_MESSAGES}"
     if {b"rtype", b"publisher_id"} <= {*line.split(b",")}:
         return OTHER_DATABENTO
     if _COLUMNS.fullmatch(line):

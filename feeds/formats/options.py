@@ -450,6 +450,13 @@ class _JsonLines(_Messages, total=False):
         _ANY,
         "What 1 in a tick's ``size`` is worth, in place of the profile's ``size_unit``. None: the profile's.",
     ]
+    price_unit: Annotated[
+        str | Decimal | None,
+        None,
+        _ANY,
+        "What 1 in the messages' prices is worth, a power of ten (``\"0.01\"``), in place of the profile's. None: the "
+        "profile's.",
+    ]
     inexact: Annotated[
         Literal["raise", "round"] | None,
         None,

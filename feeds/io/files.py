@@ -162,6 +162,12 @@ def named_paths(path_or_paths: Paths) -> Iterator[Any]:
     if isinstance(path_or_paths, Iterable) and not isinstance(path_or_paths, str | os.PathLike):
         named = path_or_paths
     for name in named:
+        if _is_frame(name):
+            raise ConfigurationError(
+                "source",
+                f"a list of tables is not read ({type(name).__name__}): put them into one, as by polars.concat, "
+                "pandas.concat, pyarrow.concat_tables or numpy.concatenate",
+            )
         if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
             raise ConfigurationError("source", f"{name!r} is not a path: give text or a pathlib.Path")
         if "\0" in text:

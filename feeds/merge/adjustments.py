@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -16,6 +18,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, Selection, TickBatch
+from strand.feeds.io.files import small_text
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.times import as_date, midnight_ns
 from strand.options import named_options
@@ -63,8 +66,8 @@ def adjusted(
 ) -> BaseFeed:
     """Gives a feed of many days one name per instrument, and one unit of prices and sizes, by tables of one's own.
 
-    A table is a list of rows, tuples or dicts, or a table of polars, pandas or Arrow. Dates are ``datetime.date`` or
-    ``"YYYY-MM-DD"``, and begin at midnight in ``zone``. docs/howto/many-days.md has the rules.
+    A table is a list of rows, tuples or dicts, a table of polars, pandas or Arrow, or the path of a CSV file. Dates are
+    ``datetime.date`` or ``"YYYY-MM-DD"``, and begin at midnight in ``zone``. docs/howto/many-days.md has the rules.
 
     Args:
         feed: The feed, as ``strand.feeds.open`` returns it. Closing the new one closes it.
@@ -123,6 +126,8 @@ class AdjustedFeed(SelectedFeed):
         self._edges = np.array(
             sorted({0} | bounds | {at for rows in self._splits.values() for at, _ in rows}), np.int64
         )
+        #: By table, the symbols of its rows.
+        self._rows = {"renames": [row.symbol for row in renames], "splits": [row.symbol for row in splits]}
         self._prices, self._sizes = adjusts
         self._rounds = rounds
         self._begin()
@@ -160,8 +165,19 @@ class AdjustedFeed(SelectedFeed):
 
     @property
     def info(self) -> FeedInfo:
-        info = self._feed.info
-        return replace(info, details={**info.details, "adjusted": True})
+        info, unused = self._feed.info, self._unused()
+        examples = {"examples": {"unused_rows": unused[0]}} if unused else {}
+        return replace(info, details={**info.details, **examples, "adjusted": True})
+
+    def _unused(self) -> list[str]:
+        """The rows whose symbol the source has not named so far."""
+        known: dict[str, Collection[str]] = {"renames": {*self._feed.symbols}, "splits": self._numbers}
+        return [
+            f"{table}.{at}: {symbol!r} fits no symbol"
+            for table, symbols in self._rows.items()
+            for at, symbol in enumerate(symbols)
+            if symbol not in known[table]
+        ]
 
     def batches(self) -> Iterator[TickBatch]:
         """Yields the other feed's ticks under their names and in their units.
@@ -181,8 +197,10 @@ class AdjustedFeed(SelectedFeed):
 
     def statistics(self) -> dict[str, int]:
         """Counts of the other feed; ``renamed``, ticks under another name; ``split_adjusted``, ticks in other units;
-        ``split_rounded``, numbers that were rounded for it."""
+        ``split_rounded``, numbers that were rounded for it; ``unused_rows``, rows of the tables that fit no symbol so
+        far."""
         counts = {"renamed": self._renamed, "split_adjusted": self._split, "split_rounded": self._rounded}
+        counts["unused_rows"] = len(self._unused())
         return dict(self._feed.statistics()) | counts
 
     def _up_to_fault(self, batch: TickBatch) -> tuple[TickBatch, FeedError | None]:
@@ -416,13 +434,15 @@ def _bound(where: str, value: Any) -> dt.date | None:
 
 def _rows(option: str, table: Any, columns: tuple[str, ...]) -> Iterator[tuple[int, list[Any]]]:
     """The rows of a table, with their numbers. Raises ConfigurationError."""
+    if isinstance(table, str | os.PathLike):
+        table = list(csv.DictReader(small_text(table, option).splitlines(), skipinitialspace=True))
     if hasattr(table, "to_dicts"):
         table = table.to_dicts()
     elif hasattr(table, "to_pylist"):
         table = table.to_pylist()
     elif hasattr(table, "to_dict"):
         table = table.to_dict("records")
-    if isinstance(table, str | bytes | Mapping) or not isinstance(table, Iterable):
+    if isinstance(table, bytes | Mapping) or not isinstance(table, Iterable):
         raise ConfigurationError(option, f"{type(table).__name__} is no table: give rows of {', '.join(columns)}")
     for number, row in enumerate(table):
         if isinstance(row, Mapping):

@@ -55,6 +55,8 @@ _TELLING: Final = ("ts_recv", "symbol", "action", "side", "price", "size", "bid_
 _TEXTS: Final = frozenset(("symbol", "action", "side", "kind", "ts_event", "ts_recv"))
 _KINDS: Final = {KIND_ORDER: "order", KIND_TRADE: "trade", KIND_QUOTE: "quote", KIND_STATUS: "status",
                  KIND_TASK: "task"}  # fmt: skip
+#: Four blanks, as ITCH has them in place of the letters of a reason, which are a status's ``ref_id``.
+_BLANKS: Final = int.from_bytes(b"    ", "big")
 #: Lines of a table that have their widths in common.
 _BLOCK: Final = 500
 _QUARTER_NS: Final = 15 * 60 * 10**9
@@ -262,6 +264,10 @@ def _rows(feed: Feed, ticks: _Ticks, chosen: Sequence[str]) -> Iterator[Rows]:
                 found[name] = [data[a:b].decode() or None for a, b in pairwise(ends)]
             else:
                 found[name] = _cells(name, shown, len(part), feed.info, clock)
+        if "ref_id" in found:
+            blank = (part["kind"] == KIND_STATUS) & (part["ref_id"] == _BLANKS)
+            for place in np.flatnonzero(blank).tolist():
+                found["ref_id"][place] = None
         yield found
 
 

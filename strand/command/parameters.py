@@ -179,6 +179,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Input": (
         "--symbols", "--start", "--end", "--limit", "--date", "--zone", "--profile", "--feed", "--allow-empty",
         "--on-bad-record", "--reorder-ns", "--on-disorder", "--venue-in-name", "--new-day", "--carry-over",
+        "--renames", "--splits",
     ),
     "Running": (
         "--workers", "--cores", "--speed", "--per-day", "--on-error", "--strict", "--config", "--save", "--load",
@@ -363,7 +364,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         help="Set another option of the reader, such as size_unit=0.001 or columns.price=px. Repeatable.",
     )
     @declared(_ON_BAD_RECORD, default="raise")
-    @_opening("reorder_ns", "on_disorder", "venue_in_name", "new_day", "carry_over")
+    @_opening("reorder_ns", "on_disorder", "venue_in_name", "new_day", "carry_over", "renames", "splits")
     @functools.wraps(command)
     def with_reads(
         *, symbols: str | None, start: str | None, end: str | None, limit: int | None, allow_empty: bool,

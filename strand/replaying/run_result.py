@@ -170,6 +170,12 @@ _OF_FEEDS: Final = (
         "find out who else sends to the group; if an outage was that long, give a larger jump_window",
     ),
     _Counter(
+        "unused_rows",
+        "unused rows",
+        "correct the symbols in renames (those of the source) and splits (the names after renames): these rows changed "
+        "nothing",
+    ),
+    _Counter(
         "unended_lines",
         "unended last line",
         "check that the file is complete: its last number has no line end and may be cut off",
@@ -399,8 +405,8 @@ def _lacks(result: RunResult, kind: str) -> bool:
         return not seen.orders and (bool(seen.quotes) or 0 < seen.trades == result.ticks)
     if kind == "quote":
         return not seen.quotes and bool(seen.orders or seen.trades)
-    if kind == "quote or order":
-        return not seen.quotes and not seen.orders and bool(seen.trades)
+    if kind == "quote or order":  # ticks may be of no kind at all
+        return not seen.quotes and not seen.orders and bool(result.ticks)
     if kind == "quote of the top or order":  # ticks of kind quote may be changes of price levels
         return not seen.orders and bool(seen.quotes or seen.trades)
     return not seen.trades and not seen.orders and bool(result.ticks)

@@ -214,7 +214,10 @@ def _counted(counters: dict[str, int]) -> dict[str, str]:
     """The counters of what a file holds, in words; those of types of messages on one line, the most frequent first."""
     held = {k.replace("_", " "): f"{n:,}" for k, n in counters.items() if k not in _OF_READING and k[:5] != "type_"}
     types = sorted(((n, k[5:]) for k, n in counters.items() if k[:5] == "type_"), key=lambda one: -one[0])
-    return held | {"message types": ", ".join(f"{letter} {n:,}" for n, letter in types)}
+    # Of DBN they are numbers of two hexadecimal digits.
+    coded = all(len(letter) == 2 for _, letter in types)
+    shown = ", ".join(f"{'0x' * coded}{letter} {n:,}" for n, letter in types)
+    return held | {"record types" if coded else "message types": shown}
 
 
 #: Letters in a line, where no line is broken.

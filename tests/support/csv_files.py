@@ -790,6 +790,43 @@ KINDS |= {
         ),
         ref.finam_trade,
     ),
+    "mt5-bars": Kind(
+        "EURUSD_M5_202601050000_202601072359.csv",
+        "<DATE>\t<TIME>\t<OPEN>\t<HIGH>\t<LOW>\t<CLOSE>\t<TICKVOL>\t<VOL>\t<SPREAD>",
+        lambda rng, at: (
+            f"2026.0{_side(rng, '1', '7')}.05\t{at // 12 % 24:02}:{at % 12 * 5:02}:00\t"
+            + _bar_line(rng).replace(",", "\t")
+            + f"\t{at}\t{_side(rng, '0', str(rng.randint(1, 10**9)))}\t15"
+        ),
+        ref.mt5_bar,
+        delimiter="\t",
+        symbol="EURUSD",
+        options={"zone": "Europe/Athens"},
+    ),
+    "finam-bars": Kind(
+        "SBER_260105_260107.txt",
+        "<TICKER>,<PER>,<DATE>,<TIME>,<OPEN>,<HIGH>,<LOW>,<CLOSE>,<VOL>",
+        lambda rng, at: (
+            f"SBER,{_side(rng, '1', '5', '10', '15', '30', '60', 'D')},2026010{5 + at % 3},{10 + at // 60 % 9}"
+            f"{at % 60:02}00,{_bar_line(rng)},{rng.randint(0, 10**7)}"
+        ),
+        ref.finam_bar,
+        options={"profile": "finam-bars"},
+    ),
+    "moex-iss-trades": Kind(
+        "trades.csv",
+        "TRADENO;TRADETIME;BOARDID;SECID;PRICE;QUANTITY;VALUE;PERIOD;TRADETIME_GRP;SYSTIME;BUYSELL;DECIMALS;"
+        "TRADINGSESSION;TRADEDATE;TRADE_SESSION_DATE",
+        lambda rng, at: (
+            f"{10**10 + at};{10 + at // 3600:02}:{at // 60 % 60:02}:{at % 60:02};TQBR;{_side(rng, 'SBER', 'GAZP')};"
+            f"{rng.randint(1, 99999) / 100};{rng.randint(1, 999)};1;N;1000;2026-01-05 10:00:00;"
+            f"{_side(rng, 'B', 'S', '')};2;1;2026-01-05;2026-01-05"
+        ),
+        ref.moex_iss_trade,
+        delimiter=";",
+        above="trades\n\n",
+        footer="\ndataversion\n\ndata_version;seqnum\n7;20260105\n",
+    ),
     "moex-deals": Kind(
         "2026-01-05_FT.csv",
         "#SYMBOL,SYSTEM,MOMENT,ID_DEAL,PRICE_DEAL,VOLUME,OPEN_POS,DIRECTION",

@@ -36,6 +36,7 @@ class Kind:
     delimiter: str = ","
     encoding: str = "utf-8"
     symbol: str | None = None
+    above: str = ""
     footer: str = ""
     trailing: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
@@ -48,13 +49,15 @@ class Kind:
 def text_of(kind: Kind, lines: list[list[str]], ends: str = "\n") -> bytes:
     rows = [kind.columns, *lines] if kind.header else lines
     tail = kind.delimiter if kind.trailing else ""
-    return (ends.join(kind.delimiter.join(row) + tail for row in rows) + ends + kind.footer).encode(kind.encoding)
+    lines_of = ends.join(kind.delimiter.join(row) + tail for row in rows)
+    return (kind.above + lines_of + ends + kind.footer).encode(kind.encoding)
 
 
 def reference(kind: Kind, data: bytes) -> list[Tick]:
     """The ticks of a file, as dicts, ``symbol`` among them."""
     ticks, tick_of = [], ctp() if kind.tick is ctp else kind.tick
-    rows = csv.reader(io.StringIO(data.decode(kind.encoding), newline=""), delimiter=kind.delimiter)
+    text = data.decode(kind.encoding).removeprefix(kind.above).partition("\ndataversion\n")[0]
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=kind.delimiter)
     if kind.header:
         next(rows)
     for number, values in enumerate((row for row in rows if row and row[0] != "END"), 1):
@@ -722,6 +725,29 @@ def moex_deal(row: Row) -> Tick:
     side = {"B": "B", "S": "A"}.get(row["DIRECTION"], "N")
     made = _plain_trade(when, row["PRICE_DEAL"], int(row["VOLUME"]), side, int(row["ID_DEAL"]))
     return made | {"symbol": row["#SYMBOL"]}
+
+
+def moex_iss_trade(row: Row) -> Tick:
+    when = at(row["TRADEDATE"], row["TRADETIME"], "Europe/Moscow", "%Y-%m-%d")
+    side = {"B": "B", "S": "A"}.get(row["BUYSELL"], "N")
+    made = _plain_trade(when, row["PRICE"], int(row["QUANTITY"]), side, int(row["TRADENO"]))
+    return made | {"symbol": row["SECID"]}
+
+
+def _angled(row: Row) -> Row:
+    """A bar's cells under the names without brackets."""
+    names = {"<OPEN>": "open", "<HIGH>": "high", "<LOW>": "low", "<CLOSE>": "close", "<VOL>": "volume"}
+    return {names[name]: cell for name, cell in row.items() if name in names}
+
+
+def mt5_bar(row: Row) -> list[Tick]:
+    return _bar(_angled(row), at(row["<DATE>"], row["<TIME>"], "Europe/Athens", "%Y.%m.%d"), 5)
+
+
+def finam_bar(row: Row) -> list[Tick]:
+    minutes = 1440 if row["<PER>"] == "D" else int(row["<PER>"])
+    made = _bar(_angled(row), at(row["<DATE>"], row["<TIME>"], "Europe/Moscow"), minutes)
+    return [tick | {"symbol": row["<TICKER>"]} for tick in made]
 
 
 def taifex_trade(row: Row) -> Tick:

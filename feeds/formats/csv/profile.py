@@ -84,6 +84,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     requires: Names = []
     without: Names = []
     end: str | None = None
+    end_stops: bool = False
     venue: str | None = None
     path: str | None = None
     zones: dict[str, str] = {}
@@ -162,6 +163,8 @@ class Profile:
     without: tuple[str, ...]
     like: tuple[tuple[str, re.Pattern[str]], ...]
     end: str | None
+    end_stops: bool
+    """What follows a closing line is no data."""
     venue: str | None
     ids_rise: bool
     """``ref_id`` rises from row to row of a symbol: a row whose id does not is counted."""
@@ -247,6 +250,7 @@ def read_profile(text: str, source: str) -> Profile:
         without=names_of(keys.without),
         like=tuple((name, regular(shape, f"{where}.like.{name}")) for name, shape in keys.like.items()),
         end=keys.end,
+        end_stops=keys.end_stops,
         venue=keys.venue,
         one_sided=keys.one_sided,
         ids_rise=keys.ids_rise,

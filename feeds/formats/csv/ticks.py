@@ -582,6 +582,7 @@ class CsvRows:
         self._doubts_end = not whole and last in maker.wanted() and not maker.mapped(last)
         self._path, self._match, self._maker = path, found, maker
         self._skipped, self._rounds, self._max_symbols = skipped, rounds, max_symbols
+        self._stopped = False
         self._highest_id: dict[int, int] = {}  # by symbol; only where the profile says that ids rise
         self.counts = self.no_counts()
         told = any(rule.field == "publisher_id" for rule in found.profile.fields)
@@ -616,6 +617,8 @@ class CsvRows:
                     raise fault
                 position += block.lines - len(block.empty)
                 line += block.lines
+                if self._stopped:
+                    break
             if (column := self._maker.unresolved()) is not None:
                 problem = f"column {self._maker.columns[column]}: the file ends at {FAULT_WORDS[FAULT_TWICE]}"
                 raise FormatError(f"{problem}{self._maker.cure(column, FAULT_TWICE)}", path=self._path, line=line - 1)
@@ -639,18 +642,25 @@ class CsvRows:
         end = self._match.profile.end
         good = made.faults == 0
         faults: list[tuple[int, str, str, str]] = []
+        stop = block.lines
         for index in np.flatnonzero(~good).tolist():
             if end is not None and block.columns[0].text(int(rows[index])) == end.encode():
                 self.counts["end_lines"] += 1
+                stop = min(stop, int(at[index]))
                 continue
             why, problem, text = self._explained(block, int(rows[index]), int(made.faults[index]))
             faults.append((int(at[index]), why, problem, text))
         for bad in block.bad:
             if end is not None and _closes(bad.text, end, self._match.delimiter):
                 self.counts["end_lines"] += 1
+                stop = min(stop, bad.at)
                 continue
             faults.append((bad.at, bad.why, bad.problem, bad.text))
         faults.sort()
+        if self._match.profile.end_stops and stop < block.lines:
+            self._stopped = True
+            good &= at < stop
+            faults = [fault for fault in faults if fault[0] < stop]
         if faults and self._skipped is None:
             place, _, problem, text = faults[0]
             cut = block.is_cut and place == block.lines - 1

@@ -262,12 +262,13 @@ def read_profile(
     source: str | os.PathLike[str] | Mapping[str, Any],
     *,
     size_unit: object = None,
+    price_unit: object = None,
     inexact: str | None = None,
     time_zone: str | None = None,
     place: Place | None = None,
 ) -> JsonProfile:
-    """A profile from a dict, from a TOML file or of a built-in one's name; ``size_unit``, ``inexact`` and ``time_zone``
-    stand in place of its own. ``place``: the file that it is for; None: messages come from no file.
+    """A profile from a dict, from a TOML file or of a built-in one's name; ``size_unit``, ``price_unit``, ``inexact``
+    and ``time_zone`` stand in place of its own. ``place``: the file that it is for; None: messages come from no file.
 
     Raises ConfigurationError naming the key that cannot work.
     """
@@ -290,6 +291,10 @@ def read_profile(
     power = unit_power(f"{said}.size_unit", given)
     rounding = Rounding(check_options(inexact=keys.inexact if inexact is None else inexact).rounds)
     places = [(message, f"{said}.message[{at}]") for at, message in enumerate(keys.message, 1)]
+    if price_unit is not None:
+        places = [(_priced(message, str(unit_power("price_unit", price_unit))), at) for message, at in places]
+        if [message for message, _ in places] == list(keys.message):
+            raise ConfigurationError("price_unit", f"leave it out: {keys.name or said} reads no prices")
     messages = [checked(_MessageKeys, message, at) for message, at in places]
     time = checked(TimeKeys, keys.time, f"{said}.time", but=("night",))
     zone = time.checked_zone(f"{said}.time") if time_zone is None else checked_zone("zone", time_zone)
@@ -334,6 +339,19 @@ def read_profile(
         None if keys.bars is None else bars_rule(keys.bars, f"{said}.bars"),
         keys.venue,
     )
+
+
+def _priced(message: Any, power: str) -> Any:
+    """A message's table whose prices are in units of a power of ten."""
+    fields = message.get("fields") if isinstance(message, Mapping) else None
+    if not isinstance(fields, Mapping):
+        return message
+    changed = {
+        name: {**({"column": field} if isinstance(field, str) else field), "unit": f"1e{power}"}
+        for name, field in fields.items()
+        if "price" in name and isinstance(field, str | Mapping)
+    }
+    return {**message, "fields": {**fields, **changed}} if changed else message
 
 
 def _with_events(flags: Flags, rules: tuple[MessageRule, ...], keys: _ProfileKeys) -> tuple[Flags, int]:

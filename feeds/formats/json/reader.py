@@ -360,7 +360,12 @@ class JsonLinesFeed(MessageFile):
             )
         source = profile.source if isinstance(profile, JsonProfile) else profile
         read = read_profile(
-            source, size_unit=options["size_unit"], inexact=options["inexact"], time_zone=options["zone"], place=place
+            source,
+            size_unit=options["size_unit"],
+            price_unit=options["price_unit"],
+            inexact=options["inexact"],
+            time_zone=options["zone"],
+            place=place,
         )
         self._stamps = TextTimes("stamp", None, read.zone)
         unit = read.received

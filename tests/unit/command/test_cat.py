@@ -136,6 +136,13 @@ def test_times_of_no_known_day_have_no_offset_and_the_head_asks_for_it() -> None
     assert dated[0]["ts_recv"] == "2026-01-05T04:00:00.000020000-05:00"
 
 
+def test_blanks_in_place_of_the_reason_of_a_status_are_no_number() -> None:
+    shown = lines(sample_path(), "--head", "600", "--columns", "kind,ref_id")
+    reasons = {line["ref_id"] for line in shown if line["kind"] == "status"}
+    assert None in reasons
+    assert 0x20202020 not in reasons
+
+
 @pytest.fixture(scope="module")
 def days(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The sample, and the same ticks in files that have a way to their end."""

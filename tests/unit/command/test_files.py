@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from command_here import run_here
 from record_files import output, write
 from recorded_runs import record
+from small_files import FILES
 
 import strand
 from strand import feeds
@@ -97,6 +98,13 @@ def test_info_of_several_days_says_both_and_asks_for_a_date_where_times_lack_one
     assert "give --date" not in shown
     assert " date " not in shown, "the span has the days"
     assert "give --date" in run_here("info", SAMPLE).stdout
+
+
+def test_types_of_dbn_records_are_numbers_with_their_mark(tmp_path: Path) -> None:
+    pytest.importorskip("databento_dbn")
+    file = next(one for one in FILES if one.name == "dbn of orders")
+    shown = " ".join(run_here("info", str(file.write(tmp_path))).stdout.split())
+    assert " record types 0xa0 90" in shown
 
 
 def test_counters_of_reading_are_shown_when_asked_and_in_json() -> None:

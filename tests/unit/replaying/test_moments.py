@@ -14,7 +14,7 @@ import strand
 from strand import UNDEF_PRICE, asof, between, testing
 from strand.errors import ConfigurationError, EmptyFeedError, FeedError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.ticks import KIND_QUOTE, KIND_STATUS, KIND_TRADE, zeros
+from strand.ticks import KIND_NONE, KIND_QUOTE, KIND_STATUS, KIND_TRADE, zeros
 
 pa = pytest.importorskip("pyarrow")
 pl = pytest.importorskip("polars")
@@ -321,5 +321,8 @@ def test_a_feed_without_the_ticks_of_a_join_is_warned_of() -> None:
     assert kinds(asof(testing.feed(quotes, NAMES), events, **RUN)) == []
     assert kinds(between(testing.feed(quotes, NAMES), orders, **RUN)) == ["unusable ticks"]
     assert kinds(between(testing.feed(trades, NAMES), orders, **RUN)) == []
+    nothing = trades.copy()
+    nothing["kind"], nothing["action"] = KIND_NONE, b"N"
+    assert kinds(asof(testing.feed(nothing, NAMES), events, **RUN)) == ["unusable ticks"]
     trades["price"][:] = UNDEF_PRICE
     assert kinds(between(testing.feed(trades, NAMES), orders, **RUN)) == ["unpriced trades"]

@@ -50,6 +50,7 @@ def test_open_interest_of_lean_is_refused_by_name(tmp_path: Path) -> None:
         (b'{"ts": 1, "px": "3.5"}\n', "looks like JSON lines"),
         (b'1700000000 {"ts": 1}\n', "looks like JSON lines"),
         (b"[1, 2]\n", None),
+        (b'[{"info": {"id": "5", ', "whose first message is cut: get the whole file"),
         (b"Date,Open,High\n", "give a profile"),
         (b"8=FIX.4.2\x019=70\x01", "looks like FIX"),
         (b"<!DOCTYPE html>\n<html>", "looks like a web page"),

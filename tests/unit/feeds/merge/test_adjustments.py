@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from fractions import Fraction
 from math import floor
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from command_here import run_here
 
 import strand
 from strand import UNDEF_PRICE, testing
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds import adjusted
+from strand.feeds.write.conversion import convert
 from strand.ticks import KIND_QUOTE, KIND_STATUS, joined, zeros
 
 pytestmark = pytest.mark.python
@@ -104,7 +107,7 @@ def test_two_symbols_of_one_name_on_one_day_are_an_error() -> None:
         ([(None, None, "FB", "")], r"renames.0.name: is empty"),
         ([(None, None, "FB")], "is no row of from, to, symbol, name"),
         ([{"from": None, "to": None, "symbol": "FB"}], "renames.0: has no column 'name'"),
-        ("renames.csv", "str is no table"),
+        ("renames.csv", "renames: renames.csv cannot be read: .*No such file"),
         (5, "int is no table"),
     ],
 )  # fmt: skip
@@ -130,6 +133,34 @@ def test_a_wrong_table_of_names_is_refused(table: Any, said: str) -> None:
 def test_a_wrong_table_of_splits_is_refused(table: Any, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         adjusted(testing.feed([trade("FB", DAYS[0], 1, 1)]), splits=table)
+
+
+def test_tables_of_files_are_given_by_path_and_on_the_command_line(tmp_path: Path) -> None:
+    days = tmp_path / "days"
+    days.mkdir()
+    for day, name in ((dt.date(2026, 1, 5), "OLD"), (dt.date(2026, 1, 6), "NEW")):
+        convert(testing.feed([trade(name, day, 10, 6)]), days / f"{day}.npz")
+    (tmp_path / "renames.csv").write_text("from,to,symbol,name\n,2026-01-06,OLD,NEW\n\n,,GONE,OTHER\n")
+    (tmp_path / "splits.csv").write_text("date, symbol, factor\n2026-01-06, NEW, 2/1\n2026-01-06, MISSING, 3\n")
+    options = {name: tmp_path / f"{name}.csv" for name in ("renames", "splits")}
+    result = strand.replay(days, "vwap", feed_options=options)
+    assert result.rows["NEW"]["volume"] == 12 + 6
+    assert [(one.kind, one.count, one.example) for one in result.warnings] == [
+        ("unused rows", 2, "renames.1: 'GONE' fits no symbol")
+    ]
+    flags = [word for name, path in options.items() for word in (f"--{name}", str(path))]
+    ran = run_here("replay", str(days), "--handler", "vwap", "--json", *flags)
+    (warning,) = json.loads(ran.stdout)["warnings"]
+    assert (warning["kind"], warning["count"]) == ("unused rows", 2)
+    assert run_here("cat", str(days), "--head", "1", "--to", "csv", "--columns", "symbol", *flags).stdout.split() == [
+        "symbol", "NEW",
+    ]  # fmt: skip
+
+
+def test_a_file_of_a_table_that_lacks_a_column_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "splits.csv").write_text("date,symbol\n2026-01-06,NEW\n")
+    with pytest.raises(ConfigurationError, match=r"splits\.0: has no column 'factor': there are date, symbol"):
+        adjusted(testing.feed([trade("FB", DAYS[0], 1, 1)]), splits=tmp_path / "splits.csv")
 
 
 @pytest.mark.parametrize("given", [{}, {"splits": [], "adjust": "volumes"}, {"splits": [], "inexact": "drop"}])

@@ -108,9 +108,23 @@ def test_a_cut_or_damaged_line_is_told_with_its_place_and_can_be_left_out(tmp_pa
     assert len(read(feeds.open(path, profile=mine, on_bad_record="skip"))[0]) == 1
 
 
+def test_price_unit_stands_in_place_of_the_profiles(tmp_path: Path) -> None:
+    mine = {"name": "cents", "message": [{"symbol": "s", "fields": {
+        "ts_event": {"column": "t", "unit": "ms"}, "price": "p", "kind": {"constant": "trade"}}}]}  # fmt: skip
+    path = write(tmp_path / "a.jsonl", [{"s": "A", "t": 1, "p": "1250"}])
+    for unit, price in ((None, 1250 * 10**9), ("0.01", 12_500_000_000)):
+        (batch,) = feeds.open(path, profile=mine, price_unit=unit)
+        assert batch["price"].tolist() == [price]
+    with pytest.raises(ConfigurationError, match="price_unit: give a power of ten"):
+        feeds.open(path, profile=mine, price_unit="0.5")
+    del mine["message"][0]["fields"]["price"]
+    with pytest.raises(ConfigurationError, match="price_unit: leave it out: cents reads no prices"):
+        feeds.open(path, profile=mine, price_unit="0.01")
+
+
 def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", LINES)
-    with pytest.raises(UnknownFormatError, match="looks like JSON lines: give a profile"):
+    with pytest.raises(UnknownFormatError, match=r"looks like JSON lines: give a profile .*docs/feeds/json\.md"):
         feeds.open(path)
     with pytest.raises(ConfigurationError, match="profile: give a profile"):
         JsonLinesFeed(path)

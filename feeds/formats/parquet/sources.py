@@ -269,7 +269,7 @@ class Chunk(NamedTuple):
     begin: int
 
 
-def chunks_of(file: BinaryIO) -> list[list[Chunk]]:
+def chunks_of(file: BinaryIO | ObjectFile) -> list[list[Chunk]]:
     """The columns' parts of each row group of a Parquet file, by its footer.
 
     pyarrow ends the process where it is asked for a part that a damaged footer does not describe. Raises ValueError for

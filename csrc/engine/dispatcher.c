@@ -13,12 +13,12 @@
 #include "memory/lines.h"
 #include "numbering/failure.h"
 #include "numbering/watermark.h"
-#include "overdue/overdue.h"
 #include "publish/publish.h"
 #include "schedule/policy.h"
 #include "sd_error.h"
 #include "worker/alarm.h"
 #include "worker/free_task.h"
+#include "worker/overdue.h"
 #include "worker/worker.h"
 
 /* Whether there is a bound over strands: in all, or for a level. */

@@ -8,9 +8,9 @@
 #include "emit/buffer.h"
 #include "emit/writer.h"
 #include "numbering/watermark.h"
-#include "overdue/overdue.h"
 #include "sd_error.h"
 #include "state/state.h"
+#include "worker/overdue.h"
 
 /* How many entries ahead of the one being read have their places fetched. */
 enum { REFS_AHEAD = 8 };

@@ -14,13 +14,13 @@
 #include "numbering/failure.h"
 #include "numbering/positions.h"
 #include "numbering/watermark.h"
-#include "overdue/overdue.h"
 #include "publish/chunk.h"
 #include "publish/cost_model.h"
 #include "publish/in_blocks.h"
 #include "publish/inline.h"
 #include "publish/one_by_one.h"
 #include "sd_error.h"
+#include "worker/overdue.h"
 #include "worker/worker.h"
 
 #if defined(SD_MODEL_SCHEDULER)
@@ -236,7 +236,10 @@ static void end_call(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   p->open = 0;
   /* M1: release; pairs with M2: a thread that no longer sees this publisher at work sees its records counted. If a handler publishes in
    * the middle of its participant's own call, that call's number still covers what it publishes. */
-  if (!p->within) sd_store(&d->participants[participant].publishing, sd_not_publishing(d), release, M1);
+  if (p->within) return;
+  sd_store(&d->participants[participant].publishing, sd_not_publishing(d), release, M1);
+  /* The feed's time may have moved on meanwhile, and whoever moved it left timers to this publisher's bound. A merger looks again. */
+  if (p->positions && !d->outputs) sd_overdue_scan_after(d);
 }
 
 void sd_publisher_leave(sd_dispatcher *d, uint32_t participant) {
@@ -277,7 +280,7 @@ void sd_publish_time(sd_dispatcher *d, uint64_t time) {
   /* N1: relaxed; for publishers that give numbers back. */
   if (sd_load(&d->arena->moved_to, relaxed, N1) < time) sd_store(&d->arena->moved_to, time, relaxed, N1);
   sd_numbers_end(d, 0, (uint64_t)now.time > time ? (uint64_t)now.time : time);
-  sd_overdue_scan_where_due(d, sd_feed_time(d), 0);
+  sd_overdue_scan_after(d);
 }
 
 /* Waits until the merger has space for what handlers emit. Helps to drain, because the merger waits for what is pending. */

@@ -38,8 +38,8 @@ int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t participant, int nested, 
 /* From inside a handler that participant `participant`, a worker's or a publisher's, runs. Never waits and never runs handlers. It has
  * its own scratch memory, so publishers that wait for space cannot keep a handler from going on. */
 int sd_publish_nested(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n);
-/* Moves the feed's time forward to `time` without a record, unless it is later already. Timers that are due by then fire;
- * where a publisher is at work, or an earlier timer of the strand, they may wait for the next record, call or drain. From any thread. */
+/* Moves the feed's time forward to `time` without a record, unless it is later already. Timers that are due by then fire, once what was
+ * published before has been handled. From any thread. */
 void sd_publish_time(sd_dispatcher *d, uint64_t time);
 /* cffi: end */
 int sd_publish_from_handler(sd_context *ctx, const void *records, int64_t n, int64_t *accepted);

@@ -75,6 +75,8 @@ uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t
 void sd_overdue_done(sd_dispatcher *d, uint32_t strand) {
   /* K6: release; a sweep does not take for covered what the strand's owner arms from here on. */
   sd_store(&d->overdue_until[strand], 0, release, K6);
+  /* A sweep may have found this one under way, and taken next_alarm away. K5: it sees the end, or this thread its alarm afterwards. */
+  sd_lower_next_alarm(d, next_alarm(d, strand));
 }
 
 uint64_t sd_earliest_alarm(sd_dispatcher *d) {

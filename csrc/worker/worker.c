@@ -6,6 +6,7 @@
 #include "numbering/failure.h"
 #include "sd_error.h"
 #include "worker/free_task.h"
+#include "worker/overdue.h"
 #include "worker/permit.h"
 #include "worker/py_batch.h"
 #include "worker/task.h"
@@ -247,7 +248,11 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
     if (sd_join_blocks(d, participant, 0)) now = sd_now();
     uint32_t index = next_strand(d, participant, now);
     if (index == SD_NONE) {
-      if (turn == 0) say_looking(d, participant, 1);
+      if (turn == 0) {
+        say_looking(d, participant, 1);
+        /* What it has handled may have set timers that are due by now. A merger looks again and again. */
+        if (!d->outputs) sd_overdue_scan_where_due(d, sd_feed_time(d), 0);
+      }
       woken |= sd_be_idle(d, participant, turn++);
       /* A policy that orders by waits has to know how late it is. */
       if (d->policy->next) now = sd_now();

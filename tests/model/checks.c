@@ -760,8 +760,8 @@ static void stopped_blocks_script(void *unused, unsigned fiber) {
     expect(positions[i] < (int64_t)W.given && (!i || positions[i] > positions[i - 1]), "rejected twice, or nothing");
     expect(!W.met[positions[i]], "a record is handled and called rejected");
   }
-  /* What fills the window, and a block that each thread was about to take. */
-  const uint64_t most = (SD_BLOCK_SLOTS + W.d->n_participants) * SD_ARRAY_BLOCK;
+  /* What fills the window, and a block that each thread was about to take; or four that are handled in place. */
+  const uint64_t most = (SD_BLOCK_SLOTS + W.d->n_participants) * SD_ARRAY_BLOCK + 4;
   expect(!W.stops || W.handled + W.failed <= W.met_at_stop + most, "blocks go on after a stop");
   stop();
   sd_totals now;
@@ -1521,6 +1521,52 @@ static const char *records_keep_their_place_among_timers(void) { return records_
 
 static const char *time_moves_beside_publishers(void) { return records_among_timers(1); }
 
+/* Without a merger, and when all is at rest: nobody asks for anything any more. */
+static void rests_with_timers(void *unused, unsigned fiber) {
+  while (W.publishing || !at_rest()) sd_pause();
+  until_asleep(W.working);
+  for (uint32_t strand = 0; strand < W.config.sizes.n_strands; strand++) {
+    const sd_alarm_tree t = sd_alarm_tree_of(&W.d->alarms, strand);
+    expect(at_rest() && sd_alarm_next(&t) > sd_feed_time(W.d), "a timer is due, and nobody comes for it");
+  }
+  stop();
+}
+
+static void short_publisher(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  for (int i = 0; i < 3; i++) {
+    for (uint32_t pauses = sd_scheduler_random(60); pauses; pauses--) sd_pause();
+    W.time += one_of(0, 3);
+    publish_all(participant, sd_scheduler_random(2) ? "ab" : "a");
+  }
+  sd_publisher_leave(W.d, participant);
+  W.publishing--;
+}
+
+static void short_mover(void *unused, unsigned fiber) {
+  for (int i = 0; i < 4; i++) {
+    for (uint32_t pauses = sd_scheduler_random(60); pauses; pauses--) sd_pause();
+    sd_publish_time(W.d, W.time + sd_scheduler_random(8));
+  }
+  W.publishing--;
+}
+
+static const char *due_timers_wait_for_nobody(void) {
+  sd_config c = usual(2, one_of(1, 2), one_of(1, 2));
+  c.sizes.n_strands = one_of(1, 2);
+  c.sizes.has_positions = 1;
+  c.publisher_drains = (int32_t)sd_scheduler_random(2);
+  make(&c, sd_scheduler_random(2) ? PURE : NATIVE, 1, 0);
+  W.each = asks_again;
+  W.endless = (int)sd_scheduler_random(2);
+  W.n_publishers = 2;
+  W.publishing = c.sizes.n_publishers + 1;
+  add_workers(c.sizes.n_workers);
+  for (uint32_t i = 0; i < c.sizes.n_publishers; i++) sd_scheduler_add(short_publisher, NULL);
+  sd_scheduler_add(short_mover, NULL);
+  return run_script(rests_with_timers);
+}
+
 static void time_script(void *unused, unsigned fiber) {
   const uint32_t participant = enter();
   W.time = 10;
@@ -1641,9 +1687,9 @@ static const char *looks_for_alarms(void) {
   sd_scheduler_add(looks, NULL);
   const char *wrong = run();
   if (wrong) return wrong;
-  for (uint32_t i = 0; i < 2; i++)
-    if (sd_load(&sd_alarm_tree_of(&W.d->alarms, i).node[1], relaxed, X1) <
-        sd_load(&W.d->arena->next_alarm, relaxed, X1))
+  for (uint32_t i = 0; i < 2; i++) /* An overdue alarm may be under way when all stops. */
+    if (!sd_load(&W.d->overdue_until[i], relaxed, X1) && sd_load(&sd_alarm_tree_of(&W.d->alarms, i).node[1], relaxed,
+                                                                 X1) < sd_load(&W.d->arena->next_alarm, relaxed, X1))
       return "an alarm that nobody would look for";
   return NULL;
 }
@@ -2674,6 +2720,7 @@ static const struct check {
     {"endless-timers-leave-others-their-turn", endless_timers_leave_others_their_turn, 1000},
     {"records-keep-their-place-among-timers", records_keep_their_place_among_timers, 16000},
     {"time-moves-beside-publishers", time_moves_beside_publishers, 2000},
+    {"due-timers-wait-for-nobody", due_timers_wait_for_nobody, 20000},
     {"time-fires-timers", time_fires_timers, 20},
     {"alarm-trees-are-right", alarm_trees_are_right, 20},
     {"looks-for-alarms", looks_for_alarms, 4000},

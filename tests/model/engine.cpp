@@ -229,9 +229,15 @@ template <bool inlined, bool merges> struct timers : rl::test_suite<timers<inlin
 
 struct right_time {
   static void move(engine &e, uint64_t time) { sd_publish_time(&e.d, time); }
+  /* As a worker that runs out of work. */
+  static void look(engine &e) { sd_overdue_scan_where_due(&e.d, sd_feed_time(&e.d), 0); }
+};
+/* Wrong: a worker goes to sleep without a look for the timers that it set. */
+struct sleeps_at_once : right_time {
+  static void look(engine &) {}
 };
 /* Wrong: the time moves while a publisher numbers records. */
-struct time_beside_numbers {
+struct time_beside_numbers : right_time {
   static void move(engine &e, uint64_t time) {
     sd_lock(&e.arena.number_lock);
     if (sd_load(&e.arena.feed_time, relaxed, N1) < time) sd_store(&e.arena.feed_time, time, relaxed, N1);
@@ -240,7 +246,7 @@ struct time_beside_numbers {
   }
 };
 /* Wrong: the time is looked at before the numbers are the caller's. */
-struct looked_at_before {
+struct looked_at_before : right_time {
   static void move(engine &e, uint64_t time) {
     const uint64_t now = sd_feed_time(&e.d);
     sd_numbers_begin(&e.d);
@@ -249,7 +255,7 @@ struct looked_at_before {
   }
 };
 /* Wrong: timers are looked for before the time moves. */
-struct looks_first {
+struct looks_first : right_time {
   static void move(engine &e, uint64_t time) {
     sd_overdue_scan_where_due(&e.d, time, 0);
     sd_numbers_end(&e.d, 0, max_of((uint64_t)sd_numbers_begin(&e.d).time, time));
@@ -283,7 +289,10 @@ template <typename rules, bool inlined> struct moving : rl::test_suite<moving<ru
       rules::move(e, 30);
       e.others++;
     } else if (index == 2) {
-      e.work(3);
+      do {
+        e.work(3);
+        rules::look(e);
+      } while (e.anything_pending());
     } else {
       for (int i = 0; i < LOOKS; i++) low[i] = sd_lowest_unpublished(&e.d, &time[i]);
       e.others++;
@@ -299,6 +308,7 @@ template <typename rules, bool inlined> struct moving : rl::test_suite<moving<ru
       latest = e.time_of[number];
       for (int i = 0; i < LOOKS; i++) RL_ASSERT(number < low[i] || latest >= time[i]);
     }
+    for (uint64_t alarm : e.alarm) RL_ASSERT(!alarm || alarm > 30);
     rules::move(e, 60);
     e.work(0);
     for (uint64_t alarm : e.alarm) RL_ASSERT(!alarm || alarm > 60);
@@ -432,6 +442,7 @@ static const model_program programs[] = {
     {"booked_before_committed", "wrong", model_simulate<merging<booked_first, false>>},
     {"time_moves_beside_numbers", "wrong", model_simulate<moving<time_beside_numbers, false>>},
     {"time_looked_at_before", "wrong", model_simulate<moving<looked_at_before, false>>},
+    {"worker_sleeps_at_once", "wrong", model_simulate<moving<sleeps_at_once, false>>},
     {"timers_looked_for_first", "wrong", model_simulate<moving<looks_first, false>>},
     {"lowered_before_stored", "wrong", model_simulate<arming<lowered_first>>},
 };

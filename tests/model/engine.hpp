@@ -31,7 +31,7 @@
 #include "merge/rounds.c"
 #include "numbering/failure.c"
 #include "numbering/watermark.c"
-#include "overdue/overdue.c"
+#include "worker/overdue.c"
 #include "publish/admission.c"
 #include "publish/chunk.c"
 #include "publish/cost_model.c"

@@ -189,6 +189,27 @@ def test_a_dispatcher_is_told_that_time_has_passed_and_records_are_those_of_a_ti
     assert made[1]["end"].tolist() == [2 * SECOND, 3 * SECOND]
 
 
+def test_timers_that_ticks_set_for_a_time_told_before_fire_though_nothing_else_comes() -> None:
+    class Waits:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: Any) -> None:
+            told.wait()
+            self.ctx.wake_at(2 * SECOND)
+
+        def on_wake(self, time_ns: int) -> None:
+            woken.append(time_ns)
+
+    told, woken = threading.Event(), []
+    with strand.Dispatcher(["A"], strand.object_handler(Waits), workers=1) as dispatcher:
+        dispatcher.publish(ticks_at(1))
+        dispatcher.advance(4 * SECOND)
+        told.set()
+        wait_until(lambda: bool(woken))
+    assert woken == [2 * SECOND]
+
+
 def test_a_seeded_dispatcher_is_told_too() -> None:
     for seed in range(20):
         with strand.testing.SeededDispatcher(["A", "B"], strand.bars("1s"), seed=seed) as dispatcher:

@@ -1,7 +1,6 @@
 /* Timers that no record fires: finds those that the feed's time has passed, and enqueues an overdue alarm for each strand that has one. */
-#include "overdue/overdue.h"
+#include "worker/overdue.h"
 
-#include "numbering/watermark.h"
 #include "sd_error.h"
 #include "worker/submit.h"
 
@@ -16,9 +15,10 @@ static int enqueue_overdue(sd_dispatcher *d, uint32_t strand, uint64_t time, uin
   return 0;
 }
 
-/* `leaves`: leaves strands with records to the merger's next look. From any thread, and several at a time. */
-static uint32_t sweep(sd_dispatcher *d, int leaves) {
-  uint64_t time, earliest = UINT64_MAX;
+/* `leaves`: leaves strands with records to the merger's next look. *again: whoever looked meanwhile found next_alarm taken away, and alarms
+ * may be due by now that were not before. From any thread, and several at a time. */
+static uint32_t sweep_once(sd_dispatcher *d, int leaves, int *again) {
+  uint64_t time, now, earliest = UINT64_MAX;
   uint32_t due = 0, later = 0;
   sd_lowest_unpublished(d, &time);
   /* K5: acq_rel; see worker/alarm.h. */
@@ -39,14 +39,27 @@ static uint32_t sweep(sd_dispatcher *d, int leaves) {
         continue;
       }
       if (!until && enqueue_overdue(d, strand, time, &until)) continue;
-      /* When the overdue alarm has fired, the root changes, and a later sweep looks at the alarms behind it. */
-      if (alarm <= until) continue;
+      /* When the overdue alarm ends, the strand's owner lowers next_alarm to the alarms behind it. */
+      if (until) continue;
     }
     if (alarm < earliest) earliest = alarm;
   }
-  if (earliest != UINT64_MAX) sd_lower_next_alarm(d, earliest);
+  *again = 0;
+  if (earliest != UINT64_MAX) {
+    sd_lower_next_alarm(d, earliest);
+    sd_lowest_unpublished(d, &now);
+    *again = !leaves && earliest > time && earliest <= now;
+  }
   /* K8: release; a sweep that takes this back looks at the strands only afterwards. */
   if (later) sd_store(&d->arena->overdue_later, 1u, release, K8);
+  return due;
+}
+
+static uint32_t sweep(sd_dispatcher *d, int leaves) {
+  int again;
+  uint32_t due;
+  do due = sweep_once(d, leaves, &again);
+  while (again);
   return due;
 }
 

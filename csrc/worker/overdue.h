@@ -1,7 +1,8 @@
 /* Timers that no record fires, see worker/alarm.h. */
-#ifndef SD_OVERDUE_OVERDUE_H
-#define SD_OVERDUE_OVERDUE_H
+#ifndef SD_WORKER_OVERDUE_H
+#define SD_WORKER_OVERDUE_H
 
+#include "numbering/watermark.h"
 #include "worker/alarm.h"
 
 /* cffi: begin */
@@ -22,6 +23,15 @@ static inline void sd_overdue_scan_where_due(sd_dispatcher *d, uint64_t time, in
     if (!merges || !sd_load(&d->arena->overdue_later, relaxed, K8)) return;
   }
   sd_overdue_scan(d);
+}
+
+/* The same after the feed's time, or a publisher's bound, has moved on; it does not come too early. */
+static inline void sd_overdue_scan_after(sd_dispatcher *d) {
+  if (SD_LIKELY(!sd_timed(d))) return;
+  /* K5: a read-modify-write that changes nothing. Who changes next_alarm behind it sees what this thread did before; this thread sees a
+   * change that came first. */
+  sd_lower_next_alarm(d, UINT64_MAX);
+  sd_overdue_scan_where_due(d, sd_feed_time(d), 0);
 }
 
 #endif

@@ -11,6 +11,7 @@ import collections
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -61,6 +62,10 @@ _COUNTS: Final = (
 
 #: A topic and a partition of it.
 Place = tuple[str, int]
+
+
+class _StoppedError(Exception):
+    """The feed was stopped before it began."""
 
 
 @named_options("KafkaFeed()", declares=KafkaOptions)
@@ -278,7 +283,10 @@ class KafkaFeed(BaseFeed):
         if self._started:
             raise FeedError("a live feed can be read once", path=self._where)
         self._started = True
-        self._begin()
+        try:
+            self._begin()
+        except _StoppedError:
+            return
         self._begun = self._heard = time.monotonic()
         self._looked = self._commit_at = self._begun
         yield empty(0)
@@ -394,7 +402,7 @@ class KafkaFeed(BaseFeed):
         found: list[Place] = []
         for topic in self._topics:
             try:
-                about = self._consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+                about = self._asked(partial(self._consumer.list_topics, topic), timeout_s).topics[topic]
             except self._kafka.KafkaException as error:
                 why = self._latest_error or _text(error)
                 cure = "check servers, and config for TLS and passwords"
@@ -410,6 +418,22 @@ class KafkaFeed(BaseFeed):
                 )
             found += [(topic, number) for number in sorted(wanted or about.partitions)]
         return found
+
+    def _asked(self, ask: Callable[..., Any], timeout_s: float) -> Any:
+        """The answer of a broker. It waits in slices: a stop ends the wait. Raises KafkaException, _StoppedError."""
+        until, slice_s, codes = time.monotonic() + timeout_s, _SLICE_S, self._kafka.KafkaError
+        while True:
+            left = until - time.monotonic()
+            try:
+                return ask(timeout=max(min(slice_s, left), 0.001))
+            except self._kafka.KafkaException as error:
+                code = error.args[0].code()
+                if self._stopped:
+                    raise _StoppedError from None
+                if left <= slice_s or code not in (codes._TRANSPORT, codes._TIMED_OUT):
+                    raise
+                if code == codes._TIMED_OUT:
+                    slice_s *= 2  # a broker is there, and needs longer
 
     def _look_for_partitions(self) -> None:
         """Reads partitions that a topic got meanwhile, from their start."""

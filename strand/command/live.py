@@ -65,7 +65,7 @@ from strand.options import File, options_in
 from strand.outside.attached import attach
 from strand.policies.policy import LEVELS, Levels
 from strand.replaying.pacing import Pacer
-from strand.replaying.replay import replay
+from strand.replaying.replay import follow, replay
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration
 from strand.report.tables import numbers_table
@@ -110,8 +110,8 @@ _LISTEN_SECTIONS: Final = {
         "--after", "--clock-s", "--max-seconds", "--max-messages", "--idle-timeout-s",
     ),
     "Kafka": (
-        "--kafka", "--topic", "--consumer-group", "--share", "--begin", "--until-end", "--on-gone", "--on-moved",
-        "--duplicates", "--commit-s", "--kafka-config",
+        "--kafka", "--topic", "--partition", "--consumer-group", "--share", "--begin", "--until-end", "--on-gone",
+        "--on-moved", "--duplicates", "--commit-s", "--kafka-config", "--state", "--every-s",
     ),
     "Handler": ("--handler", "--set"),
     "Output": SECTIONS["Output"],
@@ -146,6 +146,14 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--kafka", metavar="HOST:PORT", help="Receive messages of Kafka topics instead, from these brokers.")
     @click.option("--topic", multiple=True, metavar="NAME", help="For --kafka: a topic. Repeatable.")
     @click.option(
+        "--partition",
+        "partitions",
+        type=click.IntRange(0),
+        multiple=True,
+        metavar="N",
+        help="For --kafka: a partition of each topic to read. Repeatable. [default: all]",
+    )
+    @click.option(
         "--kafka-config",
         type=click.Path(path_type=Path),
         metavar="FILE",
@@ -166,6 +174,7 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
         websocket: str | None,
         kafka: str | None,
         topic: tuple[str, ...],
+        partitions: tuple[int, ...],
         kafka_config: Path | None,
         profile: str | None,
         after: tuple[str, ...],
@@ -185,9 +194,10 @@ def _of_feeds(command: Callable[..., None]) -> Callable[..., None]:
             if not topic:
                 raise click.UsageError("--kafka needs --topic, the topic to read")
             config = None if kafka_config is None else _settings(kafka_config)
-            feed = KafkaFeed(kafka, topic, profile, config=config, **given)
-        elif topic or kafka_config:
-            raise click.UsageError(f"{'--topic' if topic else '--kafka-config'} is for --kafka, not for {chosen[0]}")
+            feed = KafkaFeed(kafka, topic, profile, config=config, partitions=partitions, **given)
+        elif topic or partitions or kafka_config:
+            which = "--topic" if topic else "--partition" if partitions else "--kafka-config"
+            raise click.UsageError(f"{which} is for --kafka, not for {chosen[0]}")
         elif websocket is None:
             on_late = None if after else lambda first: say(f"warning: {_joined(first)}")
             feed = MoldFeed(*line, on_late=on_late, **given)
@@ -226,8 +236,28 @@ def _settings(path: Path) -> dict[str, Any]:
 @running
 @resulting
 @logging_to_standard_error
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="For --kafka: run in parts, as strand.follow does, and go on from this file, which each part replaces.",
+)
+@click.option(
+    "--every-s",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="With --state: the length of a part. [default: 10]",
+)
 @_of_feeds  # last: the feed is made when all else is known to be right
-def listen(feed: LiveFeed, symbols: str | None, handler: Handler, run: dict[str, Any], results: Results) -> None:
+def listen(
+    feed: LiveFeed,
+    symbols: str | None,
+    handler: Handler,
+    run: dict[str, Any],
+    results: Results,
+    state: Path | None,
+    every_s: float | None,
+) -> None:
     """Run a handler on a live feed: NASDAQ ITCH 5.0 over MoldUDP64, on one line or on two that carry the same messages.
 
     With --websocket and --profile, the feed is JSON messages from a WebSocket, with --kafka messages of Kafka topics.
@@ -237,6 +267,8 @@ def listen(feed: LiveFeed, symbols: str | None, handler: Handler, run: dict[str,
     """
     wanted, record = names(symbols), next(iter(feed.writes), None)
     line = feed.live if isinstance(feed, JoinedFeed) else feed
+    if (state is None and every_s is not None) or (state is not None and wanted is not None):
+        raise click.UsageError("--every-s needs --state" if state is None else "--symbols does not go with --state")
     results.check(handler, feed)
     check_outputs(results.files, feed, symbols=wanted)
 
@@ -247,6 +279,8 @@ def listen(feed: LiveFeed, symbols: str | None, handler: Handler, run: dict[str,
                     say(f"warning: {warning}")
                 say("listening at " + ", ".join(map(str, line.addresses)))
             chosen = {**run, **results.options, "timeline": True}
+            if state is not None:
+                return follow(feed, handler, state=state, every_s=10.0 if every_s is None else every_s, **chosen)
             # The report says it where nothing came.
             return replay(feed, handler, symbols=wanted, allow_empty=True, **chosen)
 

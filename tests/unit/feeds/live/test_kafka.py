@@ -507,6 +507,17 @@ def test_a_broker_that_does_not_answer_and_a_topic_that_does_not_exist_are_error
         ticks_of(kafka.feed("other", config={"allow.auto.create.topics": False}))
 
 
+def test_a_stop_ends_the_wait_for_the_first_broker_without_an_error() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        feed = KafkaFeed(f"127.0.0.1:{bound.getsockname()[1]}", "t", open_timeout_s=60)
+        stopper = threading.Timer(0.2, feed.stop)
+        stopper.start()
+        assert [len(batch) for batch in feed] == []  # a wait to its end is an error
+        stopper.join()
+        feed.close()
+
+
 def test_the_extra_is_named_where_it_is_missing_and_not_imported_before() -> None:
     code = (
         "import sys; sys.modules['confluent_kafka'] = None\n"
@@ -552,6 +563,19 @@ def test_the_command_reads_topics_and_shows_where_it_ended(tmp_path: Path) -> No
         assert kafka.committed("ticks", "g") == [100]
 
 
+def test_the_command_reads_a_partition_in_parts_and_goes_on_from_its_state(tmp_path: Path) -> None:
+    with cluster(partitions=2) as kafka:
+        given = ("--kafka", kafka.servers, "--topic", "ticks", "--partition", "1", "--until-end", "--handler", "count")
+        for first in (1, 101):
+            kafka.send("ticks", records(["A", "B"], 200, first=first, spread=2))
+            done = run_here("listen", *given, "--state", str(tmp_path / "state"), "--every-s", "1")
+            assert done.returncode == 0, done.stderr
+            assert f"ticks, partition 1: next offset {first + 99}" in done.stdout
+        kafka.send("ticks", records(["A", "B"], 2, first=201, spread=2))
+        rows = strand.follow(kafka.feed("ticks", partitions=[1]), "count", state=tmp_path / "state").rows
+        assert {name: row["ticks"] for name, row in rows.items()} == {"B": 201}
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -560,6 +584,9 @@ def test_the_command_reads_topics_and_shows_where_it_ended(tmp_path: Path) -> No
         (["--kafka", "a:1", "--topic", "t", "--session", "s"], "--session is for --line, not for --kafka"),
         (["--kafka", "a:1", "--topic", "t", "--subscribe", "s"], "--subscribe is for --websocket, not for --kafka"),
         (["--line", "127.0.0.1:0", "--share"], "--share is for --kafka, not for --line"),
+        (["--kafka", "a:1", "--topic", "t", "--every-s", "5"], "--every-s needs --state"),
+        (["--kafka", "a:1", "--topic", "t", "--state", "f", "--symbols", "A"], "--symbols does not go with --state"),
+        (["--line", "127.0.0.1:0", "--partition", "1"], "--partition is for --kafka, not for --line"),
         (["--line", "127.0.0.1:0", "--topic", "t"], "--topic is for --kafka, not for --line"),
         (["--kafka", "a:1", "--line", "127.0.0.1:0"], "give --line, once or twice, --websocket or --kafka"),
         (["--kafka", "a:1", "--topic", "t", "--kafka-config", __file__], "is not TOML"),

@@ -62,8 +62,9 @@ static int adopt(void *self, uint64_t number, sd_block *b, const uint8_t *home_o
   /* In turn, what makes no tick is not read behind the last tick of the limit. */
   if (b->odd || b->begin != *part->offset || ticks >= part->limit - part->ticks ||
       (ticks && ((int64_t)b->first_time < seen->latest || (int64_t)b->last_time > part->until)) ||
-      !part->format->accept(part, b))
+      (part->format->check && !part->format->check(part, b)))
     return 0;
+  part->format->accept(part, b);
   *part->offset = b->end;
   part->ticks += ticks;
   part->blocks++;

@@ -57,8 +57,15 @@ typedef struct sd_block_format {
    * this clears `odd` and sets `end`, and the first and last ts_recv if it has ticks: none of its ticks is before the one before it. If
    * the block has `numbers`, it notes by record how many ticks came before. */
   void (*walk)(const sd_file_part *part, sd_block *b, const uint8_t *p, const uint8_t *stop, const uint8_t *home_of);
-  /* Takes a block that begins where the decoder stands into the decoder's counts. Zero: it has to be taken in turn. */
-  int (*accept)(sd_file_part *part, sd_block *b);
+  /* Of a block that begins where the decoder stands. Zero: it has to be taken in turn. NULL: none has. */
+  int (*check)(sd_file_part *part, const sd_block *b);
+  /* Takes such a block into the decoder's counts. */
+  void (*accept)(sd_file_part *part, sd_block *b);
+  /* For merges. The length of the record at p, with `behind` bytes after p, and *time: the ts_recv of its ticks, INT64_MIN if it makes
+   * none. Zero: it has to be taken in turn. */
+  uint32_t (*look)(const sd_file_part *part, const uint8_t *p, int64_t *time);
+  /* The ts_recv of n ticks of a block. */
+  void (*times)(const sd_file_part *part, const sd_block *b, const sd_block_entry *entry, uint32_t n, int64_t *to);
   void (*gather)(const void *part, const sd_block *b, const sd_block_entry *entry, uint32_t n, uint32_t left,
                  unsigned char *to);
 } sd_block_format;

@@ -113,19 +113,22 @@ int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
   if (!code && (f->open || f->held)) code = step(f, d, participant, 1, slice_ns);
   if (code) return code;
   f->ended = sd_now();
-  sd_file_part part = {.decoder = f->decoder,
-                       .fd = f->fd,
-                       .base = f->base,
-                       .n_counts = f->n_counts,
-                       .limit = sd_choice_most(&f->choice, f->limit - f->published),
-                       .until = f->until,
-                       .seen = f->seen,
-                       .numbered = d->config.sizes.has_positions};
+  sd_files_part files = {.files = f->files,
+                         .all = {.decoder = f->decoder,
+                                 .fd = f->fd,
+                                 .base = f->base,
+                                 .n_counts = f->n_counts,
+                                 .limit = sd_choice_most(&f->choice, f->limit - f->published),
+                                 .until = f->until,
+                                 .seen = f->seen,
+                                 .numbered = d->config.sizes.has_positions != 0}};
+  sd_file_part *part = &files.all;
   sd_block_source source;
   sd_blocks_done done = {0};
-  const int open = f->open_blocks(&part, &source);
-  source.counts = f->counts; /* they are as many as part.n_counts */
-  code = open ? sd_publish_blocks(d, participant, &source, &part, slice_ns, &done) : SD_AGAIN;
+  const int open = f->files ? sd_open_files(&files, &source) : f->open_blocks(part, &source);
+  source.counts = f->counts; /* they are as many as part->n_counts */
+  void *self = f->files ? (void *)&files : part;
+  code = open ? sd_publish_blocks(d, participant, &source, self, slice_ns, &done) : SD_AGAIN;
   f->published += done.records;
   if (f->seen->latest > (int64_t)f->feed_time) f->feed_time = (uint64_t)f->seen->latest;
   if (done.n_held) {
@@ -136,9 +139,9 @@ int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
   }
   f->publishing += sd_now() - f->ended;
   if (code == SD_AGAIN && !done.n_held && sd_outputs_full(d)) return SD_AGAIN;
-  if (!part.blocks) f->in_turn = IN_TURN;
-  f->odd = part.blocks ? 0 : f->odd + 1;
-  learn(f, d, part.ticks, 1, (done.n_held || code == SD_OK) && f->odd < MANY_ODD);
+  if (!part->blocks) f->in_turn = IN_TURN;
+  f->odd = part->blocks ? 0 : f->odd + 1;
+  learn(f, d, part->ticks, 1, (done.n_held || code == SD_OK) && f->odd < MANY_ODD);
   return done.n_held || code == SD_E_NO_MEMORY || code == SD_E_STOPPED ? code : SD_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "codec/blocks.h"
 #include "codec/count_by_symbol.h"
 #include "codec/decoder.h"
+#include "codec/files.h"
 #include "publish/publish.h"
 
 /* cffi: begin */
@@ -28,6 +29,7 @@ typedef struct sd_feeder {
   sd_open_blocks *open_blocks; /* NULL: the format, or the input, has no blocks */
   int32_t fd;                  /* of the file, for them, */
   uint64_t base;               /* and its byte where the decoder's offset is 0 */
+  sd_merged_files *files; /* in place of these two, those of a merge, which somebody else decodes in turn; or NULL */
   /* written by the feeder */
   sd_decoded decoded; /* what the decoder reported last; the caller clears it once it has acted on it */
   uint32_t dry;       /* the decoder needs more bytes; the caller clears it too */

@@ -7,6 +7,7 @@ import os
 import stat
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -184,6 +185,12 @@ class DecodedFeed(BaseFeed):
         give others."""
         return type(self).batches is DecodedFeed.batches and "batches" not in vars(self)
 
+    @property
+    def merges_in_blocks(self) -> bool:
+        """True if blocks may read it as a file of a merge: all of it, from a plain file."""
+        plain = self.info.details.get("compression") == "none" and bool(self._decoder.open_blocks)
+        return plain and self.is_its_reading and "keeps" not in self._options
+
     def takes_feeder(self, *, in_blocks: bool) -> bool:  # noqa: ARG002 - for formats with stripes
         """Tells whether a feeder may take the ticks of such a ``reading``."""
         return True
@@ -242,24 +249,30 @@ class Reading(Iterator[TickBatch]):
         self._last = self._over = False
         self._fault: FeedError | None = None
         self._is_fed = False
+        #: The byte of the file before which it pauses; None: it goes on.
+        self._bound: int | None = None
 
     def __next__(self) -> TickBatch:
         """Returns the next batch, valid until the one after it. Raises the file's fault when all ticks before it have
-        been returned."""
+        been returned, and StopIteration where it pauses, too."""
         self._feed._check_open()
         filled, wanted = 0, min(self._feed._batch_ticks, max(self._left, 1))
         out = self._out[: wanted + self._decoder.max_per_record - 1]
         while not self._over:
-            made, used, sound = self._decoder.decode(self._data, last=self._last, out=out[filled:])
+            left = MAXIMUM if self._bound is None else self._bound - self._decoder.place
+            last = self._last and len(self._data) < left
+            made, used, sound = self._decoder.decode(self._data[:left], last=last, out=out[filled:])
             filled += made
             self._note(used, sound)
-            if filled >= wanted and not self._over:
+            if (filled >= wanted or self.is_paused) and not self._over:
                 break
             self._read()
         self._left -= filled
         if filled:
             batch: TickBatch = self._out[:filled]
             return batch
+        if self.is_paused and not self._over:
+            raise StopIteration
         self.close()
         if self._fault is not None:
             raise self._fault
@@ -301,22 +314,60 @@ class Reading(Iterator[TickBatch]):
         self._left -= feeder.published - before
         return True
 
+    # ---- as a part of a merge
+
+    @property
+    def file(self) -> tuple[Decoder, int] | None:
+        """The decoder, and the descriptor of the plain file that it reads; None where blocks cannot read it."""
+        stream = self._stream
+        if not isinstance(stream, RawStream) or stream.start or not self._decoder.open_blocks:
+            return None
+        return self._decoder, stream.fileno()
+
+    @property
+    def is_over(self) -> bool:
+        """True if nothing more is decoded."""
+        return self._over or self._feed._closed
+
+    @property
+    def is_paused(self) -> bool:
+        """True if it stands at the byte before which it pauses."""
+        return self._bound is not None and self._decoder.place >= self._bound
+
+    def pause_at(self, place: int | None) -> None:
+        """Pauses before a byte of the file, at which a record begins, and no sooner; None: goes on."""
+        self._bound = place
+
+    def read_in_turn(self) -> bool:
+        """Gives up a thread that reads ahead. Returns False where that is not possible."""
+        if isinstance(self._chunks, Prefetch):
+            if not self._read_in_turn():
+                return False
+            with self.in_blocks():
+                pass
+        return True
+
+    @contextmanager
+    def in_blocks(self) -> Iterator[None]:
+        """Lets blocks read the file within, and reads on where the decoder stands then. Raises FeedError."""
+        with self._chunks.apart() as stream:
+            yield
+            stream.stand_at(self._decoder.place)
+        self._data, self._last = memoryview(b""), False
+
     def offer(self, feeder: Feeder) -> None:
         """Offers a plain file to be read in blocks."""
-        stream = self._stream
-        if isinstance(stream, RawStream) and stream.start == 0 and self._decoder.open_blocks:
-            feeder.offer(self._decoder, stream.fileno())
+        if (file := self.file) is not None:
+            feeder.offer(*file)
 
     def _feed_in_blocks(self, feeder: Feeder) -> None:
         """Lets a feeder go on in blocks, and reads on where the decoder stands then."""
-        if isinstance(self._chunks, Prefetch) and not self._read_in_turn():
+        if not self.read_in_turn():
             feeder.withdraw()
             return
         self.offer(feeder)
-        with self._chunks.apart() as stream:
+        with self.in_blocks():
             feeder.run_blocks()
-            stream.stand_at(self._decoder.place)
-        self._data, self._last = memoryview(b""), False
 
     def _read_in_turn(self) -> bool:
         """Gives up the thread that reads ahead, as blocks read the file themselves. Returns False where the path is

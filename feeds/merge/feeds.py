@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, TypeVar, Unpack, cast
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.merge import UNMAPPED, ordered
+from strand.binding.feeder import Feeder
+from strand.binding.merge import MOST_FILES, UNMAPPED, MergedFiles, ordered
 from strand.errors import ConfigurationError, DisorderError, FeedError
 from strand.feeds.base import (
     SAMPLES,
@@ -37,6 +38,10 @@ __all__ = ["MergedFeed", "OnDisorder", "Reorder", "SymbolRemap", "merge_feeds"]
 
 # The bound of symbols where a feed's table is not complete when merged, unless one table alone is larger.
 _CAPACITY: Final = 1 << 17
+#: Bytes of one file that are read in turn where blocks found none, and batches before they are tried again where the
+#: files cannot be cut at one time.
+_IN_TURN: Final = 1 << 17
+_TRIED_AFTER: Final = 8
 
 #: Facts that hold for a merge if they hold for all of its feeds.
 _ALIKE: Final = ("date", "venue", "price_unit", "size_unit", "ticks", "zone")
@@ -366,9 +371,46 @@ class MergedFeed(BaseFeed):
         self._reorders = self._new_reorders()
         return self._merged()
 
-    def _merged(self) -> Iterator[TickBatch]:
+    @property
+    def merges_in_blocks(self) -> bool:
+        """True if blocks may take ticks of its files: plain files, without a selection, which are one day."""
+        feeds = self._feeds
+        if type(self).batches is not MergedFeed.batches or not 1 < len(feeds) <= MOST_FILES or self._reorder_ns:
+            return False
+        if not all(getattr(feed, "merges_in_blocks", False) for feed in feeds):
+            return False
+        infos, rolls = [feed.info for feed in feeds], RollsBetween(feeds, dated=self._dated)
+        has_days = not (self._carry_over or self._dated) and days_of(infos, self._new_day) is not None
+        may_roll = not self._carry_over and sum(map(rolls.knows, range(len(feeds)))) > 1
+        return not (has_days or may_roll or self._ends_to_set())
+
+    def reading(self) -> MergedReading:
+        """Begins to read files that may go in blocks from their starts. The caller closes the reading."""
+        self._check_open()
+        self._skipped = Skipped()
+        self._reorders = self._new_reorders()
+        self._days, self._rolls = None, RollsBetween(self._feeds, dated=self._dated)
+        return MergedReading(self, self._feeds, self._reorders, self._remap)
+
+    def merge_of(self, readings: Sequence[Iterator[TickBatch]]) -> Iterator[TickBatch]:
+        """The merge of parts of the files that a ``reading`` reads, without days between them."""
+        with ExitStack() as stack:
+            streams = [reorder.stream(one) for reorder, one in zip(self._reorders, readings, strict=True)]
+            for stream in streams:
+                stack.callback(cast(Any, stream).close)
+            for batch in merge_streams(streams, batch_ticks=self._batch_ticks, numbers=self._remap, tell=self._told):
+                yield batch
+                self._check_open()
+
+    def _ends_to_set(self) -> int:
+        """The flag for the end of an event that ticks of some feeds get, which have none; 0: no feed's."""
         flags = self.info.flags
         last = 0 if flags is None else flags.last
+        every = [feed.info.flags for feed in self._feeds]
+        return last if any(flag is not None and not flag.last for flag in every) else 0
+
+    def _merged(self) -> Iterator[TickBatch]:
+        last = self._ends_to_set()
         with ExitStack() as stack:
             streams = []
             for feed, reorder in zip(self._feeds, self._reorders, strict=True):
@@ -447,6 +489,127 @@ class MergedFeed(BaseFeed):
         ]
 
 
+class MergedReading(Iterator[TickBatch]):
+    """Files on their way through a merge. They give batches, and from time to time blocks take their ticks.
+
+    Blocks begin where the merge holds no ticks. So the files are first read up to one time, and no further.
+
+    Args:
+        feed: The merge.
+        feeds: Its files.
+        reorders: Of each file, what has seen its ticks.
+        remap: The merge's numbers.
+    """
+
+    def __init__(
+        self, feed: MergedFeed, feeds: Sequence[Feed], reorders: Sequence[Reorder], remap: SymbolRemap
+    ) -> None:
+        self._feed, self._reorders, self._remap = feed, reorders, remap
+        with ExitStack() as opened:
+            self._readings: list[Any] = []
+            for each in feeds:
+                self._readings.append(cast(Any, each).reading())
+                opened.callback(self._readings[-1].close)
+            opened.pop_all()
+        self._merged = feed.merge_of(self._readings)
+        self._next: TickBatch | None = None
+        #: The files that blocks may go on with: they were read up to one time. ``_is_bound``: they are being.
+        self._files: MergedFiles | None = None
+        self._under_way: list[int] = []
+        self._is_bound = False
+        self._in_turn = 0
+
+    def __next__(self) -> TickBatch:
+        """Returns the next batch of the merge, valid until the one after it. Raises what the feeds raise."""
+        batch, self._next = self._next, None
+        while batch is None:
+            if self._files is not None:
+                self._go_on(0)
+            batch = next(self._merged, None)
+            if batch is None and not self._is_bound:
+                self.close()
+                raise StopIteration
+            if batch is None:
+                self._files = self._cut_files()
+        return batch
+
+    def offer(self, feeder: Feeder) -> None:
+        """Offers the files to be read in blocks, once they have been read up to one time."""
+        files = self._cut_files()
+        if self._under_way:
+            feeder.offer_merge(files)
+
+    def feed_blocks(self, feeder: Feeder) -> bool:
+        """Lets a feeder take ticks in blocks for a while, if it wants them so. Returns False when the next batch is to
+        be taken. Raises what the feeds and the feeder raise."""
+        under_way = [one for one in self._readings if not one.is_over]
+        if self._in_turn or not feeder.goes_in_blocks or not under_way:
+            self._in_turn -= self._in_turn > 0
+            return False
+        if not all(one.read_in_turn() and one.file for one in under_way):
+            feeder.withdraw()
+            return False
+        if self._files is None:
+            if not self._is_bound and not self._bind(0):
+                return False
+            self._next = next(self._merged, None)
+            if self._next is not None:
+                return False
+            self._files = self._cut_files()
+        before = [self._files.passed(each) for each in range(len(self._under_way))]
+        feeder.offer_merge(self._files)
+        with ExitStack() as stack:
+            for each in self._under_way:
+                stack.enter_context(self._readings[each].in_blocks())
+            feeder.run_blocks()
+        passed = 0
+        for place, each in enumerate(self._under_way):
+            (ticks, latest), (was, _) = self._files.passed(place), before[place]
+            self._reorders[each].pass_by(ticks - was, latest)
+            passed += ticks - was
+        if not passed:
+            self._go_on(_IN_TURN)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Ends the reading. May be repeated."""
+        cast(Any, self._merged).close()
+        for one in self._readings:
+            one.close()
+
+    def _cut_files(self) -> MergedFiles:
+        """The files under way, from where they stand."""
+        readings = self._readings
+        self._under_way = [each for each in range(len(readings)) if not readings[each].is_over]
+        files = [
+            (*readings[each].file, self._remap.table(each), self._reorders[each].latest) for each in self._under_way
+        ]
+        return MergedFiles(files, len(self._remap.names))
+
+    def _bind(self, skip_bytes: int) -> bool:
+        """Makes the files pause at one time, if there is one nearby."""
+        files = self._cut_files()
+        # Files that have ended may have ticks that the merge still holds.
+        places = files.cuts(max(each.latest for each in self._reorders), skip_bytes)
+        if places is None:
+            self._in_turn = _TRIED_AFTER
+            return False
+        for each, place in zip(self._under_way, places, strict=True):
+            self._readings[each].pause_at(place)
+        self._is_bound = True
+        return True
+
+    def _go_on(self, skip_bytes: int) -> None:
+        """Goes on in turn: for so many bytes, where blocks found something else than blocks."""
+        self._files, self._is_bound = None, False
+        for one in self._readings:
+            one.pause_at(None)
+        self._merged = self._feed.merge_of(self._readings)
+        if skip_bytes:
+            self._bind(skip_bytes)
+
+
 #: Feeds as one, which owns them: closing it closes them.
 merge_feeds = MergedFeed
 
@@ -507,6 +670,16 @@ class Reorder:
         self._skipped = skipped
         self._latest = 0
         self._position = 0
+
+    @property
+    def latest(self) -> int:
+        """The latest time of the feed's ticks, 0 before the first."""
+        return self._latest
+
+    def pass_by(self, ticks: int, latest: int) -> None:
+        """Notes ticks of the feed that were in order and went another way, up to a time."""
+        self._position += ticks
+        self._latest = max(self._latest, latest)
 
     def stream(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
         """A feed's ticks by receive time, then position, in batches that are valid until the next one is asked for.

@@ -13,6 +13,7 @@ from strand.binding.columns import Seen
 from strand.binding.decoders import Decoder
 from strand.binding.gate import Code
 from strand.binding.memory import held
+from strand.binding.merge import MergedFiles
 from strand.ticks import aligned_ticks
 from strand.validate import MAXIMUM
 
@@ -46,6 +47,7 @@ class Feeder:
         self._feeder: Any = ffi.new("sd_feeder *")
         self._keep = ffi.from_buffer("int64_t[]", counts, require_writable=True), seen
         self._decoder: Decoder | None = None
+        self._files: MergedFiles | None = None
         self._batch: npt.NDArray[Any] = aligned_ticks(0)
         feeder = self._feeder
         feeder.counts, feeder.n_counts, feeder.seen = self._keep[0], len(counts), seen.state
@@ -82,6 +84,11 @@ class Feeder:
         if self._decoder is not decoder:
             self._begin(decoder)
         self._feeder.open_blocks, self._feeder.fd, self._feeder.base = decoder.open_blocks, fd, decoder.base
+
+    def offer_merge(self, files: MergedFiles) -> None:
+        """Tells that these files may go in blocks, from where their decoders stand: the ends of one merge so far."""
+        self._files = files
+        self._feeder.open_blocks, self._feeder.files = files.open_blocks, files.state
 
     def withdraw(self) -> None:
         """Takes the offer back."""

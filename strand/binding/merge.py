@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
 
-__all__ = ["UNMAPPED", "Merger", "Need", "ordered"]
+if TYPE_CHECKING:
+    from strand.binding.decoders import Decoder
+
+__all__ = ["MOST_FILES", "UNMAPPED", "MergedFiles", "Merger", "Need", "ordered"]
+
+#: A merge of more files does not go in blocks.
+MOST_FILES: Final[int] = lib.SD_MOST_FILES
 
 #: In a table of ids: one that has no number yet.
 UNMAPPED: Final[int] = lib.SD_MERGE_UNMAPPED
@@ -76,6 +83,41 @@ class Merger:
     def next_time(self, source: int) -> int:
         """The receive time of a source's next tick."""
         return int(self._sources[source].at.ts_recv)
+
+
+class MergedFiles:
+    """Plain files whose merge goes in blocks (csrc/codec/files.h): those that are under way, in the merge's order.
+
+    Args:
+        files: Of each file its decoder, its descriptor, the merge's numbers by its own ids, and the time of its latest
+            tick, 0 before the first.
+        keys: How many numbers the merge has given.
+    """
+
+    def __init__(self, files: Sequence[tuple[Decoder, int, npt.NDArray[np.uint32], int]], keys: int) -> None:
+        self._file: Any = ffi.new("sd_merged_file[]", len(files))
+        self._kept = [(decoder, ffi.from_buffer("uint32_t[]", table)) for decoder, _, table, _ in files]
+        for file, (decoder, ids), (_, fd, table, latest_ns) in zip(self._file, self._kept, files, strict=True):
+            file.decoder, file.open_blocks, file.fd, file.base = decoder.state, decoder.open_blocks, fd, decoder.base
+            file.ids, file.n_ids, file.latest = ids, len(table), latest_ns
+        #: C's structure, for a feeder.
+        self.state: Any = ffi.new("sd_merged_files *", {"file": self._file, "n": len(files), "keys": keys})
+
+    @property
+    def open_blocks(self) -> Any:
+        """The first file's ``sd_open_blocks``."""
+        return self._file[0].open_blocks
+
+    def cuts(self, after_ns: int, skip_bytes: int) -> list[int] | None:
+        """Of each file the byte at which it is to end so that the merge ends at one time: behind that of the latest
+        tick that was read of any file, and so many bytes further in one of them. None: there is no such time nearby."""
+        if not lib.sd_cut_files(self.state, after_ns, skip_bytes):
+            return None
+        return [file.base + file.cut for file in self._file]
+
+    def passed(self, file: int) -> tuple[int, int]:
+        """How many of a file's ticks went in blocks, and the time of its latest tick."""
+        return self._file[file].ticks, self._file[file].latest
 
 
 def ordered(ticks: Ticks, latest: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,7 @@ from strand.validate import MAXIMUM
 if TYPE_CHECKING:
     from strand.caller.run import CallerRun
     from strand.dispatch.dispatcher import Dispatcher
+    from strand.feeds.merge.feeds import MergedFeed, MergedReading
     from strand.replaying.days import DayRecorder
     from strand.replaying.pacing import Pacer
     from strand.replaying.recorder import Recorder
@@ -175,7 +176,7 @@ class Run:
 
     def _may_feed_until(self, source: Source) -> int | None:
         """The time up to which a feeder may take ticks in blocks, which bring no new names; None: it may not."""
-        if self._pacer or not source.feeds or not self._inside.takes_feeder:
+        if self._pacer or not source.goes_in_blocks or not self._inside.takes_feeder or self._tick_feeds is not None:
             return None
         times = [stop.idle_until_ns for stop in self._all_stops]
         return None if None in times else min((time for time in times if time is not None), default=MAXIMUM)
@@ -635,10 +636,16 @@ class Source:
         self.begins_inside = position > 0
         #: True if a feeder may take the ticks.
         self.feeds = False
+        #: True if it may take some of them in blocks.
+        self.goes_in_blocks = False
         self._batches: Iterator[TickBatch]
         if position == 0 and isinstance(feed, DecodedFeed) and feed.is_its_reading:
             self.feeds = feed.takes_feeder(in_blocks=in_blocks)
+            self.goes_in_blocks = self.feeds
             self._batches = feed.reading(in_blocks=in_blocks, limit=limit)
+        elif position == 0 and getattr(feed, "merges_in_blocks", False):
+            self.goes_in_blocks = True
+            self._batches = cast("MergedFeed", feed).reading()
         else:
             self._batches = batches_from(feed, position)
         self._first: TickBatch | None = None
@@ -676,8 +683,7 @@ class Source:
 
     def offer(self, feeder: Feeder) -> None:
         """Offers what is left to be taken in blocks."""
-        assert isinstance(self._batches, Reading)
-        self._batches.offer(feeder)
+        self._reading.offer(feeder)
 
     def feed(self, feeder: Feeder) -> bool:
         """Lets a feeder go on with what is left, for a while. Returns False when it has taken all ticks. Raises what
@@ -688,8 +694,12 @@ class Source:
     def feed_blocks(self, feeder: Feeder) -> bool:
         """Lets a feeder take ticks in blocks for a while. Returns False when the next batch is to be taken. Raises what
         the feed and the feeder raise."""
-        assert isinstance(self._batches, Reading)
-        return self._with(feeder, self._batches.feed_blocks)
+        return self._with(feeder, self._reading.feed_blocks)
+
+    @property
+    def _reading(self) -> Reading | MergedReading:
+        assert self.goes_in_blocks
+        return cast("Reading | MergedReading", self._batches)
 
     def _with(self, feeder: Feeder, go_on: Callable[[Feeder], bool]) -> bool:
         start, published_s = time.perf_counter(), feeder.publishing_s
@@ -703,8 +713,8 @@ class Source:
 
     def close(self) -> None:
         """Ends the reading of a file, and its thread."""
-        if isinstance(self._batches, Reading):
-            self._batches.close()
+        if self.goes_in_blocks or isinstance(self._batches, Reading):
+            cast("Reading | MergedReading", self._batches).close()
 
 
 @contextmanager

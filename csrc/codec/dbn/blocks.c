@@ -176,16 +176,22 @@ static int is_plausible(const sd_dbn *dbn, const uint8_t *p, const uint8_t *end)
 
 static uint64_t find(const sd_file_part *part, const uint8_t *p, uint64_t size) {
   for (uint64_t at = 0; at < size; at += STEP)
-    if (is_plausible((const sd_dbn *)part->decoder, p + at, p + BYTES + BEHIND)) return at;
+    if (is_plausible((const sd_dbn *)part->decoder, p + at, p + size + BEHIND)) return at;
   return size;
 }
 
-static int accept(sd_file_part *part, sd_block *b) {
-  sd_dbn *dbn = (sd_dbn *)part->decoder;
-  noted *own = noted_of(b);
-  /* A block that is refused is read again in turn, where its first ticks are followed as here. */
+/* A block that is refused is read again in turn, where its first ticks are followed as here. */
+static int check(sd_file_part *part, const sd_block *b) {
+  const sd_dbn *dbn = (const sd_dbn *)part->decoder;
+  const noted *own = noted_of(b);
   for (uint32_t i = 0; i < own->n_claims; i++)
     if (!sd_dbn_instruments_follow_on(dbn->instruments, own->claims[i].key, own->claims[i].id)) return 0;
+  return 1;
+}
+
+static void accept(sd_file_part *part, sd_block *b) {
+  sd_dbn *dbn = (sd_dbn *)part->decoder;
+  noted *own = noted_of(b);
   for (uint32_t i = 0; i < own->n_claims; i++) {
     const claim *c = &own->claims[i];
     if (c->venue)
@@ -198,10 +204,32 @@ static int accept(sd_file_part *part, sd_block *b) {
   dbn->not_selected += own->unselected;
   dbn->doubtful_books += own->doubtful_books;
   dbn->doubtful_times += own->doubtful_times;
-  if (!b->notes[SD_NOTE_TICKS]) return 1;
+  if (!b->notes[SD_NOTE_TICKS]) return;
   dbn->latest_id = own->latest_id;
   dbn->latest_key = own->latest_key;
-  return 1;
+}
+
+/* The ts_recv of the ticks of a record that makes some. */
+static int64_t time_of(const uint8_t *p) {
+  const uint64_t length = bar_ns(p[1]), start = event_time(p);
+  if (SD_LIKELY(!length)) return (int64_t)index_time(p);
+  return (int64_t)first_defined(start < UNDEF_TIME - length ? start + length : UNDEF_TIME, start);
+}
+
+static uint32_t look(const sd_file_part *part, const uint8_t *p, int64_t *time) {
+  uint8_t value;
+  const uint32_t size = p[0] * 4u;
+  if (SD_UNLIKELY(size < SD_DBN_HEADER || find_fault((const sd_dbn *)part->decoder, p, &value) ||
+                  p[1] == SYMBOL_MAPPING))
+    return 0;
+  *time = makes_ticks(p[1]) ? time_of(p) : INT64_MIN;
+  return size;
+}
+
+static void times(const sd_file_part *part, const sd_block *b, const sd_block_entry *entry, uint32_t n, int64_t *to) {
+  const uint8_t *const begin = b->bytes + (b->begin - b->start);
+  (void)part;
+  for (uint32_t i = 0; i < n; i++) to[i] = time_of(begin + (entry[i].place & AT_MASK) * (size_t)STEP);
 }
 
 static void gather(const void *self, const sd_block *b, const sd_block_entry *entry, uint32_t n, uint32_t left,
@@ -236,7 +264,10 @@ static const sd_block_format format = {.bytes = BYTES,
                                        .tick_at = INDEX_AT,
                                        .find = find,
                                        .walk = walk,
+                                       .check = check,
                                        .accept = accept,
+                                       .look = look,
+                                       .times = times,
                                        .gather = gather};
 
 int sd_dbn_open_blocks(sd_file_part *part, sd_block_source *source) {

@@ -127,14 +127,28 @@ static uint64_t find(const sd_file_part *part, const uint8_t *p, uint64_t size) 
   return found ? at : size;
 }
 
-static int accept(sd_file_part *part, sd_block *b) {
+static void accept(sd_file_part *part, sd_block *b) {
   sd_itch *itch = (sd_itch *)part->decoder;
   b->before = itch->messages;
   itch->messages += b->notes[SD_NOTE_RECORDS];
   itch->ticks += b->notes[SD_NOTE_TICKS];
   for (int i = 0; i < TYPES; i++) itch->counts[types[i]] += b->notes[OF_TYPE + i];
   for (int kind = 0; kind < KINDS; kind++) itch->unselected += b->notes[UNSELECTED + kind];
-  return 1;
+}
+
+static uint32_t look(const sd_file_part *part, const uint8_t *p, int64_t *time) {
+  const sd_itch *itch = (const sd_itch *)part->decoder;
+  const uint8_t *m = p + PREFIX_BYTES;
+  const gait *g = &gaits[m[0]];
+  if (SD_UNLIKELY(!g->length || sd_load_u16(p) != g->length || (g->is & ~TAKEN && is_odd(g, m)))) return 0;
+  *time = g->is & NO_TICK ? INT64_MIN : (int64_t)(itch->midnight_ns + sd_itch_time(m));
+  return PREFIX_BYTES + g->length;
+}
+
+static void times(const sd_file_part *part, const sd_block *b, const sd_block_entry *entry, uint32_t n, int64_t *to) {
+  const uint64_t midnight_ns = ((const sd_itch *)part->decoder)->midnight_ns;
+  for (uint32_t i = 0; i < n; i++)
+    to[i] = (int64_t)(midnight_ns + sd_itch_time(b->bytes + (entry[i].place & (BYTES - 1)) + PREFIX_BYTES));
 }
 
 static void gather(const void *self, const sd_block *b, const sd_block_entry *entry, uint32_t n, uint32_t left,
@@ -167,6 +181,8 @@ static const sd_block_format format = {.bytes = BYTES,
                                        .find = find,
                                        .walk = walk,
                                        .accept = accept,
+                                       .look = look,
+                                       .times = times,
                                        .gather = gather};
 
 int sd_itch_open_blocks(sd_file_part *part, sd_block_source *source) {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ from strand.zones import zone_named
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
+
+    from strand.binding.feeder import Feeder
 
 __all__ = ["Boundaries", "DatedFeed", "RollsBetween", "check_new_day", "days_of", "zone_of", "zone_of_days"]
 
@@ -245,6 +247,11 @@ class DatedFeed(SelectedFeed):
         self._cleared = 0
         #: Number of clear records in the latest batch; 0 for a batch of ticks.
         self._clears = 0
+        #: The symbols that had ticks since the last change, the next midnight, and the ticks of the batch at hand that
+        #: have not been given.
+        self._touched = np.zeros(0, np.bool_)
+        self._midnight: int | None = None
+        self._left = 0
 
     @property
     def info(self) -> FeedInfo:
@@ -265,29 +272,51 @@ class DatedFeed(SelectedFeed):
 
     def batches(self) -> Iterator[TickBatch]:
         """Yields the other feed's batches, cut where a day begins; clear records come as batches of their own."""
+        yield from self._cut(self._feed.batches())
+
+    @property
+    def merges_in_blocks(self) -> bool:
+        """See ``MergedFeed``."""
+        return bool(getattr(self._feed, "merges_in_blocks", False)) and type(self).batches is DatedFeed.batches
+
+    def reading(self) -> DatedReading:
+        """See ``MergedFeed``."""
+        theirs: Any = cast(Any, self._feed).reading()
+        return DatedReading(self, theirs, self._cut(theirs))
+
+    def blocks_end_ns(self) -> int | None:
+        """The latest time of ticks that blocks may take behind the batches given so far; None: none may."""
+        return None if self._left or self._midnight is None else self._midnight - 1
+
+    def touch(self, symbols: npt.NDArray[np.bool_]) -> None:
+        """Notes symbols that had ticks in blocks."""
+        self._touched |= symbols
+
+    def _cut(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
         self._cleared = 0
-        touched = np.zeros(self.max_symbols, np.bool_)
-        midnight: int | None = None
-        for batch in self._feed.batches():
+        self._touched = touched = np.zeros(self.max_symbols, np.bool_)
+        self._midnight = None
+        for batch in batches:
             rest = batch
             while len(rest):
-                midnight = self._after(int(rest["ts_recv"][0])) if midnight is None else midnight
-                later = rest["ts_recv"] >= midnight
+                self._midnight = self._after(int(rest["ts_recv"][0])) if self._midnight is None else self._midnight
+                later = rest["ts_recv"] >= self._midnight
                 end = int(np.argmax(later)) if later.any() else len(rest)
                 if end:
                     touched[rest["instrument_id"][:end]] = True
                     at = len(batch) - len(rest)
                     self._given, self._chosen, self._clears = len(batch), slice(at, at + end), 0
+                    self._left = len(rest) - end
                     yield rest[:end]
                 rest = rest[end:]
                 if not len(rest):
                     break
                 time = int(rest["ts_recv"][0])
-                midnight = self._after(time)
+                self._midnight = self._after(time)
                 symbols = np.flatnonzero(touched).astype(np.uint32)
                 touched[:] = False
                 self._cleared += len(symbols)
-                self._clears = len(symbols)
+                self._clears, self._left = len(symbols), len(rest)
                 yield clear_records(symbols, time)
 
     def statistics(self) -> dict[str, int]:
@@ -301,3 +330,32 @@ class DatedFeed(SelectedFeed):
             return int(dt.datetime.combine(date, dt.time(), self._zone).timestamp()) * _SECOND
         except (OverflowError, OSError, ValueError):
             return np.iinfo(np.int64).max
+
+
+class DatedReading(Iterator[TickBatch]):
+    """The reading of a merge whose days end by dates. Blocks take ticks up to midnight.
+
+    Args:
+        feed: The feed whose days end.
+        merge: The reading of the merge.
+        batches: Its batches, cut where a day begins.
+    """
+
+    def __init__(self, feed: DatedFeed, merge: Any, batches: Iterator[TickBatch]) -> None:
+        self._feed, self._merge, self._batches = feed, merge, batches
+        self.offer, self.close = merge.offer, merge.close
+
+    def __next__(self) -> TickBatch:
+        return next(self._batches)
+
+    def feed_blocks(self, feeder: Feeder) -> bool:
+        """See ``MergedReading``."""
+        end_ns = self._feed.blocks_end_ns()
+        if end_ns is None:
+            return False
+        feeder.end_by(end_ns)
+        before = feeder.counts.copy()
+        try:
+            return bool(self._merge.feed_blocks(feeder))
+        finally:
+            self._feed.touch(feeder.counts != before)

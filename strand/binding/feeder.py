@@ -46,6 +46,8 @@ class Feeder:
         self._go_on = go_on
         self._feeder: Any = ffi.new("sd_feeder *")
         self._keep = ffi.from_buffer("int64_t[]", counts, require_writable=True), seen
+        #: Ticks by symbol, as given.
+        self.counts = counts
         self._decoder: Decoder | None = None
         self._files: MergedFiles | None = None
         self._batch: npt.NDArray[Any] = aligned_ticks(0)
@@ -113,6 +115,10 @@ class Feeder:
             return int(Code.OK)
 
         self._go_on(self, step)
+
+    def end_by(self, until_ns: int) -> None:
+        """Tells that blocks may go on up to a time, if they may at all."""
+        self._feeder.until = min(self._feeder.until, until_ns)
 
     def step(self, dispatcher: Any, participant: int, slice_ns: int) -> int:
         """Calls the engine once; returns its code."""

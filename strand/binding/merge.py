@@ -116,7 +116,7 @@ class MergedFiles:
         return [file.base + file.cut for file in self._file]
 
     def passed(self, file: int) -> tuple[int, int]:
-        """How many of a file's ticks went in blocks, and the time of its latest tick."""
+        """The number of a file's ticks that went in blocks, and the time of its latest tick."""
         return self._file[file].ticks, self._file[file].latest
 
 

@@ -9,6 +9,7 @@ import struct
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import alarms
 import itch_reference
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 import strand
 from strand import replay
 from strand.errors import FeedError
+from strand.feeds.merge.days import DatedFeed
 from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.sample import SAMPLE_DATE
 
@@ -262,3 +264,37 @@ def test_merges_that_need_their_ticks_in_turn_get_them(tmp_path: Path, merges: d
         if blocks.statistics.handled_in_blocks:
             break
     assert (blocks.statistics.handled_in_blocks > 0) == ("venue_in_name" in merges)
+
+
+def test_dbn_files_of_two_days_in_blocks_begin_the_second_one_where_a_plain_loop_does(tmp_path: Path) -> None:
+    ref = pytest.importorskip("dbn_reference")
+    step, half = 20_000, 14_000  # ns between two records, and records of each day and file
+    midnight = ref.NOON - 8 * 3600 * 10**9  # in New York
+    paths = []
+    for file in range(2):
+        names = {f"S{n}": [(*ref.ALL_DAYS, str(n))] for n in range(1 + 20 * file, 41)}
+        records, body = [ref.metadata(3, names, dataset="XNAS.ITCH")], bytearray(ref.mbo())
+        for n in range(-half, half):
+            # The last instrument has one tick, long before midnight.
+            time = midnight + (2 * n + file) * step
+            struct.pack_into("<I", body, 4, 1 + 20 * file + (19 if n == -half // 2 else n * n % 19))
+            struct.pack_into("<Q", body, 8, time)
+            struct.pack_into("<Q", body, 40, time)
+            records.append(bytes(body))
+        paths.append(tmp_path / f"part-{file}.dbn")
+        paths[-1].write_bytes(b"".join(records))
+    found = []
+    for way in [{"workers": 0}] + 20 * [{"workers": 2, "cores": None, "ingest": "blocks"}]:
+        feeds = [strand.feeds.open(path, batch_ticks=4096) for path in paths]
+        merge = merge_feeds(feeds, batch_ticks=MERGED, _dated=True)
+        with DatedFeed(merge, ZoneInfo("America/New_York")) as feed:
+            result = replay(feed, "book", timeline=False, **way)
+        found.append(
+            (result.ticks, result.fingerprint, result.ticks_by_symbol.tolist(), result.feed_statistics["days_cleared"])
+        )
+        if result.statistics.handled_in_blocks > half // 2:
+            break
+    assert len(found) > 1
+    assert found[1:] == found[:1] * (len(found) - 1)
+    assert found[0][3] == 22
+    assert result.statistics.handled_in_blocks > half // 2

@@ -47,14 +47,13 @@ static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, const sd_c
   return bar;
 }
 
-/* Emits the last bar, of quotes. Nonzero: no memory for it. */
-static SD_NOINLINE int emit_quotes(sd_bars_row *at, sd_context *ctx, int64_t i) {
-  sd_bar *last = &at->last;
-  uint64_t halves = ((const sd_quote_bars_row *)(const void *)at)->halves;
-  if (last->flags & SD_BAR_EMPTY) halves = halves & SD_BAR_HALF_CLOSE ? SD_BAR_HALVES : 0;
-  last->flags |= (uint32_t)halves;
-  const sd_quote_bar emitted = {last->start, last->end,   last->open,   last->high,
-                                last->low,   last->close, last->trades, last->flags};
+/* Emits a bar of quotes, and sets its flags of halves. Nonzero: no memory for it. */
+static SD_NOINLINE int emit_quotes(const sd_bars_row *row, sd_bar *bar, sd_context *ctx, int64_t i) {
+  uint64_t halves = ((const sd_quote_bars_row *)(const void *)row)->halves;
+  if (bar->flags & SD_BAR_EMPTY) halves = halves & SD_BAR_HALF_CLOSE ? SD_BAR_HALVES : 0;
+  bar->flags |= (uint32_t)halves;
+  const sd_quote_bar emitted = {bar->start, bar->end,   bar->open,   bar->high,
+                                bar->low,   bar->close, bar->trades, bar->flags};
   return sd_emit(ctx, 0, i, &emitted);
 }
 
@@ -63,25 +62,39 @@ static sd_wide imbalance_of(const sd_imbalance_bars_row *row) {
   return sd_wide_of(row->imbalance_low, row->imbalance_high);
 }
 
-/* Emits the last bar, of imbalance. Nonzero: no memory for it. */
-static SD_NOINLINE int emit_imbalance(sd_bars_row *at, const sd_bars_params *p, sd_context *ctx, int64_t i) {
-  const sd_imbalance_bars_row *row = (const sd_imbalance_bars_row *)(const void *)at;
-  sd_imbalance_bar emitted = {.bar = at->last, .threshold = row->threshold};
+/* Emits a bar of imbalance. Nonzero: no memory for it. */
+static SD_NOINLINE int emit_imbalance(const sd_bars_row *of, const sd_bar *bar, const sd_bars_params *p,
+                                      sd_context *ctx, int64_t i) {
+  const sd_imbalance_bars_row *row = (const sd_imbalance_bars_row *)(const void *)of;
+  sd_imbalance_bar emitted = {.bar = *bar, .threshold = row->threshold};
   if (p->kind == SD_BARS_NOTIONAL) emitted.imbalance.notional = (double)imbalance_of(row) / (double)SD_PRICE_SCALE;
   else emitted.imbalance.number = (int64_t)imbalance_of(row);
   return sd_emit(ctx, 0, i, &emitted);
 }
 
-/* Emits the bar for record i, or for a timer (-1). Nonzero: no memory for it. */
+/* Emits a bar for record i, or for a timer (-1). Nonzero: no memory for it. */
+static int emit_bar(const sd_bars_row *row, sd_bar *bar, const sd_bars_params *p, sd_context *ctx, int64_t i) {
+  if (SD_UNLIKELY(p->quotes)) return emit_quotes(row, bar, ctx, i);
+  if (SD_UNLIKELY(p->signs)) return emit_imbalance(row, bar, p, ctx, i);
+  sd_bar *emitted = sd_emit_reserve(ctx, 0, i);
+  if (!emitted) return -1;
+  *emitted = *bar;
+  return 0;
+}
+
+/* Closes the bar under way with record i, or a timer (-1). Nonzero: no memory for it. */
 static int close_bar(sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, sd_context *ctx, int64_t i,
                      uint32_t flags) {
   row->last = bar_of(row, p, contract, flags);
   row->bars++;
-  if (SD_UNLIKELY(p->quotes)) return emit_quotes(row, ctx, i);
-  if (SD_UNLIKELY(p->signs)) return emit_imbalance(row, p, ctx, i);
-  sd_bar *emitted = sd_emit_reserve(ctx, 0, i);
-  if (!emitted) return -1;
-  *emitted = row->last;
+  return emit_bar(row, &row->last, p, ctx, i);
+}
+
+/* Closes a bar that is full: what comes next begins another one. Nonzero: no memory for it. */
+static int close_full(sd_bars_row *row, const sd_bars_params *p, const sd_contract *contract, sd_context *ctx,
+                      int64_t i, uint32_t flags) {
+  if (close_bar(row, p, contract, ctx, i, flags)) return -1;
+  clear(row);
   return 0;
 }
 
@@ -233,10 +246,7 @@ SD_INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, ui
   if (add_trade(row, p, contract, ctx, price, size)) return -1;
   if (kind == SD_BARS_TIME) return 0;
   if (time > row->last_time) row->last_time = time;
-  if (!is_full(row, p, contract, kind)) return 0;
-  if (close_bar(row, p, contract, ctx, i, 0)) return -1;
-  clear(row);
-  return 0;
+  return is_full(row, p, contract, kind) ? close_full(row, p, contract, ctx, i, 0) : 0;
 }
 
 /* A new day: the bar under way ends with the day before. Nonzero: no memory for a closed bar. */
@@ -294,39 +304,6 @@ static int take(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd
     return add(row, p, ctx, p->kind, i, key, e->time, e->trade.price, e->trade.size, e->trade.cross);
   row->unpriced++;
   return 0;
-}
-
-int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  const sd_bars_params *p = ctx->params;
-  if (p->source.tape) return sd_take_events(rows, ticks, n, ctx, take);
-  switch (p->kind) {
-  case SD_BARS_TIME:
-    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_TIME);
-  case SD_BARS_TICKS:
-    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_TICKS);
-  case SD_BARS_VOLUME:
-    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_VOLUME);
-  default:
-    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_NOTIONAL);
-  }
-}
-
-int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
-  const sd_bars_params *p = ctx->params;
-  sd_bars_row *row = sd_row_of(rows, key, ctx);
-  const sd_contract *contract = sd_contract_of(&p->source, key);
-  if (turn(row, p, contract, ctx, -1, sd_due_at(time, ctx))) return -1;
-  /* The day may be over, between sessions or without any: empty bars wait for the next trade. */
-  if (row->empty_left && row->end && sd_in_session(&row->stretch, &p->calendar)) alarm(row, key, ctx);
-  return 0;
-}
-
-int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx) {
-  const sd_bars_params *p = ctx->params;
-  const sd_bars_row *row = sd_row_of(rows, key, ctx);
-  if (!p->partial || row->end == 0 || is_fresh(row)) return 0;
-  const sd_bar bar = bar_of(row, p, sd_contract_of(&p->source, key), SD_BAR_PARTIAL);
-  return sd_emit(ctx, 0, -1, &bar);
 }
 
 /* ---- quotes */
@@ -392,25 +369,7 @@ static int take_quote(void *at, sd_context *ctx, int64_t i, const sd_tick *t, co
   if (count(of, ctx, 1)) return -1;
   if (p->kind == SD_BARS_TIME) return 0;
   if (time > of->last_time) of->last_time = time;
-  if (of->trades < p->step) return 0;
-  if (close_bar(of, p, NULL, ctx, i, 0)) return -1;
-  clear(of);
-  return 0;
-}
-
-int64_t sd_handle_quote_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  return sd_take_events(rows, ticks, n, ctx, take_quote);
-}
-
-int sd_wake_quote_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
-  return sd_wake_bars(rows, key, time, ctx);
-}
-
-int sd_finish_quote_bars(void *rows, uint32_t key, sd_context *ctx) {
-  const sd_bars_params *p = ctx->params;
-  sd_quote_bars_row copy = *(const sd_quote_bars_row *)sd_row_of(rows, key, ctx);
-  if (!p->partial || copy.of.end == 0 || is_fresh(&copy.of)) return 0;
-  return close_bar(&copy.of, p, NULL, ctx, -1, SD_BAR_PARTIAL);
+  return of->trades < p->step ? 0 : close_full(of, p, NULL, ctx, i, 0);
 }
 
 /* ---- imbalance */
@@ -486,22 +445,42 @@ static int take_signed(void *at, sd_context *ctx, int64_t i, const sd_tick *t, c
   if (of->trades < p->least || (balanced && !bounded)) return 0;
   weigh(&row->ticks, (double)of->trades, p->keeps_bars);
   row->bounded += balanced;
-  if (close_bar(of, p, NULL, ctx, i, balanced ? SD_BAR_BOUNDED : 0)) return -1;
-  clear(of);
+  return close_full(of, p, NULL, ctx, i, balanced ? SD_BAR_BOUNDED : 0);
+}
+
+/* ---- all of them */
+
+int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
+  const sd_bars_params *p = ctx->params;
+  if (SD_UNLIKELY(p->quotes)) return sd_take_events(rows, ticks, n, ctx, take_quote);
+  if (SD_UNLIKELY(p->signs)) return sd_take_events(rows, ticks, n, ctx, take_signed);
+  if (p->source.tape) return sd_take_events(rows, ticks, n, ctx, take);
+  switch (p->kind) {
+  case SD_BARS_TIME:
+    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_TIME);
+  case SD_BARS_TICKS:
+    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_TICKS);
+  case SD_BARS_VOLUME:
+    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_VOLUME);
+  default:
+    return over_ticks(rows, ticks, n, ctx, p, SD_BARS_NOTIONAL);
+  }
+}
+
+int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
+  const sd_bars_params *p = ctx->params;
+  sd_bars_row *row = sd_row_of(rows, key, ctx);
+  const sd_contract *contract = sd_contract_of(&p->source, key);
+  if (turn(row, p, contract, ctx, -1, sd_due_at(time, ctx))) return -1;
+  /* The day may be over, between sessions or without any: empty bars wait for the next trade. */
+  if (row->empty_left && row->end && sd_in_session(&row->stretch, &p->calendar)) alarm(row, key, ctx);
   return 0;
 }
 
-int64_t sd_handle_imbalance_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  return sd_take_events(rows, ticks, n, ctx, take_signed);
-}
-
-int sd_wake_imbalance_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
-  return sd_wake_bars(rows, key, time, ctx);
-}
-
-int sd_finish_imbalance_bars(void *rows, uint32_t key, sd_context *ctx) {
+int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
-  sd_imbalance_bars_row copy = *(const sd_imbalance_bars_row *)sd_row_of(rows, key, ctx);
-  if (!p->partial || copy.of.end == 0 || is_fresh(&copy.of)) return 0;
-  return close_bar(&copy.of, p, NULL, ctx, -1, SD_BAR_PARTIAL);
+  const sd_bars_row *row = sd_row_of(rows, key, ctx);
+  if (!p->partial || row->end == 0 || is_fresh(row)) return 0;
+  sd_bar bar = bar_of(row, p, sd_contract_of(&p->source, key), SD_BAR_PARTIAL);
+  return emit_bar(row, &bar, p, ctx, -1);
 }

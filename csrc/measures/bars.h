@@ -148,18 +148,10 @@ typedef struct sd_bars_params {
 } sd_bars_params;
 
 /* cffi: begin */
-/* Emits sd_bar to output 0. */
+/* Emits sd_bar to output 0; bars of quotes sd_quote_bar, and those of imbalance sd_imbalance_bar. */
 int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx);
-/* Emits sd_quote_bar to output 0. */
-int64_t sd_handle_quote_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
-int sd_wake_quote_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
-int sd_finish_quote_bars(void *rows, uint32_t key, sd_context *ctx);
-/* Emits sd_imbalance_bar to output 0. */
-int64_t sd_handle_imbalance_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
-int sd_wake_imbalance_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
-int sd_finish_imbalance_bars(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
 
 #endif

@@ -304,13 +304,14 @@ def quote_bars(
     kind, step = (_TIME, span_ns("every", every)) if every is not None else (_TICKS, whole("ticks", ticks, 1))
     flags = (bool(fill), one_of("outside", outside, ("skip", "bars")), bool(partial))
     return Tape(
-        "quote_bars",
+        "bars",
         QUOTE_BARS_ROW,
         _params(kind, flags, step, quotes=1 + one_of("price", price, _QUOTED)),
         every=step if kind == _TIME else 0,
         book=book,
         fills=fills,
         quotes=True,
+        shown="quote_bars",
         calendar=session_table(sessions),
         outputs={"quote_bars": QUOTE_BAR},
         timers=True,
@@ -382,7 +383,7 @@ def imbalance_bars(
 
     def made(limit: int, info: FeedInfo | None) -> NativeHandler:
         return Tape(
-            "imbalance_bars",
+            "bars",
             IMBALANCE_BARS_ROW,
             _params(kind, flags, limit, signed=signed),
             crosses=crosses,
@@ -390,6 +391,7 @@ def imbalance_bars(
             book=book,
             fills=fills,
             calendar=hours,
+            shown="imbalance_bars",
             outputs={"imbalance_bars": IMBALANCE_BARS[of]},
             timers=True,
             ends=True,

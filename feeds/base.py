@@ -437,8 +437,8 @@ class BaseFeed(Tabular):
         return {}
 
     def state(self) -> Mapping[str, Any] | None:
-        """All by which ``resume`` of another feed goes on behind the batches that were given, as values of JSON; None
-        for a feed that does not know it, which is read from its start.
+        """The feed's place as values of JSON: ``resume`` of another feed continues behind the batches that were given.
+        None: the feed cannot tell its place, and is read from its start.
 
         Raises:
             FeedError: If it cannot be saved now.
@@ -451,12 +451,12 @@ class BaseFeed(Tabular):
         return None
 
     def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
-        """Told by a run, before its first batch, how it gets on: for a feed that acknowledges what has been handled.
+        """Takes two counters of a run, before the first batch. A feed that acknowledges messages reads them.
 
         Args:
-            published: Returns the number of ticks that have been published. When the feed is asked for a batch, all
-                batches before it have been.
-            handled: Returns a number of ticks: so many, from the first one published, have been handled or dropped.
+            published: Returns the number of ticks that the run has published. When it asks for a batch, it has
+                published all batches before that one.
+            handled: Returns a number n: the first n ticks that were published have been handled or dropped.
         """
 
     @property
@@ -487,7 +487,7 @@ class BaseFeed(Tabular):
             position = 0
 
     def last_batches(self, ticks: int) -> Iterator[TickBatch] | None:
-        """Yields the last ticks, and maybe some before them, without reading what lies before these.
+        """Yields the last ticks, and perhaps some more before them, without reading the rest of the file.
 
         Symbols are numbered in the order in which they come, which may differ from that of ``batches``.
 

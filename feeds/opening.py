@@ -41,7 +41,7 @@ from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_d
 from strand.feeds.merge.options import ON_DISORDER, Merging
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.times import NEW_YORK, Moment, as_date, date_in_name, day_of_ns
-from strand.options import File, Flag, Kind, Text, Whole, check_apart, named_options, options_of, refuse_unknown
+from strand.options import File, Flag, Text, Whole, check_apart, named_options, options_of, refuse_unknown
 from strand.zones import checked_zone
 
 if TYPE_CHECKING:
@@ -89,9 +89,7 @@ class _Day(TypedDict, total=False):
 class _Opening(Merging, total=False):
     """All that ``open`` takes beside the ticks that are wanted, and the options of readers."""
 
-    format: Annotated[
-        str | None, None, Kind(), 'The format to read them as (``"itch"``, ``"csv"``). None: it is recognised.'
-    ]
+    format: Annotated[str | None, None, 'The format to read them as (``"itch"``, ``"csv"``). None: it is recognised.']
     zone: Annotated[
         str | None,
         None,
@@ -140,7 +138,6 @@ class OpenOptions(_Bounds, FeedOptions, total=False):
     symbols: Annotated[
         Sequence[str],
         (),
-        Kind(),
         "Names or globs of the symbols wanted, and ``@FILE`` for a file with one per line.\nEmpty: all.",
     ]
 
@@ -151,7 +148,6 @@ class ReadOptions(_Bounds, _Day, total=False):
     symbols: Annotated[
         Sequence[str] | None,
         None,
-        Kind(),
         'Names or globs (``"AA*"``) of the symbols wanted, and ``@FILE`` for a file with one per line. None: all.',
     ]
     limit: Annotated[int | None, None, Whole(1), "How many ticks to take at most. None: all of them."]
@@ -161,7 +157,7 @@ class ReadOptions(_Bounds, _Day, total=False):
         Flag(takes_none=True),
         "Accept a source without any tick, which is an error otherwise.\nThe error is EmptyFeedError.",
     ]
-    feed_options: Annotated[FeedOptions | None, None, Kind(), "The other options of ``strand.feeds.open``, by name."]
+    feed_options: Annotated[FeedOptions | None, None, "The other options of ``strand.feeds.open``, by name."]
 
 
 #: Reader options for which a command has an option of its own.

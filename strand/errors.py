@@ -115,7 +115,7 @@ class SavedStateError(StrandError):
 CALLED: Final[dict[str, str]] = {}
 
 
-#: Beginning of a URL of a store, of which ``pathlib`` leaves one slash.
+#: The start of a store's URL. A ``pathlib.Path`` of a URL has one slash in place of two.
 _STORE: Final = re.compile(r"^(s3|gs|https?):/+(?=[^/])")
 _SECRET: Final = re.compile(r"(?<=://)[^/?#]*@|[?#].*", re.DOTALL)
 

@@ -3,6 +3,7 @@
 An option is declared by ``option()``: its text, what it takes and its default. The declaration stands at a field of a
 frozen dataclass, which reads all of them by ``read_options`` in its ``__post_init__``. Where a function or class takes
 options by keyword, it stands in the type of a key of their TypedDict: ``name: Annotated[type, default, kind, text]``.
+Without a kind, ``bool`` takes yes or no, ``Literal`` its words, and any other type what is checked where it is used.
 The text is like ``"The option. None: what that does.\\nFurther sentences."``. ``named_options(declares=)`` reads them.
 Errors have the field's name. Signatures, documentation, configuration files
 and the command line are made of the same declaration.
@@ -16,7 +17,8 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, field, fields, is_dataclass
-from typing import Any, ClassVar, Final, TypeVar, is_typeddict
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin, is_typeddict
 
 from strand.dicts import FrozenDict
 from strand.errors import ConfigurationError, UnknownOptionError
@@ -355,7 +357,11 @@ def options_in(of: Callable[..., Any]) -> Mapping[str, Option]:
 def _options_in(of: Any) -> Mapping[str, Option]:
     if is_typeddict(of):
         types = of.__annotations__.items()
-        return {name: _option(name, *hint.__metadata__) for name, hint in types if hasattr(hint, "__metadata__")}
+        return {
+            name: _option(name, hint.__origin__, *hint.__metadata__)
+            for name, hint in types
+            if hasattr(hint, "__metadata__")
+        }
     if not is_dataclass(of):
         function: Any = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
         declares = vars(function)[_KEY]
@@ -363,13 +369,22 @@ def _options_in(of: Any) -> Mapping[str, Option]:
     return {one.name: Option(one.name, one.default, *one.metadata[_KEY]) for one in fields(of) if _KEY in one.metadata}
 
 
-def _option(name: str, default: Any, kind: Kind | None = None, text: str = "") -> Option:
+def _option(name: str, hint: Any, default: Any, *said: Any) -> Option:
     """The option of the declaration in a type. A field in place of it is the declaration of that field."""
-    if kind is None:
+    if not said:
         return Option(name, default.default, *default.metadata[_KEY])
+    *kinds, text = said
     text, _, more = text.partition("\n")
     text, _, unset = text.partition(" None: ")
-    return Option(name, default, kind, text, unset.removesuffix("."), more, "--")
+    return Option(name, default, kinds[0] if kinds else _kind_of(hint), text, unset.removesuffix("."), more, "--")
+
+
+def _kind_of(hint: Any) -> Kind:
+    union = get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
+    kind, *others = [one for one in union if one is not NoneType]
+    if others or (kind is not bool and get_origin(kind) is not Literal):
+        return Kind()
+    return Flag() if kind is bool else Choice(get_args(kind))
 
 
 def read_options(given: Any) -> Faults:

@@ -12,7 +12,7 @@ from strand.binding.captures import MAX_HELD
 from strand.feeds.base import Selection, TicksAre
 from strand.feeds.io.sources import InflateLimits
 from strand.feeds.mapping.column_options import ColumnOptions
-from strand.options import Choice, Flag, Kind, Text, Whole
+from strand.options import Text, Whole
 
 if TYPE_CHECKING:
     from strand.feeds.formats.json.profile import JsonProfile
@@ -25,7 +25,6 @@ __all__ = [
 ]  # fmt: skip
 
 K = TypeVar("K", bound=type[Any])
-_ANY = Kind()
 _LIMITS = "How far a compressed file may expand. None: as far as ``InflateLimits()``."
 
 
@@ -35,21 +34,18 @@ class _Packed(TypedDict, total=False):
     on_bad_record: Annotated[
         Literal["raise", "skip"],
         "raise",
-        Choice(("raise", "skip")),
         'At a damaged record, ``"raise"`` its error, or ``"skip"`` the record, count it, and sample it in ``skipped``.',
     ]
-    batch_ticks: Annotated[int, 16_384, _ANY, "Ticks in a full batch.\nA multiple of 4,096 for all but DBN."]
+    batch_ticks: Annotated[int, 16_384, "Ticks in a full batch.\nA multiple of 4,096 for all but DBN."]
     limits: Annotated[
-        InflateLimits | None, None, _ANY, "How far a compressed file may expand. None: as far as ``InflateLimits()``."
+        InflateLimits | None, None, "How far a compressed file may expand. None: as far as ``InflateLimits()``."
     ]
 
 
 class DecodedOptions(_Packed, total=False):
     """Options of all readers with a decoder in C."""
 
-    select: Annotated[
-        Selection | None, None, _ANY, "Only these ticks are read. None: all.\nThe decoder makes no others."
-    ]
+    select: Annotated[Selection | None, None, "Only these ticks are read. None: all.\nThe decoder makes no others."]
 
 
 class _Day(TypedDict, total=False):
@@ -58,7 +54,6 @@ class _Day(TypedDict, total=False):
     date: Annotated[
         dt.date | str | None,
         None,
-        _ANY,
         'The trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``. None: the one in the '
         "file's name.\nWith neither, times count from 1970-01-01T00:00 instead of that day's midnight in New York, and "
         "``info.date`` is None.",
@@ -79,11 +74,10 @@ class _Packets(TypedDict, total=False):
     port: Annotated[
         int | Collection[int] | None,
         None,
-        _ANY,
         "The feed's UDP destination port, or several (lines A and B). None: all packets of the transport.",
     ]
     session: Annotated[
-        str | None, None, _ANY, "The transport's session to read. None: the first one, and a second one is an error."
+        str | None, None, "The transport's session to read. None: the first one, and a second one is an error."
     ]
     hold: Annotated[
         int, MAX_HELD, Whole(0, MAX_HELD), "How many packets are held while others before them are missing."
@@ -106,7 +100,6 @@ class _Mold(_Packets, total=False):
     blank_headers: Annotated[
         bool,
         False,
-        Flag(),
         "Whether to read packets whose session and sequence are zeros too, as published captures have them.\nEach goes "
         "on where the last one ended. Nothing then tells of gaps, or that a second line brings the same.",
     ]
@@ -123,14 +116,12 @@ class _Dbn(TypedDict, total=False):
     bars: Annotated[
         str | None,
         None,
-        _ANY,
         'The schema of the file\'s bars, such as ``"ohlcv-1m"``, where the metadata names no schema: a recording of a '
         "live stream, or several schemas in a file.\nWithout it handlers take a bar for a trade at the bar's end.",
     ]
     max_symbols: Annotated[
         int | None,
         None,
-        _ANY,
         "The greatest number of symbols. None: those that the metadata names and 4,096 more, or 65,536 if it "
         "names none.",
     ]
@@ -146,7 +137,6 @@ class _Tables(ColumnOptions, total=False):
     columns: Annotated[
         Mapping[str, str | Mapping[str, Any] | None] | None,
         None,
-        _ANY,
         "A map from tick field to column, to a table of a profile's keys, or to None for no column "
         "(docs/feeds/parquet.md).\nA field that is missing from the map is recognised by common names. Of quotes "
         "there are "
@@ -155,14 +145,12 @@ class _Tables(ColumnOptions, total=False):
     ticks: Annotated[
         TicksAre | None,
         None,
-        _ANY,
         "What the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order. None: what the file "
         'says, else ``"plain"``.',
     ]
     flags: Annotated[
         Mapping[str, int] | None,
         None,
-        _ANY,
         'Masks of the ticks\' flags by meaning, the names of ``strand.feeds.Flags``: ``{"unprinted": 1}``. None: as '
         "the "
         "file says.\nElse an array of dtype ``TICK`` has Strand's own, and bits of a column have no meaning.",
@@ -170,33 +158,29 @@ class _Tables(ColumnOptions, total=False):
     event: Annotated[
         str | Sequence[str] | None,
         None,
-        _ANY,
         'What rows of one message of the venue have in common: ``"ts_recv"``, or several fields. None: each row is an '
         "event, or the flags say where one ends.\nBooks change at the last of these rows.",
     ]
-    symbol: Annotated[str | None, None, _ANY, "The one symbol of a file without a column for it."]
+    symbol: Annotated[str | None, None, "The one symbol of a file without a column for it."]
     on_bad_record: Annotated[
-        Literal["raise", "skip"],
-        "raise",
-        _ANY,
-        '``"raise"``, or ``"skip"`` to skip bad rows, and to count and sample them.',
+        Literal["raise", "skip"], "raise", '``"raise"``, or ``"skip"`` to skip bad rows, and to count and sample them.'
     ]
     limits: Annotated[
-        InflateLimits | None, None, _ANY, "How far a packed file may expand. None: as far as ``InflateLimits()``."
+        InflateLimits | None, None, "How far a packed file may expand. None: as far as ``InflateLimits()``."
     ]
 
 
 class _Zoned(TypedDict, total=False):
     """Zone of tables that do not say it."""
 
-    zone: Annotated[str | None, None, _ANY, "The time zone of times that do not say theirs. None: UTC."]
+    zone: Annotated[str | None, None, "The time zone of times that do not say theirs. None: UTC."]
 
 
 class _Arrays(TypedDict, total=False):
     """Options of arrays of numpy alone."""
 
     array: Annotated[
-        str | None, None, _ANY, "The array of an .npz to read. None: ``ticks``, or the only one beside ``symbols``."
+        str | None, None, "The array of an .npz to read. None: ``ticks``, or the only one beside ``symbols``."
     ]
     max_symbols: Annotated[
         int | None,
@@ -214,7 +198,6 @@ class NpyOptions(_Arrays, _Zoned, _Tables, total=False):
     symbols: Annotated[
         Sequence[str] | None,
         None,
-        _ANY,
         "The names by index. None: those of the array ``symbols`` of an .npz; without that every name is empty.",
     ]
 
@@ -226,7 +209,6 @@ class ParquetOptions(_Zoned, _Tables, total=False):
     select: Annotated[
         Selection | None,
         None,
-        _ANY,
         "Only these ticks are read. None: all.\nRow groups whose statistics lie outside of it are not read; other "
         "rows are skipped before they become ticks.",
     ]
@@ -244,26 +226,23 @@ class _Lines(TypedDict, total=False):
         "recognises the file.",
     ]
     symbol: Annotated[
-        str | None, None, _ANY, "The symbol of all lines, if the file's name does not say it. None: the name says it."
+        str | None, None, "The symbol of all lines, if the file's name does not say it. None: the name says it."
     ]
     price_unit: Annotated[
         str | Decimal | None,
         None,
-        _ANY,
         'What 1 in the file\'s prices is worth, a power of ten (``"0.001"``), in place of what the profile says. '
         "None: as the profile says.",
     ]
     size_unit: Annotated[
         str | Decimal | None,
         None,
-        _ANY,
         'What 1 in a tick\'s ``size`` is worth, if amounts are no whole numbers: a power of ten (``"0.001"``). None: '
         "as the profile says.",
     ]
     inexact: Annotated[
         Literal["raise", "round"],
         "raise",
-        _ANY,
         'At a number that has more decimals than a tick, ``"raise"``, or ``"round"`` to the nearest, ties to even.\n'
         "Examples are 35821.088778456004 s with times in ns, and an amount of 0.0015 with a ``size_unit`` of 0.001. "
         '``statistics()["rows_rounded"]`` counts rounded rows. A size above 0 that rounds to 0 is an error.',
@@ -271,7 +250,6 @@ class _Lines(TypedDict, total=False):
     bars: Annotated[
         str | None,
         None,
-        _ANY,
         'The length of the rows\' bars, as ``"1m"``, or ``"1mo"`` for calendar months, where the profile says that '
         "rows are bars. None: the profile or the file's path says it.",
     ]
@@ -289,11 +267,10 @@ class _Lines(TypedDict, total=False):
     on_bad_record: Annotated[
         Literal["raise", "skip"],
         "raise",
-        _ANY,
         '``"raise"``, or ``"skip"`` to skip lines that do not fit the profile, and to count them in ``skipped``.',
     ]
     batch_ticks: Annotated[int, 65_536, Whole(1), "The greatest number of ticks in a batch."]
-    limits: Annotated[InflateLimits | None, None, _ANY, _LIMITS]
+    limits: Annotated[InflateLimits | None, None, _LIMITS]
 
 
 class CsvOptions(_Lines, total=False):
@@ -302,20 +279,17 @@ class CsvOptions(_Lines, total=False):
     date: Annotated[
         dt.date | str | None,
         None,
-        _ANY,
         "The day of files whose lines have only the time of day. None: the one in the file's name, or its folder's.\n"
         "Without it, times count from 1970-01-01T00:00.",
     ]
     zone: Annotated[
         str | None,
         None,
-        _ANY,
         "The time zone of times that do not say theirs, in place of the profile's. None: the profile says it.",
     ]
     select: Annotated[
         Selection | None,
         None,
-        _ANY,
         "Only these ticks are read. None: all.\nOf other lines only the symbol and the time are looked at.",
     ]
 
@@ -327,10 +301,9 @@ class LeanOptions(TypedDict, total=False):
     on_bad_record: Annotated[
         Literal["raise", "skip"],
         "raise",
-        _ANY,
         '``"raise"``, or ``"skip"`` to skip rows that are no trade or quote, and to count them in ``skipped``.',
     ]
-    limits: Annotated[InflateLimits | None, None, _ANY, _LIMITS]
+    limits: Annotated[InflateLimits | None, None, _LIMITS]
 
 
 class _Records(TypedDict, total=False):
@@ -339,44 +312,39 @@ class _Records(TypedDict, total=False):
     size_unit: Annotated[
         str | Decimal | None,
         None,
-        _ANY,
         'What 1 in a tick\'s ``size`` is worth, a power of ten (``"0.001"``). None: 1 of the instrument.',
     ]
     inexact: Annotated[
         Literal["raise", "round"],
         "raise",
-        _ANY,
         'At a volume that is no whole number of ``size_unit``, ``"raise"``, or ``"round"`` to the nearest, ties to '
         "even.",
     ]
     on_bad_record: Annotated[
         Literal["raise", "skip"],
         "raise",
-        _ANY,
         '``"raise"``, or ``"skip"`` to skip bad records, and what follows damage in a file, and to count and sample '
         "them.",
     ]
     batch_ticks: Annotated[int, 65_536, Whole(1, 1 << 24), "The greatest number of ticks in a batch."]
-    limits: Annotated[InflateLimits | None, None, _ANY, _LIMITS]
+    limits: Annotated[InflateLimits | None, None, _LIMITS]
     select: Annotated[
-        Selection | None, None, _ANY, "Only these ticks are read. None: all.\nFiles without any are not opened."
+        Selection | None, None, "Only these ticks are read. None: all.\nFiles without any are not opened."
     ]
 
 
 class Bi5Options(_Records, total=False):
     """Options of ``DukascopyFeed``."""
 
-    symbol: Annotated[str | None, None, _ANY, "The instrument of a file whose folders do not say it. None: they do."]
+    symbol: Annotated[str | None, None, "The instrument of a file whose folders do not say it. None: they do."]
     date: Annotated[
         dt.date | str | None,
         None,
-        _ANY,
         'The day of a file whose folders do not say it, in UTC: ``datetime.date`` or ``"YYYY-MM-DD"``. None: they do.',
     ]
     price_unit: Annotated[
         str | Decimal | None,
         None,
-        _ANY,
         'What 1 in the files\' prices is worth, a power of ten (``"0.00001"``). None: what Strand knows of the '
         "instrument.\nOf an unknown one it has to be given.",
     ]
@@ -385,11 +353,10 @@ class Bi5Options(_Records, total=False):
 class ScidOptions(_Records, total=False):
     """Options of ``ScidFeed``."""
 
-    symbol: Annotated[str | None, None, _ANY, "The file's symbol. None: its name up to ``.scid``."]
+    symbol: Annotated[str | None, None, "The file's symbol. None: its name up to ``.scid``."]
     price_unit: Annotated[
         str | Decimal | None,
         None,
-        _ANY,
         'What 1 in the file\'s prices is worth, a power of ten (``"0.01"``). None: currency.\nOf some sources Sierra '
         "Chart keeps whole numbers of the smallest price change.",
     ]
@@ -399,7 +366,7 @@ class _Messages(TypedDict, total=False):
     """Options of files of JSON messages."""
 
     batch_ticks: Annotated[int, 4_096, Whole(1), "A batch ends with the message that makes it so many ticks or more."]
-    limits: Annotated[InflateLimits | None, None, _ANY, _LIMITS]
+    limits: Annotated[InflateLimits | None, None, _LIMITS]
 
 
 class RecordedMessagesOptions(_Messages, total=False):
@@ -408,14 +375,12 @@ class RecordedMessagesOptions(_Messages, total=False):
     profile: Annotated[
         "JsonProfile | Mapping[str, Any] | str | os.PathLike[str] | None",
         None,
-        _ANY,
         "Read the messages by this one: a ``JsonProfile``, a dict, or the path of a TOML file. None: by the "
         "recording's.",
     ]
     on_bad_record: Annotated[
         Literal["raise", "skip"],
         "raise",
-        _ANY,
         'At a damaged line, or a message that the profile cannot read, ``"raise"`` FormatError, or ``"skip"`` it.\n'
         "Messages that the live feed passed over are passed over again either way.",
     ]
@@ -427,47 +392,40 @@ class _JsonLines(_Messages, total=False):
     profile: Annotated[
         "JsonProfile | Mapping[str, Any] | str | os.PathLike[str] | None",
         None,
-        _ANY,
         "A ``JsonProfile``, a dict, the path of a TOML file, or the name of a built-in one. None: the built-in profile "
         "that recognises the file.",
     ]
     symbol: Annotated[
         str | None,
         None,
-        _ANY,
         "The symbol of all messages, if the file's name does not say it. None: the name or the messages say it.",
     ]
     bars: Annotated[
         str | None,
         None,
-        _ANY,
         'The length of the messages\' bars, as ``"1m"``, where the profile says that messages are bars. None: the '
         "profile or the file's path says it.",
     ]
     size_unit: Annotated[
         str | Decimal | None,
         None,
-        _ANY,
         "What 1 in a tick's ``size`` is worth, in place of the profile's ``size_unit``. None: the profile's.",
     ]
     price_unit: Annotated[
         str | Decimal | None,
         None,
-        _ANY,
         "What 1 in the messages' prices is worth, a power of ten (``\"0.01\"``), in place of the profile's. None: the "
-        "profile's.",
+        "profile's."
     ]
     inexact: Annotated[
         Literal["raise", "round"] | None,
         None,
-        _ANY,
         '``"raise"`` or ``"round"``, in place of the profile\'s ``inexact``. None: the profile\'s.',
     ]
     max_symbols: Annotated[int, 65_536, Whole(1), "The greatest number of symbols."]
     on_bad_record: Annotated[
         Literal["raise", "skip"],
         "raise",
-        _ANY,
         'At a line that is no JSON, or a message that the profile cannot read, ``"raise"`` FormatError, or ``"skip"`` '
         "it.\nMessages that no rule of the profile is for are skipped and counted either way.",
     ]
@@ -479,7 +437,6 @@ class JsonLinesOptions(_JsonLines, total=False):
     zone: Annotated[
         str | None,
         None,
-        _ANY,
         "The time zone of texts that do not say theirs, in place of the profile's. None: the profile's.",
     ]
 

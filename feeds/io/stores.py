@@ -205,7 +205,7 @@ def object_at(path: str | os.PathLike[str]) -> StoredObject | None:
 
 
 class Ranges:
-    """An object from its start, in pieces of which a few are under way ahead of the reader."""
+    """Reads an object from its start to its end. It requests a few pieces before the reader needs them."""
 
     def __init__(self, found: StoredObject) -> None:
         self.object, self.size = found, found.size

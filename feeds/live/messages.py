@@ -40,7 +40,10 @@ def tell(on_event: Callable[[FeedEvent], None] | None, event: FeedEvent) -> None
 
 
 class Records:
-    """Makes ticks of messages of records. The key of a message is its symbol; one without a key has named ids."""
+    """Makes ticks of messages that hold records of ``strand.TICK``.
+
+    A message's key is the symbol of its records. Without a key, ``instrument_id`` is an index of a name.
+    """
 
     def __init__(self, symbols: Sequence[str], max_symbols: int) -> None:
         self.names = list(symbols)

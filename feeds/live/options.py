@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from strand.errors import ConfigurationError
 from strand.feeds.formats.json.ticks import FeedEvent
 from strand.fixed import dataclass
-from strand.options import Choice, File, Flag, Kind, Number, Text, Whole
+from strand.options import File, Number, Text, Whole
 from strand.ticks import MAX_SEQUENCE
 
 __all__ = ["Address", "JoinOptions", "KafkaOptions", "MoldOptions", "WebSocketOptions", "ipv4", "parse_address"]
@@ -59,7 +59,7 @@ def parse_address(text: str | Address, field: str) -> Address:
     return Address(ipv4(host or "127.0.0.1", field), int(port))
 
 
-_ANY, _SECONDS = Kind(), Number(0, 1e9, "s", above=True, metavar="SECONDS")
+_SECONDS = Number(0, 1e9, "s", above=True, metavar="SECONDS")
 
 
 class _Ends(TypedDict, total=False):
@@ -139,7 +139,6 @@ class MoldOptions(_Recorded, total=False):
     on_gap: Annotated[
         Literal["continue", "raise"],
         "continue",
-        Choice(("continue", "raise")),
         'What to do at a gap that stays: ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.',
     ]
     receive_bytes: Annotated[
@@ -152,28 +151,35 @@ class MoldOptions(_Recorded, total=False):
     on_bad_record: Annotated[
         Literal["raise", "skip"],
         "raise",
-        Choice(("raise", "skip")),
         'What to do with a message that is no ITCH 5.0: ``"raise"`` FormatError, or ``"skip"`` it and count it.',
     ]
 
 
-class WebSocketOptions(_Recorded, total=False):
+class _Messages(TypedDict, total=False):
+    """Options of the live feeds whose messages have symbols by name."""
+
+    on_event: Annotated[
+        Callable[[FeedEvent], None] | None,
+        None,
+        "Called with each ``FeedEvent`` by the iterating thread.\n``events`` has the newest ones.",
+    ]
+    symbols: Annotated[Sequence[str], (), "Names that have their index from the start.\nOthers follow as they come."]
+    max_symbols: Annotated[int, 65_536, Whole(1), "The greatest number of symbols in all."]
+
+
+class WebSocketOptions(_Messages, _Recorded, total=False):
     """Options of ``WebSocketFeed``."""
 
     subscribe: Annotated[
-        Sequence[Any],
-        (),
-        Text(),
-        "Messages to send after each connect: texts, or values that become JSON.",
+        Sequence[Any], (), Text(), "Messages to send after each connect: texts, or values that become JSON."
     ]
     client: Annotated[
         Literal["websockets", "picows"],
         "websockets",
-        Choice(("websockets", "picows")),
         "The package that connects.\n``picows`` (extra ``picows``) takes a tenth of the time of ``websockets`` per "
         "message, and no compressed messages.",
     ]
-    headers: Annotated[Mapping[str, str] | None, None, _ANY, "Headers of the request, by name."]
+    headers: Annotated[Mapping[str, str] | None, None, "Headers of the request, by name."]
     reconnect: Annotated[
         int | None, None, Whole(), "Attempts in a row before the feed gives up with FeedError. None: no bound."
     ]
@@ -196,39 +202,26 @@ class WebSocketOptions(_Recorded, total=False):
     reconnect_at_gap: Annotated[
         bool,
         False,
-        Flag(),
         "Connect anew where messages of a ``gapless`` rule are missing, for venues that send a snapshot at each start.",
     ]
     snapshot: Annotated[
         Callable[[str], Any] | None,
         None,
-        _ANY,
         "Called with a symbol's name where its book needs a snapshot that the venue sends on request: at the first "
         'change, and after a gap.\nIt returns the message that a rule with ``snapshot = "rest"`` reads: text, bytes, '
         "or a value that becomes JSON. A thread of the feed calls it. After an exception, and where the snapshot was "
         "too old, it is called again, after waits as before attempts to reconnect.",
     ]
-    on_event: Annotated[
-        Callable[[FeedEvent], None] | None,
-        None,
-        _ANY,
-        "Called with each ``FeedEvent`` by the iterating thread.\n``events`` has the newest ones.",
-    ]
     on_bad_record: Annotated[
         Literal["raise", "skip"],
         "raise",
-        Choice(("raise", "skip")),
         'What to do with a message that is no JSON, or that the profile cannot read: ``"raise"`` FormatError, or '
         '``"skip"`` it.\nMessages that no rule of the profile is for are skipped and counted either way.',
     ]
-    symbols: Annotated[
-        Sequence[str], (), _ANY, "Names that have their index from the start.\nOthers follow as they come."
-    ]
-    max_symbols: Annotated[int, 65_536, Whole(1), "The greatest number of symbols in all."]
     batch_ticks: Annotated[int, 4_096, Whole(1), "The greatest number of ticks in a batch."]
 
 
-class KafkaOptions(_Ends, total=False):
+class KafkaOptions(_Messages, _Ends, total=False):
     """Options of ``KafkaFeed``."""
 
     consumer_group: Annotated[
@@ -241,22 +234,19 @@ class KafkaOptions(_Ends, total=False):
     share: Annotated[
         bool,
         False,
-        Flag(),
         "Share the partitions with the other members of ``consumer_group``, as the broker assigns them.\nFalse: this "
         "feed reads all of ``partitions``.",
     ]
-    partitions: Annotated[Sequence[int], (), _ANY, "The partitions of each topic to read.\nEmpty: all."]
+    partitions: Annotated[Sequence[int], (), "The partitions of each topic to read.\nEmpty: all."]
     begin: Annotated[
         Literal["earliest", "latest"],
         "earliest",
-        Choice(("earliest", "latest")),
         "Where a partition begins for which ``consumer_group`` has no offset: with its first message, or behind its "
         "last one.",
     ]
     on_gone: Annotated[
         Literal["raise", "earliest", "latest"],
         "raise",
-        Choice(("raise", "earliest", "latest")),
         "What to do where the next offset is no longer, or not, in its partition, as after the topic's retention: "
         '``"raise"`` GapError, or go on with the first message that is there, or behind the last one.\nMessages that '
         "are passed over are counted as a gap.",
@@ -264,47 +254,24 @@ class KafkaOptions(_Ends, total=False):
     on_moved: Annotated[
         Literal["raise", "continue"],
         "raise",
-        Choice(("raise", "continue")),
         'What to do with a symbol that comes from a second partition, so that its order is lost: ``"raise"`` '
         'FeedError, or ``"continue"`` and count its ticks.',
     ]
     duplicates: Annotated[
         Literal["keep", "drop"],
         "keep",
-        Choice(("keep", "drop")),
         '``"drop"`` leaves out, and counts, each message of a symbol whose ``sequence`` is not above those of its '
         "messages before.\nIt is right where each symbol's sequence rises, also from kind to kind.",
     ]
-    until_end: Annotated[
-        bool,
-        False,
-        Flag(),
-        "The feed ends where the partitions ended when it began.",
-    ]
+    until_end: Annotated[bool, False, "The feed ends where the partitions ended when it began."]
     commit_s: Annotated[float, 1.0, _SECONDS, "The time between two commits of offsets, seconds."]
     open_timeout_s: Annotated[float, 10.0, _SECONDS, "How long the first answer of a broker may take, seconds."]
-    config: Annotated[
-        Mapping[str, Any] | None,
-        None,
-        _ANY,
-        "Further settings of librdkafka, as for TLS and passwords.",
-    ]
-    on_event: Annotated[
-        Callable[[FeedEvent], None] | None,
-        None,
-        _ANY,
-        "Called with each ``FeedEvent`` by the iterating thread.\n``events`` has the newest ones.",
-    ]
+    config: Annotated[Mapping[str, Any] | None, None, "Further settings of librdkafka, as for TLS and passwords."]
     on_bad_record: Annotated[
         Literal["raise", "skip"],
         "raise",
-        Choice(("raise", "skip")),
         'What to do with a message that cannot be read: ``"raise"`` FormatError, or ``"skip"`` it and count it.',
     ]
-    symbols: Annotated[
-        Sequence[str], (), _ANY, "Names that have their index from the start.\nOthers follow as they come."
-    ]
-    max_symbols: Annotated[int, 65_536, Whole(1), "The greatest number of symbols in all."]
     batch_messages: Annotated[int, 10_000, Whole(1), "The greatest number of messages in a batch."]
 
 
@@ -314,7 +281,6 @@ class JoinOptions(TypedDict, total=False):
     by: Annotated[
         Literal["line", "symbol", "rising"] | None,
         None,
-        Choice(("line", "symbol", "rising")),
         'What ``sequence`` counts: ``"line"`` all messages, one by one; ``"symbol"`` those of each symbol, one by one; '
         '``"rising"`` is any number that rises in each symbol and kind of tick, which shows no gap.\nNone: ``"line"`` '
         'for ITCH, else ``"rising"``.',
@@ -329,7 +295,6 @@ class JoinOptions(TypedDict, total=False):
     on_gap: Annotated[
         Literal["continue", "raise"],
         "continue",
-        Choice(("continue", "raise")),
         'What to do if messages between the recording and the line are missing: ``"continue"`` behind them, or '
         '``"raise"`` GapError after all ticks before them.',
     ]

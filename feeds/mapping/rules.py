@@ -367,12 +367,12 @@ class TimeKeys(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """Sessions at night, of trading days that begin in the evening of the weekday before.
+    """Night sessions of trading days that begin on the evening of the weekday before.
 
     Attributes:
         begins: The time of day at which a trading day begins, in ns.
-        ends: The time of day up to which a clock is of the night.
-        unless: Found in the symbols whose dates at night are their own; None: there are none.
+        ends: The time of day at which the night session has ended.
+        unless: Matches symbols whose rows have calendar dates at night too. None: no symbol has.
     """
 
     begins: int

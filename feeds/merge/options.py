@@ -5,7 +5,7 @@
 from typing import Annotated, TypedDict
 
 from strand.feeds.merge.streams import MERGED_TICKS
-from strand.options import Choice, Flag, Kind, Whole
+from strand.options import Choice, Whole
 
 __all__ = ["ON_DISORDER", "MergeOptions", "Merging"]
 
@@ -24,14 +24,12 @@ class Merging(TypedDict, total=False):
     venue_in_name: Annotated[
         bool,
         False,
-        Flag(),
         "Name the symbols ``NAME.VENUE``.\nThe same name at two venues is then two symbols. Without it a name is one "
         "symbol wherever it comes from. Indices without a name are one symbol if they are equal.",
     ]
     carry_over: Annotated[
         bool,
         False,
-        Flag(),
         "Begin no new day: the next file continues with the state of the one before (docs/feeds/days.md).\nSo there "
         "are no clear records, and no name rolls from file to file.",
     ]
@@ -50,7 +48,6 @@ class MergeOptions(Merging, total=False):
     new_day: Annotated[
         str | None,
         None,
-        Kind(),
         '``"file"``: a file that begins when others have ended is a new day, whatever its format. None: only files of '
         "venues that close (ITCH, PITCH, LOBSTER, DBN) begin a new day, if their dates differ.\nA new day starts with "
         "a clear record for each symbol of the day before (docs/feeds/days.md).",

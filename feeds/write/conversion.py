@@ -23,7 +23,7 @@ from strand.feeds.opening import open as open_feed
 from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.targets import ENDINGS, NAMES, TARGETS, Misfits, target_for
 from strand.fixed import dataclass
-from strand.options import Choice, Kind, named_options
+from strand.options import Choice, named_options
 from strand.tables.columns import Prices
 from strand.tables.tabular import Tabular
 
@@ -99,14 +99,12 @@ class ConvertOptions(ReadOptions, total=False):
     on_unwritable: Annotated[
         Literal["raise", "skip"],
         "raise",
-        Choice(("raise", "skip")),
         "At a tick that the format cannot hold: end with an error, or leave the tick out and count it.\n"
         "``left_out`` has the counts. State that such ticks would have changed, as a book, differs in the new file.",
     ]
     progress: Annotated[
         Callable[[int], None] | None,
         None,
-        Kind(),
         "Called with the ticks read so far.\nIts method ``opened``, if it has one, is called with the feed before.",
     ]
 

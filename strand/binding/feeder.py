@@ -106,8 +106,8 @@ class Feeder:
         self._go_on(self, self.step_in_blocks)
 
     def pass_by(self, ticks: int, until_ns: int) -> None:
-        """Tells that so many ticks were published without it, up to where the decoder stands, or that none were; and
-        that blocks may go on up to a time."""
+        """Takes the number of ticks, 0 or more, that were published without the feeder, up to the decoder's place; and
+        the time up to which the feeder may take blocks."""
         self._feeder.until = until_ns
 
         def step(dispatcher: Any, _participant: int, _slice_ns: int) -> int:
@@ -134,7 +134,7 @@ class Feeder:
 
     @property
     def published(self) -> int:
-        """Ticks that went in so far, those of ``pass_by`` too."""
+        """The number of ticks that were published so far, with those of ``pass_by``."""
         return int(self._feeder.published)
 
     @property

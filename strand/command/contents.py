@@ -147,7 +147,7 @@ class _Ticks:
 
     @property
     def note(self) -> str:
-        """A sentence on a tail for which more was read than is shown; empty if there is none."""
+        """A sentence that says how many ticks were read for a tail; empty if no more were read than are shown."""
         if self._tail is None or self.found.read <= self.found.shown:
             return ""
         return f"read {self.found.read:,} ticks for the last {self._tail:,}" + (
@@ -423,7 +423,7 @@ def _say(line: str) -> None:
 class _Table:
     """Lines of a table. Its head comes again where other columns have values, or cells are wider.
 
-    On a terminal a line is as wide as that: the columns that it has no room for are named in the head.
+    On a terminal no line is wider than the terminal: the head names the columns that are left out.
     """
 
     def __init__(self, chosen: Sequence[str]) -> None:

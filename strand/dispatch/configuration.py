@@ -39,7 +39,7 @@ from strand.errors import ConfigurationError
 from strand.fixed import dataclass
 from strand.handlers import Handler
 from strand.handlers.loading import Assigned
-from strand.options import ByName, Choice, Flag, Kind, Number, Object, Text, Whole, named_fields, option, read_options
+from strand.options import ByName, Choice, Kind, Number, Object, Text, Whole, named_fields, option, read_options
 from strand.policies.policy import LEVELS, Fifo, Policy, give_policy, groups_of, level_name, policy_config
 from strand.symbols import SymbolTable
 from strand.threads import has_gil
@@ -489,7 +489,6 @@ GROUPS: Final[Mapping[str, type[Any]]] = {"pool": Pool, "limits": Limits}
 _POOL: Final = {one.name: one for one in fields(Pool)}
 _LIMITS: Final = {one.name: one for one in fields(Limits)}
 #: Options that are checked where they are used.
-_ANY: Final = Kind()
 
 
 class QueueOptions(TypedDict, total=False):
@@ -500,27 +499,17 @@ class QueueOptions(TypedDict, total=False):
     idle: Annotated[str, _POOL["idle"]]
     budget_ticks: Annotated[int, _POOL["budget_ticks"]]
     pool: Annotated[
-        Pool | None,
-        None,
-        Object(Pool),
-        "In place of these four, a ``strand.Pool``, which has more options.",
+        Pool | None, None, Object(Pool), "In place of these four, a ``strand.Pool``, which has more options."
     ]
     retry: Annotated[
-        "RetryPolicy | None",
-        None,
-        _ANY,
-        "For ``tasks`` that have no retry policy of their own. None: they fail at once.",
+        "RetryPolicy | None", None, "For ``tasks`` that have no retry policy of their own. None: they fail at once."
     ]
     strands: Annotated[
-        StrandsLike,
-        "auto",
-        _ANY,
-        "per-symbol, a number, or auto: busy symbols have a strand alone, quiet ones share.",
+        StrandsLike, "auto", "per-symbol, a number, or auto: busy symbols have a strand alone, quiet ones share."
     ]
     counts: Annotated[
         npt.ArrayLike | None,
         None,
-        _ANY,
         "For ``strands``, how many ticks to expect of each symbol, shape (n_symbols,). None: goes by the first "
         "array published.",
     ]
@@ -536,7 +525,6 @@ class QueueOptions(TypedDict, total=False):
     publisher_drains: Annotated[
         bool,
         True,
-        Flag(),
         "Publishing threads may run handlers, when they are ahead and where that is cheaper than passing ticks.\n"
         "False: a handler never delays a publisher.",
     ]
@@ -557,7 +545,6 @@ class RunOptions(QueueOptions, total=False):
     policy: Annotated[
         Policy,
         Fifo(),
-        _ANY,
         "The ready strand to drain next: ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()`` (docs/policies.md).",
     ]
     priorities: Annotated[
@@ -588,22 +575,17 @@ class RunOptions(QueueOptions, total=False):
         "own.",
     ]
     on_error: Annotated[
-        str,
-        "stop",
-        Choice(tuple(ON_ERROR)),
-        "When a handler fails: stop the run, or set its strand aside and go on.",
+        str, "stop", Choice(tuple(ON_ERROR)), "When a handler fails: stop the run, or set its strand aside and go on."
     ]
     escape_formulas: Annotated[
         bool,
         False,
-        Flag(),
         "In CSV files, write an apostrophe before text that a spreadsheet would run as a formula: text that begins "
         "with =, +, -, @, a tab or a return.",
     ]
     attachable: Annotated[
         bool,
         False,
-        Flag(),
         "Let another process of the same user look at it while it runs.\n``strand.attach`` does. Its memory then has "
         "the pages that the system gives to files, which are usually small.",
     ]
@@ -615,30 +597,26 @@ class DispatcherOptions(RunOptions, total=False):
     out: Annotated[
         "Mapping[str, Destination] | None",
         None,
-        _ANY,
         "Files, or sinks of your own (``strand.Sink``), for the outputs of handlers, by name.\nOther outputs are "
         "collected in memory (``outputs``).",
     ]
-    dtype: Annotated[np.dtype[Any], TICK, _ANY, "The structured dtype of the records."]
-    key: Annotated[str, "instrument_id", _ANY, "The u32 field of the records that has the symbol's index."]
+    dtype: Annotated[np.dtype[Any], TICK, "The structured dtype of the records."]
+    key: Annotated[str, "instrument_id", "The u32 field of the records that has the symbol's index."]
     columns: Annotated[
         Mapping[str, str | Mapping[str, Any] | None] | None,
         None,
-        _ANY,
         "By tick field, the field of the published arrays, which are then converted as ``NpyFeed`` does.\nUsual "
         "names of a field are found without.",
     ]
     column_options: Annotated[
         "ColumnOptions | None",
         None,
-        _ANY,
         "Options of that reader: constants, price_unit, size_unit, time_unit, inexact and nulls.\nIf no column gives "
         "a ``sequence``, it is the row's place from 1 among all rows given to ``publish``, refused ones too.",
     ]
     feed: Annotated[
         "TicksAre | FeedInfo | None",
         None,
-        _ANY,
         'What the ticks mean: the ``info`` of the feed that they come from, or for ticks of your own ``"plain"``, '
         '``"orders"``, ``"dbn"`` or ``"dbn-orders"`` (``strand.feeds.FeedInfo.ticks``).\nBy it ``vwap``, ``bars`` '
         "and others that count trades know what is a trade, and whether they need books. Without it they take ticks "

@@ -260,10 +260,11 @@ class Saving:
         taken: tuple[int, int],
         more: Mapping[str, Any],
     ) -> None:
-        """Writes the file. ``rows_read``: by the reader of arrays; ``taken``: of the space by the engine for itself;
-        ``more``: what the caller adds, arrays among it.
+        """Writes the file. ``rows_read``: the rows that the reader of arrays has read; ``taken``: the part of the space
+        that the engine uses itself; ``more``: values and arrays that the caller adds.
 
-        Raises SavedStateError for what a handler's ``save`` returns, FeedError where the file cannot be written."""
+        Raises SavedStateError if a handler's ``save`` returns what cannot be saved, FeedError if the file cannot be
+        written."""
         symbols, table = saved_symbols(python), self.assigned.table
         self.engine.watermark()  # a round that ends at rest: later ones have the same end
         arrays = {name: value for name, value in more.items() if isinstance(value, np.ndarray)}
@@ -389,8 +390,8 @@ class Saving:
                     raise saved.error(f"the {what} of its handler {name!r} have other fields than here")
 
     def _reserve(self, saved: SavedState, taken: tuple[int, int]) -> None:
-        """Keeps what comes later from where the saved memory goes, and fills that but for what is ``taken`` already.
-        Raises MemoryError."""
+        """Reserves the place of the saved memory, and fills it except for the part that is ``taken`` already. Raises
+        MemoryError."""
         about = saved.about["memory"]
         if about["end"] < max(self.fixed, taken[1]) or list(taken) not in (list(about["taken"]), [0, 0]):
             raise ValueError("its memory ends before it begins")

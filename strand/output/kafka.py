@@ -17,16 +17,16 @@ from strand.validate import is_number, one_of, text
 __all__ = ["KafkaSink"]
 
 _OWN_SETTINGS: Final = frozenset(("bootstrap.servers", "metadata.broker.list", "enable.idempotence", "acks"))
-#: Time between two looks at what the brokers said, while the producer's queue is full, s.
+#: Time between two polls of the producer while its queue is full, s.
 _LOOK_S: Final = 0.1
 
 
 class KafkaSink:
     """Sends the records of an output as messages: ``out={"bars": KafkaSink("broker:9092", "bars")}``.
 
-    The key of a message is the record's symbol (``#`` and its index if it has no name), so a symbol's messages are in
-    one partition, in order. The producer is idempotent: within one run no message is lost, doubled or out of order. A
-    run that is repeated sends its messages again.
+    A message's key is the record's symbol, or ``#`` and the symbol's index if it has no name. So Kafka keeps a symbol's
+    messages in one partition, in order. The producer is idempotent: within one run no message is lost, doubled or out
+    of order. A run that is repeated sends its messages again.
 
     While the queue of librdkafka is full, ``write`` waits, and so does publishing. ``close`` waits until the brokers
     have acknowledged all messages.

@@ -1,4 +1,4 @@
-"""The market at given moments, and between them: one's own events and orders beside a feed's quotes and trades.
+"""The market at given moments and between them: joins of a user's events and orders with quotes and trades.
 
 docs/howto/own-trades.md has the rules.
 """
@@ -151,8 +151,8 @@ def asof(
 ) -> AsOf:
     """Joins one's own events with the best bid and ask that stood just before each of them, in one pass over a feed.
 
-    Rows come back in the order of ``events``, which need not be sorted, and may have several of one symbol and time.
-    The time of a tick is ``ts_recv``, as everywhere. A new day empties the quotes.
+    Rows come back in the order of ``events``. Events need not be sorted, and several may have one symbol and time.
+    A tick's time is ``ts_recv``. A new day empties the quotes.
 
     Args:
         source: What ``strand.replay`` takes.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from strand.dispatch.configuration import RunOptions
 from strand.feeds.opening import ReadOptions
-from strand.options import File, Flag, Kind, Text, Whole, read_given
+from strand.options import File, Flag, Text, Whole, read_given
 
 if TYPE_CHECKING:
     from strand.output.sinks import Destination
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "ReplayOptions", "asked_of", "records", "selection", "writes"]
 
-_ANY, _FLAG = Kind(), Flag(takes_none=True)
+_FLAG = Flag(takes_none=True)
 
 
 class Asked(ReadOptions, total=False):
@@ -29,7 +29,6 @@ class Asked(ReadOptions, total=False):
     progress: Annotated[
         bool | Callable[[int], None],
         False,
-        _ANY,
         "True shows a bar, on standard error if it is a terminal, or in a notebook.\nIt has the rate and the feed's "
         "time; where the end is known, also the share done and the time left. A function is called with the number "
         "of ticks handled so far, dropped ones included. If it has a method ``opened``, that is called first, with "
@@ -51,10 +50,7 @@ class Asked(ReadOptions, total=False):
         "1 replays as recorded by ``ts_recv``, 10 is ten times as fast, 0 is as fast as possible.",
     ]
     pacer: Annotated[
-        "Pacer | None",
-        None,
-        _ANY,
-        "In place of ``speed``, a ``Pacer``, which can be paused and stepped during the replay.",
+        "Pacer | None", None, "In place of ``speed``, a ``Pacer``, which can be paused and stepped during the replay."
     ]
     fingerprint_every: Annotated[
         int | None,
@@ -80,10 +76,7 @@ class Asked(ReadOptions, total=False):
     ]
     timeline: Annotated[bool, True, _FLAG, "Sample counters during the run: ``result.timeline``."]
     watch: Annotated[
-        int | Sequence[str] | None,
-        None,
-        _ANY,
-        "Symbols whose rows are sampled too: names, or how many of the busiest.",
+        int | Sequence[str] | None, None, "Symbols whose rows are sampled too: names, or how many of the busiest."
     ]
     per_day: Annotated[
         bool,
@@ -96,7 +89,6 @@ class Asked(ReadOptions, total=False):
     snapshot: Annotated[
         "Snapshot | str | None",
         None,
-        _ANY,
         "A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``.\nAn interval such as "
         '``"1s"`` has all fields of the rows.',
     ]

@@ -162,8 +162,8 @@ def follow(
 
 
 def _ends_whole(feed: Feed, ended_by: BaseException | None) -> bool:
-    """Tells whether a run ends where its state can be saved. A part that was cut short is read again: its feed may
-    stand inside a batch."""
+    """Tells whether a run's state can be saved at its end. A part that was cut short is read again, because its feed
+    may be inside a batch."""
     return ended_by is None if isinstance(feed, _Part) else not isinstance(ended_by, FeedError)
 
 
@@ -221,7 +221,7 @@ class _Part(BaseFeed):
         return {"part": self.number, "feed": self._feed.state()}
 
     def resume(self, state: SavedState) -> None:
-        """Goes on from a saved state. Raises SavedStateError for one of something else, and ConfigurationError."""
+        """Continues from a saved state. Raises SavedStateError for a state of another kind, and ConfigurationError."""
         with state.reading():
             found = state.about["more"]["feed"]
             self.number, place = found["part"] + 1, found["feed"]

@@ -28,7 +28,7 @@ from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.sets import part_with_sets, with_sets
 from strand.handlers.state import SET
 from strand.lazy import imported
-from strand.options import Choice, File, Kind, Made, Whole, named_options
+from strand.options import Choice, File, Made, Whole, named_options
 from strand.sweeping.digests import Stamp, code_digest, file_digest, stamp_of
 from strand.sweeping.job import ROWS, SHORT, Done, Job, run_job
 from strand.sweeping.manifest import Manifest, SweepRun, now
@@ -63,7 +63,6 @@ class SweepOptions(ReadOptions, total=False):
     days: Annotated[
         Sequence[str] | None,
         None,
-        Kind(),
         'Dates to put in place of ``{date}`` in the name of the files.\nAs text, ``"2026-01-05"``. Each is also the '
         "file's option ``date``, if its format needs one.",
     ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
-from strand.options import Kind, Made, Object
+from strand.options import Made, Object
 from strand.policies.policy import CLASS_SHIFT, LEVELS, Aging, Levels, Policy, mark_bits
 from strand.spans import SpanLike, span_ns, span_text
 from strand.tasks.groups import GroupAccounts, TaskGroup
@@ -194,11 +194,10 @@ def _key(name: str, key: Any) -> Hashable:
 class NativeKeywords(TypedDict, total=False):
     """Options of tasks in C too, as ``submit_native`` takes them. What depends on the scheduler is checked there."""
 
-    priority: Annotated[Any, None, Kind(), "A priority of the policy. None: the usual one."]
+    priority: Annotated[Any, None, "A priority of the policy. None: the usual one."]
     symbol: Annotated[
         str | int | None,
         None,
-        Kind(),
         "The task runs in order with that symbol's ticks.\nA retry comes behind the ticks that wait then.",
     ]
     deadline: Annotated[
@@ -210,10 +209,7 @@ class NativeKeywords(TypedDict, total=False):
         "is over: the task expires at once.",
     ]
     marks: Annotated[
-        str | Iterable[str] | None,
-        None,
-        Made(mark_bits),
-        '``"io"``, ``"frees_memory"`` or both, for the guard.',
+        str | Iterable[str] | None, None, Made(mark_bits), '``"io"``, ``"frees_memory"`` or both, for the guard.'
     ]
 
 

@@ -30,7 +30,7 @@ from strand.dispatch.statistics import (
 )
 from strand.dispatch.watching import Activating, least_of
 from strand.errors import ConfigurationError
-from strand.options import ByName, Flag, Object, Text, Whole, named_options
+from strand.options import ByName, Object, Text, Whole, named_options
 from strand.policies.policy import Fair, Groups, Levels, Policy, level_name, policy_config
 from strand.stats import ActiveStatistics, FairStatistics, GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
@@ -65,10 +65,7 @@ class _Keywords(TypedDict, total=False):
         "How many of the workers are active at least; more are as the load asks for. None: all.",
     ]
     io_bound: Annotated[
-        bool,
-        False,
-        Flag(),
-        "Whether tasks mostly sleep or wait for replies: ``workers=None`` is then twice the cores.",
+        bool, False, "Whether tasks mostly sleep or wait for replies: ``workers=None`` is then twice the cores."
     ]
     max_queue_by_level: Annotated[
         Mapping[str, int] | None,
@@ -113,7 +110,6 @@ class _Keywords(TypedDict, total=False):
     attachable: Annotated[
         bool,
         False,
-        Flag(),
         "Another process of the same user may look at it while it runs (``strand.attach``).\nA thread then puts the "
         "figures of its tasks into its memory once a second, and it counts more times of tasks.",
     ]

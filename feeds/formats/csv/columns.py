@@ -539,8 +539,8 @@ class TimeReader:
     def read(
         self, cells: Cells, own: tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint32]] | None = None
     ) -> dict[str, npt.NDArray[np.int64]]:
-        """The times of rows, by field. ``own``: mask of the rows whose dates at night are their own, and the keys of
-        all rows."""
+        """The times of rows, by field. ``own``: a mask of the rows with calendar dates at night, and the keys of all
+        rows."""
         found = {time.field: self._read(time, cells, own) for time in self._columns}
         if len(found) > 1 and self._all_day:
             # An event just before midnight that was received behind it, on the day that both share.
@@ -626,8 +626,8 @@ class TimeReader:
         days: npt.NDArray[np.int64],
         own: tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint32]] | None,
     ) -> npt.NDArray[np.int64]:
-        """The ns from a clock's own day to its trading day: an evening is of the weekday before, and what follows
-        midnight of the day behind that."""
+        """The ns between a clock's own day and its trading day. In the evening the own day is the weekday before; past
+        midnight it is the day after that weekday."""
         night = self._found.profile.night
         assert night is not None
         is_monday, evening = (days // _DAY_NS + 3) % 7 == 0, clocks >= night.begins

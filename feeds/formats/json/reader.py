@@ -1,5 +1,7 @@
-"""Files of JSON messages: a line is a JSON value, or a whole number of ns since the UNIX epoch, a space and a value; a
-document is one JSON value with a list of messages, which is read an item at a time.
+"""Files of JSON messages: lines and documents.
+
+A line is a JSON value, or a whole number of ns since the UNIX epoch, a space and a value. A document is one JSON value
+with a list of messages; the reader takes one item of it at a time.
 """
 
 from __future__ import annotations
@@ -417,8 +419,9 @@ class JsonLinesFeed(MessageFile):
         self._ticks.take_message(message, None, offset, line)
 
     def _of_list(self, stream: InputStream, before: bytes, at: int) -> Generator[None, None, None]:
-        """The items of a list, ``before`` which these bytes of the document stand, that begin at an offset. No more
-        than a piece of the file and an item are in memory. What stands behind the list is checked at its end."""
+        """The items of a list, from an offset on. ``before``: the bytes of the document before the list.
+
+        Memory holds one piece of the file and one item. The end of the document is checked behind the last item."""
         line = 1 + before.count(b"\n")
         rest, count, fault = b"", 0, None
         while True:

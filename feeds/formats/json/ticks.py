@@ -149,8 +149,8 @@ class JsonTicks:
         return {"examples": {"stale_books": text}}
 
     def state(self) -> dict[str, Any]:
-        """All that later ticks depend on, for ``resume``; there are no ticks that nobody has taken. Raises ValueError
-        where messages wait for a snapshot."""
+        """The state that ``resume`` needs; all ticks have been taken before. Raises ValueError while messages wait for
+        a snapshot."""
         return {
             "names": self.names,
             "next": self._next,

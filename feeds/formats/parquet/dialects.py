@@ -228,7 +228,7 @@ def _corners(made: dict[str, Any], rows: int) -> dict[str, Any]:
     return found | {name: column.take(every) for name, column in made.items() if name.startswith("ts_")}
 
 
-#: By the names of freqtrade's files, of which the groups are the pair and the length of candles: the columns.
+#: Names of freqtrade's files, and their columns. The groups of a name are the pair and the length of candles.
 _FREQTRADE: Final = (
     (re.compile(r"(.+?)-trades\.(?:feather|parquet)"), ("timestamp", "id", "type", "side", "price", "amount", "cost")),
     (

@@ -37,6 +37,7 @@ import numpy as np
 
 import strand
 from strand.bench.ways import WayName
+from strand.feeds.write.conversion import convert
 
 BUILD: Final = Path(__file__).resolve().parent.parent / "build"
 
@@ -81,33 +82,9 @@ def day(folder: Path, messages: int, symbols: int) -> Path:
 
 def dbn_day(itch: Path) -> Path:
     """The day's ticks as MBO records, made once."""
-    import databento_dbn as dbn
-    import numpy as np
-
-    import strand
-
     path = itch.with_suffix(".mbo.dbn")
-    if path.exists():
-        return path
-    layout = [
-        ("length", "u1"), ("rtype", "u1"), ("publisher_id", "<u2"), ("instrument_id", "<u4"), ("ts_event", "<u8"),
-        ("order_id", "<u8"), ("price", "<i8"), ("size", "<u4"), ("flags", "u1"), ("channel_id", "u1"),
-        ("action", "S1"), ("side", "S1"), ("ts_recv", "<u8"), ("ts_in_delta", "<i4"), ("sequence", "<u4"),
-    ]  # fmt: skip
-    start = int(np.datetime64(DAY, "ns").astype(np.int64))
-    metadata = dbn.Metadata(
-        dataset="XNAS.ITCH", start=start, stype_in=None, stype_out=dbn.SType.INSTRUMENT_ID, schema=dbn.Schema.MBO,
-        symbols=[], partial=[], not_found=[], mappings=[], version=3,
-    )  # fmt: skip
-    with path.open("wb") as file, strand.feeds.open(itch, date=DAY) as feed:
-        file.write(metadata.encode())
-        for ticks in feed.batches():
-            records = np.zeros(len(ticks), layout)
-            records["length"], records["rtype"], records["publisher_id"] = 14, 0xA0, 1
-            records["instrument_id"], records["sequence"] = ticks["instrument_id"] + 1, ticks["sequence_low"]
-            for field in ("ts_event", "ts_recv", "order_id", "price", "size", "action", "side"):
-                records[field] = ticks[field]
-            file.write(records.tobytes())
+    if not path.exists():
+        convert(itch, path, date=DAY, on_unwritable="skip")
     return path
 
 

@@ -33,6 +33,7 @@ from strand import TICK, feeds
 from strand.errors import StrandError
 from strand.feeds.io.streams import open_stream
 from strand.feeds.synthetic import SyntheticFeed
+from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 
 DATE = "2026-01-05"
@@ -107,7 +108,7 @@ def drained(path: Path | list[Path], **options: Any) -> int:
 
 
 def tool(module: str) -> Any:
-    if importlib.util.find_spec(module) is None:
+    if importlib.util.find_spec(module.partition(".")[0]) is None:
         raise NotThereError(f"{module} is not installed (extra 'bench')")
     return importlib.import_module(module)
 
@@ -238,25 +239,9 @@ def dbn(work: Work) -> Iterator[Found]:
     """MBO, uncompressed, against the library's own arrays."""
     if importlib.util.find_spec("strand.feeds.formats.dbn") is None:
         raise NotThereError("no reader strand.feeds.formats.dbn")
-    library, client = tool("databento_dbn"), tool("databento")
+    client = tool("databento")
     path = work.folder / "day.mbo.dbn"
-    count = max(work.messages // 5, 1000)
-    layout = [
-        ("length", "u1"), ("rtype", "u1"), ("publisher_id", "<u2"), ("instrument_id", "<u4"), ("ts_event", "<u8"),
-        ("order_id", "<u8"), ("price", "<i8"), ("size", "<u4"), ("flags", "u1"), ("channel_id", "u1"),
-        ("action", "S1"), ("side", "S1"), ("ts_recv", "<u8"), ("ts_in_delta", "<i4"), ("sequence", "<u4"),
-    ]  # fmt: skip
-    records = np.zeros(count, layout)
-    start = 1_767_600_000_000_000_000
-    records["length"], records["rtype"], records["publisher_id"], records["action"] = 14, 160, 1, b"A"
-    records["instrument_id"], records["side"] = np.arange(count) % 50 + 1000, b"B"
-    records["ts_recv"] = records["ts_event"] = start + np.arange(count) * 1000
-    records["order_id"], records["price"], records["size"] = np.arange(count), 10**11, 7
-    metadata = library.Metadata(
-        dataset="GLBX.MDP3", start=start, stype_in=library.SType.RAW_SYMBOL, stype_out=library.SType.INSTRUMENT_ID,
-        schema=library.Schema.MBO, symbols=[], partial=[], not_found=[], mappings=[], version=3,
-    )  # fmt: skip
-    path.write_bytes(metadata.encode() + records.tobytes())
+    convert(itch_file(work, max(work.messages // 5, 1000)), path, date=DATE, on_unwritable="skip")
 
     def theirs() -> int:
         return len(client.DBNStore.from_file(path).to_ndarray())

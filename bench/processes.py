@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Taken", "in_turns", "lines", "spread"]
+__all__ = ["Taken", "in_turns", "lines", "run", "spread"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Taken:
 
 def run(command: Sequence[str]) -> Taken:
     """Runs a program without its output. Raises SystemExit where it fails."""
-    quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+    quiet = [(os.POSIX_SPAWN_OPEN, file, os.devnull, os.O_WRONLY, 0) for file in (1, 2)]
     begun = time.perf_counter()
     _, status, used = os.wait4(os.posix_spawn(command[0], command, os.environ, file_actions=quiet), 0)
     wall = time.perf_counter() - begun
@@ -41,10 +41,10 @@ def in_turns(commands: Mapping[str, Sequence[str]], turns: int) -> dict[str, lis
     return found
 
 
-def spread(values: Sequence[float]) -> str:
+def spread(values: Sequence[float], decimals: int = 2) -> str:
     """The median, and the quartiles."""
     low, middle, high = statistics.quantiles(values) if len(values) > 1 else list(values) * 3
-    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+    return f"{middle:.{decimals}f} ({low:.{decimals}f} to {high:.{decimals}f})"
 
 
 def lines(found: Mapping[str, Sequence[Taken]], rivals: Sequence[str]) -> list[str]:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import tempfile
-import time
 from pathlib import Path
+
+from processes import Taken, run, spread
 
 HERE = Path(__file__).parents[1]
 
@@ -35,26 +35,6 @@ def programs(file: str) -> dict[str, list[str]]:
     }
 
 
-def measured(command: list[str]) -> tuple[float, float]:
-    """Processor time and time of a process, in ms. Ends the benchmark where it fails."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    begun = time.perf_counter()
-    actions = [(os.POSIX_SPAWN_DUP2, nothing, 1), (os.POSIX_SPAWN_DUP2, nothing, 2)]
-    pid = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
-    _, status, used = os.wait4(pid, 0)
-    took = time.perf_counter() - begun
-    os.close(nothing)
-    if status:
-        sys.exit(f"{' '.join(command)} failed")
-    return (used.ru_utime + used.ru_stime) * 1e3, took * 1e3
-
-
-def quartiles(values: list[float]) -> str:
-    """The median, between the quartiles."""
-    low, middle, high = statistics.quantiles(values)
-    return f"{middle:6.0f} ({low:.0f} to {high:.0f})"
-
-
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -66,14 +46,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/small.itch"
         made = ["-m", "strand", "gen", "itch", "--out", file, "--messages", "10000", "--symbols", "100"]
-        measured([checkouts[str(HERE)], *made])
+        run([checkouts[str(HERE)], *made])
         os.chdir(folder)
         names = programs(file)
         sides = [(python, name) for name in names for python in checkouts.values()]
-        found: dict[tuple[str, str], list[tuple[float, float]]] = {side: [] for side in sides}
+        found: dict[tuple[str, str], list[Taken]] = {side: [] for side in sides}
         for turn in range(given.turns + 1):
             for python, name in sides if turn % 2 else reversed(sides):
-                taken = measured([python, *names[name]])
+                taken = run([python, *names[name]])
                 if turn:  # the first one writes what Python compiles, and brings the files into memory
                     found[python, name].append(taken)
     print(f"{'ms':<20} {'processor time':>22} {'beyond numpy':>13} {'time':>22} {'beyond numpy':>13}")
@@ -82,9 +62,10 @@ def main() -> None:
         numpy = found[python, "import numpy"]
         for name in names:
             columns = [f"  {name:<18}"]
-            for which in (0, 1):
-                beyond = statistics.median(a[which] - b[which] for a, b in zip(found[python, name], numpy, strict=True))
-                columns += [f"{quartiles([one[which] for one in found[python, name]]):>22}", f"{beyond:>13.0f}"]
+            for which in ("cpu", "wall"):
+                own, least = ([getattr(one, which) * 1e3 for one in taken] for taken in (found[python, name], numpy))
+                beyond = statistics.median(a - b for a, b in zip(own, least, strict=True))
+                columns += [f"{spread(own, 0):>22}", f"{beyond:>13.0f}"]
             print(*columns)
 
 

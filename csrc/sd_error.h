@@ -1,7 +1,6 @@
 /* One list of error codes for the whole core. C returns a negative code; strand/binding/gate.py turns codes into the
  * exceptions of strand/errors.py in one place. */
-#ifndef SD_ERROR_H
-#define SD_ERROR_H
+#pragma once
 
 /* cffi: begin */
 enum {
@@ -19,5 +18,3 @@ enum {
   SD_E_FORMAT = -11         /* the input is not what the format allows */
 };
 /* cffi: end */
-
-#endif

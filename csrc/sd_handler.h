@@ -1,6 +1,5 @@
 /* What the core expects of a handler. This header stands alone: a handler in your own shared object needs no other. */
-#ifndef SD_HANDLER_H
-#define SD_HANDLER_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -225,5 +224,3 @@ static inline int sd_emit(sd_context *ctx, uint32_t output, int64_t i, const voi
 #undef SD_IS
   return 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Tasks in C: functions that the dispatcher's workers run once each. A free task stands among the ready strands of the policy; a task of a
  * symbol runs on its strand, behind all ticks that were published there before. This header stands alone; sd_handler.h includes it. */
-#ifndef SD_TASK_H
-#define SD_TASK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -66,5 +65,3 @@ typedef struct sd_task_context {
   int (*should_yield)(struct sd_task_context *ctx);
 } sd_task_context;
 /* cffi: end */
-
-#endif

@@ -3,8 +3,7 @@
  * The engine itself is generic over the record (a size and the offset of a u32 key). This record is what the feeds produce and what the
  * built-in handlers read. strand/ticks.py states the same layout as a numpy dtype, and tests/unit/test_ticks.py compares the two field by
  * field. */
-#ifndef SD_TICK_H
-#define SD_TICK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ static inline int64_t sd_ask_price(const sd_tick *t) {
 static inline int64_t sd_ask_size(const sd_tick *t) {
   return t->side == 'B' ? 0 : t->side == 'A' ? t->size : (int64_t)t->ref_id;
 }
-
-#endif

@@ -7,38 +7,32 @@ from typing import TYPE_CHECKING, Final
 from strand.lazy import loading
 
 if TYPE_CHECKING:
-    from strand.feeds.base import BaseFeed, Feed, FeedInfo, Flags, Selection, TickBatch
-    from strand.feeds.io.sources import InflateLimits
-    from strand.feeds.live.join import join
-    from strand.feeds.merge.adjustments import adjusted
-    from strand.feeds.opening import open, read_symbols  # noqa: A004
+    from strand.feeds.base import BaseFeed as BaseFeed
+    from strand.feeds.base import Feed as Feed
+    from strand.feeds.base import FeedInfo as FeedInfo
+    from strand.feeds.base import Flags as Flags
+    from strand.feeds.base import Selection as Selection
+    from strand.feeds.base import TickBatch as TickBatch
+    from strand.feeds.io.sources import InflateLimits as InflateLimits
+    from strand.feeds.live.join import join as join
+    from strand.feeds.merge.adjustments import adjusted as adjusted
+    from strand.feeds.opening import open as open  # noqa: A004
+    from strand.feeds.opening import read_symbols as read_symbols
 
-__all__ = [
-    "BaseFeed",
-    "Feed",
-    "FeedInfo",
-    "Flags",
-    "InflateLimits",
-    "Selection",
-    "TickBatch",
-    "adjusted",
-    "join",
-    "open",
-    "read_symbols",
-]
 
-_MODULES: Final = dict.fromkeys(__all__, "base") | {
-    "InflateLimits": "io.sources",
-    "adjusted": "merge.adjustments",
-    "join": "live.join",
-    "open": "opening",
-    "read_symbols": "opening",
+_NAMES: Final = {
+    "base": "BaseFeed Feed FeedInfo Flags Selection TickBatch",
+    "io.sources": "InflateLimits",
+    "live.join": "join",
+    "merge.adjustments": "adjusted",
+    "opening": "open read_symbols",
 }
-
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
+    __all__ = list(_MODULES)
     __getattr__ = loading(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_MODULES)

@@ -3,8 +3,7 @@
  *
  * Only the strand's owner writes, and only it reads below the root; others read roots (K4), see worker/alarm.h. Each tree begins on a
  * cache line of its own. With n symbols, leaf i is node n + i, and the children of node k are 2k and 2k + 1. */
-#ifndef SD_ALARMS_TREE_H
-#define SD_ALARMS_TREE_H
+#pragma once
 
 #include "base/atomic.h"
 
@@ -85,5 +84,3 @@ static inline uint64_t sd_alarm_at(const sd_alarm_tree *t, uint32_t leaf) {
 uint32_t sd_alarm_first(const sd_alarm_tree *t);
 /* Up to `maximum` of the leaves whose alarms are at or before `time`; returns how many. */
 uint32_t sd_alarm_due(const sd_alarm_tree *t, uint64_t time, uint32_t *leaf, uint32_t maximum);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * SD_PLAIN(T) marks a field that is not atomic. The protocol has to guarantee that one thread at a time uses it; the model checker and
  * ThreadSanitizer look for races on it. */
-#ifndef SD_BASE_ATOMIC_H
-#define SD_BASE_ATOMIC_H
+#pragma once
 
 #include <stdint.h>
 
@@ -141,5 +140,3 @@ static inline void sd_unlock(sd_a32 *lock) {
 /* cffi: end */
 #define SD_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SD_UNLIKELY(x) __builtin_expect(!!(x), 0)
-
-#endif

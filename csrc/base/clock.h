@@ -1,7 +1,6 @@
 /* A clock for intervals: the processor's counter if it runs at a constant rate, otherwise CLOCK_MONOTONIC in ns. Only differences of
  * readings mean anything; sd_clock_ns() converts them to ns. */
-#ifndef SD_BASE_CLOCK_H
-#define SD_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -67,5 +66,3 @@ static inline uint64_t sd_clock_span(uint64_t ns) {
   const uint64_t longest = UINT64_C(1) << 61;
   return (double)ns / sd_the_clock.ns_per_count < (double)longest ? sd_clock_counts(ns) : longest;
 }
-
-#endif

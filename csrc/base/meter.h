@@ -5,8 +5,7 @@
  * SD_CORRECTED_NS. From one correction to the next at most that is given out which the thread ran, except for stretches that were given out
  * before the second one. So a thread that lost its core is charged at most SD_CORRECTED_NS too much each time, and no stretch more than it
  * took. */
-#ifndef SD_BASE_METER_H
-#define SD_BASE_METER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ void sd_meter_begin(sd_cpu_meter *meter, uint64_t now, int exact);
 uint64_t sd_meter_end(sd_cpu_meter *meter, uint64_t now);
 /* The stretches that follow are another thread's. */
 static inline void sd_meter_forget(sd_cpu_meter *meter) { meter->since = 0; }
-
-#endif

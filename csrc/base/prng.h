@@ -2,8 +2,7 @@
  *
  * It uses integers only, so one seed gives one stream on every machine. Each part of a market (clock, symbols, orders) draws from its own
  * stream, so how far one part looks ahead never changes what another part draws. */
-#ifndef SD_BASE_PRNG_H
-#define SD_BASE_PRNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +41,3 @@ static inline uint64_t sd_prng_next(sd_prng *p) {
 
 /* Maps 32 random bits to 0..bound-1. The bias is below bound / 2^32, far less than a market shows. */
 static inline uint32_t sd_scale32(uint32_t bits, uint32_t bound) { return (uint32_t)(((uint64_t)bits * bound) >> 32); }
-
-#endif

@@ -1,6 +1,5 @@
 /* Records in memory as a source of blocks. */
-#ifndef SD_BLOCKS_ARRAY_H
-#define SD_BLOCKS_ARRAY_H
+#pragma once
 
 #include "blocks/blocks.h"
 
@@ -27,5 +26,3 @@ typedef struct sd_block_array {
 } sd_block_array;
 
 sd_block_source sd_block_array_source(const sd_dispatcher *d, sd_block_array *array);
-
-#endif

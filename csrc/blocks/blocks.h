@@ -6,8 +6,7 @@
  *
  * Strands are dealt to homes by how many records they had. A thread first handles the homes that are its own; it handles another's when
  * they are behind. */
-#ifndef SD_BLOCKS_BLOCKS_H
-#define SD_BLOCKS_BLOCKS_H
+#pragma once
 
 #include "blocks/window.h"
 #include "state/state.h"
@@ -128,5 +127,3 @@ int sd_blocks_run(sd_dispatcher *d, uint32_t participant, const sd_block_source 
 /* Lets those go on who wait for a strand, after the caller owned all: else it would own it again before they look. On a busy machine they
  * may have no core for so long, so after each time in vain they have twice the time. */
 void sd_give_way(sd_dispatcher *d, uint32_t participant);
-
-#endif

@@ -1,7 +1,6 @@
 /* Whether blocks pay: measured while publishing. The caller does what it does without blocks, tries blocks after a while, keeps what costs
  * less, and tries the other way again more and more rarely. */
-#ifndef SD_BLOCKS_CHOICE_H
-#define SD_BLOCKS_CHOICE_H
+#pragma once
 
 #include "memory/counters.h"
 
@@ -37,5 +36,3 @@ static inline void sd_choice_tell(const sd_choice *c, sd_block_counts *to) {
   /* C1: relaxed; several publishers tell what they measured, and the last one stays. */
   for (int i = 0; i < 2; i++) sd_store(&to->cost[i], (uint64_t)(c->cost[i] * 1024), relaxed, C1);
 }
-
-#endif

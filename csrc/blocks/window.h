@@ -16,8 +16,7 @@
  * A slot is used again when every home has passed the block in it. A thread that loses its core while it holds anything holds the others
  * up by the length of the window. Nothing is ever waited for under a lock, and a thread that finds nothing to do looks again: so no
  * wake-up has to be sent, and none can be lost. */
-#ifndef SD_BLOCKS_WINDOW_H
-#define SD_BLOCKS_WINDOW_H
+#pragma once
 
 #include "base/atomic.h"
 
@@ -181,5 +180,3 @@ static inline int sd_window_over(sd_window *w) {
   if (end < taken) taken = end;
   return sd_load(&w->adopted, relaxed, H7) == taken && sd_window_slowest(w) == taken;
 }
-
-#endif

@@ -24,8 +24,7 @@
  * unknown; a T without a price is counted as unusable.
  * Rules of the exchange: Nasdaq TotalView-ITCH 5.0, sections 1.3 to 1.5; Databento's MBO schema.
  */
-#ifndef SD_BOOKS_BOOK_H
-#define SD_BOOKS_BOOK_H
+#pragma once
 
 #include "books/book_questions.h"
 #include "books/book_row.h"
@@ -48,5 +47,3 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
  * as the row has them. */
 int64_t sd_handle_book_top(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 /* cffi: end */
-
-#endif

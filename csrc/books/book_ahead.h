@@ -3,8 +3,7 @@
  * A tick touches its book and row, then a bucket of orders or the best prices of a side, then a level: each is found through the one
  * before. So a tick passes stages. Some ticks before its turn, its books are asked for, then its orders, then its level; so no stage
  * waits for what it has just asked for. What a stage found is only a guess when the tick's turn comes, and is checked then. */
-#ifndef SD_BOOKS_BOOK_AHEAD_H
-#define SD_BOOKS_BOOK_AHEAD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -147,5 +146,3 @@ SD_INLINE sd_guess sd_stages_move(sd_stages *s, const sd_books *books, sd_book *
 SD_INLINE sd_guess sd_stages_next(sd_stages *s, uint64_t i) {
   return sd_stages_move(s, s->books, sd_books_all(s->books), s->rows, s->ticks, s->stride, i);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Applies one tick to its book: the part that book.c and book_events.c share. It is a header, because a call would cost every tick too
  * much. */
-#ifndef SD_BOOKS_BOOK_APPLY_H
-#define SD_BOOKS_BOOK_APPLY_H
+#pragma once
 
 #include "books/book_ahead.h"
 
@@ -187,5 +186,3 @@ static inline void show(sd_book *b, sd_book_row *row, const sd_tick *t) {
 
 /* Says in *ctx why a tick could not be handled, and returns `at`. */
 SD_NOINLINE int64_t sd_book_fail(sd_context *ctx, const sd_books *books, const sd_tick *t, int fault, int64_t at);
-
-#endif

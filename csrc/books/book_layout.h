@@ -19,8 +19,7 @@
  * A size has 64 bits, of which a bucket keeps the lower half: feeds whose sizes have 32 bits on the wire need no more. The first size
  * that needs its upper half makes the book wide: it gets a table of upper halves beside its buckets, 32 bytes for each, and keeps it
  * until its buckets are given back. No answer depends on it. A book that is all zero is empty. */
-#ifndef SD_BOOKS_BOOK_LAYOUT_H
-#define SD_BOOKS_BOOK_LAYOUT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -92,5 +91,3 @@ static inline void sd_book_move(sd_book *to, const sd_book *from) {
 
 /* After so many stamps, a book numbers its orders again. */
 #define SD_STAMPS (UINT32_C(1) << 31)
-
-#endif

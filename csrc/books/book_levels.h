@@ -3,8 +3,7 @@
  * Before the levels lie the keys of asks and of bids. Before each of these lie SD_LADDER_BEST keys that are worse than any, and before
  * them the numbers of their levels. A level keeps its number until it has no order. `level`, as a parameter, is a guess at the number of
  * a price. */
-#ifndef SD_BOOKS_BOOK_LEVELS_H
-#define SD_BOOKS_BOOK_LEVELS_H
+#pragma once
 
 #include "books/book_layout.h"
 #include "books/ladder.h"
@@ -99,5 +98,3 @@ static inline void sd_book_take_from_level(sd_book *b, int side, uint32_t level,
   l->size -= size;
   if (--l->orders == 0) sd_book_drop_level(b, side, level);
 }
-
-#endif

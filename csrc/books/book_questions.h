@@ -1,7 +1,6 @@
 /* Questions to books, to be asked while nobody drains the symbol's strand. `side` is 'A' or 'B'. `place` is the publisher's place among
  * those of the symbol, 0 if it has none. The answers show a book as the last tick left it, even in the middle of an event. */
-#ifndef SD_BOOKS_BOOK_QUESTIONS_H
-#define SD_BOOKS_BOOK_QUESTIONS_H
+#pragma once
 
 #include "books/book_row.h"
 
@@ -34,5 +33,3 @@ uint64_t sd_books_bytes(const sd_books *books);
 /* How much of it orders and their indexes take. */
 uint64_t sd_books_order_bytes(const sd_books *books);
 /* cffi: end */
-
-#endif

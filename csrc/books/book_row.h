@@ -1,6 +1,5 @@
 /* What the files of the books share: a symbol's row, the parameters, and the records that answer questions. */
-#ifndef SD_BOOKS_BOOK_ROW_H
-#define SD_BOOKS_BOOK_ROW_H
+#pragma once
 
 #include "books/trade.h"
 #include "sd_handler.h"
@@ -54,5 +53,3 @@ typedef struct sd_book_order {
 
 enum { SD_MAX_PUBLISHERS = 64 };
 /* cffi: end */
-
-#endif

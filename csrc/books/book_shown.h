@@ -3,8 +3,7 @@
  *
  * A tick changes one price, or two if an order moves. The levels that are better than a changed price stay as they are, before and after
  * the change. So a row is written again from the rank of the best changed price on, and not at all if that price is beyond `top`. */
-#ifndef SD_BOOKS_BOOK_SHOWN_H
-#define SD_BOOKS_BOOK_SHOWN_H
+#pragma once
 
 #include "books/book_levels.h"
 #include "books/book_row.h"
@@ -49,5 +48,3 @@ typedef struct sd_touched {
   uint32_t n;
   int all; /* any price of both sides */
 } sd_touched;
-
-#endif

@@ -1,6 +1,5 @@
 /* Changes one symbol's book (book_layout.h): an order and its level together. */
-#ifndef SD_BOOKS_BOOK_STORE_H
-#define SD_BOOKS_BOOK_STORE_H
+#pragma once
 
 #include "books/book_layout.h"
 #include "books/book_levels.h"
@@ -111,5 +110,3 @@ static inline int sd_book_replace(sd_book *b, sd_pool *pool, uint32_t slot, uint
   sd_book_remove(b, slot, sd_book_size(b, slot));
   return sd_book_add(b, pool, id, side, price, size, level);
 }
-
-#endif

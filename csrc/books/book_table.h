@@ -2,8 +2,7 @@
  *
  * A slot names an order's place: eight times its bucket, plus its place there. The order keeps its slot until it goes or the table grows.
  * */
-#ifndef SD_BOOKS_BOOK_TABLE_H
-#define SD_BOOKS_BOOK_TABLE_H
+#pragma once
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -156,5 +155,3 @@ static inline uint32_t sd_book_order_from(const sd_book *b, uint32_t slot) {
 static inline int sd_book_side(const sd_book *b, uint32_t slot) {
   return sd_bucket_side(sd_book_bucket(b, slot), sd_bucket_place(slot));
 }
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Keys are those of ladder.h: greater is better. The owner keeps two rules. Every level in the array is better than every one here. The
  * array has at least SD_NEAR_MIN levels while there are some here. A side that is all zero is empty. The pools own its memory. */
-#ifndef SD_BOOKS_DEEP_H
-#define SD_BOOKS_DEEP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -83,5 +82,3 @@ typedef struct sd_deep_cursor {
 int sd_deep_next(const sd_deep *d, sd_deep_cursor *cursor, uint64_t *key, int64_t *value);
 
 static inline uint64_t sd_deep_bytes(const sd_deep *d) { return d->taken * (uint64_t)sizeof(sd_deep_chunk); }
-
-#endif

@@ -17,8 +17,7 @@
  *
  * Trades (trade.h) count into volume and last price. A new day (sd_is_day) clears the book. All other ticks are ignored.
  */
-#ifndef SD_BOOKS_DEPTH_H
-#define SD_BOOKS_DEPTH_H
+#pragma once
 
 #include "books/trade.h"
 #include "memory/space.h"
@@ -82,5 +81,3 @@ int sd_depths_wait(const sd_depths *depths, uint64_t symbol);
 /* Memory of all books. */
 uint64_t sd_depths_bytes(const sd_depths *depths);
 /* cffi: end */
-
-#endif

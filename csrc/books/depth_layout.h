@@ -1,6 +1,5 @@
 /* Where the level books of all symbols lie. */
-#ifndef SD_BOOKS_DEPTH_LAYOUT_H
-#define SD_BOOKS_DEPTH_LAYOUT_H
+#pragma once
 
 #include "books/depth_side.h"
 
@@ -17,5 +16,3 @@ struct sd_depths {
   sd_relative book; /* sd_depth by symbol */
   sd_pools pools;
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* One side of a book of price levels. What most ticks need is inlined.
  *
  * A level is a key, as in ladder.h, and a size. A side that is all zero is empty. The pools own its memory. */
-#ifndef SD_BOOKS_DEPTH_SIDE_H
-#define SD_BOOKS_DEPTH_SIDE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -54,5 +53,3 @@ void sd_depth_drop_worst(sd_depth_side *s);
 
 /* Memory of the array, and of the chunks. */
 uint64_t sd_depth_side_bytes(const sd_depth_side *s);
-
-#endif

@@ -3,8 +3,7 @@
  * A book of orders has the numbers of its levels as values, of 4 bytes, and a book of levels their sizes, of 8. The keys and the values of
  * a side lie in arrays of their own, because only the keys are searched. A ladder has at most SD_NEAR levels; worse ones lie in chunks
  * (deep.h). */
-#ifndef SD_BOOKS_LADDER_H
-#define SD_BOOKS_LADDER_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -134,5 +133,3 @@ SD_INLINE uint32_t sd_ladder_refill(uint64_t *keys, void *values, size_t width, 
   }
   return n;
 }
-
-#endif

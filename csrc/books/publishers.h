@@ -2,8 +2,7 @@
  *
  * The first publisher's book is the symbol's, and the row shows it. When a second publisher comes, all books move into an array. Each
  * then has a row that shows it at the end of its last event, and the symbol's row shows the best of these. */
-#ifndef SD_BOOKS_PUBLISHERS_H
-#define SD_BOOKS_PUBLISHERS_H
+#pragma once
 
 #include "books/book_row.h"
 #include "books/book_shown.h"
@@ -73,5 +72,3 @@ static inline uint64_t sd_top_id(int side) { return UINT64_MAX - (uint64_t)side;
 static inline uint32_t sd_count_tops(const sd_book *b, uint8_t tops) {
   return (uint32_t)((tops & SD_TOP(SD_ASK)) && b->n[SD_ASK]) + (uint32_t)((tops & SD_TOP(SD_BID)) && b->n[SD_BID]);
 }
-
-#endif

@@ -13,8 +13,7 @@
  * FeedInfo.ticks and FeedInfo.flags (feeds/base.py) say which of these a feed has. A trade that is broken later (ITCH's B) stays counted: its tick
  * names a match number and neither a price nor a size.
  */
-#ifndef SD_BOOKS_TRADE_H
-#define SD_BOOKS_TRADE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -102,5 +101,3 @@ static inline sd_trade sd_trade_of(const sd_tick *t, const sd_trade_rules *rules
   else if (before->bid != SD_UNDEF_PRICE && trade.price <= before->bid) trade.aggressor = 'A';
   return trade;
 }
-
-#endif

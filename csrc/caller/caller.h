@@ -3,8 +3,7 @@
  *
  * One thread uses it, and nobody else uses the dispatcher meanwhile. Records of handlers that Python runs are left to Python, which numbers
  * the records of a publish first. */
-#ifndef SD_CALLER_CALLER_H
-#define SD_CALLER_CALLER_H
+#pragma once
 
 #include "emit/writer.h"
 #include "state/state.h"
@@ -48,5 +47,3 @@ int sd_caller_refused(const sd_caller *c);
 /* Records that native handlers have handled. */
 uint64_t sd_caller_handled(const sd_caller *c);
 /* cffi: end */
-
-#endif

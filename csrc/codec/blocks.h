@@ -3,8 +3,7 @@
  * Where a block's first record begins is guessed. A block is adopted if the one before it ends exactly there; else it is made again.
  * Blocks have records that make ticks, or none, and that change nothing else: whatever changes the decoder's state otherwise (a name, a
  * fault, a time that runs backwards) ends them, and the decoder takes it in turn. */
-#ifndef SD_CODEC_BLOCKS_H
-#define SD_CODEC_BLOCKS_H
+#pragma once
 
 #include "blocks/blocks.h"
 #include "codec/count_by_symbol.h"
@@ -83,5 +82,3 @@ struct sd_block_source;
 /* Sets up blocks of the file from where the decoder stands. Zero: there are none. The decoder moves on as blocks are adopted. */
 typedef int sd_open_blocks(struct sd_file_part *part, struct sd_block_source *source);
 /* cffi: end */
-
-#endif

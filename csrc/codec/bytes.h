@@ -1,6 +1,5 @@
 /* Loads of fields from any address, in network order and, with `le`, in the other: network formats align nothing. */
-#ifndef SD_CODEC_BYTES_H
-#define SD_CODEC_BYTES_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -42,5 +41,3 @@ static inline uint64_t sd_load_le64(const uint8_t *p) {
   memcpy(&v, p, sizeof v);
   return v;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Counts how many ticks each symbol has, how many are of each kind, and how many have a time that runs backwards. It replaces numpy,
  * which would gather the fields, widen them and count, in several passes. */
-#ifndef SD_CODEC_COUNT_BY_SYMBOL_H
-#define SD_CODEC_COUNT_BY_SYMBOL_H
+#pragma once
 
 #include "sd_tick.h"
 
@@ -21,5 +20,3 @@ typedef struct sd_seen {
 /* Adds n ticks to the counts of their symbols, and to `seen` unless it is NULL. Symbols from n_counts on are not counted. */
 void sd_count_by_symbol(const sd_tick *ticks, uint64_t n, int64_t *counts, uint64_t n_counts, sd_seen *seen);
 /* cffi: end */
-
-#endif

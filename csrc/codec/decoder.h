@@ -1,6 +1,5 @@
 /* What callers see of a decoder of a byte stream: a structure, and one function that takes it. */
-#ifndef SD_CODEC_DECODER_H
-#define SD_CODEC_DECODER_H
+#pragma once
 
 #include "sd_error.h"
 #include "sd_tick.h"
@@ -27,4 +26,12 @@ typedef struct sd_decoded {
 typedef sd_decoded sd_decode(void *self, const uint8_t *at, uint64_t left, int last, sd_tick *out, uint64_t capacity);
 /* cffi: end */
 
-#endif
+/* The way out of one step of a decoder. */
+typedef enum sd_way { SD_TAKEN, SD_NEED_MORE, SD_ASKS, SD_NO_MEMORY, SD_FAULT } sd_way;
+
+/* The code of a call whose last step ended so. `truncated`: its fault is that the bytes end inside a record. */
+static inline int32_t sd_code_of(sd_way way, int truncated) {
+  if (way == SD_ASKS) return SD_AGAIN;
+  if (way == SD_NO_MEMORY) return SD_E_NO_MEMORY;
+  return way != SD_FAULT ? SD_OK : truncated ? SD_E_TRUNCATED : SD_E_FORMAT;
+}

@@ -8,8 +8,7 @@
  * A block is adopted if each part begins where its file's decoder stands, and the block at the time of the last cut. What is found out
  * then is all that is relied on: parts end exactly at records, their ticks are in order and within the two cuts, and the record behind the
  * end, which makes ticks, is not before the second cut. So no tick that comes later belongs before one of the block. */
-#ifndef SD_CODEC_FILES_H
-#define SD_CODEC_FILES_H
+#pragma once
 
 #include "codec/blocks.h"
 
@@ -64,5 +63,3 @@ typedef struct sd_files_part {
 
 /* Sets up blocks of the files, of which `all` and `files` say more. Zero: there are none from there on. */
 int sd_open_files(sd_files_part *part, sd_block_source *source);
-
-#endif

@@ -1,7 +1,6 @@
 /* Names of eight bytes, padded with blanks, and their indices in the order in which they first come: for formats whose messages name their
  * symbol. The names lie in the decoder's own table; this finds them there. */
-#ifndef SD_CODEC_SYMBOLS_H
-#define SD_CODEC_SYMBOLS_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -19,5 +18,3 @@ static inline uint32_t *sd_symbol_slot(uint32_t *slots, const char (*symbols)[8]
   while (slots[at] != 0 && memcmp(symbols[slots[at]], &name, sizeof name) != 0) at = (at + 1) & (SD_SYMBOL_SLOTS - 1);
   return &slots[at];
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Records that timers emitted and that wait for the merger: ordered by time, then by key, then by arrival. Only the merger uses them. */
-#ifndef SD_EMIT_ALARM_MERGE_H
-#define SD_EMIT_ALARM_MERGE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ void sd_alarm_records_free(sd_alarm_records *list);
 static inline uint64_t sd_alarm_records_time(const sd_alarm_records *list) {
   return list->at < list->n ? list->due[list->at].time : SD_ALARM_AT_END;
 }
-
-#endif

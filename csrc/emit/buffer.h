@@ -1,7 +1,6 @@
 /* What the parts of the merger and the participants share about emit buffers: where entries lie, and how to walk along them.
  * merge/rounds.h explains their purpose. */
-#ifndef SD_EMIT_BUFFER_H
-#define SD_EMIT_BUFFER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -170,5 +169,3 @@ static inline void pass(sd_emit_buffer *buffer, unsigned char *at) {
   buffer->read += (uint64_t)(at - buffer->at);
   buffer->at = at;
 }
-
-#endif

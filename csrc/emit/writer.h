@@ -1,6 +1,5 @@
 /* Writers: handlers emit into them. merge/rounds.h explains what happens to the records then. */
-#ifndef SD_EMIT_WRITER_H
-#define SD_EMIT_WRITER_H
+#pragma once
 
 #include "emit/buffer.h"
 #include "state/state.h"
@@ -24,5 +23,3 @@ sd_output_writer **sd_writers_of(struct sd_dispatcher *d, uint32_t participant, 
 void sd_writers_commit(sd_context *ctx);
 /* After a handler failed: marks as void what it emitted, since the last commit, for numbers from `number` on. */
 void sd_writers_void(sd_context *ctx, uint64_t number);
-
-#endif

@@ -1,6 +1,5 @@
 /* The engine's API for the binding, tests and benchmarks. */
-#ifndef SD_ENGINE_API_H
-#define SD_ENGINE_API_H
+#pragma once
 
 #include "emit/writer.h"
 #include "engine/describe.h"
@@ -26,5 +25,3 @@
 #include "worker/visit.h"
 #include "worker/worker.h"
 #include "worker/yield.h"
-
-#endif

@@ -1,6 +1,5 @@
 /* What a dispatcher shows to those who attach to its space: a text, symbols' names, and whether they may attach. */
-#ifndef SD_ENGINE_DESCRIBE_H
-#define SD_ENGINE_DESCRIBE_H
+#pragma once
 
 #include "state/state.h"
 
@@ -19,5 +18,3 @@ void sd_dispatcher_show(sd_dispatcher *d);
 /* From now on no process can attach. Those that have attached can still read. */
 void sd_dispatcher_hide(sd_dispatcher *d);
 /* cffi: end */
-
-#endif

@@ -1,6 +1,5 @@
 /* Creating a dispatcher, draining it, and pausing its strands. */
-#ifndef SD_ENGINE_DISPATCHER_H
-#define SD_ENGINE_DISPATCHER_H
+#pragma once
 
 #include "state/state.h"
 
@@ -40,5 +39,3 @@ int sd_dispatcher_mark(sd_dispatcher *d, uint32_t strand, uint32_t marks);
  * wakes a worker for. SD_E_ARGUMENT: there is no such resource, or the policy holds no strands back. */
 int sd_dispatcher_hold_back(sd_dispatcher *d, uint32_t resources, uint32_t *waiting);
 /* cffi: end */
-
-#endif

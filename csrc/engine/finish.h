@@ -1,6 +1,5 @@
 /* The end of a run: symbols are finished. */
-#ifndef SD_ENGINE_FINISH_H
-#define SD_ENGINE_FINISH_H
+#pragma once
 
 #include "state/state.h"
 
@@ -15,5 +14,3 @@ int sd_dispatcher_finish_begin(sd_dispatcher *d, uint32_t key);
 int sd_dispatcher_finished(sd_dispatcher *d, uint32_t key, int32_t code, const char *message);
 void sd_dispatcher_finish_end(sd_dispatcher *d, uint32_t key);
 /* cffi: end */
-
-#endif

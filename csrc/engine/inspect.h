@@ -1,6 +1,5 @@
 /* Inspecting a dispatcher: counters, histograms, strands, and whether the invariants hold. */
-#ifndef SD_ENGINE_INSPECT_H
-#define SD_ENGINE_INSPECT_H
+#pragma once
 
 #include "state/state.h"
 
@@ -66,5 +65,3 @@ void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records);
  * in *strand and a description of the fault in `what` (128 bytes). */
 int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what);
 /* cffi: end */
-
-#endif

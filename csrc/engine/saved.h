@@ -1,7 +1,6 @@
 /* The part of a dispatcher that a saved state holds. While a dispatcher is quiescent, its queues, lists and caches are empty. So a few
  * tables of the arena are enough, together with what handlers keep in the space. */
-#ifndef SD_ENGINE_SAVED_H
-#define SD_ENGINE_SAVED_H
+#pragma once
 
 #include "state/state.h"
 
@@ -22,5 +21,3 @@ uint32_t sd_saved_tables(sd_dispatcher *d, sd_saved_table *tables, uint32_t capa
  * counters start anew; counts of strands continue, and so do rows. */
 void sd_saved_restore(sd_dispatcher *d);
 /* cffi: end */
-
-#endif

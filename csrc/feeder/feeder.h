@@ -1,7 +1,6 @@
 /* Publishes a file's ticks as they are decoded, some thousands at a time, so that they are still in the second-level cache when they are
  * published and counted. No Python runs in between, because its code and data would push them out. */
-#ifndef SD_FEEDER_FEEDER_H
-#define SD_FEEDER_FEEDER_H
+#pragma once
 
 #include "blocks/choice.h"
 #include "codec/blocks.h"
@@ -67,5 +66,3 @@ void sd_feeder_pass(sd_feeder *f, const sd_dispatcher *d, uint64_t n);
 
 uint64_t sd_feeder_publishing_ns(const sd_feeder *f);
 /* cffi: end */
-
-#endif

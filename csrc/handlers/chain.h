@@ -1,6 +1,5 @@
 /* Several handlers, one after another on each record: the later ones see what the earlier ones made of it. */
-#ifndef SD_HANDLERS_CHAIN_H
-#define SD_HANDLERS_CHAIN_H
+#pragma once
 
 #include "sd_handler.h"
 #include "state/state.h"
@@ -61,5 +60,3 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t participant, const sd_handler 
 int sd_chain_act(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, uint32_t key, uint64_t time,
                  int at_end, sd_failure *failure);
 /* cffi: end */
-
-#endif

@@ -1,6 +1,5 @@
 /* Plain counts per symbol: what arrived, when, and the sum of what was traded. */
-#ifndef SD_HANDLERS_COUNT_H
-#define SD_HANDLERS_COUNT_H
+#pragma once
 
 #include "sd_handler.h"
 
@@ -17,5 +16,3 @@ typedef struct sd_count_row {
 
 int64_t sd_handle_count(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 /* cffi: end */
-
-#endif

@@ -3,8 +3,7 @@
  * The functions here wrap a handler. Before a record, or a timer, changes a row, they keep the row's fields if a multiple of the interval
  * has passed since its last change. So a symbol has at most one entry per interval in which its row changed, whatever the number of
  * intervals without a change. Its value at a time T is that of its first entry after T, or of its row where there is none. */
-#ifndef SD_HANDLERS_HISTORY_H
-#define SD_HANDLERS_HISTORY_H
+#pragma once
 
 #include "sd_handler.h"
 
@@ -50,5 +49,3 @@ int64_t sd_handle_history(void *rows, const sd_tick *ticks, int64_t n, sd_contex
 int sd_wake_history(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_history(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
-
-#endif

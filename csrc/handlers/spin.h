@@ -1,7 +1,6 @@
 /* The benchmark's handler: a fixed number of dependent steps per tick, so that its cost is known and no compiler can remove it. x = x *
  * 6364136223846793005 + 1442695040888963407, `work` times, starting from the row's value plus the price. */
-#ifndef SD_HANDLERS_SPIN_H
-#define SD_HANDLERS_SPIN_H
+#pragma once
 
 #include "sd_handler.h"
 
@@ -21,5 +20,3 @@ typedef struct sd_spin_params {
 
 int64_t sd_handle_spin(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 /* cffi: end */
-
-#endif

@@ -1,7 +1,6 @@
 /* Trades for a user's handler: it is called with an sd_traded for each tick that is a trade with a price (books/trade.h), and with no
  * other tick. Trades without a price are counted. */
-#ifndef SD_HANDLERS_TRADED_H
-#define SD_HANDLERS_TRADED_H
+#pragma once
 
 #include "measures/tape.h"
 
@@ -24,5 +23,3 @@ int sd_finish_traded(void *rows, uint32_t key, sd_context *ctx);
  * which its book failed: then ctx says why. */
 int64_t sd_trades_of(const sd_traded_params *p, const sd_tick *ticks, int64_t n, sd_traded *made, sd_context *ctx);
 /* cffi: end */
-
-#endif

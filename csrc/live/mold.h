@@ -20,12 +20,9 @@
  *
  * One thread at a time, except for sd_mold_wake(), which any thread may call. No other thread is started: every function here is plain
  * single-threaded C. */
-#ifndef SD_LIVE_MOLD_H
-#define SD_LIVE_MOLD_H
+#pragma once
 
 #include "live/mold_deliver.h"
 #include "live/mold_look.h"
 #include "live/mold_socket.h"
 #include "live/mold_take.h"
-
-#endif

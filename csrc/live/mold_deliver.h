@@ -1,6 +1,5 @@
 /* Delivers in order: the messages that wait, up to the first gap. And gives gaps up. */
-#ifndef SD_LIVE_MOLD_DELIVER_H
-#define SD_LIVE_MOLD_DELIVER_H
+#pragma once
 
 #include "live/mold_state.h"
 #include "memory/counters.h"
@@ -44,5 +43,3 @@ static inline void mold_heard_of(sd_mold *m, uint64_t high, uint64_t now_ns) {
   m->counts.high = high;
   m->high_since_ns = now_ns;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What a receiver reports without going on: free space, gaps, what to ask for again, counts; and the stamps for the ticks made of what it
  * delivered. By the receiver's one thread. */
-#ifndef SD_LIVE_MOLD_LOOK_H
-#define SD_LIVE_MOLD_LOOK_H
+#pragma once
 
 #include "live/mold_state.h"
 
@@ -28,5 +27,3 @@ const sd_range *sd_mold_gaps(const sd_mold *m, int line, uint64_t *count);
 /* Sets ts_recv and sequence of ticks that a decoder numbered by position - `shift`; runs and ticks in rising order. */
 void sd_mold_stamp(sd_tick *ticks, uint64_t count, const sd_mold_run *runs, uint64_t run_count, uint64_t shift);
 /* cffi: end */
-
-#endif

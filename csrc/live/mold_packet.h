@@ -4,8 +4,7 @@
  * `count` messages from `sequence` on are wanted again.
  *
  * A block is what an ITCH 5.0 file calls a frame: blocks of a packet are taken over as they are. */
-#ifndef SD_LIVE_MOLD_PACKET_H
-#define SD_LIVE_MOLD_PACKET_H
+#pragma once
 
 #include "sd_tick.h"
 
@@ -69,5 +68,3 @@ static inline int sd_mold_parse(const uint8_t *p, uint64_t len, sd_mold_header *
   }
   return at == len;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A receiver with its sockets: it reads in batches, and the kernel stamps and counts packets. */
-#ifndef SD_LIVE_MOLD_SOCKET_H
-#define SD_LIVE_MOLD_SOCKET_H
+#pragma once
 
 #include "live/mold_state.h"
 
@@ -21,5 +20,3 @@ int sd_mold_poll(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs
 /* Ends the sd_mold_poll() that runs, or the next one. From any thread. */
 void sd_mold_wake(sd_mold *m);
 /* cffi: end */
-
-#endif

@@ -1,6 +1,5 @@
 /* The state of a receiver, shared by its files: options, counts, and what waits in its window. */
-#ifndef SD_LIVE_MOLD_STATE_H
-#define SD_LIVE_MOLD_STATE_H
+#pragma once
 
 #include "live/mold_packet.h"
 #include "live/ranges.h"
@@ -183,5 +182,3 @@ static inline uint64_t mold_window_end(const sd_mold *m) {
   uint64_t next = m->counts.next_sequence;
   return m->counts.high - next < WINDOW ? m->counts.high : next + WINDOW;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Decides whether to believe what comes in, and puts it in order. mold_deliver.h delivers it. */
-#ifndef SD_LIVE_MOLD_TAKE_H
-#define SD_LIVE_MOLD_TAKE_H
+#pragma once
 
 #include "live/mold_state.h"
 
@@ -16,5 +15,3 @@ void sd_mold_tick(sd_mold *m, uint64_t now_ns);
 /* No more packets will come: gives gaps up, and delivers what waits while there is space. SD_AGAIN: there was not enough. */
 int sd_mold_finish(sd_mold *m);
 /* cffi: end */
-
-#endif

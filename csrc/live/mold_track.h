@@ -1,6 +1,5 @@
 /* What one line missed by itself: a bit per sequence, in a window that moves with the line. */
-#ifndef SD_LIVE_MOLD_TRACK_H
-#define SD_LIVE_MOLD_TRACK_H
+#pragma once
 
 #include "live/mold_state.h"
 
@@ -38,5 +37,3 @@ static inline void mold_track_saw(mold_track *t, uint64_t from, uint64_t to) {
     s += n;
   }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* A growing list of [from, to) ranges of sequence numbers in rising order. Neighbours that touch become one. Ranges beyond the bound are
  * counted, never dropped in silence. One thread at a time. */
-#ifndef SD_LIVE_RANGES_H
-#define SD_LIVE_RANGES_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -64,5 +63,3 @@ static inline uint64_t sd_ranges_overlap(const sd_ranges *r, uint64_t from, uint
 }
 
 static inline void sd_ranges_free(sd_ranges *r) { free(r->at); }
-
-#endif

@@ -9,8 +9,7 @@
  * exactly, as [from, to) ranges of sequence numbers per line.
  *
  * One thread; plain single-threaded C. The caller owns the sockets. */
-#ifndef SD_LIVE_SERVE_H
-#define SD_LIVE_SERVE_H
+#pragma once
 
 #include "live/serve_state.h"
 
@@ -29,5 +28,3 @@ int sd_serve_end(sd_serve *s);
 /* Answers requests for that long. */
 int sd_serve_idle(sd_serve *s, uint64_t for_ns);
 /* cffi: end */
-
-#endif

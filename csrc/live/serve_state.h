@@ -1,6 +1,5 @@
 /* The state of a sender, shared by serve.c and serve_lines.c. */
-#ifndef SD_LIVE_SERVE_STATE_H
-#define SD_LIVE_SERVE_STATE_H
+#pragma once
 
 #include "base/prng.h"
 #include "live/mold_packet.h"
@@ -105,5 +104,3 @@ struct sd_serve {
   uint64_t answers_since_ns;
   uint64_t answers;
 };
-
-#endif

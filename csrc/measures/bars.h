@@ -18,8 +18,7 @@
  * A time bar [start, end) holds the trades with start <= ts_recv < end. A trade that comes after its bar was closed (receive times that
  * run backwards) goes into the bar under way, and counts as late. Bars close by the symbol's timer. With `fill`, bars without a trade
  * close by timer only in the session of the last trade, and otherwise at the next trade of the same day. */
-#ifndef SD_MEASURES_BARS_H
-#define SD_MEASURES_BARS_H
+#pragma once
 
 #include "measures/interval.h"
 
@@ -153,5 +152,3 @@ int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *
 int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_bars(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A change is a different price or size of either side. A top that stays the same is no change, and neither is a symbol's first top if it
  * is empty. A clear empties the top, which is a change. */
-#ifndef SD_MEASURES_BBO_H
-#define SD_MEASURES_BBO_H
+#pragma once
 
 #include "measures/tape.h"
 
@@ -24,5 +23,3 @@ typedef struct sd_bbo_row {
 /* Emits sd_bbo to output 0. Its params are an sd_source. */
 int64_t sd_handle_bbo(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 /* cffi: end */
-
-#endif

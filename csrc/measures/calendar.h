@@ -1,6 +1,5 @@
 /* Sessions: the stretches of time in which a venue is open, as a table in the params of a handler. */
-#ifndef SD_MEASURES_CALENDAR_H
-#define SD_MEASURES_CALENDAR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -74,5 +73,3 @@ static inline void sd_grid(const sd_stretch *s, int64_t step, int64_t time, int6
   if (step == SD_DAY && *start > s->start && s->end - *start <= SD_SET_BACK) *start -= step;
   *end = sd_step_end(s, step, *start);
 }
-
-#endif

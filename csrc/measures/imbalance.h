@@ -9,8 +9,7 @@
  * outside of sessions counts, and no time passes before the first time above 0.
  *
  * With `every`, the flow of each interval of that length is emitted when the interval ends, if it had an event. */
-#ifndef SD_MEASURES_IMBALANCE_H
-#define SD_MEASURES_IMBALANCE_H
+#pragma once
 
 #include "measures/interval.h"
 
@@ -54,5 +53,3 @@ int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_cont
 int sd_wake_imbalance(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
-
-#endif

@@ -6,8 +6,7 @@
  *
  * A time of 0 means that there is none: it lies decades before all others. A tick without a time belongs to an interval, but no empty
  * intervals follow until a tick has a time. */
-#ifndef SD_MEASURES_INTERVAL_H
-#define SD_MEASURES_INTERVAL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -215,5 +214,3 @@ SD_INLINE int sd_finish_measure(const sd_measure *of, void *rows, uint32_t key, 
     return sd_wake_measure(&of, rows, key, time, ctx); \
   } \
   int sd_finish_##name(void *rows, uint32_t key, sd_context *ctx) { return sd_finish_measure(&of, rows, key, ctx); }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A symbol's moments are in order. `strict`: what has a moment's own time comes after it; else before it. Receive times that run backwards
  * count as the latest so far. A day's end empties the top, and the last price. */
-#ifndef SD_MEASURES_MOMENTS_H
-#define SD_MEASURES_MOMENTS_H
+#pragma once
 
 #include "measures/tape.h"
 
@@ -50,5 +49,3 @@ typedef struct sd_moments_params {
 int64_t sd_handle_moments(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 int sd_finish_moments(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
-
-#endif

@@ -11,8 +11,7 @@
  * With `every`, the spreads of each interval with a trade or a change of the top are emitted when the interval ends, including the time
  * of the top that stood at its start. With `fill`, an interval in which a sound top stood unchanged is emitted too: by a timer in the
  * session of the symbol's last event, otherwise at its next event of the same day. No time passes before the first time above 0. */
-#ifndef SD_MEASURES_SPREAD_H
-#define SD_MEASURES_SPREAD_H
+#pragma once
 
 #include "measures/interval.h"
 
@@ -73,5 +72,3 @@ int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context
 int sd_wake_spread(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_spread(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
-
-#endif

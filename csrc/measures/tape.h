@@ -7,8 +7,7 @@
  * Feeds of single orders give fills without a price, and no quotes. For these a handler keeps its own books (sd_tape). Each tick meets
  * the book as it was before, which knows the order that a fill is of; and changes of the book's top are quotes. In Databento's feeds a
  * quote is what an event left, at its last tick (books/publishers.h). */
-#ifndef SD_MEASURES_TAPE_H
-#define SD_MEASURES_TAPE_H
+#pragma once
 
 #include "base/atomic.h"
 #include "books/book.h"
@@ -351,5 +350,3 @@ static inline int64_t sd_harmonic_price(sd_wide inverses, int64_t volume) {
   }
   return (int64_t)(whole + (rest >= by - rest));
 }
-
-#endif

@@ -9,8 +9,7 @@
  *   interarrival_ns            (last time - first time) / (trades - 1)
  *
  * With `every`, the figures of each interval with a trade are emitted when it ends; the tick rule looks back beyond its start. */
-#ifndef SD_MEASURES_TRADE_STATS_H
-#define SD_MEASURES_TRADE_STATS_H
+#pragma once
 
 #include "measures/interval.h"
 
@@ -65,5 +64,3 @@ int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_co
 int sd_wake_trade_stats(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_trade_stats(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
-
-#endif

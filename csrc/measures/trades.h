@@ -1,6 +1,5 @@
 /* Trades (books/trade.h): each one that has a price is emitted, and a row counts them. */
-#ifndef SD_MEASURES_TRADES_H
-#define SD_MEASURES_TRADES_H
+#pragma once
 
 #include "measures/tape.h"
 
@@ -27,5 +26,3 @@ typedef struct sd_trades_row {
 /* Emits sd_trade_emitted to output 0. Its params are an sd_source. */
 int64_t sd_handle_trades(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 /* cffi: end */
-
-#endif

@@ -19,8 +19,7 @@
  * A receive time that runs backwards counts as the latest of the symbol's ticks. It changes no earlier sample and no earlier window: if
  * such a price brings a return for a window that was emitted, the return goes into the window under way.
  */
-#ifndef SD_MEASURES_VOLATILITY_H
-#define SD_MEASURES_VOLATILITY_H
+#pragma once
 
 #include "measures/interval.h"
 
@@ -65,5 +64,3 @@ int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_con
 int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_volatility(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
-
-#endif

@@ -4,8 +4,7 @@
  *
  * For intervals and sessions there is a second handler, whose row begins with the same fields. It emits the sums of each interval with a
  * trade when the interval ends. */
-#ifndef SD_MEASURES_VWAP_H
-#define SD_MEASURES_VWAP_H
+#pragma once
 
 #include "measures/interval.h"
 
@@ -44,5 +43,3 @@ int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_con
 int sd_wake_vwap_every(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_vwap_every(void *rows, uint32_t key, sd_context *ctx);
 /* cffi: end */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A histogram is log-linear, with 16 buckets per octave, so a bucket is at most a sixteenth as wide as the values in it. It counts clock
  * counts (base/clock.h); the reader converts the edges of buckets to ns. */
-#ifndef SD_MEMORY_COUNTERS_H
-#define SD_MEMORY_COUNTERS_H
+#pragma once
 
 #include "base/atomic.h"
 
@@ -94,5 +93,3 @@ static inline uint64_t sd_bucket_floor(unsigned bucket) {
 static inline void sd_record(sd_histogram *h, uint64_t value, uint64_t weight) {
   sd_bump(&h->bucket[sd_bucket_of(value)], weight);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Private memory that one thread writes while others write next to it. It has cache lines of its own, so that there is no false sharing. */
-#ifndef SD_MEMORY_LINES_H
-#define SD_MEMORY_LINES_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,5 +13,3 @@ static inline void *sd_lines(size_t n, size_t size) {
   void *memory = aligned_alloc(pair, bytes);
   return memory ? memset(memory, 0, bytes) : NULL;
 }
-
-#endif

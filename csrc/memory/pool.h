@@ -10,8 +10,7 @@
  * away.
  *
  * Under AddressSanitizer, memory that is not handed out is poisoned. */
-#ifndef SD_MEMORY_POOL_H
-#define SD_MEMORY_POOL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ void *sd_pool_take_zeros(sd_pool *pool, size_t bytes);
 size_t sd_pool_larger(size_t bytes);
 /* Gives a piece back. `bytes` is what it was taken with; the pool may be another one of the same sd_pools. NULL is ignored. */
 void sd_pool_give(sd_pool *pool, void *piece, size_t bytes);
-
-#endif

@@ -8,8 +8,7 @@
  * The type is a struct, so that nobody assigns a pointer to it, and so that compilers know that a store to an integer does not change it.
  * Fields lie in allocated memory, not in local variables: a compiler may assume that what is reached from the address of a local variable
  * is that variable. */
-#ifndef SD_MEMORY_RELATIVE_H
-#define SD_MEMORY_RELATIVE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ static inline void *sd_relative_or_null(const sd_relative *field) {
 static inline void sd_relative_set(sd_relative *field, const void *named) {
   field->distance = named ? (int64_t)((uintptr_t)named - (uintptr_t)field) : 0;
 }
-
-#endif

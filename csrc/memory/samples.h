@@ -2,8 +2,7 @@
  *
  * Put: the one writer. Get: any thread, or another process, to which the memory is read-only. A reader copies a slot, and then looks whether
  * the writer can have come back to it meanwhile: then the copy may be torn, and the reader takes a later sample. */
-#ifndef SD_MEMORY_SAMPLES_H
-#define SD_MEMORY_SAMPLES_H
+#pragma once
 
 #include "base/atomic.h"
 
@@ -44,5 +43,3 @@ static inline int sd_samples_get(sd_samples *s, uint32_t slots, uint32_t words, 
   /* G2: relaxed; after the loads above. The sample that takes this slot is begun when so many were put. */
   return sd_load(&s->written, relaxed, G2) - *number < slots;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * Only the thread that holds a participant may call sd_segment_get and sd_segment_put with that participant's cache. The shared free list
  * holds runs of SD_FREE_RUN segments. A cache that holds two runs gives one back, so that segments freed by workers get back to
  * publishers. Both are arrays of indices, so nobody touches the lines of a free segment. */
-#ifndef SD_MEMORY_SEGMENT_H
-#define SD_MEMORY_SEGMENT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -173,5 +172,3 @@ static inline void sd_segment_put(sd_segment_pool *pool, sd_segment_cache *cache
   cache->count = cache->count + 1;
   if (cache->count == 2 * SD_FREE_RUN) sd_segment_share(pool, cache);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * An attachable space is a mapped memfd. Filling a range allocates its pages, because a page that the system could not provide at first
  * touch would kill the process with SIGBUS. In a private space, filling a range only makes it accessible, and the space asks the system
  * for huge pages. */
-#ifndef SD_MEMORY_SPACE_H
-#define SD_MEMORY_SPACE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -96,5 +95,3 @@ const void *sd_space_base(const sd_space *space);
 /* Returns how many bytes were taken. Pages that nobody has touched use no memory, unless the space is attachable. */
 uint64_t sd_space_bytes(const sd_space *space);
 /* cffi: end */
-
-#endif

@@ -1,6 +1,5 @@
 /* Gives merged records out, in order. */
-#ifndef SD_MERGE_MERGE_H
-#define SD_MERGE_MERGE_H
+#pragma once
 
 #include "emit/buffer.h"
 
@@ -10,5 +9,3 @@
  * round. */
 int64_t sd_outputs_take(struct sd_dispatcher *d, uint32_t output, unsigned char *to, int64_t capacity);
 /* cffi: end */
-
-#endif

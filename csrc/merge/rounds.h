@@ -12,8 +12,7 @@
  *
  * Who may call: sd_emit* and sd_writers_*, the thread that runs the participant; sd_outputs_round and sd_outputs_take, one thread at a
  * time; the others, any thread. */
-#ifndef SD_MERGE_ROUNDS_H
-#define SD_MERGE_ROUNDS_H
+#pragma once
 
 #include "emit/buffer.h"
 
@@ -32,5 +31,3 @@ uint64_t sd_outputs_late(struct sd_dispatcher *d);
 /* How long the last round needed to find the frontier. During that time strands' lines are away from their workers. */
 uint64_t sd_outputs_look_ns(struct sd_dispatcher *d);
 /* cffi: end */
-
-#endif

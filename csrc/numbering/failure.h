@@ -1,6 +1,5 @@
 /* Failures of handlers, and the stop that they may ask for. */
-#ifndef SD_NUMBERING_FAILURE_H
-#define SD_NUMBERING_FAILURE_H
+#pragma once
 
 #include "state/state.h"
 
@@ -26,5 +25,3 @@ int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out);
 /* The same of the only one, which is forgotten then: for a caller that runs all handlers itself. */
 int sd_failure_take(sd_dispatcher *d, sd_failure *out);
 /* cffi: end */
-
-#endif

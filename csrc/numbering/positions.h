@@ -1,6 +1,5 @@
 /* Positions: the numbers of records in the order of publishing, and the feed's time at each. */
-#ifndef SD_NUMBERING_POSITIONS_H
-#define SD_NUMBERING_POSITIONS_H
+#pragma once
 
 #include <string.h>
 
@@ -30,5 +29,3 @@ static inline int64_t sd_time_at(const sd_dispatcher *d, const unsigned char *re
   if (SD_LIKELY(d->config.time_offset != SD_NONE)) memcpy(&its, record + d->config.time_offset, sizeof its);
   return its > time ? its : time;
 }
-
-#endif

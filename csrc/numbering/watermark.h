@@ -1,6 +1,5 @@
 /* How far publishing and handling have come. From any thread. */
-#ifndef SD_NUMBERING_WATERMARK_H
-#define SD_NUMBERING_WATERMARK_H
+#pragma once
 
 #include "state/state.h"
 
@@ -23,5 +22,3 @@ uint64_t sd_records_finished(sd_strand *s);
 /* The greatest time of a record so far; 0 where records carry no positions. */
 uint64_t sd_feed_time(sd_dispatcher *d);
 /* cffi: end */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The mapping is read-only. Nothing here takes a lock or trusts what it reads. Torn or damaged data may lead to a wrong answer,
  * never to an access beyond the mapping; sd_strand_unchanged() detects torn data. */
-#ifndef SD_OUTSIDE_ATTACH_H
-#define SD_OUTSIDE_ATTACH_H
+#pragma once
 
 #include "engine/inspect.h"
 #include "memory/samples.h"
@@ -69,5 +68,3 @@ int sd_outside_sample(sd_outside *o, uint32_t ring, uint64_t back, uint64_t *to,
 int sd_outside_rows(sd_outside *o, uint32_t strand, const uint32_t *keys, uint32_t n, unsigned char *rows,
                     sd_inspection *counts, uint64_t patience_ns);
 /* cffi: end */
-
-#endif

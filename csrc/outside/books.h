@@ -1,6 +1,5 @@
 /* Books in another process's dispatcher: the best levels of one symbol. */
-#ifndef SD_OUTSIDE_BOOKS_H
-#define SD_OUTSIDE_BOOKS_H
+#pragma once
 
 #include "books/book.h"
 #include "outside/attach.h"
@@ -24,5 +23,3 @@ typedef struct sd_outside_book {
 int sd_outside_book_of(sd_outside *o, uint64_t offset, int of_levels, uint32_t symbol, uint32_t place,
                        uint64_t patience_ns, sd_outside_book *book);
 /* cffi: end */
-
-#endif

@@ -1,6 +1,5 @@
 /* Publishing at a pace: waits until a tick is due, and counts by how much each was late. Times are those of CLOCK_MONOTONIC, in ns. */
-#ifndef SD_PACING_PACE_H
-#define SD_PACING_PACE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ void sd_pace_note(sd_pace_book *book, const int64_t *due, uint64_t n, int64_t no
 /* The smallest value of each of SD_BUCKETS buckets. */
 void sd_pace_floors(uint64_t *floors);
 /* cffi: end */
-
-#endif

@@ -7,8 +7,7 @@
  *
  * A record counts to the level that its strand had when something became pending on it. Tasks do not count, nor do records that are
  * handled inline. Neither do records that wait for room: those are still the publisher's. */
-#ifndef SD_PUBLISH_ADMISSION_H
-#define SD_PUBLISH_ADMISSION_H
+#pragma once
 
 #include "publish/publisher.h"
 
@@ -20,5 +19,3 @@ void sd_admit(sd_dispatcher *d, uint32_t participant, sd_publisher *p);
 void sd_admit_end(sd_dispatcher *d, uint32_t participant, sd_publisher *p);
 /* The level to which the strand's records count, under its publish lock: `asked` if nothing is pending. */
 uint32_t sd_settle_level(sd_dispatcher *d, sd_strand *s, uint32_t asked);
-
-#endif

@@ -1,6 +1,5 @@
 /* Which way of publishing pays. By the publisher whose participant it is. */
-#ifndef SD_PUBLISH_COST_MODEL_H
-#define SD_PUBLISH_COST_MODEL_H
+#pragma once
 
 #include "publish/publisher.h"
 
@@ -13,5 +12,3 @@ void sd_learn_enqueueing(sd_publisher *p, uint64_t counts, int64_t n);
 
 /* Tells the model what an inline run of n records took. */
 void sd_learn_inline(sd_publisher *p, uint64_t counts, int64_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* Publishing in blocks: all threads group and handle the records of a long call. */
-#ifndef SD_PUBLISH_IN_BLOCKS_H
-#define SD_PUBLISH_IN_BLOCKS_H
+#pragma once
 
 #include "blocks/blocks.h"
 #include "publish/publisher.h"
@@ -11,5 +10,3 @@ int sd_publish_in_blocks(sd_dispatcher *d, uint32_t participant, sd_publisher *p
 /* As sd_blocks_run, after it has waited a little for strands to become idle. By a publisher whose call is announced. */
 int sd_run_in_blocks(sd_dispatcher *d, uint32_t participant, const sd_block_source *source, void *self,
                      uint64_t slice_ns, sd_blocks_done *done);
-
-#endif

@@ -1,6 +1,5 @@
 /* A strand's bound, and listing strands that a publisher made ready. By the publisher whose participant it is. */
-#ifndef SD_PUBLISH_LISTING_H
-#define SD_PUBLISH_LISTING_H
+#pragma once
 
 #include "publish/publisher.h"
 
@@ -42,5 +41,3 @@ static inline void add_and_unlock(sd_dispatcher *d, uint32_t participant, sd_pub
   sd_unlock(&s->publish_lock);
   if (ready) list_ready(d, participant, p, strand, list, now);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Puts records into their strands, strand by strand. */
-#ifndef SD_PUBLISH_ONE_BY_ONE_H
-#define SD_PUBLISH_ONE_BY_ONE_H
+#pragma once
 
 #include "publish/publisher.h"
 
@@ -14,5 +13,3 @@ uint64_t sd_enqueue_waiting(sd_dispatcher *d, uint32_t participant, sd_publisher
 /* Zero: no memory. The caller passes it to sd_conflation_destroy in any case. */
 int sd_conflation_create(sd_conflation *c, const sd_dispatcher *d);
 void sd_conflation_destroy(sd_conflation *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* Publishing, from any thread that holds a publisher's participant. */
-#ifndef SD_PUBLISH_PUBLISH_H
-#define SD_PUBLISH_PUBLISH_H
+#pragma once
 
 #include "blocks/blocks.h"
 #include "state/state.h"
@@ -43,5 +42,3 @@ int sd_publish_nested(sd_dispatcher *d, uint32_t participant, const void *record
 void sd_publish_time(sd_dispatcher *d, uint64_t time);
 /* cffi: end */
 int sd_publish_from_handler(sd_context *ctx, const void *records, int64_t n, int64_t *accepted);
-
-#endif

@@ -1,8 +1,7 @@
 /* A publisher's private part, shared by the files that publish: publish/publish.c (the call), publish/cost_model.c (which way pays),
  * publish/inline.c (records handled where they lie), publish/chunk.c, publish/one_by_one.c and publish/listing.c (records into their
  * strands). */
-#ifndef SD_PUBLISH_PUBLISHER_H
-#define SD_PUBLISH_PUBLISHER_H
+#pragma once
 
 #include "blocks/choice.h"
 #include "state/state.h"
@@ -162,5 +161,3 @@ static inline void sd_forget_groups(sd_publisher *p) {
   }
   p->n_groups = 0;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A heap is a leftist tree of links in its strands: of all ways down the path to the right is the shortest. So joining two heaps takes at
  * most as many comparisons as both paths have strands, which is the logarithm of how many there are in the heaps. A list needs no places
  * of its own, and a strand leaves from anywhere. */
-#ifndef SD_SCHEDULE_AGING_HEAP_H
-#define SD_SCHEDULE_AGING_HEAP_H
+#pragma once
 
 #include "base/atomic.h"
 
@@ -38,5 +37,3 @@ void sd_heap_remove(sd_aging_strand *strands, sd_a32 *head, uint32_t place, int 
 
 /* Adds one to times[strand] for each strand of a heap of n, of n_strands; `times` may be NULL. Zero: it is damaged. */
 int sd_heap_count(sd_aging_strand *strands, uint32_t n_strands, sd_a32 *head, uint32_t n, uint32_t *times, int heap);
-
-#endif

@@ -4,8 +4,7 @@
  * empty, or with less than a slice's worth where a group would begin its slice, the pool is held: nobody takes a strand until a slice's
  * worth is there. Otherwise workers would wake for each drop. If the bucket holds less than two slices, half of it is enough: what is
  * refilled until a worker has woken must find space. */
-#ifndef SD_SCHEDULE_BUCKET_H
-#define SD_SCHEDULE_BUCKET_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ int sd_bucket_holds(sd_bucket *bucket, int in_slice, uint64_t now);
 static inline void sd_bucket_take(sd_bucket *bucket, uint64_t on_cpu_ns) { bucket->tokens -= (int64_t)on_cpu_ns; }
 /* Until when the pool is held, a clock reading; UINT64_MAX: it is not. */
 uint64_t sd_bucket_due(sd_bucket *bucket, uint64_t now);
-
-#endif

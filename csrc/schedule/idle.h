@@ -15,8 +15,7 @@
  * A policy may hold back what is listed until some time. One worker then sleeps until that time with the bit set (sd_idle_sleep_for): it
  * is the worker on its way, and it comes late. So pushes wake nobody to whom the policy would give nothing, and the other workers sleep
  * without a time-out. When the time has come that worker clears the bit and looks, as after any wake-up. */
-#ifndef SD_SCHEDULE_IDLE_H
-#define SD_SCHEDULE_IDLE_H
+#pragma once
 
 #include "base/atomic.h"
 
@@ -118,5 +117,3 @@ static inline void sd_idle_wake_all(sd_idle *idle) {
   sd_fetch_add(&idle->epoch, 1u, acq_rel, I7);
   sd_futex_wake(&idle->epoch, INT32_MAX);
 }
-
-#endif

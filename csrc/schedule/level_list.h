@@ -8,8 +8,7 @@
  *
  * The length of a list (list.h) counts the strands that may be taken: those in queues that are not held back. So workers and publishers
  * that go by the length wake for nothing that they may not take, and sleep although strands are held back. */
-#ifndef SD_SCHEDULE_LEVEL_LIST_H
-#define SD_SCHEDULE_LEVEL_LIST_H
+#pragma once
 
 #include "schedule/policy.h"
 
@@ -90,5 +89,3 @@ void sd_level_rise(const sd_ready *ready, uint32_t list, uint64_t now);
 void sd_level_say_hints(const sd_ready *ready, sd_level_list *l);
 /* Exchanges the set of queues that are held back. The caller publishes the hints. */
 void sd_level_hold(const sd_ready *ready, uint32_t list, uint64_t held);
-
-#endif

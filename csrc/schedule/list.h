@@ -4,8 +4,7 @@
  * of links for their chains. Each pop fills the place that it empties from the chain, and so the ring always has the entries at the front.
  * A worker may read the length without the lock, to see whether a look is worthwhile. It may also peek at the next entries, to prefetch
  * the strands that they name. */
-#ifndef SD_SCHEDULE_LIST_H
-#define SD_SCHEDULE_LIST_H
+#pragma once
 
 #include "base/atomic.h"
 
@@ -107,5 +106,3 @@ static inline uint32_t sd_list_pop_if(sd_list *list, sd_a32 *ring, const uint32_
   sd_unlock(&list->lock);
   return yes;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * strand. A worker that gives a permit back looks at the list's length under the same lock. So of the two the second one sees what the
  * first one did. A worker that goes to sleep registers (schedule/idle.h), looks at the list under the list's lock, and then at the permits
  * under theirs: if a permit comes back after that, whoever gives it back finds the sleeper. */
-#ifndef SD_SCHEDULE_PERMITS_H
-#define SD_SCHEDULE_PERMITS_H
+#pragma once
 
 #include "schedule/list.h"
 
@@ -57,5 +56,3 @@ static inline int sd_permits_wanted(sd_permits *permits, sd_list *deferred, uint
   sd_unlock(&permits->lock);
   return held < bound;
 }
-
-#endif

@@ -11,8 +11,7 @@
  * (worker/permit.h). They keep their place in the order, and only a worker that has a permit takes them.
  *
  * Times are readings of sd_now(). Readings of different threads may be a little out of order. */
-#ifndef SD_SCHEDULE_POLICY_H
-#define SD_SCHEDULE_POLICY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -231,5 +230,3 @@ const sd_policy *sd_policy_of(int32_t number);
 /* cffi: begin */
 int32_t sd_policy_number(const char *name);
 /* cffi: end */
-
-#endif

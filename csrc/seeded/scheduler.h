@@ -2,8 +2,7 @@
  *
  * Each atomic operation of a SD_MODEL_SCHEDULER build is a point at which another fiber may run. A futex wakes any sleeper, and the clock
  * counts steps, and goes on to the first time-out when all sleep, or all but a caller that pauses. It cannot show weak memory; Relacy does that (relacy_atomic.hpp). */
-#ifndef SD_SEEDED_SCHEDULER_H
-#define SD_SEEDED_SCHEDULER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ void sd_scheduler_print(void);
 uint32_t sd_scheduler_random(uint32_t n);
 
 void sd_schedule_point(const char *label);
-
-#endif

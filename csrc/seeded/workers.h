@@ -3,8 +3,7 @@
  * The caller is a fiber too. Workers run while the caller is inside a call of the engine, at its points. A worker that has something for
  * Python waits until the caller asks for it. So Python runs on the caller's own stack, and only between calls. One dispatcher at a time,
  * and all calls from one thread. */
-#ifndef SD_SEEDED_WORKERS_H
-#define SD_SEEDED_WORKERS_H
+#pragma once
 
 #include "engine/api.h"
 
@@ -37,5 +36,3 @@ int64_t sd_seeded_done(sd_py_worker *hand);
  * take no step of it. */
 void sd_seeded_destroy(sd_dispatcher *d);
 void sd_seeded_space_destroy(sd_space *space);
-
-#endif

@@ -1,8 +1,7 @@
 /* The arena: all state that participants share. It lies in one space (memory/space.h) and refers to its parts by index and offset only, so
  * another process may map it anywhere. Private to a process are pointers, handlers' functions and scratch memory; they lie in struct
  * sd_dispatcher. */
-#ifndef SD_STATE_ARENA_H
-#define SD_STATE_ARENA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -134,5 +133,3 @@ sd_ready sd_arena_ready(const sd_space *space, const sd_arena *arena);
  * it pre-faults those that are used first, including those for records_in_flight records. Otherwise the first ticks of a day would pay for
  * the page faults, and publishers, which measure what enqueueing costs, would measure the faults too. */
 int sd_arena_fill_segments(sd_space *space, sd_arena *arena, uint64_t records_in_flight, int touch);
-
-#endif

@@ -1,6 +1,5 @@
 /* A dispatcher's sizes and options. The arena keeps them for those who attach. */
-#ifndef SD_STATE_CONFIG_H
-#define SD_STATE_CONFIG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,5 +43,3 @@ typedef struct sd_config {
   uint32_t python_workers; /* workers that may run Python's tasks at a time, or SD_ALL_BUT_ONE; 0: all */
 } sd_config;
 /* cffi: end */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A thread that holds a publisher's participant (sd_publisher_enter) calls sd_publish_*. The one thread that is worker `participant` calls
  * sd_worker_*. Any thread may call the other functions. */
-#ifndef SD_STATE_STATE_H
-#define SD_STATE_STATE_H
+#pragma once
 
 #include "alarms/tree.h"
 #include "schedule/policy.h"
@@ -183,5 +182,3 @@ static inline void sd_make_ready(sd_dispatcher *d, uint32_t list, const uint32_t
                                  uint64_t now) {
   d->policy->ready(&d->ready, list, strands, n, why, now);
 }
-
-#endif

@@ -28,8 +28,7 @@
  *   own_idle           L         no      yes            yes
  * L: yes, one after the other, under the publish lock. no: the token prevents it.
  */
-#ifndef SD_STRAND_STRAND_H
-#define SD_STRAND_STRAND_H
+#pragma once
 
 #include "base/atomic.h"
 #include "memory/segment.h"
@@ -390,5 +389,3 @@ static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_segment_pool *pool,
   }
   return done;
 }
-
-#endif

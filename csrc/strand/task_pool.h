@@ -3,8 +3,7 @@
  * A worker takes entries from its cache, which gets and gives back SD_TASK_RUN_OF at a time. All other threads are guests: they take what
  * they need off the stack under the lock, and are counted there while they submit. So whoever closes the pool when no worker runs any more
  * can wait for those that took entries before. */
-#ifndef SD_STRAND_TASK_POOL_H
-#define SD_STRAND_TASK_POOL_H
+#pragma once
 
 #include "strand/tasks.h"
 
@@ -214,5 +213,3 @@ static inline uint32_t sd_tasks_close(sd_task_pool *pool) {
   while (sd_load(&list->guests, acquire, J6)) sd_pause();
   return used;
 }
-
-#endif

@@ -26,8 +26,7 @@
  * chain grows under the publish lock, before the add (P2). Only the owner shortens it, under the lock, before the subtraction (W4). So an
  * owner that has read pending (W2) and then finds no chain (K2) knows that it counted only records, all of them published before any task.
  * A strand without tasks therefore costs its owner one load, of a line that it already has. */
-#ifndef SD_STRAND_TASKS_H
-#define SD_STRAND_TASKS_H
+#pragma once
 
 #include "strand/strand.h"
 
@@ -281,5 +280,3 @@ static inline void sd_task_keep(sd_task *tasks, sd_strand *s, const uint32_t *ke
     t->at = before;
   }
 }
-
-#endif

@@ -4,8 +4,7 @@
  * A worker's visit, a publisher that helps and a batch of Python's handle one strand at a time: sd_account_visit. Inline execution gives
  * a handler the records of many strands in one call. So it knows the time of all of them, which sd_account_records takes, and only the
  * count of each strand, which sd_account_strand takes. */
-#ifndef SD_WORKER_ACCOUNTING_H
-#define SD_WORKER_ACCOUNTING_H
+#pragma once
 
 #include "state/state.h"
 
@@ -76,5 +75,3 @@ static inline void sd_account_visit(sd_dispatcher *d, uint32_t participant, sd_s
   sd_charge_end(d, participant, (uint32_t)(s - d->strands), end);
   sd_account_records(c, at, n, (uint64_t)failed, start > s->oldest ? start - s->oldest : 0, end - start);
 }
-
-#endif

@@ -16,8 +16,7 @@
  * next_alarm says when to look: no root for which an overdue alarm still has to be enqueued is earlier. A thread that changes a root
  * stores it and then changes next_alarm by a read-modify-write (K5). A thread that looks exchanges next_alarm and then reads the roots.
  * One of the two changes comes first, and the second thread sees what the first one did. */
-#ifndef SD_WORKER_ALARM_H
-#define SD_WORKER_ALARM_H
+#pragma once
 
 #include "state/state.h"
 
@@ -52,5 +51,3 @@ uint64_t sd_earliest_alarm(sd_dispatcher *d);
 
 /* After the handlers are set. */
 int sd_timers_connect(sd_dispatcher *d);
-
-#endif

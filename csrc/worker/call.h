@@ -1,6 +1,5 @@
 /* Calling a native handler. By the thread that is participant `participant`, which owns the strand. */
-#ifndef SD_WORKER_CALL_H
-#define SD_WORKER_CALL_H
+#pragma once
 
 #include "state/state.h"
 
@@ -26,5 +25,3 @@ void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n);
 /* Fires the timers of an owned strand up to `time`. Nonzero, with ctx->stopped: it did not fire all, because one failed (and was
  * reported) or because ctx->until has passed. */
 int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t strand, uint64_t time);
-
-#endif

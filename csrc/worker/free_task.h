@@ -1,6 +1,5 @@
 /* Running tasks: free ones, which stand in the policy's lists by themselves, and functions in C of either kind. */
-#ifndef SD_WORKER_FREE_TASK_H
-#define SD_WORKER_FREE_TASK_H
+#pragma once
 
 #include "state/state.h"
 
@@ -55,5 +54,3 @@ void sd_tasks_total(sd_dispatcher *d, int on_strands, sd_task_totals *out);
  * tasks as ended, also those that are suspended or away. Nobody can submit afterwards. Does nothing the second time. */
 void sd_tasks_stop(sd_dispatcher *d);
 /* cffi: end */
-
-#endif

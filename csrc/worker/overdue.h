@@ -1,6 +1,5 @@
 /* Timers that no record fires, see worker/alarm.h. */
-#ifndef SD_WORKER_OVERDUE_H
-#define SD_WORKER_OVERDUE_H
+#pragma once
 
 #include "numbering/watermark.h"
 #include "worker/alarm.h"
@@ -33,5 +32,3 @@ static inline void sd_overdue_scan_after(sd_dispatcher *d) {
   sd_lower_next_alarm(d, UINT64_MAX);
   sd_overdue_scan_where_due(d, sd_feed_time(d), 0);
 }
-
-#endif

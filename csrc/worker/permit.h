@@ -8,8 +8,7 @@
  *
  * No deferred task is forgotten: schedule/permits.h argues that. A worker that gives its permit back and does not take what is deferred,
  * as it has something else or leaves, wakes another one (sd_permit_pass). */
-#ifndef SD_WORKER_PERMIT_H
-#define SD_WORKER_PERMIT_H
+#pragma once
 
 #include "state/state.h"
 
@@ -35,5 +34,3 @@ static inline void sd_permit_drop(sd_dispatcher *d, uint32_t participant) {
 static inline void sd_permit_pass(sd_dispatcher *d, uint32_t participant) {
   if (SD_UNLIKELY(sd_has_permit(d, participant))) sd_permit_give(d, participant, 1);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Batches that Python handles. */
-#ifndef SD_WORKER_PY_BATCH_H
-#define SD_WORKER_PY_BATCH_H
+#pragma once
 
 #include "state/state.h"
 
@@ -22,5 +21,3 @@ int sd_py_wake_at(sd_dispatcher *d, const sd_py_batch *batch, int64_t handled, u
 /* Gives a strand to Python: SD_PY_RECORDS or SD_PY_WAKE, and *batch is filled. 0: Python has nothing to do there, and the strand has been
  * let go. */
 int sd_to_python(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t ahead, sd_py_batch *batch);
-
-#endif

@@ -1,6 +1,5 @@
 /* What Python's handlers emit. By the thread that is participant `participant`. */
-#ifndef SD_WORKER_PY_EMIT_H
-#define SD_WORKER_PY_EMIT_H
+#pragma once
 
 #include "state/state.h"
 
@@ -14,5 +13,3 @@ int sd_py_emit_timer(sd_dispatcher *d, uint32_t participant, uint32_t key, uint6
 /* cffi: end */
 /* The batch is over: lets the merger have what was emitted for its first `handled` records. */
 void sd_py_batch_emitted(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch, int64_t handled);
-
-#endif

@@ -1,6 +1,5 @@
 /* The batches of a Python worker, one after another. */
-#ifndef SD_WORKER_PY_WORKER_H
-#define SD_WORKER_PY_WORKER_H
+#pragma once
 
 #include "state/state.h"
 
@@ -35,5 +34,3 @@ uint64_t sd_py_task_submit(sd_dispatcher *d, uint64_t tag, uint32_t priority, ui
 /* The same for the tasks of n tags, in their order. Writes the handles over the tags. Returns how many it submitted, the first ones. */
 uint32_t sd_py_tasks_submit(sd_dispatcher *d, uint64_t *tags, uint32_t n, uint32_t priority);
 /* cffi: end */
-
-#endif

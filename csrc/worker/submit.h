@@ -1,6 +1,5 @@
 /* Submitting tasks, and changing those that wait. From any thread, and none of it waits for anything but short locks. */
-#ifndef SD_WORKER_SUBMIT_H
-#define SD_WORKER_SUBMIT_H
+#pragma once
 
 #include "state/state.h"
 
@@ -34,5 +33,3 @@ uint32_t sd_task_rose(sd_dispatcher *d, uint64_t handle);
 /* See `risen` of sd_policy. */
 void sd_tasks_risen(sd_dispatcher *d, int64_t *more);
 /* cffi: end */
-
-#endif

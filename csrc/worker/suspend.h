@@ -7,8 +7,7 @@
  *
  * A coroutine has no participant while it runs, and is away. When it has ended, its thread calls sd_task_end_away if the task is free. One
  * on a strand holds the strand's token: its thread calls sd_task_return, and whoever gets SD_PY_RESUME ends the task at once. */
-#ifndef SD_WORKER_SUSPEND_H
-#define SD_WORKER_SUSPEND_H
+#pragma once
 
 #include "state/state.h"
 
@@ -26,5 +25,3 @@ void sd_task_charge(sd_dispatcher *d, uint32_t entry, uint64_t on_cpu_ns);
 /* By the thread of a suspended task, which has got a participant: that one's batch is of SD_PY_RESUME. */
 void sd_task_resumed(sd_dispatcher *d, uint32_t participant);
 /* cffi: end */
-
-#endif

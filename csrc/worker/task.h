@@ -1,6 +1,5 @@
 /* Tasks on strands: whose turn it is between two records. */
-#ifndef SD_WORKER_TASK_H
-#define SD_WORKER_TASK_H
+#pragma once
 
 #include "state/state.h"
 
@@ -21,5 +20,3 @@ enum {
 };
 /* *ahead: how many records come first. */
 int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_batch *batch, uint64_t *ahead);
-
-#endif

@@ -1,7 +1,6 @@
 /* Native handlers' visits, and what all threads that drain share. By the thread that is participant `participant`, a worker's or a
  * helping publisher's, which owns the strand. */
-#ifndef SD_WORKER_VISIT_H
-#define SD_WORKER_VISIT_H
+#pragma once
 
 #include "state/state.h"
 
@@ -37,5 +36,3 @@ static inline void sd_strand_drained_by(const sd_dispatcher *d, sd_strand *s, ui
 /* Lists a strand whose token a release left with the caller. A worker comes back to its own list by itself. A publisher that helped has to
  * wake the strand's worker. */
 void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index, int why);
-
-#endif

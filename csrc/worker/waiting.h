@@ -1,6 +1,5 @@
 /* Workers that find nothing to do. */
-#ifndef SD_WORKER_WAITING_H
-#define SD_WORKER_WAITING_H
+#pragma once
 
 #include "state/state.h"
 
@@ -11,5 +10,3 @@ int sd_be_idle(sd_dispatcher *d, uint32_t participant, uint32_t turn);
 /* Sleeps while the worker is not active. What stands on its list is left to the others, and so is a wake-up that counted on it: one of them
  * is woken for what is ready. */
 void sd_rest(sd_dispatcher *d, uint32_t participant);
-
-#endif

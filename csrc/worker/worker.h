@@ -1,6 +1,5 @@
 /* Finding a strand to drain. */
-#ifndef SD_WORKER_WORKER_H
-#define SD_WORKER_WORKER_H
+#pragma once
 
 #include "state/state.h"
 
@@ -20,5 +19,3 @@ int sd_own(sd_dispatcher *d, uint32_t participant, uint32_t index);
 int sd_help(sd_dispatcher *d, uint32_t participant);
 /* Whether the policy holds back all strands for a while. A publisher that waits must not spin then. */
 int sd_held_back(sd_dispatcher *d);
-
-#endif

@@ -1,6 +1,5 @@
 /* The question of a task that may give its participant back: whether it should. */
-#ifndef SD_WORKER_YIELD_H
-#define SD_WORKER_YIELD_H
+#pragma once
 
 #include "state/state.h"
 
@@ -9,5 +8,3 @@
 int sd_should_yield(sd_dispatcher *d, uint32_t participant, uint32_t entry);
 /* The same, for tasks in C. */
 int sd_should_yield_in_task(sd_task_context *ctx);
-
-#endif

@@ -415,7 +415,7 @@ class _JsonLines(_Messages, total=False):
         str | Decimal | None,
         None,
         "What 1 in the messages' prices is worth, a power of ten (``\"0.01\"``), in place of the profile's. None: the "
-        "profile's."
+        "profile's.",
     ]
     inexact: Annotated[
         Literal["raise", "round"] | None,

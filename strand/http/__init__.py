@@ -7,47 +7,35 @@ from typing import TYPE_CHECKING, Final
 from strand.lazy import imported, loading
 
 if TYPE_CHECKING:
-    from strand.http.app import App
-    from strand.http.control import Control
-    from strand.http.dashboard import Dashboard, Tape
-    from strand.http.front import HttpStatistics
-    from strand.http.options import AppOptions, ServerOptions
-    from strand.http.requests import Header, Request, request_id, trace_id
-    from strand.http.serving import serve
+    from strand.http.app import App as App
+    from strand.http.control import Control as Control
+    from strand.http.dashboard import Dashboard as Dashboard
+    from strand.http.dashboard import Tape as Tape
+    from strand.http.front import HttpStatistics as HttpStatistics
+    from strand.http.options import AppOptions as AppOptions
+    from strand.http.options import ServerOptions as ServerOptions
+    from strand.http.requests import Header as Header
+    from strand.http.requests import Request as Request
+    from strand.http.requests import request_id as request_id
+    from strand.http.requests import trace_id as trace_id
+    from strand.http.serving import serve as serve
 
-__all__ = [
-    "App",
-    "AppOptions",
-    "Control",
-    "Dashboard",
-    "Header",
-    "HttpStatistics",
-    "Request",
-    "ServerOptions",
-    "Tape",
-    "request_id",
-    "serve",
-    "trace_id",
-]
 
-_MODULES: Final = {
-    "App": "app",
-    "AppOptions": "options",
-    "Control": "control",
-    "Dashboard": "dashboard",
-    "Header": "requests",
-    "HttpStatistics": "front",
-    "Request": "requests",
-    "ServerOptions": "options",
-    "Tape": "dashboard",
-    "request_id": "requests",
-    "serve": "serving",
-    "trace_id": "requests",
+_NAMES: Final = {
+    "app": "App",
+    "control": "Control",
+    "dashboard": "Dashboard Tape",
+    "front": "HttpStatistics",
+    "options": "AppOptions ServerOptions",
+    "requests": "Header Request request_id trace_id",
+    "serving": "serve",
 }
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 _load: Final = loading(__name__, _MODULES)
 
 if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
+    __all__ = list(_MODULES)
 
     def __getattr__(name: str) -> object:
         if _MODULES.get(name, "options") != "options":
@@ -57,4 +45,4 @@ if not TYPE_CHECKING:  # a checker knows the names from above, and that there ar
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_MODULES})

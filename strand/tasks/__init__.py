@@ -7,52 +7,39 @@ from typing import TYPE_CHECKING, Final
 from strand.lazy import loading
 
 if TYPE_CHECKING:
-    from strand.tasks.core import task
-    from strand.tasks.ends import DeadLetter, DeadLetters
-    from strand.tasks.future import TaskFuture, current_task
-    from strand.tasks.groups import TaskGroup
-    from strand.tasks.options import Ranks
-    from strand.tasks.pool import Pool
-    from strand.tasks.retry import RetryPolicy
-    from strand.tasks.tasks import TaskExecutor, Tasks, register_joblib
-    from strand.tasks.timers import Periodic
+    from strand.tasks.core import task as task
+    from strand.tasks.ends import DeadLetter as DeadLetter
+    from strand.tasks.ends import DeadLetters as DeadLetters
+    from strand.tasks.future import TaskFuture as TaskFuture
+    from strand.tasks.future import current_task as current_task
+    from strand.tasks.groups import TaskGroup as TaskGroup
+    from strand.tasks.options import Ranks as Ranks
+    from strand.tasks.pool import Pool as Pool
+    from strand.tasks.retry import RetryPolicy as RetryPolicy
+    from strand.tasks.tasks import TaskExecutor as TaskExecutor
+    from strand.tasks.tasks import Tasks as Tasks
+    from strand.tasks.tasks import register_joblib as register_joblib
+    from strand.tasks.timers import Periodic as Periodic
 
-__all__ = [
-    "DeadLetter",
-    "DeadLetters",
-    "Periodic",
-    "Pool",
-    "Ranks",
-    "RetryPolicy",
-    "TaskExecutor",
-    "TaskFuture",
-    "TaskGroup",
-    "Tasks",
-    "current_task",
-    "register_joblib",
-    "task",
-]
 
-_MODULES: Final = {
-    "DeadLetter": "ends",
-    "DeadLetters": "ends",
-    "Periodic": "timers",
-    "Pool": "pool",
-    "Ranks": "options",
-    "RetryPolicy": "retry",
-    "TaskExecutor": "tasks",
-    "TaskFuture": "future",
-    "TaskGroup": "groups",
-    "Tasks": "tasks",
-    "current_task": "future",
-    "register_joblib": "tasks",
-    "task": "core",
+_NAMES: Final = {
+    "core": "task",
+    "ends": "DeadLetter DeadLetters",
+    "future": "TaskFuture current_task",
+    "groups": "TaskGroup",
+    "options": "Ranks",
+    "pool": "Pool",
+    "retry": "RetryPolicy",
+    "tasks": "TaskExecutor Tasks register_joblib",
+    "timers": "Periodic",
 }
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
+    __all__ = list(_MODULES)
     __getattr__ = loading(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_MODULES})

@@ -1,6 +1,5 @@
 /* What every target in C has: its entry point, and a condition that, where it does not hold, is named and ends the run. */
-#ifndef FUZZ_H
-#define FUZZ_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@
   } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the targets of files in blocks share: a reader that takes ticks in turn or in blocks, and what it has seen. A target defines
  * order_of(place), by which ticks of a block follow one another. */
-#ifndef FUZZ_BLOCKS_H
-#define FUZZ_BLOCKS_H
+#pragma once
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -145,5 +144,3 @@ static uint64_t take_in_blocks(reader *r, sd_open_blocks *open, void *decoder, c
     REQUIRE(found == code); \
     compare_readers(&whole.of, &blocked.of); \
   } while (0)
-
-#endif

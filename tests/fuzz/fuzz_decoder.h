@@ -1,7 +1,6 @@
 /* What the targets of decoders share. Any bytes, cut anywhere, taken in any number of ticks: the decoder reads nothing
  * outside what it was given, writes no tick beyond its room, and says the same as when it gets all bytes at once. */
-#ifndef FUZZ_DECODER_H
-#define FUZZ_DECODER_H
+#pragma once
 
 #include "codec/decoder.h"
 
@@ -75,5 +74,3 @@ static uint64_t take_both(const fuzz_decoder *of, void *whole, void *pieces, con
   REQUIRE(memcmp(whole_ticks, pieces_ticks, a.ticks * sizeof(sd_tick)) == 0);
   return a.ticks;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* A program of seeds says with which one it crashed, or had no end: a wrong engine may go round a list that it has damaged, and the
  * scheduler, which counts steps, sees none. */
-#ifndef SD_MODEL_CRASHES_H
-#define SD_MODEL_CRASHES_H
+#pragma once
 
 #include <signal.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ static void crashed(int number) {
 static void tell_crashes(void) {
   for (int i = 0; i < 5; i++) signal((int[]){SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGPROF}[i], crashed);
 }
-
-#endif

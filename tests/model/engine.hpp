@@ -4,8 +4,7 @@
  * segments, positions, emitted entries, a failure's text) has a shadow here: an SD_PLAIN that is written before the engine is told
  * and read after it has told somebody else.
  */
-#ifndef SD_MODEL_ENGINE_HPP
-#define SD_MODEL_ENGINE_HPP
+#pragma once
 
 #define SD_MODEL_RELACY 1
 #define SD_MODEL_SCHEDULER 1
@@ -433,5 +432,3 @@ void sd_clock_init() {}
 void sd_futex_wait(sd_a32 *, uint32_t) { RL_ASSERT(false); }
 void sd_futex_wait_for(sd_a32 *, uint32_t, uint64_t) { RL_ASSERT(false); }
 void sd_futex_wake(sd_a32 *, uint32_t) {}
-
-#endif

@@ -4,8 +4,7 @@
  * The oracle is made of ordinary variables. The checker does not see them, so they order nothing; between two operations
  * of the model no other thread runs, so what stands beside an operation happens with it.
  */
-#ifndef SD_MODEL_HPP
-#define SD_MODEL_HPP
+#pragma once
 
 #define SD_MODEL_RELACY 1
 #define SD_MODEL_STRANDS 1 /* segments of records that the checker sees */
@@ -231,5 +230,3 @@ struct futex_waiters {
 extern futex_waiters model_waiters;
 
 #include "model_run.hpp"
-
-#endif

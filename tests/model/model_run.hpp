@@ -1,6 +1,5 @@
 /* How the programs of a file are run: model_main.cpp. */
-#ifndef SD_MODEL_RUN_HPP
-#define SD_MODEL_RUN_HPP
+#pragma once
 
 typedef rl::test_result_e (*model_run)(rl::test_params &);
 struct model_program {
@@ -13,5 +12,3 @@ template <typename T> static rl::test_result_e model_simulate(rl::test_params &p
   return p.test_result;
 }
 int model_main(int argc, char **argv, const model_program *programs, unsigned n);
-
-#endif

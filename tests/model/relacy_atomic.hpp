@@ -3,8 +3,7 @@
  * An operation whose label is named by sd_weaken runs relaxed. "P2" weakens both halves of a read-modify-write, "P2:acquire"
  * takes away its acquire half only, "P2:release" its release half only.
  */
-#ifndef SD_RELACY_ATOMIC_HPP
-#define SD_RELACY_ATOMIC_HPP
+#pragma once
 
 #include <relacy/relacy.hpp>
 
@@ -98,5 +97,3 @@ static inline uint32_t sd_model_index(uint32_t index) {
   RL_ASSERT(index < SD_MODEL_SEGMENTS);
   return index < SD_MODEL_SEGMENTS ? index : 0;
 }
-
-#endif

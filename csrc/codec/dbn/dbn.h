@@ -36,8 +36,7 @@
  * Definitions, errors and system messages are checked for their length, counted, and make no tick. A symbol mapping
  * ends the call right after it, so that the caller can look at it.
  */
-#ifndef SD_CODEC_DBN_DBN_H
-#define SD_CODEC_DBN_DBN_H
+#pragma once
 
 #include "codec/dbn/state.h"
 
@@ -49,5 +48,3 @@ void sd_dbn_init(sd_dbn *dbn, uint32_t version, sd_dbn_instruments *instruments)
  * That and a fault fill dbn->fault_*. */
 sd_decode sd_dbn_decode;
 /* cffi: end */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A file may map one id in millions of spans, and the spans may overlap: adding one or finding one costs the logarithm of their number.
  * Not for two threads at once. */
-#ifndef SD_CODEC_DBN_INSTRUMENTS_H
-#define SD_CODEC_DBN_INSTRUMENTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -71,5 +70,3 @@ int sd_dbn_instruments_follow_on(sd_dbn_instruments *table, uint32_t key, uint32
 
 /* The next quote of `key`, which was followed, is a publisher's. Nonzero: the one before, of the same instrument, was another's. */
 int sd_dbn_instruments_mix(sd_dbn_instruments *table, uint32_t key, uint16_t publisher);
-
-#endif

@@ -1,6 +1,5 @@
 /* Records as they lie in a file: types, lengths and fields, and the ticks of one. For the decoder's own files. */
-#ifndef SD_CODEC_DBN_RECORD_H
-#define SD_CODEC_DBN_RECORD_H
+#pragma once
 
 #include <string.h>
 
@@ -340,5 +339,3 @@ static inline uint64_t make_ticks(const sd_dbn *dbn, sd_tick *ticks, const uint8
     return make_bar(ticks, p, key, position);
   }
 }
-
-#endif

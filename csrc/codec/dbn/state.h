@@ -1,6 +1,5 @@
 /* The state of a DBN stream, shared by its decoder's files: constants, options, places, counts and faults. */
-#ifndef SD_CODEC_DBN_STATE_H
-#define SD_CODEC_DBN_STATE_H
+#pragma once
 
 #include "codec/dbn/instruments.h"
 #include "codec/decoder.h"
@@ -88,5 +87,3 @@ typedef struct sd_dbn {
   uint32_t latest_key;
 } sd_dbn;
 /* cffi: end */
-
-#endif

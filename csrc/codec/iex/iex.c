@@ -19,8 +19,6 @@ struct sd_iex_memory {
   uint32_t names[SD_SYMBOL_SLOTS]; /* index of a symbol by its name's hash; 0: free */
 };
 
-typedef enum way { TAKEN, NEED_MORE, ASK, FAULT } way;
-
 /* The current message, and what is wrong with it and where. */
 typedef struct message {
   const uint8_t *m;
@@ -217,14 +215,14 @@ static uint32_t index_of(sd_iex *iex, message *s) {
 }
 
 /* Keeps a message about the market as a whole. */
-static way keep_event(sd_iex *iex, const uint8_t *m, uint32_t length) {
+static sd_way keep_event(sd_iex *iex, const uint8_t *m, uint32_t length) {
   if (iex->market_events < SD_IEX_EVENTS)
     iex->market[iex->market_events] = (sd_iex_event){.ts = (int64_t)sd_load_le64(m + TIME_AT), .letter = m[VALUE_AT]};
   iex->market_events++;
   iex->messages++;
   iex->counts['S']++;
   iex->grown += length > lengths['S'];
-  return TAKEN;
+  return SD_TAKEN;
 }
 
 static void note(sd_iex *iex, uint32_t fault, uint8_t type, uint32_t length) {
@@ -233,20 +231,20 @@ static void note(sd_iex *iex, uint32_t fault, uint8_t type, uint32_t length) {
 }
 
 /* Passes over what `fault` describes, and counts it. */
-static way pass_over(sd_iex *iex) {
+static sd_way pass_over(sd_iex *iex) {
   iex->skips[iex->fault.fault]++;
   if (iex->sampled < SD_IEX_SAMPLES) iex->samples[iex->sampled++] = iex->fault;
   iex->messages++;
-  return TAKEN;
+  return SD_TAKEN;
 }
 
-static way refuse(sd_iex *iex, uint32_t fault, uint8_t type, uint32_t length) {
+static sd_way refuse(sd_iex *iex, uint32_t fault, uint8_t type, uint32_t length) {
   note(iex, fault, type, length);
-  return iex->skip ? pass_over(iex) : FAULT;
+  return iex->skip ? pass_over(iex) : SD_FAULT;
 }
 
 /* Takes a message of `length` bytes. */
-static way take_message(sd_iex *iex, const uint8_t *m, uint32_t length, sd_tick *tick, uint64_t *made) {
+static sd_way take_message(sd_iex *iex, const uint8_t *m, uint32_t length, sd_tick *tick, uint64_t *made) {
   const uint8_t type = length ? m[0] : 0;
   const uint32_t least = lengths[type];
   if (length == 0) return refuse(iex, SD_IEX_FAULT_LENGTH, 0, 0);
@@ -263,38 +261,27 @@ static way take_message(sd_iex *iex, const uint8_t *m, uint32_t length, sd_tick 
   if (s.fault != SD_IEX_FAULT_NONE) return refuse(iex, s.fault, type, s.at);
   if (iex->selective && iex->wanted[t.instrument_id] == SD_IEX_UNDECIDED) {
     iex->asked = t.instrument_id;
-    return ASK;
+    return SD_ASKS;
   }
   iex->messages++;
   iex->counts[type]++;
   iex->grown += length > least;
   if (iex->passes || (iex->selective && !iex->wanted[t.instrument_id])) {
     iex->unselected++;
-    return TAKEN;
+    return SD_TAKEN;
   }
   t.ts_event = t.ts_recv = (int64_t)sd_load_le64(m + TIME_AT);
   sd_set_sequence(&t, iex->messages);
   *tick = t;
   *made += 1;
-  return TAKEN;
-}
-
-static int code_of(const sd_iex *iex, way taken) {
-  switch (taken) {
-  case ASK:
-    return SD_AGAIN;
-  case FAULT:
-    return iex->fault.fault == SD_IEX_FAULT_TRUNCATED ? SD_E_TRUNCATED : SD_E_FORMAT;
-  default:
-    return SD_OK;
-  }
+  return SD_TAKEN;
 }
 
 sd_decoded sd_iex_decode(void *self, const uint8_t *at, uint64_t left, int last, sd_tick *out, uint64_t capacity) {
   sd_iex *iex = self;
   sd_decoded did = {0};
-  way taken = TAKEN;
-  while (did.made < capacity && taken == TAKEN && did.consumed < left) {
+  sd_way taken = SD_TAKEN;
+  while (did.made < capacity && taken == SD_TAKEN && did.consumed < left) {
     const uint64_t rest = left - did.consumed;
     const uint8_t *p = at + did.consumed;
     const uint32_t length = rest < PREFIX ? 0 : sd_load_le16(p);
@@ -306,13 +293,13 @@ sd_decoded sd_iex_decode(void *self, const uint8_t *at, uint64_t left, int last,
     } else {
       taken = take_message(iex, p + PREFIX, length, out + did.made, &did.made);
     }
-    if (taken != TAKEN) break;
+    if (taken != SD_TAKEN) break;
     did.consumed += used;
     iex->offset += used;
   }
   iex->ticks += did.made;
   did.sampled = iex->sampled;
-  did.code = code_of(iex, taken);
+  did.code = sd_code_of(taken, iex->fault.fault == SD_IEX_FAULT_TRUNCATED);
   return did;
 }
 

@@ -32,8 +32,7 @@
  * `instrument_id` counts symbols from 1 in the order in which they first come. S, about the market as a whole, makes no tick: it is kept. `sequence` is the
  * message's number from 1. Here ts_recv is ts_event; who knows better writes it.
  */
-#ifndef SD_CODEC_IEX_IEX_H
-#define SD_CODEC_IEX_IEX_H
+#pragma once
 
 #include "codec/decoder.h"
 
@@ -143,5 +142,3 @@ sd_decode sd_iex_decode;
 /* The least bytes of a message of this type; 0: no such type is known. */
 uint32_t sd_iex_length(uint8_t type);
 /* cffi: end */
-
-#endif

@@ -1,11 +1,8 @@
 /* Blocks of an ITCH file, as codec/blocks.h has them. Directory messages and market events are taken in turn. */
-#ifndef SD_CODEC_ITCH_BLOCKS_H
-#define SD_CODEC_ITCH_BLOCKS_H
+#pragma once
 
 #include "codec/blocks.h"
 
 /* cffi: begin */
 sd_open_blocks sd_itch_open_blocks;
 /* cffi: end */
-
-#endif

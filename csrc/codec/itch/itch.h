@@ -42,8 +42,7 @@
  * length (0 only if the stream has not shown true ones), a time within a day, and a locate of the directory, once there is one. What lies
  * before that place counts as one message.
  */
-#ifndef SD_CODEC_ITCH_ITCH_H
-#define SD_CODEC_ITCH_ITCH_H
+#pragma once
 
 #include "codec/itch/state.h"
 
@@ -59,5 +58,3 @@ sd_decode sd_itch_decode;
 /* Length of a message of this type in bytes, its length field apart; 0 for a type that ITCH 5.0 does not have. */
 uint32_t sd_itch_length(uint8_t type);
 /* cffi: end */
-
-#endif

@@ -1,6 +1,5 @@
 /* Where each type's fields lie, and the tick of the types that make up nearly all of a day. For the decoder's own files. */
-#ifndef SD_CODEC_ITCH_LAYOUT_H
-#define SD_CODEC_ITCH_LAYOUT_H
+#pragma once
 
 #include "codec/bytes.h"
 #include "codec/itch/state.h"
@@ -102,5 +101,3 @@ static inline uint32_t sd_itch_decode_hot(const sd_itch_layout *t, const uint8_t
                                sequence >> 32 << SEQUENCE_HIGH_SHIFT);
   return side;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The messages that are rare in a day. For the decoder's own files. */
-#ifndef SD_CODEC_ITCH_RARE_H
-#define SD_CODEC_ITCH_RARE_H
+#pragma once
 
 #include "codec/itch/state.h"
 
@@ -15,5 +14,3 @@ uint32_t sd_itch_name_locate(sd_itch *itch, const uint8_t *m, uint8_t *value);
 
 /* S, V, W: kept while there is space. */
 void sd_itch_keep_market_event(sd_itch *itch, const uint8_t *m, uint32_t length);
-
-#endif

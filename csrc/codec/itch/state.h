@@ -1,6 +1,5 @@
 /* The state of an ITCH stream, shared by its decoder's files: constants, options, places, counts, faults and the directory. */
-#ifndef SD_CODEC_ITCH_STATE_H
-#define SD_CODEC_ITCH_STATE_H
+#pragma once
 
 #include "codec/decoder.h"
 
@@ -123,5 +122,3 @@ typedef struct sd_itch {
   char symbols[SD_ITCH_LOCATES][SD_ITCH_SYMBOL_BYTES];
 } sd_itch;
 /* cffi: end */
-
-#endif

@@ -6,8 +6,7 @@
  * a fault), the stripe is refused and decoded in turn. So the result is that of decoding in turn, whatever the bytes are.
  *
  * The descriptor is read only with pread(), so several threads may share it; everything else belongs to one thread at a time. */
-#ifndef SD_CODEC_ITCH_STRIPE_H
-#define SD_CODEC_ITCH_STRIPE_H
+#pragma once
 
 #include "codec/itch/state.h"
 
@@ -51,5 +50,3 @@ void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *
  * stripe's ticks. */
 int sd_itch_stripe_adopt(sd_itch *itch, const sd_itch_stripe *stripe);
 /* cffi: end */
-
-#endif

@@ -7,8 +7,7 @@
  * A source whose time runs back goes on at once: it has just won, and now stands before its last tick. So that tick stays where it
  * arrived. Ticks are read where they lie. A tick that is taken is copied, and its instrument_id is looked up in the source's table.
  * Called by one thread at a time; touches nothing but what its arguments point to. */
-#ifndef SD_CODEC_MERGE_MERGE_H
-#define SD_CODEC_MERGE_MERGE_H
+#pragma once
 
 #include "sd_error.h"
 #include "sd_tick.h"
@@ -49,5 +48,3 @@ int sd_merge_take(sd_merge *merge, sd_tick *out, int32_t *from, uint64_t capacit
  * the latest receive time of the ticks before it, or `latest`. */
 uint64_t sd_merge_ordered(const sd_tick *ticks, uint64_t n, uint64_t latest, uint64_t *reached);
 /* cffi: end */
-
-#endif

@@ -38,21 +38,19 @@ struct sd_pcap_memory {
   packet waiting[SD_PCAP_HELD]; /* in no order: few packets wait, and rarely */
 };
 
-typedef enum way { TAKEN, NEED_MORE, ASK, NO_MEMORY, FAULT } way;
-
 static void note(sd_pcap *pcap, const sd_pcap_sample *sample) {
   if (pcap->sampled < SD_PCAP_SAMPLES) pcap->samples[pcap->sampled++] = *sample;
 }
 
 /* Handles the fault at pcap->fault: ends the call, or skips. */
-static way settle(sd_pcap *pcap) {
-  if (!pcap->skip) return FAULT;
+static sd_way settle(sd_pcap *pcap) {
+  if (!pcap->skip) return SD_FAULT;
   pcap->skips[pcap->fault.fault]++;
   note(pcap, &pcap->fault);
-  return TAKEN;
+  return SD_TAKEN;
 }
 
-static way refuse(sd_pcap *pcap, uint32_t fault, uint32_t value, uint64_t offset, uint64_t sequence) {
+static sd_way refuse(sd_pcap *pcap, uint32_t fault, uint32_t value, uint64_t offset, uint64_t sequence) {
   pcap->fault = (sd_pcap_sample){.offset = offset, .sequence = sequence, .fault = fault, .value = value};
   return settle(pcap);
 }
@@ -63,24 +61,24 @@ static uint32_t length_at(const sd_pcap *pcap, const uint8_t *p) {
 }
 
 /* Notes how far the messages' decoder came, which has made the ticks; `sequence` is the next message's. */
-static way took(sd_pcap *pcap, const sd_decoded *did, uint64_t sequence, sd_tick *ticks, uint64_t *made) {
+static sd_way took(sd_pcap *pcap, const sd_decoded *did, uint64_t sequence, sd_tick *ticks, uint64_t *made) {
   packet *now = &pcap->memory->current;
   for (uint64_t i = 0; i < did->made; i++) ticks[i].ts_recv = (int64_t)pcap->memory->current_ts;
   *made += did->made;
   pcap->ticks += did->made;
   now->at += (uint32_t)did->consumed;
   now->sequence = sequence;
-  if (did->code == SD_AGAIN) return ASK;
-  if (did->code == SD_OK) return TAKEN;
+  if (did->code == SD_AGAIN) return SD_ASKS;
+  if (did->code == SD_OK) return SD_TAKEN;
   pcap->fault = (sd_pcap_sample){.offset = now->offset, .sequence = now->sequence, .fault = SD_PCAP_FAULT_CONTENT};
-  return FAULT;
+  return SD_FAULT;
 }
 
 static int is_wanted(const sd_pcap *pcap) {
   return !pcap->selective || pcap->memory->current_ts - pcap->start_ns < pcap->span_ns;
 }
 
-static way take_iex(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t *made) {
+static sd_way take_iex(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t *made) {
   const packet *now = &pcap->memory->current;
   sd_iex *iex = pcap->iex;
   iex->messages = now->sequence - 1;
@@ -92,7 +90,7 @@ static way take_iex(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t *
 }
 
 /* Takes messages from the current packet, as long as they have the lengths of their types, up to `capacity` ticks. */
-static way take_itch(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t *made) {
+static sd_way take_itch(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t *made) {
   packet *now = &pcap->memory->current;
   sd_itch *itch = pcap->itch;
   uint32_t end = now->at;
@@ -105,8 +103,8 @@ static way take_itch(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t 
   }
   if (end == now->at && !itch->clear_from) {
     uint64_t sequence = now->sequence;
-    way taken = refuse(pcap, SD_PCAP_FAULT_MESSAGE, length, now->offset, sequence);
-    if (taken == TAKEN) {
+    sd_way taken = refuse(pcap, SD_PCAP_FAULT_MESSAGE, length, now->offset, sequence);
+    if (taken == SD_TAKEN) {
       now->at += BLOCK_PREFIX + length;
       now->sequence++;
     }
@@ -139,14 +137,14 @@ static int copy_packet(packet *to, const packet *from) {
 }
 
 /* Makes a packet that starts at or before its turn the current one, without the messages already known. */
-static way start_packet(sd_pcap *pcap, const packet *p) {
+static sd_way start_packet(sd_pcap *pcap, const packet *p) {
   packet *now = &pcap->memory->current;
-  if (copy_packet(now, p) != 0) return NO_MEMORY;
+  if (copy_packet(now, p) != 0) return SD_NO_MEMORY;
   for (; now->sequence < pcap->sequence; now->sequence++, now->count--)
     now->at += BLOCK_PREFIX + length_at(pcap, now->blocks + now->at);
   pcap->sequence += now->count;
   pcap->memory->current_ts = pcap->ts;
-  return TAKEN;
+  return SD_TAKEN;
 }
 
 static int before(const packet *a, const packet *b) {
@@ -171,40 +169,40 @@ static void give_up(sd_pcap *pcap, uint64_t until, uint64_t offset) {
   pcap->sequence = until;
 }
 
-/* Releases a waiting packet whose turn it is, or whose wait is over. NEED_MORE: there is none. */
-static way release_held(sd_pcap *pcap, int over) {
+/* Releases a waiting packet whose turn it is, or whose wait is over. SD_NEED_MORE: there is none. */
+static sd_way release_held(sd_pcap *pcap, int over) {
   sd_pcap_memory *memory = pcap->memory;
-  if (memory->held == 0) return NEED_MORE;
+  if (memory->held == 0) return SD_NEED_MORE;
   uint32_t lowest = lowest_held(memory);
   packet *p = &memory->waiting[lowest];
   if (p->sequence > pcap->sequence) {
     int late = (int64_t)(pcap->ts - memory->since) > (int64_t)pcap->hold_ns;
-    if (!over && !late && memory->held <= pcap->hold) return NEED_MORE;
+    if (!over && !late && memory->held <= pcap->hold) return SD_NEED_MORE;
     give_up(pcap, p->sequence, p->offset);
   }
-  way taken = TAKEN;
+  sd_way taken = SD_TAKEN;
   if (p->sequence + p->count > pcap->sequence) taken = start_packet(pcap, p);
   else pcap->duplicates++;
-  if (taken != TAKEN) return taken;
+  if (taken != SD_TAKEN) return taken;
   memory->since = pcap->ts;
   packet last = memory->waiting[--memory->held];
   memory->waiting[memory->held] = *p;
   if (lowest != memory->held) memory->waiting[lowest] = last;
-  return TAKEN;
+  return SD_TAKEN;
 }
 
-static way hold_packet(sd_pcap *pcap, const packet *p) {
+static sd_way hold_packet(sd_pcap *pcap, const packet *p) {
   sd_pcap_memory *memory = pcap->memory;
   for (uint32_t i = 0; i < memory->held; i++) {
     if (memory->waiting[i].sequence == p->sequence && memory->waiting[i].count >= p->count) {
       pcap->duplicates++;
-      return TAKEN;
+      return SD_TAKEN;
     }
   }
-  if (copy_packet(&memory->waiting[memory->held], p) != 0) return NO_MEMORY;
+  if (copy_packet(&memory->waiting[memory->held], p) != 0) return SD_NO_MEMORY;
   if (memory->held++ == 0) memory->since = pcap->ts;
   pcap->held++;
-  return TAKEN;
+  return SD_TAKEN;
 }
 
 /* Whether `count` messages fill bytes exactly. */
@@ -294,13 +292,13 @@ static segment iex_segment(sd_pcap *pcap, const uint8_t *p, uint32_t length) {
 }
 
 /* Takes a payload on a port that was chosen. */
-static way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
+static sd_way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
   const uint8_t *p = datagram->payload;
   const segment s = pcap->iex ? iex_segment(pcap, p, datagram->length) : mold_segment(pcap, p, datagram->length);
   if (!s.fits || s.sequence == 0 || s.sequence > SD_MAX_SEQUENCE - END_OF_SESSION) {
     pcap->other_packets++;
     const int passes = pcap->any_port && !s.damaged;
-    return passes ? TAKEN : refuse(pcap, SD_PCAP_FAULT_PACKET, datagram->length, pcap->offset, 0);
+    return passes ? SD_TAKEN : refuse(pcap, SD_PCAP_FAULT_PACKET, datagram->length, pcap->offset, 0);
   }
   if (!s.blank && !pcap->session_known) {
     memcpy(pcap->session, s.session, sizeof s.session);
@@ -311,13 +309,14 @@ static way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
   if (other || s.stream != pcap->stream) {
     pcap->other_sessions++;
     const int passes = other && pcap->session_chosen;
-    return passes ? TAKEN : refuse(pcap, SD_PCAP_FAULT_SESSION, (uint32_t)(s.stream >> 32), pcap->offset, s.sequence);
+    return passes ? SD_TAKEN
+                  : refuse(pcap, SD_PCAP_FAULT_SESSION, (uint32_t)(s.stream >> 32), pcap->offset, s.sequence);
   }
   if (pcap->sequence == 0) pcap->sequence = s.sequence;
   if (s.sequence + s.count > pcap->announced) pcap->announced = s.sequence + s.count;
   pcap->heartbeats += s.count == 0 && !s.ends;
   pcap->ends += s.ends;
-  if (s.count == 0) return TAKEN;
+  if (s.count == 0) return SD_TAKEN;
   pcap->packets++;
   packet taken = {.blocks = (uint8_t *)p + s.header,
                   .length = datagram->length - s.header,
@@ -327,10 +326,10 @@ static way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
   if (s.sequence > pcap->sequence) return hold_packet(pcap, &taken);
   if (s.sequence + s.count > pcap->sequence) return start_packet(pcap, &taken);
   pcap->duplicates++;
-  return TAKEN;
+  return SD_TAKEN;
 }
 
-static way take_packet(sd_pcap *pcap, const sd_pcap_record *record) {
+static sd_way take_packet(sd_pcap *pcap, const sd_pcap_record *record) {
   sd_pcap_datagram datagram;
   sd_pcap_content content = sd_pcap_open_packet(record, &datagram);
   pcap->ts = record->ts;
@@ -345,7 +344,7 @@ static way take_packet(sd_pcap *pcap, const sd_pcap_record *record) {
     break;
   case SD_PCAP_FRAGMENT:
     pcap->fragments++;
-    return TAKEN;
+    return SD_TAKEN;
   case SD_PCAP_UDP:
     if (chosen) return take_payload(pcap, &datagram);
     break;
@@ -353,37 +352,37 @@ static way take_packet(sd_pcap *pcap, const sd_pcap_record *record) {
     break;
   }
   pcap->other_packets++;
-  return TAKEN;
+  return SD_TAKEN;
 }
 
 /* Takes the next record of p[0 .. left): it passes *used bytes. */
-static way take_record(sd_pcap *pcap, const uint8_t *p, uint64_t left, int last, uint64_t *used) {
+static sd_way take_record(sd_pcap *pcap, const uint8_t *p, uint64_t left, int last, uint64_t *used) {
   sd_pcap_record record;
   *used = 0;
-  if (left == 0) return NEED_MORE;
+  if (left == 0) return SD_NEED_MORE;
   if (pcap->passing != 0) {
     *used = left < pcap->passing ? left : pcap->passing;
     pcap->passing -= *used;
-    return TAKEN;
+    return SD_TAKEN;
   }
   if (pcap->lost) {
     int found;
     *used = sd_pcap_find_record(pcap, p, left, last, &found);
     pcap->skipped_bytes += *used;
     pcap->lost = !found;
-    return found || *used != 0 ? TAKEN : NEED_MORE;
+    return found || *used != 0 ? SD_TAKEN : SD_NEED_MORE;
   }
   int code = sd_pcap_next_record(pcap, p, left, &record, used);
   if (code == SD_OK && record.data) return take_packet(pcap, &record);
-  if (code == SD_OK) return TAKEN;
+  if (code == SD_OK) return SD_TAKEN;
   uint32_t fault = pcap->fault.fault, value = pcap->fault.value;
   if (code == SD_AGAIN) {
-    if (!last) return NEED_MORE;
+    if (!last) return SD_NEED_MORE;
     fault = SD_PCAP_FAULT_TRUNCATED, value = 0;
   }
   if (pcap->kind == 0 && code != SD_AGAIN) { /* not a capture, so there is nothing to search for */
     pcap->fault.offset = pcap->offset;
-    return FAULT;
+    return SD_FAULT;
   }
   if (*used == 0 && pcap->skip) { /* search for the next record */
     *used = pcap->kind ? 1 : left;
@@ -393,49 +392,36 @@ static way take_record(sd_pcap *pcap, const uint8_t *p, uint64_t left, int last,
   return refuse(pcap, fault, value, pcap->offset, 0);
 }
 
-static way take_next(sd_pcap *pcap, const uint8_t *p, uint64_t left, int last, uint64_t *used) {
+static sd_way take_next(sd_pcap *pcap, const uint8_t *p, uint64_t left, int last, uint64_t *used) {
   *used = 0;
-  way taken = release_held(pcap, 0);
-  if (taken != NEED_MORE) return taken;
+  sd_way taken = release_held(pcap, 0);
+  if (taken != SD_NEED_MORE) return taken;
   taken = take_record(pcap, p, left, last, used);
-  if (taken != NEED_MORE || !last) return taken;
+  if (taken != SD_NEED_MORE || !last) return taken;
   taken = release_held(pcap, 1);
-  if (taken == NEED_MORE && pcap->announced > pcap->sequence) give_up(pcap, pcap->announced, pcap->offset);
+  if (taken == SD_NEED_MORE && pcap->announced > pcap->sequence) give_up(pcap, pcap->announced, pcap->offset);
   return taken;
-}
-
-static int code_of(const sd_pcap *pcap, way taken) {
-  switch (taken) {
-  case ASK:
-    return SD_AGAIN;
-  case NO_MEMORY:
-    return SD_E_NO_MEMORY;
-  case FAULT:
-    return pcap->fault.fault == SD_PCAP_FAULT_TRUNCATED ? SD_E_TRUNCATED : SD_E_FORMAT;
-  default:
-    return SD_OK;
-  }
 }
 
 sd_decoded sd_pcap_decode(void *self, const uint8_t *at, uint64_t left, int last, sd_tick *out, uint64_t capacity) {
   sd_pcap *pcap = self;
   sd_decoded did = {0};
-  way taken = TAKEN;
-  while (did.made < capacity && taken == TAKEN) {
+  sd_way taken = SD_TAKEN;
+  while (did.made < capacity && taken == SD_TAKEN) {
     uint64_t used;
     /* A full output may have left clear records of the packet's last message: they come before the next packet, at this one's time. */
     if (pcap->memory->current.at < pcap->memory->current.length || (pcap->itch && pcap->itch->clear_from)) {
-      way (*take)(sd_pcap *, sd_tick *, uint64_t, uint64_t *) = pcap->iex ? take_iex : take_itch;
+      sd_way (*take)(sd_pcap *, sd_tick *, uint64_t, uint64_t *) = pcap->iex ? take_iex : take_itch;
       taken = take(pcap, out + did.made, capacity - did.made, &did.made);
       continue;
     }
     taken = take_next(pcap, at + did.consumed, left - did.consumed, last, &used);
-    if (taken != TAKEN && taken != NEED_MORE) break;
+    if (taken != SD_TAKEN && taken != SD_NEED_MORE) break;
     did.consumed += used;
     pcap->offset += used;
   }
   did.sampled = pcap->sampled + (pcap->iex ? pcap->iex->sampled : pcap->itch->sampled);
-  did.code = code_of(pcap, taken);
+  did.code = sd_code_of(taken, pcap->fault.fault == SD_PCAP_FAULT_TRUNCATED);
   return did;
 }
 

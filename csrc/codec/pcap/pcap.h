@@ -17,8 +17,7 @@
  * Called by one thread at a time; touches nothing but its arguments and its own memory, and never a byte outside
  * [buf, buf + len).
  */
-#ifndef SD_CODEC_PCAP_PCAP_H
-#define SD_CODEC_PCAP_PCAP_H
+#pragma once
 
 #include "codec/pcap/state.h"
 
@@ -31,5 +30,3 @@ void sd_pcap_free(sd_pcap *pcap);
  * sd_itch_decode() and sd_iex_decode(). A fault fills `fault`. */
 sd_decode sd_pcap_decode;
 /* cffi: end */
-
-#endif

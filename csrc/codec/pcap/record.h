@@ -1,6 +1,5 @@
 /* Records of capture files, and the UDP payloads in them. For the decoder's own files. */
-#ifndef SD_CODEC_PCAP_RECORD_H
-#define SD_CODEC_PCAP_RECORD_H
+#pragma once
 
 #include "codec/pcap/state.h"
 
@@ -35,5 +34,3 @@ typedef struct sd_pcap_datagram {
 } sd_pcap_datagram;
 
 sd_pcap_content sd_pcap_open_packet(const sd_pcap_record *record, sd_pcap_datagram *datagram);
-
-#endif

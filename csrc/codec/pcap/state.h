@@ -1,6 +1,5 @@
 /* The state of a capture, shared by its decoder's files: options, places, counts and faults. */
-#ifndef SD_CODEC_PCAP_STATE_H
-#define SD_CODEC_PCAP_STATE_H
+#pragma once
 
 #include "codec/iex/iex.h"
 #include "codec/itch/itch.h"
@@ -107,5 +106,3 @@ typedef struct sd_pcap {
   sd_pcap_sample samples[SD_PCAP_SAMPLES];
 } sd_pcap;
 /* cffi: end */
-
-#endif

@@ -106,8 +106,6 @@ static uint32_t take_shares(sd_pitch_memory *memory, uint64_t id, uint32_t share
 
 /* ---- a line */
 
-typedef enum way { TAKEN, NEED_MORE, ASK, NO_MEMORY, FAULT } way;
-
 /* The current line: the message, and what is wrong with it and where. */
 typedef struct line {
   const uint8_t *m;
@@ -282,24 +280,24 @@ static uint32_t index_of(sd_pitch *pitch, uint64_t symbol) {
 }
 
 /* One message of the right length. */
-static way take_message(sd_pitch *pitch, line *l, sd_tick *tick, uint64_t *made) {
+static sd_way take_message(sd_pitch *pitch, line *l, sd_tick *tick, uint64_t *made) {
   said s = {.tick = {.price = SD_UNDEF_PRICE, .side = 'N'}};
   parse(l, &s);
-  if (l->fault != SD_PITCH_FAULT_NONE) return FAULT;
+  if (l->fault != SD_PITCH_FAULT_NONE) return SD_FAULT;
   if (s.name != 0) {
     uint32_t index = s.tick.instrument_id = index_of(pitch, s.name);
     if (index == 0) {
       l->fault = SD_PITCH_FAULT_SYMBOLS;
-      return FAULT;
+      return SD_FAULT;
     }
     if (pitch->selective && pitch->wanted[index] == SD_PITCH_UNDECIDED) {
       pitch->asked = index;
-      return ASK;
+      return SD_ASKS;
     }
   }
   if (s.adds && s.tick.size != 0 &&
       remember(pitch->memory, s.tick.order_id, s.tick.instrument_id, (uint32_t)s.tick.size) != 0)
-    return NO_MEMORY;
+    return SD_NO_MEMORY;
   if (s.takes) {
     s.tick.instrument_id = take_shares(pitch->memory, s.tick.order_id, (uint32_t)s.tick.size);
     pitch->unknown_orders += s.tick.instrument_id == 0;
@@ -309,42 +307,42 @@ static way take_message(sd_pitch *pitch, line *l, sd_tick *tick, uint64_t *made)
   const uint64_t ts = (uint64_t)s.tick.ts_event + pitch->midnight_ns;
   if (pitch->selective && (!pitch->wanted[s.tick.instrument_id] || ts - pitch->start_ns >= pitch->span_ns)) {
     pitch->unselected++;
-    return TAKEN;
+    return SD_TAKEN;
   }
   s.tick.ts_event = s.tick.ts_recv = (int64_t)ts;
   sd_set_sequence(&s.tick, pitch->lines + 1);
   *tick = s.tick;
   *made = 1;
-  return TAKEN;
+  return SD_TAKEN;
 }
 
-static way refuse(sd_pitch *pitch, uint32_t fault, uint32_t column, uint8_t type, uint64_t length) {
+static sd_way refuse(sd_pitch *pitch, uint32_t fault, uint32_t column, uint8_t type, uint64_t length) {
   pitch->fault = (sd_pitch_sample){.offset = pitch->offset,
                                    .line = pitch->lines + 1,
                                    .fault = fault,
                                    .column = column,
                                    .type = type,
                                    .length = (uint8_t)(length < 255 ? length : 255)};
-  if (!pitch->skip) return FAULT;
+  if (!pitch->skip) return SD_FAULT;
   pitch->skips[fault]++;
   if (pitch->sampled < SD_PITCH_SAMPLES) pitch->samples[pitch->sampled++] = pitch->fault;
-  return TAKEN;
+  return SD_TAKEN;
 }
 
 /* Takes one line of p[0 .. left); passes *used bytes of it. */
-static way take_line(sd_pitch *pitch, const uint8_t *p, uint64_t left, int last, sd_tick *tick, uint64_t *used,
-                     uint64_t *made) {
+static sd_way take_line(sd_pitch *pitch, const uint8_t *p, uint64_t left, int last, sd_tick *tick, uint64_t *used,
+                        uint64_t *made) {
   uint64_t reach = left < SD_PITCH_MAX_LINE ? left : SD_PITCH_MAX_LINE;
   *used = *made = 0;
-  if (left == 0) return NEED_MORE;
+  if (left == 0) return SD_NEED_MORE;
   const uint8_t *end = memchr(p, '\n', pitch->dropping ? left : reach);
   if (pitch->dropping) {
     *used = end ? (uint64_t)(end - p) + 1 : left;
     pitch->dropping = end == NULL;
     pitch->lines += end != NULL;
-    return TAKEN;
+    return SD_TAKEN;
   }
-  if (!end && left < SD_PITCH_MAX_LINE && !last) return NEED_MORE;
+  if (!end && left < SD_PITCH_MAX_LINE && !last) return SD_NEED_MORE;
   uint64_t length = end ? (uint64_t)(end - p) : reach;
   *used = length + (end != NULL);
   int cut = !end && left < SD_PITCH_MAX_LINE;
@@ -355,7 +353,7 @@ static way take_line(sd_pitch *pitch, const uint8_t *p, uint64_t left, int last,
     length--;
   }
   uint32_t prefix = (uint32_t)(l.m - p);
-  way taken = TAKEN;
+  sd_way taken = SD_TAKEN;
   if (length == 0 && prefix == 0) {
     /* An empty line has no meaning. */
   } else if (length == 1 && prefix == 0 && (p[0] == 'H' || p[0] == 'Z')) {
@@ -369,35 +367,22 @@ static way take_line(sd_pitch *pitch, const uint8_t *p, uint64_t left, int last,
     taken = refuse(pitch, fault, 0, l.m[TYPE_AT], length);
   } else {
     taken = take_message(pitch, &l, tick, made);
-    if (taken == FAULT) taken = refuse(pitch, l.fault, prefix + l.column, l.m[TYPE_AT], length);
+    if (taken == SD_FAULT) taken = refuse(pitch, l.fault, prefix + l.column, l.m[TYPE_AT], length);
   }
-  if (taken != TAKEN) {
+  if (taken != SD_TAKEN) {
     *used = 0;
     return taken;
   }
   if (end || cut) pitch->lines++;
   else pitch->dropping = 1;
-  return TAKEN;
-}
-
-static int code_of(const sd_pitch *pitch, way taken) {
-  switch (taken) {
-  case ASK:
-    return SD_AGAIN;
-  case NO_MEMORY:
-    return SD_E_NO_MEMORY;
-  case FAULT:
-    return pitch->fault.fault == SD_PITCH_FAULT_TRUNCATED ? SD_E_TRUNCATED : SD_E_FORMAT;
-  default:
-    return SD_OK;
-  }
+  return SD_TAKEN;
 }
 
 sd_decoded sd_pitch_decode(void *self, const uint8_t *at, uint64_t left, int last, sd_tick *out, uint64_t capacity) {
   sd_pitch *pitch = self;
   sd_decoded did = {0};
-  way taken = TAKEN;
-  while (did.made < capacity && taken == TAKEN) {
+  sd_way taken = SD_TAKEN;
+  while (did.made < capacity && taken == SD_TAKEN) {
     uint64_t used;
     uint64_t made;
     taken = take_line(pitch, at + did.consumed, left - did.consumed, last, out + did.made, &used, &made);
@@ -408,7 +393,7 @@ sd_decoded sd_pitch_decode(void *self, const uint8_t *at, uint64_t left, int las
   pitch->ticks += did.made;
   pitch->live_orders = pitch->memory->live;
   did.sampled = pitch->sampled;
-  did.code = code_of(pitch, taken);
+  did.code = sd_code_of(taken, pitch->fault.fault == SD_PITCH_FAULT_TRUNCATED);
   return did;
 }
 

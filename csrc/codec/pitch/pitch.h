@@ -24,8 +24,7 @@
  * remembered until nothing is left of it; those of an order never added, and B, carry 0, the symbol without a name.
  * `sequence` is the line's number from 1.
  */
-#ifndef SD_CODEC_PITCH_PITCH_H
-#define SD_CODEC_PITCH_PITCH_H
+#pragma once
 
 #include "codec/decoder.h"
 
@@ -118,5 +117,3 @@ sd_decode sd_pitch_decode;
 /* Bytes of a message of this type, without `S` and the line's end; 0 for a type that PITCH does not have. */
 uint32_t sd_pitch_length(uint8_t type);
 /* cffi: end */
-
-#endif

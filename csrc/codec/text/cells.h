@@ -1,7 +1,6 @@
 /* What the files that read columns share (columns.c, decimal.c, names.c): a field of a column, where its number goes, where its fault is
  * noted. It runs once per row, so everything is inlined. */
-#ifndef SD_CODEC_TEXT_CELLS_H
-#define SD_CODEC_TEXT_CELLS_H
+#pragma once
 
 #include "codec/text/column.h"
 
@@ -84,5 +83,3 @@ static inline void put(const sd_target *target, uint64_t i, const void *value) {
     break;
   }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A column of text, where its numbers go, and why a field could not be taken. */
-#ifndef SD_CODEC_TEXT_COLUMN_H
-#define SD_CODEC_TEXT_COLUMN_H
+#pragma once
 
 #include "sd_tick.h"
 #include <stdint.h>
@@ -38,5 +37,3 @@ enum {
   SD_FAULT_FALLS = 10     /* a running total below the one before it; the caller finds out */
 };
 /* cffi: end */
-
-#endif

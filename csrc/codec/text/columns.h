@@ -9,8 +9,7 @@
  * first fault of a row stays. Spaces around a field do not count. Called by one thread at a time; touches nothing but
  * its arguments, and never a byte outside those between the first and the last offset.
  */
-#ifndef SD_CODEC_TEXT_COLUMNS_H
-#define SD_CODEC_TEXT_COLUMNS_H
+#pragma once
 
 #include "codec/text/column.h"
 
@@ -45,5 +44,3 @@ uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte);
 /* How many of the bytes are '\n'. `odd`: whether one is '"' or '\r', in which case lines are more complicated. */
 uint64_t sd_line_ends(const uint8_t *bytes, uint64_t count, int *odd);
 /* cffi: end */
-
-#endif

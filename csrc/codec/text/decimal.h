@@ -1,7 +1,6 @@
 /* Numbers, identifiers and times in text, converted exactly or not at all: prices never become floating point. columns.h describes their
  * columns, and how faults are noted. */
-#ifndef SD_CODEC_TEXT_DECIMAL_H
-#define SD_CODEC_TEXT_DECIMAL_H
+#pragma once
 
 #include "codec/text/column.h"
 
@@ -50,5 +49,3 @@ uint64_t sd_numbers(const sd_cells *cells, const sd_number_rule *rule, uint32_t 
 /* One number, for tests: 0, or the fault. */
 int sd_number(const uint8_t *text, uint64_t length, const sd_number_rule *rule, int64_t *value);
 /* cffi: end */
-
-#endif

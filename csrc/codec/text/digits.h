@@ -1,8 +1,7 @@
 /* Short numbers in text, eight characters at once. The number of digits differs from row to row, and a loop over them would end with a
  * mispredicted branch. Here a field is one word or two. What follows it in the column is shifted out, and the only branch on its length
  * is which of the two it is. */
-#ifndef SD_CODEC_TEXT_DIGITS_H
-#define SD_CODEC_TEXT_DIGITS_H
+#pragma once
 
 #include "codec/text/cells.h"
 
@@ -70,5 +69,3 @@ static inline int short_number(field f, const uint8_t *end, int pointed, uint64_
   *number = eight_digits(high) * below + eight_digits(low);
   return 1;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Turns names into dense indices, in the order in which they first appear: for the symbol column of a table of text.
  *
  * Open addressing over 32-bit indices; a search compares the stored hash before the name. Called by one thread at a time. */
-#ifndef SD_CODEC_TEXT_NAMES_H
-#define SD_CODEC_TEXT_NAMES_H
+#pragma once
 
 #include "codec/text/column.h"
 
@@ -24,5 +23,3 @@ const uint8_t *sd_names_get(const sd_names *names, uint32_t index, uint32_t *len
 uint64_t sd_names_find(sd_names *names, const sd_cells *cells, int adds, uint32_t column, const sd_target *target,
                        uint16_t *faults);
 /* cffi: end */
-
-#endif

@@ -1,8 +1,7 @@
 /* Ticks as columns of a table, in Arrow's layout: what strand.feeds.base says of each column, for many ticks at once.
  *
  * Called by one thread at a time; touches nothing but its arguments. */
-#ifndef SD_CODEC_VALUES_SHOWN_H
-#define SD_CODEC_VALUES_SHOWN_H
+#pragma once
 
 #include "sd_tick.h"
 
@@ -62,5 +61,3 @@ typedef struct sd_shown_names {
 uint64_t sd_show(const sd_tick *ticks, uint64_t n, uint64_t first, sd_shown *columns, uint32_t count,
                  const sd_shown_names *names);
 /* cffi: end */
-
-#endif

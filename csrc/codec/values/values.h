@@ -2,8 +2,7 @@
  *
  * Each column says which numbers are allowed. A tick is made as a whole, and the first row with a number that is not allowed ends the
  * call; the caller then finds out what is wrong. Called by one thread at a time; touches nothing but its arguments. */
-#ifndef SD_CODEC_VALUES_VALUES_H
-#define SD_CODEC_VALUES_VALUES_H
+#pragma once
 
 #include "sd_tick.h"
 
@@ -52,5 +51,3 @@ uint64_t sd_value_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint
 uint64_t sd_look_up(const void *from, uint32_t kind, uint64_t count, const uint32_t *table, uint64_t entries,
                     uint32_t *out, uint32_t *rows);
 /* cffi: end */
-
-#endif

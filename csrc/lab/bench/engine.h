@@ -1,7 +1,6 @@
 /* The engine, for benchmarks of it. The laboratory is a module of its own, and is not linked with the core: it gets the addresses of the
  * core's functions. */
-#ifndef SD_LAB_BENCH_ENGINE_H
-#define SD_LAB_BENCH_ENGINE_H
+#pragma once
 
 /* cffi: begin */
 struct sd_dispatcher;
@@ -14,5 +13,3 @@ typedef struct sd_bench_engine {
 /* cffi: end */
 
 #define SD_OF_ENGINE(engine, name) ((__typeof__(sd_##name) *)(engine)->name)
-
-#endif

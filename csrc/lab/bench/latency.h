@@ -1,6 +1,5 @@
 /* One tick, from a publisher's thread to a handler on another core. */
-#ifndef SD_LAB_BENCH_LATENCY_H
-#define SD_LAB_BENCH_LATENCY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ typedef struct sd_bench_ping {
 /* Runs in threads of its own. SD_OK, SD_E_ARGUMENT for a core that cannot be used, or what the engine answers. */
 int sd_bench_ping_run(sd_bench_ping *ping, const sd_bench_engine *engine);
 /* cffi: end */
-
-#endif

@@ -3,8 +3,7 @@
  * A tick is due at its ts_recv, in ns after the first tick's. The probe runs the inner handler over a few ticks at a time. For each tick
  * it records the time from when the tick was due to when its handler was done. So a publisher or a queue that falls behind shows in full,
  * however late the tick was really sent. */
-#ifndef SD_LAB_BENCH_PROBE_H
-#define SD_LAB_BENCH_PROBE_H
+#pragma once
 
 #include "memory/counters.h"
 #include "sd_handler.h"
@@ -40,5 +39,3 @@ static inline uint64_t sd_bench_due(const sd_bench_pace *pace, const sd_tick *ti
 
 /* Spins until the first of n ticks (n > 0) is due; returns how many are by then. */
 int64_t sd_bench_await_due(const sd_bench_pace *pace, const sd_tick *ticks, int64_t n);
-
-#endif

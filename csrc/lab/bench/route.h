@@ -5,8 +5,7 @@
  *                     may belong to the publisher too, which handles their ticks between two looks at the others
  *
  * Both call the engine's own handlers (sd_handler_fn). The caller's thread publishes; the caller pins it, and checks keys. */
-#ifndef SD_LAB_BENCH_ROUTE_H
-#define SD_LAB_BENCH_ROUTE_H
+#pragma once
 
 #include "lab/bench/engine.h"
 #include "lab/bench/probe.h"
@@ -52,5 +51,3 @@ typedef struct sd_bench_neighbour sd_bench_neighbour;
 sd_bench_neighbour *sd_bench_neighbour_start(int32_t core, uint64_t max_ns);
 void sd_bench_neighbour_stop(sd_bench_neighbour *neighbour);
 /* cffi: end */
-
-#endif

@@ -1,6 +1,5 @@
 /* Pinned threads for the benchmarks' own loops. Needs _GNU_SOURCE. */
-#ifndef SD_LAB_BENCH_THREAD_H
-#define SD_LAB_BENCH_THREAD_H
+#pragma once
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,5 +22,3 @@ static inline uint64_t sd_bench_thread_cpu_ns(void) {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
-
-#endif

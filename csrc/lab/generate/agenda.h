@@ -3,8 +3,7 @@
  * Busy symbols open and close in a cross. Notices go round the symbols; symbols with more messages have more of them. So every symbol's
  * last notice comes in the last round, shortly before its cross. A halt is: halted (or paused), quotation only, notices, the cross that
  * reopens, trading. No symbol has two halts. */
-#ifndef SD_LAB_GENERATE_AGENDA_H
-#define SD_LAB_GENERATE_AGENDA_H
+#pragma once
 
 #include <stdint.h>
 
@@ -74,5 +73,3 @@ static inline int sd_agenda_due(sd_agenda *a, uint64_t ns, uint64_t left, uint32
   if (__builtin_expect(ns < a->next_ns && left >= a->pending, 1)) return SD_AGENDA_NONE;
   return sd_agenda_take(a, rank);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* One symbol's book by price, for formats that give the best levels after each event. */
-#ifndef SD_LAB_GENERATE_DEPTH_H
-#define SD_LAB_GENERATE_DEPTH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ typedef struct sd_depth_side {
  * The last two change nothing. */
 int sd_depth_change(sd_depth_side *side, int64_t price, int64_t shares);
 void sd_depth_destroy(sd_depth_side *side);
-
-#endif

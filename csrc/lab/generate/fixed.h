@@ -1,7 +1,6 @@
 /* Logarithms and powers of two in fixed point, from integer arithmetic alone: libm may round its last bit differently
  * from one machine to the next, and a generated market must not. */
-#ifndef SD_LAB_GENERATE_FIXED_H
-#define SD_LAB_GENERATE_FIXED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ static inline uint64_t sd_exp2_q16(const sd_exp2_table *t, int64_t x) {
   uint64_t mantissa = t->step[at] + (((uint64_t)(t->step[at + 1] - t->step[at]) * rest) >> 8);
   return (mantissa << whole) >> 30;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * each symbol, the levels of the market-wide circuit breaker), the day's events with the start and the end of market
  * hours among them, and what sd_itch_write_closing() gives.
  */
-#ifndef SD_LAB_GENERATE_ITCH_WRITE_H
-#define SD_LAB_GENERATE_ITCH_WRITE_H
+#pragma once
 
 #include "codec/itch/state.h"
 
@@ -47,5 +46,3 @@ int64_t sd_itch_write_events(sd_itch_writer *writer, const sd_tick *ticks, const
 /* Ends the day. `out` holds SD_ITCH_HOURS_BYTES and 14 for each of SD_ITCH_CLOSING_MESSAGES. */
 int64_t sd_itch_write_closing(sd_itch_writer *writer, uint8_t *out);
 /* cffi: end */
-
-#endif

@@ -5,8 +5,7 @@
  *
  * One thread at a time may use a market. The stream depends only on the configuration: not on the machine, and not on how many events are
  * asked for at a time. */
-#ifndef SD_LAB_GENERATE_MARKET_H
-#define SD_LAB_GENERATE_MARKET_H
+#pragma once
 
 #include "lab/generate/market_order.h"
 #include "sd_tick.h"
@@ -64,5 +63,3 @@ void sd_market_read_totals(const sd_market *market, sd_market_totals *out);
 /* Checks every symbol's book: SD_OK or SD_E_CORRUPT. */
 int sd_market_check(const sd_market *market);
 /* cffi: end */
-
-#endif

@@ -1,6 +1,5 @@
 /* Turns what was drawn for an event into a tick, and changes the live orders of its symbol. */
-#ifndef SD_LAB_GENERATE_MARKET_EVENTS_H
-#define SD_LAB_GENERATE_MARKET_EVENTS_H
+#pragma once
 
 #include "base/prng.h"
 #include "lab/generate/market_order.h"
@@ -31,5 +30,3 @@ static inline int sd_market_choose_order(const sd_orders *book, uint64_t choice,
 /* Makes one event; returns its ITCH type, or 0 when memory is out. `before` is written if it is about a live order. */
 char sd_market_make_event(sd_market_numbers *numbers, sd_orders *book, const sd_market_draw *s, sd_tick *tick,
                           sd_market_order *before);
-
-#endif

@@ -16,8 +16,7 @@
  *   H       7 with price -1 halted, 0 quotation only, 1 trading; id and shares 0, direction -1
  *   I       none
  */
-#ifndef SD_LAB_GENERATE_MARKET_LOBSTER_H
-#define SD_LAB_GENERATE_MARKET_LOBSTER_H
+#pragma once
 
 #include "lab/generate/market.h"
 
@@ -46,5 +45,3 @@ void sd_lobster_destroy(sd_lobster *writer);
 int64_t sd_lobster_write(sd_lobster *writer, const sd_tick *ticks, const char *types, const sd_market_order *orders,
                          int64_t n, int64_t events, uint8_t *messages, uint8_t *book, sd_lobster_text *text);
 /* cffi: end */
-
-#endif

@@ -10,8 +10,7 @@
  *   P Q     T of no side
  *   I H     none: these belong to other schemas
  */
-#ifndef SD_LAB_GENERATE_MARKET_MBO_H
-#define SD_LAB_GENERATE_MARKET_MBO_H
+#pragma once
 
 #include "lab/generate/market.h"
 
@@ -54,5 +53,3 @@ int64_t sd_mbo_write_events(const sd_tick *ticks, const char *types, const sd_ma
 /* How many records that would write. */
 int64_t sd_mbo_count(const char *types, int64_t n);
 /* cffi: end */
-
-#endif

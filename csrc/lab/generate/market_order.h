@@ -1,6 +1,5 @@
 /* The order that an event is about, as it was before the event: for formats in which an event repeats it. */
-#ifndef SD_LAB_GENERATE_MARKET_ORDER_H
-#define SD_LAB_GENERATE_MARKET_ORDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ typedef struct sd_market_order {
   uint8_t unused[3];
 } sd_market_order;
 /* cffi: end */
-
-#endif

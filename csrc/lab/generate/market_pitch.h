@@ -12,8 +12,7 @@
  *   Q I     J auction summary, I auction update
  *   H       H trading status; PITCH has one for halts and pauses
  */
-#ifndef SD_LAB_GENERATE_MARKET_PITCH_H
-#define SD_LAB_GENERATE_MARKET_PITCH_H
+#pragma once
 
 #include "lab/generate/market.h"
 
@@ -31,5 +30,3 @@ int64_t sd_pitch_write_states(const sd_tick *ticks, int64_t n, uint64_t midnight
 int64_t sd_pitch_write_events(const sd_tick *ticks, const char *types, const sd_market_order *orders, int64_t n,
                               uint64_t midnight_ns, uint8_t *out, uint64_t *lines);
 /* cffi: end */
-
-#endif

@@ -1,7 +1,6 @@
 /* One symbol's live orders while a market is generated: bids at or below `mid`, asks above it, so that the book cannot cross. 16 bytes
  * per order, each reached directly; memory follows the live orders, not the messages. */
-#ifndef SD_LAB_GENERATE_ORDERS_H
-#define SD_LAB_GENERATE_ORDERS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -63,5 +62,3 @@ static inline void sd_orders_replace(sd_orders *book, int side, uint32_t at, sd_
   book->touch[side] += (uint32_t)(order.price == price) - (uint32_t)(book->side[side][at].price == price);
   book->side[side][at] = order;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A symbol's messages come in runs whose length falls with its rank and grows with the crowd in the millisecond. A
  * run's symbol is drawn with probability weight / length, so runs leave every symbol's share of the day as it was.
  */
-#ifndef SD_LAB_GENERATE_PICKER_H
-#define SD_LAB_GENERATE_PICKER_H
+#pragma once
 
 #include "lab/generate/weights.h"
 
@@ -40,5 +39,3 @@ static inline uint32_t sd_picker_next(sd_picker *p, uint32_t crowd) {
   }
   return sd_alias_draw(&p->alone, r);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Its recipe is fixed, so that other programs can make the same stream and be compared on it: Marsaglia's xorshift (13, 7, 17) from
  * 88172645463325252; a shuffle of the symbols, from the last down, by remainder; then for each tick the first rank whose summed weight is
  * not below 53 random bits times the sum of all. */
-#ifndef SD_LAB_GENERATE_ROUTE_STREAM_H
-#define SD_LAB_GENERATE_ROUTE_STREAM_H
+#pragma once
 
 #include "sd_tick.h"
 
@@ -13,5 +12,3 @@
  * 0. `weights` are by rank, finite and not negative, at least one above 0. SD_OK, SD_E_ARGUMENT or SD_E_NO_MEMORY. */
 int sd_route_stream(sd_tick *ticks, int64_t n, const double *weights, uint32_t symbols);
 /* cffi: end */
-
-#endif

@@ -3,8 +3,7 @@
  * Each second has a weight: a profile over the day times a log-normal draw, kept below the calibrated peak and raised to it in one
  * second. Each millisecond of a second has a weight too. Messages are dealt to both in exact proportion, so the peaks come out as
  * configured, whatever the seed. Inside a millisecond the gaps are heavy-tailed. */
-#ifndef SD_LAB_GENERATE_SESSION_H
-#define SD_LAB_GENERATE_SESSION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -54,5 +53,3 @@ static inline uint64_t sd_session_next(sd_session *s) {
   uint64_t start = (uint64_t)(SD_SESSION_OPEN_S + s->second) * 1000 + s->millisecond;
   return start * 1000000 + ((s->run * s->scale) >> 32);
 }
-
-#endif

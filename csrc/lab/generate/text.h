@@ -1,6 +1,5 @@
 /* Numbers as text. */
-#ifndef SD_LAB_GENERATE_TEXT_H
-#define SD_LAB_GENERATE_TEXT_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -26,5 +25,3 @@ static inline uint8_t *sd_put_number(uint8_t *p, uint64_t value) {
   memcpy(p, digits + at, (size_t)(20 - at));
   return p + 20 - at;
 }
-
-#endif

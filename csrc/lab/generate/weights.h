@@ -1,6 +1,5 @@
 /* How messages spread over symbols: weights by rank (rank 1, the busiest, at index 0), and draws by weight. */
-#ifndef SD_LAB_GENERATE_WEIGHTS_H
-#define SD_LAB_GENERATE_WEIGHTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ static inline uint32_t sd_alias_draw(const sd_alias *a, uint64_t random) {
   uint32_t i = sd_scale32((uint32_t)(random >> 32), a->count);
   return (uint32_t)random < a->slots[i].keep ? i : a->slots[i].other;
 }
-
-#endif

@@ -429,6 +429,7 @@ class JoinedFeed(BaseFeed):
                     raise fault
                 return
             time.sleep(_LOOK_S)
+            yield empty(0)
 
     def _meets(self) -> bool:
         """Tells whether the line began no later than the recording ended."""

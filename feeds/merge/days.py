@@ -277,7 +277,9 @@ class DatedFeed(SelectedFeed):
     @property
     def merges_in_blocks(self) -> bool:
         """See ``MergedFeed``."""
-        return bool(getattr(self._feed, "merges_in_blocks", False)) and type(self).batches is DatedFeed.batches
+        theirs: Any = self._feed
+        of_its_own = hasattr(type(theirs), "merges_in_blocks") and type(self).batches is DatedFeed.batches
+        return bool(of_its_own and theirs.merges_in_blocks)
 
     def reading(self) -> DatedReading:
         """See ``MergedFeed``."""

@@ -377,7 +377,7 @@ class MergedFeed(BaseFeed):
         feeds = self._feeds
         if type(self).batches is not MergedFeed.batches or not 1 < len(feeds) <= MOST_FILES or self._reorder_ns:
             return False
-        if not all(getattr(feed, "merges_in_blocks", False) for feed in feeds):
+        if not all(hasattr(type(feed), "merges_in_blocks") and cast(Any, feed).merges_in_blocks for feed in feeds):
             return False
         infos, rolls = [feed.info for feed in feeds], RollsBetween(feeds, dated=self._dated)
         has_days = not (self._carry_over or self._dated) and days_of(infos, self._new_day) is not None

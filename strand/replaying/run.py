@@ -643,7 +643,8 @@ class Source:
             self.feeds = feed.takes_feeder(in_blocks=in_blocks)
             self.goes_in_blocks = self.feeds
             self._batches = feed.reading(in_blocks=in_blocks, limit=limit)
-        elif position == 0 and getattr(feed, "merges_in_blocks", False):
+        # A feed of one's own may hand on the attributes of another one, whose batches it changes.
+        elif position == 0 and hasattr(type(feed), "merges_in_blocks") and cast("MergedFeed", feed).merges_in_blocks:
             self.goes_in_blocks = True
             self._batches = cast("MergedFeed", feed).reading()
         else:

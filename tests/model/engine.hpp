@@ -30,7 +30,6 @@
 #include "merge/rounds.c"
 #include "numbering/failure.c"
 #include "numbering/watermark.c"
-#include "worker/overdue.c"
 #include "publish/admission.c"
 #include "publish/chunk.c"
 #include "publish/cost_model.c"
@@ -38,6 +37,7 @@
 #include "publish/numbers.c"
 #include "publish/one_by_one.c"
 #include "publish/publish.c"
+#include "worker/overdue.c"
 
 #include "all_of_schedule.c" /* run.sh writes it */
 

@@ -44,6 +44,9 @@ class Format(NamedTuple):
     so that the module is imported for such files only. ``takes_list``: the reader merges several files by itself.
     ``seeks``: what files of it begin with that are not read from a pipe, but from a copy. ``in_parts``: of an object of
     a store it reads parts, so that there is no copy.
+
+    For the documentation: ``page`` in docs/feeds, the kinds and actions of ticks that the reader ``makes``, and where
+    the format is ``described``.
     """
 
     name: str
@@ -56,6 +59,9 @@ class Format(NamedTuple):
     begins: tuple[bytes, ...] = (b"",)
     seeks: tuple[bytes, ...] = ()
     in_parts: bool = False
+    page: str = ""
+    makes: str = ""
+    described: str = ""
 
     def matches(self, found: Input) -> bool:
         """Tells whether the reader would take the file."""
@@ -126,26 +132,55 @@ def _is_document(found: Input) -> bool:
 
 # Formats known by a magic come before those known by the look of their first records.
 _FORMATS: Final = (
-    Format("npy", "numpy arrays (.npy, .npz)", "npy", "NpyFeed", (".npy", ".npz"), _is_numpy, seeks=(b"",)),
-    Format("dbn", "Databento DBN", "dbn", "DbnFeed", (".dbn",), begins=(b"DBN",)),
+    Format("npy", "numpy arrays (.npy, .npz)", "npy", "NpyFeed", (".npy", ".npz"), _is_numpy, seeks=(b"",),
+           page="npy.md", makes="as the file has them",
+           described='numpy.org, "NumPy file format"; github.com/nkaz001/hftbacktest, "Data"'),
+    Format("dbn", "Databento DBN", "dbn", "DbnFeed", (".dbn",), begins=(b"DBN",),
+           page="dbn.md#what-a-record-becomes",
+           makes="order A, C, M, R, F; trade T; quote A, C, M, R, T, F, N; status N; none N",
+           described='databento.com/docs, "Databento Binary Encoding"'),
     Format("parquet", "Parquet and Arrow", "parquet.reader", "ParquetFeed", (".parquet", ".arrow", ".feather"),
            begins=(b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"), seeks=(b"PAR1",),
-           in_parts=True),
-    Format("iex", "IEX TOPS, DEEP and DEEP+ (pcap)", "pcap", "IexFeed", (".pcap", ".pcapng"), _is_iex),
+           in_parts=True,
+           page="parquet.md", makes="as the columns say",
+           described='parquet.apache.org; arrow.apache.org, "Columnar format"; freqtrade.io, "Data downloading"'),
+    Format("iex", "IEX TOPS, DEEP and DEEP+ (pcap)", "pcap", "IexFeed", (".pcap", ".pcapng"), _is_iex,
+           page="iex.md#what-each-message-becomes", makes="quote M; order A, C, M, R, F; trade T; status N",
+           described='IEX, "Transport", "TOPS", "DEEP" and "DEEP+"'),
     Format("pcap", "pcap of MoldUDP64", "pcap", "PcapFeed", (".pcap", ".pcapng"),
-           begins=_CAPTURES),
+           begins=_CAPTURES,
+           page="pcap.md", makes="as `itch`",
+           described='Nasdaq, "MoldUDP64"; ietf.org, the drafts of pcap and pcapng'),
     Format("websocket", "recordings of WebSocket feeds", "websocket", "RecordedMessages",
-           begins=(b"strand-websocket ",)),
+           begins=(b"strand-websocket ",),
+           page="live.md", makes="as the profile says",
+           described="Strand's own"),
     Format("bi5", "Dukascopy ticks (.bi5)", "bi5", "DukascopyFeed", (".bi5",), _is_bi5, takes_list=True,
-           seeks=(b"",)),
+           seeks=(b"",),
+           page="dukascopy.md", makes="quote N",
+           described="the public decoders dukascopy-node, duka and lib-dukascopy"),
     Format("scid", "Sierra Chart intraday data (.scid)", "scid", "ScidFeed", (".scid",), begins=(b"SCID",),
-           seeks=(b"",)),
-    Format("lean", "LEAN equity tick archives", "lean", "LeanFeed", (), _is_lean, takes_list=True, seeks=(b"",)),
-    Format("recording", "recordings of live feeds", "recording", "RecordedFeed", (".itch", ".itch50"), _is_recording),
-    Format("itch", "NASDAQ TotalView-ITCH 5.0", "itch", "ItchFeed", (".itch", ".itch50")),
-    Format("pitch", "Cboe PITCH", "pitch", "PitchFeed", (".pitch",)),
-    Format("jsonl", "JSON lines and documents (by a profile)", "json.reader", "JsonLinesFeed", (), _is_document),
-    Format("csv", "CSV (of other columns: by a profile)", "csv.reader", "CsvFeed", (".csv", ".tsv")),
+           seeks=(b"",),
+           page="sierra-chart.md", makes="quote N; trade T",
+           described='sierrachart.com, "Intraday data file format"'),
+    Format("lean", "LEAN equity tick archives", "lean", "LeanFeed", (), _is_lean, takes_list=True, seeks=(b"",),
+           page="csv.md", makes="trade T; quote N",
+           described="github.com/QuantConnect/Lean, the readme of Data/equity"),
+    Format("recording", "recordings of live feeds", "recording", "RecordedFeed", (".itch", ".itch50"), _is_recording,
+           page="live.md", makes="as `itch`",
+           described="Strand's own"),
+    Format("itch", "NASDAQ TotalView-ITCH 5.0", "itch", "ItchFeed", (".itch", ".itch50"),
+           page="itch.md#what-each-message-becomes", makes="order A, F, C, M, N; trade T; status N, R",
+           described='Nasdaq, "TotalView-ITCH 5.0"'),
+    Format("pitch", "Cboe PITCH", "pitch", "PitchFeed", (".pitch",),
+           page="pitch.md", makes="order A, F, C, N, R; trade T; status N",
+           described='Cboe, "US Equities TCP Depth of Book (PITCH)"'),
+    Format("jsonl", "JSON lines and documents (by a profile)", "json.reader", "JsonLinesFeed", (), _is_document,
+           page="json.md", makes="as the profile says",
+           described="the venue's own description, in each profile"),
+    Format("csv", "CSV (of other columns: by a profile)", "csv.reader", "CsvFeed", (".csv", ".tsv"),
+           page="csv.md", makes="as the profile says",
+           described="that which each profile names"),
 )  # fmt: skip
 _SHOWN_LETTERS: Final = 80
 _PACKINGS: Final = (".gz", ".zst", ".bz2", ".xz", ".lzma", ".zip")

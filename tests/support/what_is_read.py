@@ -1,6 +1,7 @@
-"""The tables of docs/feeds/reads.md, from the registry of formats, the built-in profiles and the small files of tests.
+"""The tables of docs/feeds/reads.md and docs/tick.md, from the registry of formats, the built-in profiles and the small
+files of tests.
 
-.venv/bin/python tests/support/what_is_read.py --write   writes them into the page
+.venv/bin/python tests/support/what_is_read.py --write   writes them into the pages
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from csv_files import KINDS
+from feed_samples import SAMPLES
 from json_documents import DOCUMENTS
 from small_files import FILES
 
@@ -18,37 +20,20 @@ from strand.feeds.formats.json import profile as json_profiles
 from strand.feeds.formats.registry import formats
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "feeds" / "reads.md"
-#: The page of each format, and the public description of the format.
-DESCRIBED = {
-    "npy": ("npy.md", 'numpy.org, "NumPy file format"; github.com/nkaz001/hftbacktest, "Data"'),
-    "dbn": ("dbn.md", 'databento.com/docs, "Databento Binary Encoding"'),
-    "parquet": (
-        "parquet.md",
-        'parquet.apache.org; arrow.apache.org, "Columnar format"; freqtrade.io, "Data downloading"',
-    ),
-    "iex": ("iex.md", 'IEX, "Transport", "TOPS", "DEEP" and "DEEP+"'),
-    "pcap": ("pcap.md", 'Nasdaq, "MoldUDP64"; ietf.org, the drafts of pcap and pcapng'),
-    "websocket": ("live.md", "Strand's own"),
-    "bi5": ("dukascopy.md", "the public decoders dukascopy-node, duka and lib-dukascopy"),
-    "scid": ("sierra-chart.md", 'sierrachart.com, "Intraday data file format"'),
-    "lean": ("csv.md", "github.com/QuantConnect/Lean, the readme of Data/equity"),
-    "recording": ("live.md", "Strand's own"),
-    "itch": ("itch.md", 'Nasdaq, "TotalView-ITCH 5.0"'),
-    "pitch": ("pitch.md", 'Cboe, "US Equities TCP Depth of Book (PITCH)"'),
-    "jsonl": ("json.md", "the venue's own description, in each profile"),
-    "csv": ("csv.md", "that which each profile names"),
-}
+#: What each format becomes; its table stands there, too.
+TICKS = PAGE.parents[1] / "tick.md"
 
 
 def _samples() -> dict[str, list[str]]:
-    """The names of the small files by format; those of profiles stand in the second table."""
+    """The names of the small files by format, else of the sample that is damaged; those of profiles stand in the second
+    table."""
     found: dict[str, list[str]] = {}
     for file in FILES:
         if file.name.removeprefix(f"{file.format} ") in KINDS or file.name.removeprefix("json ") in DOCUMENTS:
             continue
         with tempfile.TemporaryDirectory() as folder:
             found.setdefault(file.format, []).append(file.write(Path(folder)).name)
-    return found
+    return {sample.format: [sample.file] for sample in SAMPLES} | found
 
 
 def _row(*cells: str) -> str:
@@ -56,13 +41,16 @@ def _row(*cells: str) -> str:
 
 
 def tables() -> list[str]:
-    """Both tables, as text. Raises KeyError for a format without a page or a sample, and for a profile without one."""
+    """The tables, as text. Raises KeyError for a format without a page or a sample, and for a profile without one."""
     samples = _samples()
     lines = ["| format | files | sample in the tests | description |", "|---|---|---|---|"]
+    made = ["| format | kinds and actions | page |", "|---|---|---|"]
     for known in formats():
-        page, described = DESCRIBED[known.name]
+        if not (known.page and known.makes and known.described):
+            raise KeyError(f"{known.name} does not say its page, what it makes, or where it is described")
         named = ", ".join(f"`{name}`" for name in dict.fromkeys(samples[known.name]))
-        lines.append(_row(f"[`{known.name}`]({page})", known.words, named, described))
+        lines.append(_row(f"[`{known.name}`]({known.page})", known.words, named, known.described))
+        made.append(_row(f"`{known.name}`", known.makes, f"[{known.words}](feeds/{known.page})"))
     profiles = ["| profile | files | sample in the tests | description |", "|---|---|---|---|"]
     told = [(each.name, each.about, each.described, KINDS, "csv.md") for each in csv_profiles.built_in()]
     told += [
@@ -73,18 +61,21 @@ def tables() -> list[str]:
         if not described:
             raise KeyError(f"{name} does not say where its format is described")
         profiles.append(_row(f"[`{name}`]({page})", about, f"`{kinds[name].file}`", described))
-    return ["\n".join(lines), "\n".join(profiles)]
+    return ["\n".join(lines), "\n".join(profiles), "\n".join(made)]
 
 
 def page(text: str) -> str:
-    """The page with both tables in their places: each between its first and its last line."""
+    """The page with its tables in their places: each between its first and its last line."""
     for table in tables():
         head = table.partition("\n")[0]
-        begin = text.index(head)
+        begin = text.find(head)
+        if begin < 0:
+            continue
         end = text.find("\n\n", begin)
         text = text[:begin] + table + (text[end:] if end >= 0 else "\n")
     return text
 
 
 if __name__ == "__main__" and "--write" in sys.argv:
-    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
+    for written in (PAGE, TICKS):
+        written.write_text(page(written.read_text("utf-8")), "utf-8")

@@ -25,8 +25,10 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("polars")
 
 
-def test_the_page_has_every_format_and_profile_with_its_sample_and_source() -> None:
-    text = what_is_read.PAGE.read_text("utf-8")
+@pytest.mark.parametrize(("page", "tables"), [(what_is_read.PAGE, 2), (what_is_read.TICKS, 1)])
+def test_a_page_has_every_format_and_profile_with_its_sample_and_source(page: Path, tables: int) -> None:
+    text = page.read_text("utf-8")
+    assert sum(table.partition("\n")[0] in text for table in what_is_read.tables()) == tables
     assert what_is_read.page(text) == text
 
 

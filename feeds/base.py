@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +27,7 @@ from strand.options import named_fields
 from strand.symbols import SymbolTable
 from strand.tables.arrow import DECIMAL_DIGITS, arrow_table
 from strand.tables.columns import Prices, SymbolNames, Table
-from strand.tables.tabular import Tabular, polars_frame
+from strand.tables.tabular import pandas_frame, polars_frame
 from strand.ticks import Flags, joined, named, zeros
 from strand.units import COUNT, PRICE, SIZE, TIME, declare
 from strand.validate import unit_power
@@ -376,7 +376,7 @@ class Feed(Protocol):
         ...
 
 
-class BaseFeed(Tabular):
+class BaseFeed(ABC):
     """The base class of feeds: a subclass defines ``info``, ``symbols`` and ``batches``.
 
     Iterating over a feed gives its batches; a ``with`` block closes it at its end. ``to_arrow`` and the like read it to
@@ -450,7 +450,7 @@ class BaseFeed(Tabular):
         messages without ticks count too. None: only ticks show them."""
         return None
 
-    def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
+    def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:  # noqa: B027 - most need not
         """Takes two counters of a run, before the first batch. A feed that acknowledges messages reads them.
 
         Args:
@@ -521,6 +521,17 @@ class BaseFeed(Tabular):
             MissingExtraError: If polars or pyarrow is not installed.
         """
         return polars_frame(lambda: tick_stream(self, prices, views=True).read_all())
+
+    def to_pandas(self, *, prices: Prices = "float") -> Any:
+        """Reads all ticks of the feed, from its start, into a ``pandas.DataFrame``.
+
+        Args:
+            prices: As for ``to_arrow``.
+
+        Raises:
+            MissingExtraError: If pandas or pyarrow is not installed.
+        """
+        return pandas_frame(lambda: self.to_arrow(prices=prices))
 
     def to_numpy(self) -> npt.NDArray[np.void]:
         """Reads all ticks of the feed, from its start, into a ``strand.Ticks`` array of shape (n,), exact integers."""

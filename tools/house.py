@@ -175,9 +175,14 @@ def private_functions(tree: ast.Module, public: set[str]) -> Iterator[ast.Functi
 
 
 def depth(name: str, bases: dict[str, list[str]], seen: tuple[str, ...] = ()) -> int:
-    """Number of the project's classes above a class; exceptions and protocols are left out."""
+    """Number of the project's classes above a class; exceptions are left out."""
     above = [base for base in bases.get(name, []) if base in bases and base not in seen]
     return 1 + max((depth(base, bases, (*seen, name)) for base in above), default=-1) if above else 0
+
+
+def is_typed_dict(name: str, bases: dict[str, list[str]]) -> bool:
+    """Tells whether a class is a TypedDict: a type whose bases lend it their keys, and a plain dict at run time."""
+    return name == "TypedDict" or any(is_typed_dict(base, bases) for base in bases.get(name, []) if base != name)
 
 
 def shapes(trees: dict[str, ast.Module], public: set[str]) -> dict[str, int]:
@@ -201,7 +206,9 @@ def shapes(trees: dict[str, ast.Module], public: set[str]) -> dict[str, int]:
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             n = len(given) - (bool(given) and given[0].arg in ("self", "cls"))
             counts["functions over 8 parameters"] += n > 8
-    counts["depth of inheritance"] = max(depth(name, bases) for name in bases)
+    types = {name for name in bases if is_typed_dict(name, bases)}
+    counts["depth of inheritance"] = max(depth(name, bases) for name in bases if name not in types)
+    counts["depth of types of options"] = max((depth(name, bases) for name in types), default=0)
     return dict(counts)
 
 

@@ -25,7 +25,7 @@ from strand.feeds.formats.options import LeanOptions
 from strand.feeds.io.files import regular_file
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import InflateLimits
-from strand.feeds.io.streams import ZipMemberStream, open_archive
+from strand.feeds.io.streams import open_archive, open_member
 from strand.feeds.mapping.options import check_options
 from strand.feeds.merge.streams import merge_streams
 from strand.feeds.times import NEW_YORK
@@ -118,7 +118,7 @@ def read_lean_file(
     """
     profile = named_profile(f"lean-{file.kind}s")
     with open_archive(file.path) as archive:
-        stream = ZipMemberStream(file.path, archive.getinfo(file.member), limits)
+        stream = open_member(file.path, archive.getinfo(file.member), limits)
     chunks = Chunks(stream, chunk_bytes=chunk_bytes, headroom=LONGEST_LINE)
     try:
         skip = len(BOM) if stream.head(len(BOM)) == BOM else 0

@@ -25,7 +25,7 @@ from strand.feeds.formats.options import NpyOptions
 from strand.feeds.formats.own_metadata import OWN_MEMBER, Own, own_from
 from strand.feeds.io.files import Frame, frame_at, read_head, regular_file
 from strand.feeds.io.sources import InflateLimits, InputStream, RawStream
-from strand.feeds.io.streams import ZipMemberStream, data_start, open_archive, open_stream
+from strand.feeds.io.streams import data_start, open_archive, open_member, open_stream
 from strand.feeds.mapping.columns import Conversion, Reading, columns_of
 from strand.feeds.mapping.events import with_ends
 from strand.feeds.mapping.options import MEND, options_among
@@ -104,7 +104,7 @@ class ArrayPlace:
         if self.member is None:
             return open_stream(path, limits=limits)
         with open_archive(path) as archive:
-            return ZipMemberStream(path, archive.getinfo(self.member), limits)
+            return open_member(path, archive.getinfo(self.member), limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def _choose(path: Path, names: list[str], array: str | None) -> str:
 
 
 def _member_place(member: zipfile.ZipInfo, path: Path) -> ArrayPlace:
-    with ZipMemberStream(path, member, InflateLimits(max_bytes=_HEADER_BYTES)) as stream:
+    with open_member(path, member, InflateLimits(max_bytes=_HEADER_BYTES)) as stream:
         place = _place(io.BytesIO(stream.read(_HEADER_BYTES)), path, member.file_size)
     name = member.filename
     if member.compress_type != zipfile.ZIP_STORED:
@@ -243,7 +243,7 @@ def read_own(path: Path) -> Own | None:
         if OWN_MEMBER not in archive.namelist():
             return None
         member = archive.getinfo(OWN_MEMBER)
-    with ZipMemberStream(path, member, InflateLimits(max_ratio=1000, max_bytes=_NAMES_BYTES)) as stream:
+    with open_member(path, member, InflateLimits(max_ratio=1000, max_bytes=_NAMES_BYTES)) as stream:
         return own_from(stream.read(_NAMES_BYTES), path)
 
 
@@ -251,7 +251,7 @@ def read_names(path: Path) -> tuple[str, ...]:
     """The names an archive keeps beside its ticks: the array ``symbols``, of text or bytes."""
     with open_archive(path) as archive:
         member = archive.getinfo("symbols.npy")
-    with ZipMemberStream(path, member, InflateLimits(max_ratio=1000, max_bytes=_NAMES_BYTES)) as stream:
+    with open_member(path, member, InflateLimits(max_ratio=1000, max_bytes=_NAMES_BYTES)) as stream:
         data = stream.read(_HEADER_BYTES)
         place = _place(io.BytesIO(data), path, member.file_size)
         whole = place.offset + place.length * place.dtype.itemsize

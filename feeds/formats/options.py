@@ -105,7 +105,7 @@ class _Mold(_Packets, total=False):
     ]
 
 
-class PcapOptions(_Mold, DatedOptions, total=False):
+class PcapOptions(_Mold, _Day, DecodedOptions, total=False):
     """Options of ``PcapFeed``."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple, Unpack
 
 from strand.binding import captures as _captures
@@ -32,7 +32,6 @@ from strand.binding.captures import (
     SWEEP,
     THROUGH_EXEMPT,
     UNAVAILABLE,
-    CaptureDecoder,
     IexDecoder,
     IexPcapDecoder,
     PcapDecoder,
@@ -52,7 +51,7 @@ from strand.zones import zone_named
 __all__ = [
     "AUCTION", "BROKEN_TRADE", "COMPLETE", "CROSS", "DIRECTORY", "EXTENDED_HOURS", "KEEPS_PRIORITY", "ODD_LOT",
     "OFFICIAL_PRICE", "OPERATIONAL_HALT", "OPERATIONAL_RESUME", "RETAIL_INTEREST", "SECURITY_EVENT",
-    "SHORT_SALE_TEST", "SWEEP", "THROUGH_EXEMPT", "UNAVAILABLE", "CaptureFeed", "IexFeed",
+    "SHORT_SALE_TEST", "SWEEP", "THROUGH_EXEMPT", "UNAVAILABLE", "IexFeed",
     "PcapFeed", "recognise", "recognise_iex",
 ]  # fmt: skip
 
@@ -69,47 +68,24 @@ def recognise(head: bytes) -> bool:
     return head.startswith(_MAGICS) or (head.startswith(_NG_MAGIC) and head[8:12] in _NG_MARKS)
 
 
-class CaptureFeed(DecodedFeed):
-    """Packets of a transport in a capture: the common part of such feeds. ``ts_recv`` is the capture time."""
+def _capture_options(of_feed: dict[str, Any], given: CaptureOptions) -> dict[str, Any]:
+    """The options of a capture's decoder. ``of_feed``: those of the messages' decoder, without the span from here on,
+    which goes by capture times."""
+    return {
+        "skip": of_feed["skip"],
+        "ports": _ports(given["port"]),
+        "session": _session(given["session"]),
+        **{name: given[name] for name in ("hold", "hold_ns")},
+        "span": (of_feed.pop("start_ns", None), of_feed.pop("end_ns", None)),
+    }
 
-    _decoder: CaptureDecoder
 
-    def __init__(self, path: str | os.PathLike[str], options: CaptureOptions) -> None:
-        super().__init__(path, options, headroom=_captures.MAX_RECORD)
-        self._capture: dict[str, Any] = {
-            "skip": self._options["skip"],
-            "ports": _ports(options["port"]),
-            "session": _session(options["session"]),
-            **{name: options[name] for name in ("hold", "hold_ns")},
-            "span": (self._options.pop("start_ns", None), self._options.pop("end_ns", None)),
-        }
-
-    def _read_start(
-        self, recognise: Callable[[bytes], bool], refusal: str, protocol: str
-    ) -> tuple[bytes, list[str], dict[str, Any]]:
-        """The same as ``_read_head``, of enough bytes for the first packets, with the kind of the capture."""
-        head, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
-        kind = "pcapng" if head.startswith(_NG_MAGIC) else "pcap"
-        return head, names, {"capture": kind, "protocol": protocol} | details
-
-    @property
-    def session(self) -> str:
-        """The transport's session read in the latest iteration, ``""`` as long as there is none."""
-        return self._decoder.session
-
-    def statistics(self) -> dict[str, int]:
-        """Counts of the latest iteration, zeros before the first.
-
-        Those of the messages' decoder, and ``records``, ``packets`` (of the transport, with messages), ``heartbeats``,
-        ``ends`` (of session), ``duplicates`` (packets that brought nothing new), ``held`` (packets that had to wait),
-        ``gaps`` and ``missing`` (messages in them), ``other_packets``, ``blank_packets`` and ``iex_packets`` (of those,
-        what ``blank_headers`` and the format ``iex`` would have read), ``other_sessions``, ``fragments``.
-        """
-        return super().statistics()
+def _kind_of(head: bytes) -> str:
+    return "pcapng" if head.startswith(_NG_MAGIC) else "pcap"
 
 
 @named_options("PcapFeed()", declares=PcapOptions)
-class PcapFeed(ItchNames, CaptureFeed):
+class PcapFeed(ItchNames, DecodedFeed):
     """Reads a capture of MoldUDP64 with ITCH 5.0 as batches of ticks; ``ts_recv`` is the capture time.
 
     A file whose name has no day is of the capture's day in New York. Damaged records, cut packets and bad messages are
@@ -128,15 +104,31 @@ class PcapFeed(ItchNames, CaptureFeed):
     _decoder: PcapDecoder
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[PcapOptions]) -> None:
-        super().__init__(path, options)
-        self._capture["blank_headers"] = options["blank_headers"]
+        super().__init__(path, options, headroom=_captures.MAX_RECORD)
+        self._capture = _capture_options(self._options, options) | {"blank_headers": options["blank_headers"]}
         refusal = "does not start as a pcap or pcapng file does"
-        head, names, details = self._read_start(recognise, refusal, "MoldUDP64, ITCH 5.0")
+        head, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
+        details = {"capture": _kind_of(head), "protocol": "MoldUDP64, ITCH 5.0"} | details
         day = self._dated(options["date"], names, lambda: _captured_on(head))
         self._options["attributes"] = True
         self._decoder = PcapDecoder(ItchDecoder(**self._options), **self._capture)
         self._symbols = ItchSymbols(self._decoder.messages)
         self._info = self._orders_info("pcap", "XNAS", day, details, FLAGS)
+
+    @property
+    def session(self) -> str:
+        """The transport's session read in the latest iteration, ``""`` as long as there is none."""
+        return self._decoder.session
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of the latest iteration, zeros before the first.
+
+        Those of the messages' decoder, and ``records``, ``packets`` (of the transport, with messages), ``heartbeats``,
+        ``ends`` (of session), ``duplicates`` (packets that brought nothing new), ``held`` (packets that had to wait),
+        ``gaps`` and ``missing`` (messages in them), ``other_packets``, ``blank_packets`` and ``iex_packets`` (of those,
+        what ``blank_headers`` and the format ``iex`` would have read), ``other_sessions``, ``fragments``.
+        """
+        return super().statistics()
 
     def _begin(self) -> PcapDecoder:
         itch = ItchDecoder(**self._options, directory_of=self._decoder.messages)
@@ -179,7 +171,7 @@ def recognise_iex(head: bytes) -> bool:
 
 
 @named_options("IexFeed()", declares=CaptureOptions)
-class IexFeed(CaptureFeed):
+class IexFeed(DecodedFeed):
     """Reads a capture of TOPS, DEEP or DEEP+ as batches of ticks; ``ts_recv`` is the capture time.
 
     The feed's first packet says which of them it is. A file whose name has no day is of the capture's day in New York.
@@ -198,9 +190,10 @@ class IexFeed(CaptureFeed):
     _decoder: IexPcapDecoder
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[CaptureOptions]) -> None:
-        super().__init__(path, options)
+        super().__init__(path, options, headroom=_captures.MAX_RECORD)
+        self._capture = _capture_options(self._options, options)
         refusal = "does not start as a pcap or pcapng file of IEX-TP packets (protocols 0x8002 to 0x8005) does"
-        head, names, details = self._read_start(recognise_iex, refusal, "IEX-TP")
+        head, names, details = self._read_head(_HEAD_BYTES, recognise_iex, refusal)
         protocol = _PROTOCOLS[_protocol_of(head)]
         day = date_in_names(names) or _captured_on(head)
         self._decoder = self._new_decoder()
@@ -213,9 +206,18 @@ class IexFeed(CaptureFeed):
             price_unit=1e-4,
             ticks=protocol.ticks,
             flags=protocol.flags,
-            details=details | {"protocol": f"IEX-TP, {protocol.name}"},
+            details={"capture": _kind_of(head), "protocol": f"IEX-TP, {protocol.name}"} | details,
             zone=NEW_YORK,
         )
+
+    @property
+    def session(self) -> str:
+        """See ``PcapFeed``."""
+        return self._decoder.session
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of the latest iteration: those that ``PcapFeed`` has."""
+        return super().statistics()
 
     @property
     def symbols(self) -> Sequence[str]:

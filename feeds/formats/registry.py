@@ -124,6 +124,10 @@ def _is_iex(found: Input) -> bool:
     return found.head.startswith(_CAPTURES) and bool(format_named("iex").imported().recognise_iex(found.head))
 
 
+def _is_messages(found: Input) -> bool:
+    return found.head.startswith(b"strand-websocket ")
+
+
 def _is_document(found: Input) -> bool:
     """JSON says little of what is meant: of other files than those that built-in profiles know, a profile says it."""
     begins = found.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
@@ -151,8 +155,7 @@ _FORMATS: Final = (
            begins=_CAPTURES,
            page="pcap.md", makes="as `itch`",
            described='Nasdaq, "MoldUDP64"; ietf.org, the drafts of pcap and pcapng'),
-    Format("websocket", "recordings of WebSocket feeds", "websocket", "RecordedMessages",
-           begins=(b"strand-websocket ",),
+    Format("websocket", "recordings of WebSocket feeds", "json.reader", "RecordedMessages", (), _is_messages,
            page="live.md", makes="as the profile says",
            described="Strand's own"),
     Format("bi5", "Dukascopy ticks (.bi5)", "bi5", "DukascopyFeed", (".bi5",), _is_bi5, takes_list=True,

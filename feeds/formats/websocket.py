@@ -1,4 +1,4 @@
-"""Recording of a WebSocket, written so that a replay gives the same ticks, and its reader.
+"""Recording of a WebSocket, written so that a replay gives the same ticks: its entries, and what writes it.
 
 A recording is lines, each ended by one ``\n`` and led by the CRC-32 of what is behind it, eight hexadecimal digits and
 a space. The first line has ``strand-websocket 1 `` before that, the 1 being the format's version. Its CRC is of a JSON
@@ -27,32 +27,23 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, Self, Unpack, cast
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, Self, cast
 
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
-from strand.feeds.base import FeedInfo
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
-from strand.feeds.formats.json.reader import Lines, MessageFile
-from strand.feeds.formats.options import RecordedMessagesOptions
 from strand.feeds.io.atomic_write import atomic_write, flushed
 from strand.feeds.io.streams import InputStream
 from strand.fixed import dataclass
-from strand.options import named_options
 from strand.validate import check_depth, is_whole
 
 __all__ = [
-    "LONGEST_MESSAGE", "MAGIC", "MAX_SYMBOLS", "Entry", "Header", "MessageRecorder", "RecordedMessages",
-    "entry_line", "longest_line", "message_line", "read_entry", "read_header", "recognise",
+    "LONGEST_MESSAGE", "MAGIC", "MAX_SYMBOLS", "Entry", "Header", "MessageRecorder",
+    "entry_line", "longest_line", "message_line", "read_entry", "read_header",
 ]  # fmt: skip
 
 _MAX_EVENT_TEXT: Final = 256
-
-
-def recognise(head: bytes) -> bool:
-    """Tells whether a file that begins with ``head`` is a recording of a WebSocket feed."""
-    return head.startswith(MAGIC)
 
 
 class MessageRecorder:
@@ -111,70 +102,6 @@ class MessageRecorder:
         if self._file is not None:
             self._write(entry_line(self._latest_ns, b"end", b"%d" % self._lines))
         self._stack.close()
-
-
-@named_options("RecordedMessages()", declares=RecordedMessagesOptions)
-class RecordedMessages(MessageFile):
-    """A recording as the ticks that were live: the same receive times, sequences and symbols in the same order.
-
-    ``events`` has the newest of the live feed's. A file without its last line raises TruncatedFeedError behind all that
-    it has. Raises FeedError, FormatError and TruncatedFeedError with byte and line, ConfigurationError.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], **options: Unpack[RecordedMessagesOptions]) -> None:
-        super().__init__()
-        with self._opened(path, options) as stream:
-            header, first = read_header(stream, self._path)
-        profile = options["profile"]
-        if profile is None or isinstance(profile, JsonProfile):
-            read = profile or header.profile
-        else:
-            read = read_profile(profile)
-        self._header = header
-        lines = Lines(
-            self._path, options["limits"], first=first, longest=longest_line(header.max_message_bytes), open_end=False
-        )
-        on_bad_message: Literal["raise", "skip"] = (
-            "skip" if header.on_bad_record == "skip" else options["on_bad_record"]
-        )
-        self._begin(read, lines, header.symbols, header.max_symbols, on_bad_message)
-
-    def _steps(self) -> Generator[None, None, None]:
-        self._ended = False
-        yield from self._taken()
-        if not self._ended:
-            raise TruncatedFeedError(
-                "ends without the line that a recording ends with",
-                path=self._path,
-                offset=self._after,
-                line=self._number,
-            )
-
-    @property
-    def info(self) -> FeedInfo:
-        details = {"url": self._header.url, "compression": self._compression, **self._ticks.examples}
-        return self._profile.info("websocket", str(self._path), details)
-
-    def _take(self, text: bytes | None, offset: int, number: int) -> None:
-        try:
-            if self._ended:
-                raise ValueError("comes after the recording's end")
-            if text is None:
-                raise ValueError(f"is longer than lines of messages of {self._header.max_message_bytes:,} bytes are")
-            time_ns, word, value = read_entry(text)
-            if word == "end":
-                self._ended = True
-                if value != number - 1:
-                    raise ValueError(f"says that {value:,} lines are before it, but there are {number - 1:,}")
-        except (ValueError, RecursionError) as error:
-            self._refuse(str(error), offset, number)
-            return
-        if word in ("text", "binary"):
-            self._ticks.take(value, time_ns, offset, number)
-        elif word == "clock":
-            self._passed = time_ns
-        elif word in ("connected", "disconnected"):
-            self._ticks.note(word, time_ns, value)
 
 
 #: Bytes of a message, and symbols, of a feed that can be recorded: the most that a file can make its reader reserve.

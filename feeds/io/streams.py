@@ -14,10 +14,11 @@ from __future__ import annotations
 import os
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from strand.errors import FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds.io.sources import (
@@ -36,10 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GZIP_WBITS", "HEAD_BYTES", "MAX_WINDOW_BYTES", "RAW_WBITS", "STANDARD_INPUT", "ZIP_MAGICS", "ZSTD_MAGIC",
-    "ByteStream", "Bz2Stream", "GzipStream", "InflateLimits", "Inflating", "InputStream", "LzmaStream", "MemberStream",
-    "RawStream", "XzStream", "ZipMemberStream", "ZstdStream", "data_members", "data_start", "find_member",
-    "inflater_name", "is_gzip", "is_lzma", "is_zstd", "names_of", "new_inflater", "open_archive", "open_stream",
-    "split_member", "zlib_like",
+    "ByteStream", "InflateLimits", "Inflating", "InputStream", "MemberStream", "Packing", "RawStream", "ZstdStream",
+    "data_members", "data_start", "find_member", "gzip_members", "inflater_name", "is_gzip", "is_lzma", "is_zstd",
+    "names_of", "new_inflater", "open_archive", "open_member", "open_stream", "split_member", "zlib_like",
 ]  # fmt: skip
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -159,26 +159,43 @@ class Inflating(InputStream):
         return kind(message, path=self.path, offset=self._made)
 
 
+class Packing(NamedTuple):
+    """A way of compressing, in members.
+
+    Attributes:
+        name: Its name.
+        inflater: The library that inflates it; None: nothing has to be inflated.
+        new_member: Makes an object with zlib's or bz2's interface, which inflates one member.
+        errors: What such an object raises where the data is corrupt.
+        magic: What a member begins with; empty: there is one member alone, whose ``fault`` is asked for at its end.
+    """
+
+    name: str
+    inflater: str | None
+    new_member: Callable[[], Any]
+    errors: tuple[type[Exception], ...]
+    magic: bytes | tuple[bytes, ...] = b""
+
+
 class MemberStream(Inflating):
-    """Members that an object with zlib's or bz2's interface inflates, one after the other.
+    """The contents of a file of members, one after the other.
 
     Raises TruncatedFeedError where the file ends inside a member, FormatError where it is corrupt or expands beyond
     the limits.
     """
 
-    magic: bytes | tuple[bytes, ...]
-    errors: tuple[type[Exception], ...]
+    #: The name of the member of an archive that this is; None: the file is no archive.
+    member: str | None = None
 
-    def __init__(self, source: Source, limits: InflateLimits) -> None:
+    def __init__(self, source: Source, limits: InflateLimits, packing: Packing) -> None:
         super().__init__(source, limits)
+        self.compression, self.inflater = packing.name, packing.inflater
+        self._packing = packing
         self._piece = memoryview(bytearray(_INPUT_PIECE))
         # A file of no bytes is no compressed file: so there is a member to come from the start.
-        self._member: Any = self._new_member()
+        self._member: Any = packing.new_member()
         self._rest: bytes | memoryview = b""
         self._input_ended = False
-
-    @abstractmethod
-    def _new_member(self) -> Any: ...
 
     def _inflate(self) -> bytes | memoryview:
         if not self._rest and not self._input_ended and getattr(self._member, "needs_input", True):
@@ -200,7 +217,7 @@ class MemberStream(Inflating):
     def _decompress(self) -> bytes | memoryview:
         try:
             data: bytes | memoryview = self._member.decompress(self._rest, self._room())
-        except self.errors as error:
+        except self._packing.errors as error:
             raise self._error(FormatError, f"the {self.compression} data is corrupt ({error})") from None
         # zlib hands back what it had no room for, the others keep it.
         self._rest = getattr(self._member, "unconsumed_tail", b"")
@@ -214,6 +231,11 @@ class MemberStream(Inflating):
 
     def _next_member(self) -> bool:
         """Begins the next member after a member's end, if there is one. Zeros may fill up the file's end."""
+        if not self._packing.magic:
+            self._finished = True
+            if fault := self._member.fault:
+                raise self._error(FormatError, fault)
+            return False
         rest = self._rest = bytes(self._rest).lstrip(b"\0")
         if len(rest) < _LONGEST_MAGIC and not self._input_ended:
             self._read_on()
@@ -221,41 +243,61 @@ class MemberStream(Inflating):
         if not rest:
             self._finished = True
             return False
-        if not rest.startswith(self.magic):
+        if not rest.startswith(self._packing.magic):
             raise self._error(FormatError, f"what follows the {self.compression} data is not {self.compression} data")
-        self._member = self._new_member()
+        self._member = self._packing.new_member()
         return True
 
 
-class GzipStream(MemberStream):
-    """The contents of a gzip file (RFC 1952), all its members one after the other."""
+class _Member:
+    """An inflater with something before its data, or at its end."""
 
-    compression = "gzip"
-    magic = GZIP_MAGIC
+    def __init__(self, inflater: Any) -> None:
+        self._inflater = inflater
+        self.unconsumed_tail: bytes | memoryview = b""
 
-    def __init__(self, path: str | Path | Source, limits: InflateLimits) -> None:
-        self.inflater = inflater_name()
-        self.errors = (zlib_like().error,)
-        super().__init__(path if isinstance(path, Source) else open_source(path), limits)
+    @property
+    def eof(self) -> bool:
+        return bool(self._inflater.eof)
 
-    def _new_member(self) -> Any:
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._inflater.unused_data)
+
+    @property
+    def needs_input(self) -> bool:
+        return bool(getattr(self._inflater, "needs_input", True))
+
+    def decompress(self, data: bytes | memoryview, room: int) -> bytes | memoryview:
+        found: bytes | memoryview = self._inflater.decompress(data, room)
+        # zlib hands back what it had no room for, the others keep it.
+        self.unconsumed_tail = getattr(self._inflater, "unconsumed_tail", b"")
+        return found
+
+
+class _GzipMember(_Member):
+    """Inflates a member of a gzip file (RFC 1952), whose header may come in pieces."""
+
+    def __init__(self) -> None:
+        super().__init__(new_inflater(GZIP_WBITS))
         self._header: bytearray | None = bytearray()
-        return new_inflater(GZIP_WBITS)
 
-    def _decompress(self) -> bytes | memoryview:
+    def decompress(self, data: bytes | memoryview, room: int) -> bytes | memoryview:
         if self._header is not None:
             before = len(self._header)
-            self._header += self._rest[: _MOST_HEADER + 1 - before]
-            try:
-                size = _gzip_header_size(self._header)
-            except ValueError as error:
-                raise self._error(FormatError, f"the gzip data is corrupt ({error})") from None
-            self._rest = b"" if size is None else memoryview(self._rest)[size - before :]
+            self._header += data[: _MOST_HEADER + 1 - before]
+            size = _gzip_header_size(self._header)
             if size is None:
                 return b""
+            data = memoryview(data)[size - before :]
             self._header = None
-            self._member.decompress(_BARE_HEADER, 1)
-        return super()._decompress()
+            self._inflater.decompress(_BARE_HEADER, 1)
+        return super().decompress(data, room)
+
+
+def gzip_members() -> Packing:
+    """The packing of gzip files, by the library that is there."""
+    return Packing("gzip", inflater_name(), _GzipMember, (zlib_like().error, ValueError), GZIP_MAGIC)
 
 
 def _gzip_header_size(data: bytearray) -> int | None:
@@ -294,48 +336,19 @@ def _gzip_header_size(data: bytearray) -> int | None:
     return size if size <= len(data) else None
 
 
-class Bz2Stream(MemberStream):
-    """The contents of a bz2 file."""
+def _bz2_members() -> Packing:
+    import bz2
 
-    compression = inflater = "bz2"
-    magic = BZ2_MAGICS
-    errors = (OSError, ValueError)
-
-    def _new_member(self) -> Any:
-        import bz2
-
-        return bz2.BZ2Decompressor()
+    return Packing("bz2", "bz2", bz2.BZ2Decompressor, (OSError, ValueError), BZ2_MAGICS)
 
 
-class XzStream(MemberStream):
-    """The contents of an xz file. Its dictionary may be 2^27 bytes."""
+def _lzma_members(name: str) -> Packing:
+    """The packing of xz files, or ``"lzma"``: of LZMA alone, the format before xz, which has no checksum. A dictionary
+    may be 2^27 bytes."""
+    import lzma
 
-    compression = "xz"
-    inflater = "lzma"
-    magic = XZ_MAGIC
-
-    def __init__(self, source: Source, limits: InflateLimits) -> None:
-        import lzma
-
-        self.errors = (lzma.LZMAError, ValueError)
-        super().__init__(source, limits)
-
-    def _new_member(self) -> Any:
-        import lzma
-
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY)
-
-
-class LzmaStream(XzStream):
-    """The contents of a file of LZMA alone, the format before xz. It has no checksum."""
-
-    compression = "lzma"
-    magic = _LZMA_FIRST
-
-    def _new_member(self) -> Any:
-        import lzma
-
-        return lzma.LZMADecompressor(lzma.FORMAT_ALONE, _XZ_MEMORY)
+    kind, magic = (lzma.FORMAT_XZ, XZ_MAGIC) if name == "xz" else (lzma.FORMAT_ALONE, _LZMA_FIRST)
+    return Packing(name, "lzma", partial(lzma.LZMADecompressor, kind, _XZ_MEMORY), (lzma.LZMAError, ValueError), magic)
 
 
 def is_lzma(head: bytes) -> bool:
@@ -431,56 +444,57 @@ class _Stored:
         return given
 
 
-class ZipMemberStream(MemberStream):
-    """The contents of one member. The decompressed bytes are counted; the archive's own figures are never trusted.
+class _ZipMember(_Member):
+    """Inflates the member of an archive. ``fault``: what is wrong with it at its end."""
+
+    def __init__(self, info: zipfile.ZipInfo) -> None:
+        import bz2
+        import zipfile
+
+        if info.compress_type == zipfile.ZIP_STORED:
+            super().__init__(_Stored(info.file_size))
+        elif info.compress_type == zipfile.ZIP_BZIP2:
+            super().__init__(bz2.BZ2Decompressor())
+        else:
+            super().__init__(new_inflater(RAW_WBITS))
+        self._info = info
+        self._crc32, self._crc = zlib_like().crc32, 0
+
+    @property
+    def fault(self) -> str:
+        if self._crc == self._info.CRC:
+            return ""
+        return f"the checksum of member {self._info.filename!r} is wrong: it is damaged"
+
+    def decompress(self, data: bytes | memoryview, room: int) -> bytes | memoryview:
+        found = super().decompress(data, room)
+        self._crc = self._crc32(found, self._crc)
+        return found
+
+
+def open_member(path: Path, member: zipfile.ZipInfo, limits: InflateLimits) -> MemberStream:
+    """The contents of one member of an archive. The decompressed bytes are counted; the archive's own figures are never
+    trusted.
 
     Raises FormatError where the member is encrypted, compressed in another way, or damaged, TruncatedFeedError where
     the file ends inside it.
     """
+    import zipfile
 
-    compression = "zip"
-    magic = b""
-
-    def __init__(self, path: Path, member: zipfile.ZipInfo, limits: InflateLimits) -> None:
-        import zipfile
-
-        self._info = member
-        self.member = member.filename
-        self._crc = 0
-        self._zlib: Any = zlib_like()
-        self.inflater = {zipfile.ZIP_STORED: None, zipfile.ZIP_BZIP2: "bz2"}.get(member.compress_type, inflater_name())
-        self.errors = (self._zlib.error, OSError, ValueError)
-        if member.flag_bits & _ENCRYPTED:
-            raise FormatError(f"member {member.filename!r} is encrypted: decrypt it first", path=path)
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2):
-            raise FormatError(
-                f"member {member.filename!r} is compressed by method {member.compress_type}; stored, deflated and bz2 "
-                "members can be read",
-                path=path,
-            )
-        start = data_start(path, member)
-        super().__init__(RawStream(path, start=start, length=member.compress_size), limits)
-
-    def _new_member(self) -> Any:
-        import bz2
-        import zipfile
-
-        if self._info.compress_type == zipfile.ZIP_STORED:
-            return _Stored(self._info.file_size)
-        if self._info.compress_type == zipfile.ZIP_BZIP2:
-            return bz2.BZ2Decompressor()
-        return new_inflater(RAW_WBITS)
-
-    def _inflate(self) -> bytes | memoryview:
-        data = super()._inflate()
-        self._crc = self._zlib.crc32(data, self._crc)
-        return data
-
-    def _next_member(self) -> bool:
-        self._finished = True
-        if self._crc != self._info.CRC:
-            raise self._error(FormatError, f"the checksum of member {self._info.filename!r} is wrong: it is damaged")
-        return False
+    if member.flag_bits & _ENCRYPTED:
+        raise FormatError(f"member {member.filename!r} is encrypted: decrypt it first", path=path)
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2):
+        raise FormatError(
+            f"member {member.filename!r} is compressed by method {member.compress_type}; stored, deflated and bz2 "
+            "members can be read",
+            path=path,
+        )
+    inflater = {zipfile.ZIP_STORED: None, zipfile.ZIP_BZIP2: "bz2"}.get(member.compress_type, inflater_name())
+    packing = Packing("zip", inflater, partial(_ZipMember, member), (zlib_like().error, OSError, ValueError))
+    source = RawStream(path, start=data_start(path, member), length=member.compress_size)
+    stream = MemberStream(source, limits, packing)
+    stream.member = member.filename
+    return stream
 
 
 def data_start(path: Path, member: zipfile.ZipInfo) -> int:
@@ -647,7 +661,7 @@ def open_stream(path: str | os.PathLike[str], *, limits: InflateLimits | None = 
     if isinstance(named, Path) and not named.exists():
         named, member = split_member(named)
         if member is not None:
-            return ZipMemberStream(named, find_member(named, member), limits)
+            return open_member(named, find_member(named, member), limits)
     source = open_source(named)
     try:
         return _opened(source, source.head(_MAGIC_BYTES), limits)
@@ -660,25 +674,25 @@ def names_of(path: str | os.PathLike[str], stream: InputStream) -> list[str]:
     """Names of a file that was opened as ``stream``: its path, and for a member its name in the archive and the
     archive's."""
     names = [os.fspath(path)]
-    if isinstance(stream, ZipMemberStream):
+    if isinstance(stream, MemberStream) and stream.member is not None:
         names += [stream.member, str(stream.path)]
     return list(dict.fromkeys(names))
 
 
 def _opened(source: Source, magic: bytes, limits: InflateLimits) -> InputStream:
     if is_gzip(magic):
-        return GzipStream(source, limits)
+        return MemberStream(source, limits, gzip_members())
     if is_zstd(magic):
         return ZstdStream(source, limits)
     if magic.startswith(BZ2_MAGICS):
-        return Bz2Stream(source, limits)
+        return MemberStream(source, limits, _bz2_members())
     if magic.startswith(XZ_MAGIC):
-        return XzStream(source, limits)
+        return MemberStream(source, limits, _lzma_members("xz"))
     if is_lzma(magic):
-        return LzmaStream(source, limits)
+        return MemberStream(source, limits, _lzma_members("lzma"))
     if magic.startswith(ZIP_MAGICS):
         if not isinstance(source, RawStream):
             raise FeedError("a zip archive cannot be read from a pipe: store it in a file", path=source.path)
         source.close()
-        return ZipMemberStream(Path(source.path), find_member(Path(source.path)), limits)
+        return open_member(Path(source.path), find_member(Path(source.path)), limits)
     return source

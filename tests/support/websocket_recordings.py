@@ -12,7 +12,8 @@ from websocket_server import TRADES
 import strand
 from strand.errors import FeedError
 from strand.feeds.formats.json.profile import read_profile
-from strand.feeds.formats.websocket import Header, MessageRecorder, RecordedMessages
+from strand.feeds.formats.json.reader import RecordedMessages
+from strand.feeds.formats.websocket import Header, MessageRecorder
 
 HEADER = Header(read_profile(TRADES), "ws://127.0.0.1:1/", "raise", (), 16, 1 << 16)
 

@@ -27,6 +27,7 @@ from strand.feeds.formats.json.profile import JsonProfile, Place, built_in, read
 from strand.feeds.formats.json.rule import at_path
 from strand.feeds.formats.json.ticks import FeedEvent, JsonTicks, parsed
 from strand.feeds.formats.options import JsonLinesOptions, RecordedMessagesOptions
+from strand.feeds.formats.websocket import longest_line, read_entry, read_header
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, InputStream, names_of, open_stream
 from strand.feeds.mapping.clocks import TextTimes
@@ -37,7 +38,7 @@ from strand.options import named_options
 from strand.ticks import empty
 from strand.ticks import limits as limits_of
 
-__all__ = ["JsonLinesFeed", "Lines", "MessageFeed", "MessageFile", "recognise"]
+__all__ = ["JsonLinesFeed", "Lines", "MessageFile", "RecordedMessages", "recognise"]
 
 _CHUNK_BYTES: Final = 1 << 18
 _HEAD_BYTES: Final = 1 << 15
@@ -207,13 +208,16 @@ _DIGITS_OF_TIME: Final = 19
 _BEGIN: Final = re.compile(rb"[{\[]")
 
 
-class MessageFeed(BaseFeed):
-    """Messages as ticks. Names, counts and events are of the ticks made so far."""
+class MessageFile(BaseFeed):
+    """A file of lines with messages. A reader calls ``_opened`` and ``_begin`` once, and says what a line is. Names,
+    counts and events are of the ticks made so far."""
 
     _ticks: JsonTicks
     _max_symbols: int
     #: The time up to which the clock passed behind the latest message; None: it is not known.
     _passed: int | None = None
+    #: The length of a message's bar in ns and in months; None: messages are no bars.
+    _bar: tuple[int, int] | None = None
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -233,13 +237,6 @@ class MessageFeed(BaseFeed):
         """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
         ``gap_messages`` what is missing in them, ``not_rising`` sequences that did not rise."""
         return self._ticks.statistics()
-
-
-class MessageFile(MessageFeed):
-    """A file of lines with messages. A reader calls ``_opened`` and ``_begin`` once, and says what a line is."""
-
-    #: The length of a message's bar in ns and in months; None: messages are no bars.
-    _bar: tuple[int, int] | None = None
 
     def _opened(self, path: str | os.PathLike[str], options: JsonLinesOptions | RecordedMessagesOptions) -> InputStream:
         """The file's bytes."""
@@ -572,3 +569,67 @@ class JsonLinesFeed(MessageFile):
             self._ticks.take(message, received, offset, number)
         else:
             self._refuse(why, offset, number)
+
+
+@named_options("RecordedMessages()", declares=RecordedMessagesOptions)
+class RecordedMessages(MessageFile):
+    """A recording as the ticks that were live: the same receive times, sequences and symbols in the same order.
+
+    ``events`` has the newest of the live feed's. A file without its last line raises TruncatedFeedError behind all that
+    it has. Raises FeedError, FormatError and TruncatedFeedError with byte and line, ConfigurationError.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[RecordedMessagesOptions]) -> None:
+        super().__init__()
+        with self._opened(path, options) as stream:
+            header, first = read_header(stream, self._path)
+        profile = options["profile"]
+        if profile is None or isinstance(profile, JsonProfile):
+            read = profile or header.profile
+        else:
+            read = read_profile(profile)
+        self._header = header
+        lines = Lines(
+            self._path, options["limits"], first=first, longest=longest_line(header.max_message_bytes), open_end=False
+        )
+        on_bad_message: Literal["raise", "skip"] = (
+            "skip" if header.on_bad_record == "skip" else options["on_bad_record"]
+        )
+        self._begin(read, lines, header.symbols, header.max_symbols, on_bad_message)
+
+    def _steps(self) -> Generator[None, None, None]:
+        self._ended = False
+        yield from self._taken()
+        if not self._ended:
+            raise TruncatedFeedError(
+                "ends without the line that a recording ends with",
+                path=self._path,
+                offset=self._after,
+                line=self._number,
+            )
+
+    @property
+    def info(self) -> FeedInfo:
+        details = {"url": self._header.url, "compression": self._compression, **self._ticks.examples}
+        return self._profile.info("websocket", str(self._path), details)
+
+    def _take(self, text: bytes | None, offset: int, number: int) -> None:
+        try:
+            if self._ended:
+                raise ValueError("comes after the recording's end")
+            if text is None:
+                raise ValueError(f"is longer than lines of messages of {self._header.max_message_bytes:,} bytes are")
+            time_ns, word, value = read_entry(text)
+            if word == "end":
+                self._ended = True
+                if value != number - 1:
+                    raise ValueError(f"says that {value:,} lines are before it, but there are {number - 1:,}")
+        except (ValueError, RecursionError) as error:
+            self._refuse(str(error), offset, number)
+            return
+        if word in ("text", "binary"):
+            self._ticks.take(value, time_ns, offset, number)
+        elif word == "clock":
+            self._passed = time_ns
+        elif word in ("connected", "disconnected"):
+            self._ticks.note(word, time_ns, value)

@@ -16,15 +16,20 @@ from strand.errors import (
     StrandError,
 )
 from strand.feeds.io.prefetch import Chunks, Prefetch
-from strand.feeds.io.streams import GzipStream, InflateLimits
+from strand.feeds.io.streams import InflateLimits, MemberStream, Packing, RawStream, gzip_members, open_stream
 
 
 def write(folder: Path, content: bytes, name: str = "20190130.itch") -> Path:
     return write_anew(folder / name, content)
 
 
+def gzip_of(path: Path) -> tuple[RawStream, InflateLimits, Packing]:
+    """The arguments of a stream of a gzip file."""
+    return RawStream(path), InflateLimits(), gzip_members()
+
+
 def test_closing_from_another_thread_wakes_a_reader_that_waits(tmp_path: Path) -> None:
-    class Stuck(GzipStream):
+    class Stuck(MemberStream):
         """Delivers nothing until the test lets it."""
 
         def readinto(self, view: memoryview) -> int:
@@ -34,7 +39,7 @@ def test_closing_from_another_thread_wakes_a_reader_that_waits(tmp_path: Path) -
 
     entered, released = threading.Event(), threading.Event()
     path = write(tmp_path, gzip.compress(ref.deletes(10)))
-    chunks = Prefetch(Stuck(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
+    chunks = Prefetch(Stuck(*gzip_of(path)), chunk_bytes=4096, headroom=64, name="strand read test")
     caught: list[BaseException] = []
 
     def reader() -> None:
@@ -60,7 +65,7 @@ def test_closing_from_another_thread_wakes_a_reader_that_waits(tmp_path: Path) -
 
 def test_what_is_carried_to_the_end_of_a_stream_stays_as_it_is(tmp_path: Path) -> None:
     content = bytes(range(100))
-    chunks = Chunks(GzipStream(write(tmp_path, gzip.compress(content)), InflateLimits()), chunk_bytes=90, headroom=64)
+    chunks = Chunks(open_stream(write(tmp_path, gzip.compress(content))), chunk_bytes=90, headroom=64)
     first = chunks.next(memoryview(b""))
     assert first is not None
     rest = chunks.next(first[60:])
@@ -72,12 +77,12 @@ def test_what_is_carried_to_the_end_of_a_stream_stays_as_it_is(tmp_path: Path) -
 
 
 def test_an_error_nobody_foresaw_in_the_thread_reaches_the_reader(tmp_path: Path) -> None:
-    class Broken(GzipStream):
+    class Broken(MemberStream):
         def readinto(self, view: memoryview) -> int:
             raise ZeroDivisionError
 
     path = write(tmp_path, gzip.compress(b"x"))
-    chunks = Prefetch(Broken(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
+    chunks = Prefetch(Broken(*gzip_of(path)), chunk_bytes=4096, headroom=64, name="strand read test")
     with pytest.raises(ZeroDivisionError):
         chunks.next(memoryview(b""))
     chunks.close()
@@ -85,7 +90,7 @@ def test_an_error_nobody_foresaw_in_the_thread_reaches_the_reader(tmp_path: Path
 
 
 def test_a_reading_thread_keeps_to_cores_as_long_as_it_reads(tmp_path: Path) -> None:
-    class Slow(GzipStream):
+    class Slow(MemberStream):
         """Delivers nothing until the test lets it."""
 
         def readinto(self, view: memoryview) -> int:
@@ -95,7 +100,7 @@ def test_a_reading_thread_keeps_to_cores_as_long_as_it_reads(tmp_path: Path) -> 
     released = threading.Event()
     allowed = os.sched_getaffinity(0)
     path = write(tmp_path, gzip.compress(ref.deletes(10)))
-    chunks = Prefetch(Slow(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
+    chunks = Prefetch(Slow(*gzip_of(path)), chunk_bytes=4096, headroom=64, name="strand read test")
     reader = chunks._background.thread
     chunks.keep_to({min(allowed)})
     assert reader.native_id is not None

@@ -34,7 +34,7 @@ from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder, files_in, named_paths, read_head, regular_file, small_text
 from strand.feeds.io.prefetch import PrefetchedBatches, read_chunks
 from strand.feeds.io.sources import InputStream
-from strand.feeds.io.streams import InflateLimits, ZipMemberStream, inflater_name, open_stream
+from strand.feeds.io.streams import InflateLimits, inflater_name, open_member, open_stream
 from strand.feeds.live.options import Address, parse_address
 
 pytestmark = pytest.mark.python
@@ -402,7 +402,7 @@ def test_a_member_gives_what_comes_before_its_fault_first(tmp_path: Path) -> Non
         (member,) = archive.infolist()
     path = tmp_path / "a.zip"
     path.write_bytes(path.read_bytes().replace(TEXT[-20:], b"x" * 20, 1))
-    reader = ZipMemberStream(path, member, InflateLimits())
+    reader = open_member(path, member, InflateLimits())
     assert reader.member == "day.csv"
     assert reader.read(len(TEXT) - 20) == TEXT[:-20]
     with pytest.raises(FormatError, match="checksum"):

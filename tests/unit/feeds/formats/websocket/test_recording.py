@@ -21,12 +21,12 @@ from websocket_server import TRADES, listen, message, serving, stay, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.feeds.formats.json.reader import RecordedMessages
 from strand.feeds.formats.websocket import (
     LONGEST_MESSAGE,
     MAX_SYMBOLS,
     Header,
     MessageRecorder,
-    RecordedMessages,
     read_entry,
 )
 from strand.feeds.live.websocket import WebSocketFeed

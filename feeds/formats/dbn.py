@@ -316,7 +316,7 @@ class DbnFeed(DecodedFeed):
         self._tail = 8 if metadata.decoded.ts_out else 0
         self._table = SymbolTable(self._select.keeps, _dbn.UNWANTED)
         self._table.learn(metadata.decoded, self._path)
-        self._max_symbols = self._checked_max_symbols(options["max_symbols"])
+        self._max_symbols = _most_symbols(options["max_symbols"], len(self._table.names))
         self._table.max_symbols = self._max_symbols
         self._decoder = self._new_decoder()
         self._info = FeedInfo(
@@ -326,7 +326,7 @@ class DbnFeed(DecodedFeed):
             venue=metadata.decoded.dataset,
             price_unit=1e-9,
             ticks="dbn-orders" if metadata.details()["schema"] == "mbo" else "dbn",
-            bars=self._bars_of(metadata.decoded.schema, options["bars"]),
+            bars=_bars_of(metadata.decoded.schema, options["bars"]),
             details=metadata.details() | details,
             zone=metadata.zone,
         )
@@ -453,15 +453,6 @@ class DbnFeed(DecodedFeed):
             self.skipped.add("symbol mapping", offset=decoder.place - len(record), text=str(error))
         return None
 
-    @staticmethod
-    def _bars_of(schema: object, given: str | None) -> int | None:
-        """The length of all bars in ns. ``schema``: the metadata's; ``given``: the option."""
-        if given is None:
-            return _BAR_NS.get(str(schema))
-        if schema is not None:
-            raise ConfigurationError("bars", f"the file says that its schema is {schema}: leave bars out")
-        return list(_BAR_NS.values())[one_of("bars", given, _BAR_NS)]
-
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.
 
@@ -479,8 +470,18 @@ class DbnFeed(DecodedFeed):
         as_trades = sum(counts.get(name, 0) for name in others)
         return {**counts, "bars_as_trades": as_trades, "unnamed_instruments": len(self._table.unnamed)}
 
-    def _checked_max_symbols(self, max_symbols: int | None) -> int:
-        named = len(self._table.names)
-        if max_symbols is None:
-            return named + _SPARE_BESIDE_NAMES if named else _SPARE_ALONE
-        return whole("max_symbols", max_symbols, max(1, named), (1 << 24) - 1)
+
+def _bars_of(schema: object, given: str | None) -> int | None:
+    """The length of all bars in ns. ``schema``: the metadata's; ``given``: the option."""
+    if given is None:
+        return _BAR_NS.get(str(schema))
+    if schema is not None:
+        raise ConfigurationError("bars", f"the file says that its schema is {schema}: leave bars out")
+    return list(_BAR_NS.values())[one_of("bars", given, _BAR_NS)]
+
+
+def _most_symbols(given: int | None, named: int) -> int:
+    """The greatest number of symbols. ``given``: the option; ``named``: how many names the metadata has."""
+    if given is None:
+        return named + _SPARE_BESIDE_NAMES if named else _SPARE_ALONE
+    return whole("max_symbols", given, max(1, named), (1 << 24) - 1)

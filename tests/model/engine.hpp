@@ -74,6 +74,7 @@ int sd_run_in_blocks(sd_dispatcher *, uint32_t, const sd_block_source *, void *,
   return SD_AGAIN;
 }
 void sd_choice_learn(sd_choice *, uint64_t, uint64_t, int) {}
+uint64_t sd_choice_tried_after(uint64_t) { return 0; }
 
 #include "model_run.hpp"
 

@@ -130,8 +130,8 @@ def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
         JsonLinesFeed(path)
     for options, words in (
         ({"size_unit": "0.5"}, "size_unit: give a power of ten"),
-        ({"inexact": "near"}, "inexact: give 'raise' or 'round'"),
-        ({"on_bad_record": "stop"}, "on_bad_record: give"),
+        ({"inexact": "near"}, "inexact: 'near' is not one of raise, round"),
+        ({"on_bad_record": "stop"}, "on_bad_record: 'stop' is not one of raise, skip"),
         ({"batch_ticks": 0}, "batch_ticks"),
         ({"max_symbols": 0}, "max_symbols"),
     ):

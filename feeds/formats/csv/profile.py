@@ -209,7 +209,7 @@ class Profile:
         wanted += [(name,) for name in self.symbol.joined]
         wanted += [names for part in self.parts if not part.level for names in part.columns()]
         wanted += [(name,) for name in self.requires]
-        return [(" or ".join(map(repr, names)), frozenset(map(normal, names))) for names in wanted]
+        return [(" or ".join(map(repr, names)), frozenset(map(normal, names))) for names in dict.fromkeys(wanted)]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -597,7 +597,7 @@ def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Mat
     head = head.below(profile.skip_lines)
     if not head.lines:
         return FormatError("there is no line in it" + " below skip_lines" * bool(profile.skip_lines), path=path)
-    problem = ""
+    problem, width = "", 0
     (text, *_), encoding = head.texts(profile.encodings)
     if not encoding:
         return FormatError(f"its first line is not {' or '.join(profile.encodings)}", path=path, line=1)
@@ -623,7 +623,8 @@ def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Mat
             here = _missing(found) or (_unlike(found, rows[1]) if len(rows) > 2 else "")
             if not here:
                 return found
-            problem = problem or here + _header_below(profile, rows)
+            if len(columns) > width:  # the delimiter that parts the header is the file's
+                problem, width = here + _header_below(profile, rows), len(columns)
         else:
             counts = " or ".join(str(len(layout.columns)) for layout in profile.layouts)
             problem = problem or f"its first line, {text[:200]!r}, does not have the {counts} columns of {profile.name}"

@@ -406,6 +406,15 @@ def test_an_export_without_a_column_that_its_profile_needs_names_the_column(name
             CsvFeed(path, profile=name, **kind.options)
 
 
+def test_a_header_of_another_delimiter_than_the_first_lacks_only_what_it_lacks_and_once(tmp_path: Path) -> None:
+    path = tmp_path / "SBER.csv"
+    path.write_text("<DATE>;<TIME>;<OPEN>;<HIGH>;<LOW>;<CLOSE>;<VOL>\n20260105;100000;54.03;54.61;53.58;54.3;1\n")
+    with pytest.raises(
+        FormatError, match="its header lacks '<TICKER>', '<PER>', which finam-bars needs; it has <DATE>, <TIME>"
+    ):
+        CsvFeed(path, profile="finam-bars")
+
+
 @pytest.mark.parametrize("name", EXPORTS)
 def test_a_bad_price_of_an_export_is_an_error_with_its_line_after_those_before_it(name: str, tmp_path: Path) -> None:
     (profile,) = (each for each in built_in() if each.name == name)

@@ -233,7 +233,15 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
   return SD_OK;
 }
 
-uint64_t sd_outputs_below(const sd_dispatcher *d) { return d->outputs->frontier; }
+uint64_t sd_outputs_below(const sd_dispatcher *d) {
+  const sd_outputs *o = d->outputs;
+  uint64_t below = o->frontier;
+  for (uint32_t i = 0; i < o->n; i++) {
+    const uint64_t next = o->output[i].next - (o->output[i].rest != 0);
+    if (next < below) below = next;
+  }
+  return below;
+}
 
 uint64_t sd_outputs_late(sd_dispatcher *d) { return d->outputs->late; }
 

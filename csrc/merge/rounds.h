@@ -24,7 +24,8 @@ enum { SD_FINAL_LIVE = 0, SD_FINAL_ABANDONED = 1, SD_FINAL_ALL = 2 };
  * dispatcher. ABANDONED: what is pending will never be handled, and only what precedes its first record is final. ALL: nothing more will
  * be emitted. */
 int sd_outputs_round(struct sd_dispatcher *d, int how);
-/* The frontier of the last round: when all outputs have been taken, all records below this number have been given out. */
+/* All records of ticks below this number have been given out. Once all outputs have been taken, that is the frontier of the last round, or
+ * the first record that waits for a timer which is due before it and has not fired. The thread that takes outputs calls it. */
 uint64_t sd_outputs_below(const struct sd_dispatcher *d);
 /* How many records were left out because their strand was quarantined, and the merger had passed over it. */
 uint64_t sd_outputs_late(struct sd_dispatcher *d);

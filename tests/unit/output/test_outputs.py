@@ -304,6 +304,39 @@ def test_a_paused_strand_holds_back_what_comes_after_it_until_it_is_resumed(c_ha
     same(collected(d), serial(ticks))
 
 
+def test_records_that_wait_for_a_timer_of_a_paused_strand_are_not_out() -> None:
+    """A merge forgets which file a tick came from as soon as its records are out."""
+
+    @strand.object_handler(outputs={"seen": [("n", "i8")]})
+    class Timed:
+        def on_start(self, ctx: Any) -> None:
+            self._ctx = ctx
+
+        def on_tick(self, tick: Any) -> None:
+            self._ctx.emit((1,))
+            if tick.instrument_id == 0:
+                self._ctx.wake_at(tick.ts_recv + 2)
+
+        def on_wake(self, time: int) -> None:
+            self._ctx.emit((2,))
+
+    ticks = strand.ticks.zeros(6)
+    ticks["ts_recv"] = ticks["ts_event"] = 1 + np.arange(6)
+    ticks["instrument_id"][1:] = 1
+    with Dispatcher(["A", "B"], Timed, workers=1, cores=None, strands="per-symbol") as d:
+        d.publish(ticks[:1])
+        d.drain()
+        d.pause("A")
+        d.publish(ticks[1:])
+        wait_until(lambda: d.statistics().handled == 6)
+        wait_until(lambda: d.outputs["seen"].records == 2 and (d.outputs.below or 0) > 1)
+        assert d.outputs.below == 2
+        d.resume("A")
+        d.drain()
+        wait_until(lambda: d.outputs.below == 6)
+    assert d.outputs["seen"].array()["n"].tolist() == [1, 1, 2, 1, 1, 1, 1]
+
+
 def test_batches_can_be_iterated_over_while_the_run_goes_on(c_handlers: Path) -> None:
     ticks = stream(np.arange(3000) % 7)
     batches: list[npt.NDArray[Any]] = []

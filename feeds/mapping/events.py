@@ -1,4 +1,4 @@
-"""Ends of events, and names that go over from one instrument to another."""
+"""Ends of events, levels that rows change by differences, and names that go over from one instrument to another."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.columns import FAULT_LACKS, FAULT_RANGE, Faults
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Flags, TickBatch
-from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, TICK, clear_records, is_clear, joined, named
+from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, TICK, clear_records, is_clear, joined, limits, named
 
 __all__ = [
     "CONSOLIDATED",
     "LAST",
+    "Levels",
     "Rolls",
     "end_views",
     "event_fields",
@@ -29,6 +31,8 @@ __all__ = [
 LAST: Final = 128
 #: The most ticks that wait for the end of their event.
 _MOST: Final = 1 << 20
+#: Actions that change a level.
+_ADDS, _TAKE, _ENDS, _SETS = ord("A"), frozenset(b"CFT"), ord("R"), ord("M")
 
 
 def event_fields(names: Sequence[str], where: str) -> tuple[str, ...]:
@@ -144,6 +148,46 @@ def _mark(ticks: TickBatch, begins: npt.NDArray[np.bool_], last: int) -> None:
         _, from_end = np.unique(together[::-1], return_index=True)
         ends = len(together) - 1 - from_end
     ticks["flags"][places[ends]] |= np.uint8(last)
+
+
+class Levels:
+    """Sizes of each symbol's levels, by side and price, where rows say how they change: A adds to one, C, F and T take
+    from it, R takes all, any other action sets it. ``snapshot``: the flag of rows that begin the book anew, at
+    the first one of an event."""
+
+    def __init__(self, snapshot: int) -> None:
+        self._snapshot = snapshot
+        self._books: dict[int, dict[tuple[int, int], int]] = {}
+        self._event, self._event_ns = 0, -1
+        self._begun: dict[int, int] = {}  # by symbol: the event of its latest snapshot
+
+    def settle(
+        self, fields: dict[str, npt.NDArray[Any]], keys: npt.NDArray[np.uint32], faults: Faults, column: int
+    ) -> None:
+        """Makes sizes those of levels, and actions M. A row that takes more than there is, or makes it too much for a
+        size, changes nothing and gets a fault of ``column``."""
+        sound = np.flatnonzero(faults == 0)
+        flags = fields["flags"][sound] if "flags" in fields else np.zeros(len(sound), np.uint8)
+        columns = [fields[name][sound].tolist() for name in ("ts_recv", "side", "price", "size", "action")]
+        most, sizes = limits("size")[1], fields["size"]
+        for row, key, renewed, ns, side, price, size, action in zip(
+            sound.tolist(), keys[sound].tolist(), (flags & np.uint8(self._snapshot)).tolist(), *columns, strict=True
+        ):
+            if ns != self._event_ns:
+                self._event, self._event_ns = self._event + 1, ns
+            if renewed and self._begun.get(key) != self._event:
+                self._begun[key], self._books[key] = self._event, {}
+            book = self._books.setdefault(key, {})
+            has = book.get((side, price), 0)
+            total = has + size if action == _ADDS else has - size if action in _TAKE else 0 if action == _ENDS else size
+            if not 0 <= total <= most:
+                faults[row] = column << 8 | (FAULT_LACKS if total < 0 else FAULT_RANGE)
+            elif total:
+                sizes[row] = book[side, price] = total
+            else:
+                sizes[row] = 0
+                book.pop((side, price), None)
+        fields["action"][:] = _SETS
 
 
 _DAY_NS: Final = 86_400 * 10**9

@@ -254,6 +254,8 @@ def _kind(value: Any) -> int:
 
 
 T = TypeVar("T")
+#: A size is the difference of a running total, or what its level has.
+Running = bool | Literal["level"]
 Unit = Literal["s", "ms", "us", "ns", "auto", "clock", "stamp"]
 Names = str | list[str]
 _WORDS: Final[Mapping[type, str]] = {
@@ -299,7 +301,7 @@ class _PriceKeys(Keys, frozen=True):
 class _SizeKeys(Keys, frozen=True):
     unit: Any = 1
     signed: bool = False
-    running: bool = False
+    running: Running = False
     both_sides: bool = False
 
 
@@ -435,8 +437,9 @@ class FieldRule:
     the file is worth ten to the ``power`` of currency or shares; ``whole_power``, if there is one, replaces ``power``
     where the file's first line has a whole number. ``unit``: the unit of a time, or the units that it may have.
     ``format``: the pattern of a time that has one. ``undefined``: texts that stand for no value. ``signed``: a size
-    below 0 is a sell. ``running``: the size is what is more than in the row before. ``both_sides``: it is half of the
-    number, which counts the buyer and the seller. ``pair``: the columns of two order numbers, the buyer's first.
+    below 0 is a sell. ``running``: the size is what is more than in the row before; if ``"level"``, what its level has
+    after it. ``both_sides``: it is half of the number, which counts the buyer and the seller. ``pair``: the columns of
+    two order numbers, the buyer's first.
     """
 
     field: str
@@ -459,7 +462,7 @@ class FieldRule:
     plus: Plus | None = None
     format: Pattern | None = None
     signed: bool = False
-    running: bool = False
+    running: Running = False
     both_sides: bool = False
 
     @property

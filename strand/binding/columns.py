@@ -26,6 +26,7 @@ __all__ = [
     "EPOCH",
     "FAULT_EMPTY",
     "FAULT_FALLS",
+    "FAULT_LACKS",
     "FAULT_NAME",
     "FAULT_NAMES",
     "FAULT_PRECISION",
@@ -96,6 +97,7 @@ FAULT_TEXT: Final[int] = lib.SD_FAULT_TEXT
 FAULT_TWICE: Final[int] = lib.SD_FAULT_TWICE
 FAULT_SKIPPED: Final[int] = lib.SD_FAULT_SKIPPED
 FAULT_FALLS: Final[int] = lib.SD_FAULT_FALLS
+FAULT_LACKS: Final[int] = lib.SD_FAULT_LACKS
 
 FAULT_WORDS: Final[Mapping[int, str]] = {
     FAULT_EMPTY: "empty",
@@ -108,6 +110,7 @@ FAULT_WORDS: Final[Mapping[int, str]] = {
     lib.SD_FAULT_TWICE: "a local time that comes twice",
     lib.SD_FAULT_SKIPPED: "a local time that does not exist",
     lib.SD_FAULT_FALLS: "below the running total before it",
+    lib.SD_FAULT_LACKS: "more than is left at its price",
 }
 
 #: A word a row: the column's number in the high byte, a key of FAULT_WORDS in the low one; 0: all is well.

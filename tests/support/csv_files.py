@@ -39,6 +39,18 @@ def _taq_time(rng: random.Random) -> str:
     return f"{rng.randint(4, 19):02}{rng.randint(0, 59):02}{rng.randint(0, 59):02}{rng.randint(0, 10**9 - 1):09}"
 
 
+def _coinapi_level(rng: random.Random, at: int) -> str:
+    """A row of a story of six: a level begins, loses some, is set and loses some again, and most end."""
+    story, step = divmod(at, 6)
+    how, size = [
+        (_side(rng, "ADD", "SET", *["SNAPSHOT"] * (story % 4 == 0)), f"{rng.randint(3, 9)}.5"),
+        ("SUB", "1.5"), ("MATCH", "0.00000001"), ("SET", f"{rng.randint(2, 9)}"), ("SUB", "0.25"),
+        (_side(rng, "DELETE", "ADD"), "1e-7"),
+    ][step]  # fmt: skip
+    clock = f"{9 + at // 7200 % 12:02}:{at // 120 % 60:02}:{at // 2 % 60:02}"
+    return f"{clock}.1230000;{clock}.4560001;{story % 2};{how};{93000 + story % 3}.5;{size};"
+
+
 _MAKER = ["True", "False", "true", "false"]
 _TARDIS = "exchange,symbol,timestamp,local_timestamp"
 _BINANCE = "id,price,qty,quote_qty,time,is_buyer_maker"
@@ -768,6 +780,14 @@ KINDS |= {
         ref.coinapi_quote,
         delimiter=";",
         symbol="KRAKEN_SPOT_BTC_USD",
+    ),
+    "coinapi-book": Kind(
+        "T-LIMITBOOK_FULL/D-20260105/E-BINANCE/IDDI-1+SC-BINANCE_SPOT_BTC_USDT+S-BTCUSDT.csv",
+        "time_exchange;time_coinapi;is_buy;update_type;entry_px;entry_sx;order_id",
+        _coinapi_level,
+        ref.coinapi_book,
+        delimiter=";",
+        symbol="BINANCE_SPOT_BTC_USDT",
     ),
     "b3-trades": Kind(
         "05-01-2026_NEGOCIOSAVISTA.txt",

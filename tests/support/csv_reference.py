@@ -55,7 +55,7 @@ def text_of(kind: Kind, lines: list[list[str]], ends: str = "\n") -> bytes:
 
 def reference(kind: Kind, data: bytes) -> list[Tick]:
     """The ticks of a file, as dicts, ``symbol`` among them."""
-    ticks, tick_of = [], ctp() if kind.tick is ctp else kind.tick
+    ticks, tick_of = [], kind.tick(None) if kind.tick in (ctp, coinapi_book) else kind.tick
     text = data.decode(kind.encoding).removeprefix(kind.above).partition("\ndataversion\n")[0]
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=kind.delimiter)
     if kind.header:
@@ -69,7 +69,7 @@ def reference(kind: Kind, data: bytes) -> list[Tick]:
             tick.setdefault("ts_recv", tick.get("ts_event"))
             tick.setdefault("ts_event", tick["ts_recv"])
             ticks.append(tick)
-    return with_ends(ticks) if kind.tick is tardis_book else ticks
+    return with_ends(ticks) if kind.tick in (tardis_book, coinapi_book) else ticks
 
 
 def with_ends(ticks: list[Tick]) -> list[Tick]:
@@ -704,6 +704,35 @@ def coinapi_trade(row: Row) -> Tick:
 
 def coinapi_quote(row: Row) -> Tick:
     return _coinapi(row) | _quote_of(row, ("bid_px", "bid_sx", "ask_px", "ask_sx"), 10**8, zero_is_none=False)
+
+
+def coinapi_book(_: Any = None) -> Any:
+    """A reader of one file: it keeps what each price has, and the message whose snapshot began the book."""
+    book: dict[tuple[str, Decimal], Decimal] = {}
+    message: list[Any] = [None, False]
+
+    def level(row: Row) -> Tick:
+        made, how, size = _coinapi(row), row["update_type"], Decimal(row["entry_sx"])
+        if made["ts_recv"] != message[0]:
+            message[:] = [made["ts_recv"], False]
+        if how == "SNAPSHOT" and not message[1]:
+            book.clear()
+            message[1] = True
+        place = (row["is_buy"], Decimal(row["entry_px"]))
+        before = book.get(place, Decimal(0))
+        after = {"ADD": before + size, "SUB": before - size, "MATCH": before - size, "DELETE": Decimal(0)}
+        book[place] = after.get(how, size)
+        assert book[place] >= 0, row
+        return made | {
+            "price": price(row["entry_px"]),
+            "size": times(str(book[place]), 10**8),
+            "side": "B" if row["is_buy"] == "1" else "A",
+            "action": "M",
+            "kind": 3,
+            "flags": 32 if how == "SNAPSHOT" else 0,
+        }
+
+    return level
 
 
 def b3_trade(row: Row) -> Tick:

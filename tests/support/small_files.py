@@ -403,6 +403,6 @@ FILES = [
 def options_of(file: SmallFile, folder: Path) -> dict[str, Any]:
     """Options of the reader, with the profile in the folder that the file was written to."""
     found = dict(file.options)
-    if "profile" in found:
+    if found.get("profile", "").endswith(".toml"):
         found["profile"] = str(folder / found["profile"])
     return found

@@ -34,6 +34,7 @@ enum {
   SD_FAULT_NAME = 7,      /* not a symbol's name: longer than SD_NAME_BYTES; the caller checks the rest */
   SD_FAULT_TWICE = 8,     /* a local time that comes twice as clocks go back; the caller finds out */
   SD_FAULT_SKIPPED = 9,   /* a local time that clocks pass over; the caller finds out */
-  SD_FAULT_FALLS = 10     /* a running total below the one before it; the caller finds out */
+  SD_FAULT_FALLS = 10,    /* a running total below the one before it; the caller finds out */
+  SD_FAULT_LACKS = 11     /* a level has less than is taken from it; the caller finds out */
 };
 /* cffi: end */

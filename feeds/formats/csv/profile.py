@@ -386,8 +386,18 @@ def _check(profile: Profile, where: str) -> None:
         raise ConfigurationError(f"{where}.fields.ts_recv", "leave it out: it is the bar's end, by bars")
     if profile.one_sided and not any(rule.field in _QUOTE for rule in profile.every_rule):
         raise ConfigurationError(f"{where}.one_sided", "is for quotes, which have bid_price and ask_price")
-    if [rule.running for rule in profile.every_rule].count(True) > 1:
+    running = [rule.running for rule in profile.every_rule if rule.running]
+    if len(running) > 1:
         raise ConfigurationError(f"{where}.fields.size.running", "give it once")
+    if running == ["level"]:
+        told = {rule.field for rule in profile.fields if rule.columns}
+        lacking = [name for name in ("side", "price", "size", "action") if name not in told]
+        if lacking or profile.parts or profile.event != ("ts_recv",):
+            raise ConfigurationError(
+                f"{where}.fields.size.running",
+                '"level" is for rows that become one tick each, with columns for side, price, size and action, and '
+                'event = "ts_recv"',
+            )
     if profile.ids_rise and (profile.parts or not any(rule.field == "ref_id" for rule in profile.fields)):
         raise ConfigurationError(f"{where}.ids_rise", "is for rows that become one tick each, with a ref_id")
 

@@ -37,7 +37,7 @@ from strand.feeds.formats.csv.columns import JOINED, Block, Cells, Chosen, Scrat
 from strand.feeds.formats.csv.profile import Match, Part, present_parts
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.mapping.columns import Assembly, both_times, held, is_filled, sides_of, woven
-from strand.feeds.mapping.events import CONSOLIDATED, Rolls, end_views
+from strand.feeds.mapping.events import CONSOLIDATED, Levels, Rolls, end_views
 from strand.feeds.mapping.options import MEND
 from strand.feeds.mapping.rules import PRICES, SIZES, FieldRule, listed
 from strand.feeds.mapping.symbols import SymbolIndex
@@ -120,10 +120,10 @@ class _Fields:
         self.rules = [rule for rule in rules if rule.constant is None and not rule.unit]
         self._file = file
         #: The reader of sizes that are differences of a running total, and their column.
-        running = next((rule for rule in self.rules if rule.running), None)
+        running = next((rule for rule in self.rules if rule.running is True), None)
         self.running = None if running is None else (self._reader(running), file.place(running.columns))
         self._steps: list[Reader] = []
-        for step in self._together([rule for rule in self.rules if not rule.running]):
+        for step in self._together([rule for rule in self.rules if rule.running is not True]):
             self._steps.append(self._letters(step) if step[0].map else self._reader(step[0]))
 
     @property
@@ -279,6 +279,9 @@ class TickMaker:
         self.instrument = place(instrument) if instrument and found.column(instrument) is not None else None
         self._fields = _Fields(self._file, row)
         self._totals = _RunningTotals()
+        level = next((rule for rule in self._fields.rules if rule.running == "level"), None)
+        #: What levels have, and the column that changes it; None: sizes are as in the file.
+        self._levels = None if level is None else (Levels(profile.flags.snapshot), place(level.columns))
         parts = present_parts(found, levels)
         self._parts = [_OfPart(self._file, row, part) for part in parts or [Part(())]]
         #: The rules of all columns that are read, but for those of times and symbols.
@@ -322,6 +325,10 @@ class TickMaker:
             fields |= self._more
         fields["ts_event"], recv = both_times(fields.get("ts_event"), fields.get("ts_recv"))
         fields["ts_recv"] = recv
+        if self._levels is not None:
+            fields |= self._fields.read(cells)
+            book, at = self._levels
+            book.settle(fields, np.zeros(len(cells), np.uint32) if keys is None else keys, cells.faults, at)
         within = None if select is None else select.within(recv)
         if within is not None and not (kept := within | (cells.faults != 0)).all():
             cells.keep(kept)
@@ -335,7 +342,8 @@ class TickMaker:
         instruments = None
         if self.instrument is not None:
             instruments = cells.numbers(Numbers(ID, empty=0), self.instrument, dtype=np.uint64)
-        fields |= self._fields.read(cells)
+        if self._levels is None:
+            fields |= self._fields.read(cells)
         left_out = None
         if "sequence" in fields:
             sequence, left_out = held(whole(fields["sequence"]), numbers)
@@ -689,6 +697,7 @@ class CsvRows:
             "no symbol's name": f", which is text of at most {NAME_BYTES} bytes as UTF-8 without control characters",
             "too precise": f", more decimals than fit{cure}",
             "unknown value": self._known(number),
+            "more than is left at its price": "; the file has to begin with a snapshot, and to have all rows after it",
             "below the running total before it": ", on the same day; split the file where the total starts anew",
         }
         if self._maker.counts_both_sides(number):

@@ -23,6 +23,7 @@ from reading import read
 import strand
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, UnknownFormatError
+from strand.feeds.base import Selection
 from strand.feeds.formats.csv.profile import built_in, normal
 from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
 from strand.feeds.formats.dbn import DbnFeed
@@ -389,7 +390,7 @@ def test_a_zone_that_the_path_does_not_say_has_to_be_given(tmp_path: Path) -> No
 #: Profiles of exports of platforms and vendors, with a header.
 EXPORTS = [
     "mt5-ticks", "jforex-ticks", "dukascopy-ticks", "bybit-trades", "bybit-spot-trades", "okx-trades", "coinapi-trades",
-    "coinapi-quotes", "b3-trades", "finam-ticks", "moex-deals", "taifex-trades", "ctp-snapshots",
+    "coinapi-quotes", "coinapi-book", "b3-trades", "finam-ticks", "moex-deals", "taifex-trades", "ctp-snapshots",
 ]  # fmt: skip
 
 
@@ -434,6 +435,76 @@ def test_a_bad_price_of_an_export_is_an_error_with_its_line_after_those_before_i
         assert isinstance(error, FormatError)
         assert error.line == 14
         assert len(ticks) == len(good)
+
+
+LEVELS = """
+name = "mine"
+event = "ts_recv"
+flags = { snapshot = 32 }
+[symbol]
+column = "name"
+[fields]
+ts_recv = { column = "t", unit = "ns" }
+side = { column = "side" }
+price = { column = "price" }
+size = { column = "size", running = "level" }
+action = { column = "how", map = { add = "A", sub = "C", match = "F", set = "M", end = "R", snap = "M" } }
+flags = { column = "how", map = { snap = 32 }, otherwise = 0 }
+kind = { constant = "quote" }
+"""
+
+
+@pytest.mark.parametrize("chunk_bytes", [64, 2 << 20])
+def test_sizes_of_levels_are_kept_by_symbol_side_and_price(
+    chunk_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strand.feeds.formats.csv.reader._CHUNK_BYTES", chunk_bytes)
+    rows = [
+        ("1,a,B,10,5,snap", 5), ("1,a,A,10,7,snap", 7), ("1,b,B,10,1,set", 1), ("2,a,B,10,2,add", 7),
+        ("2,b,B,10,2,add", 3), ("3,a,B,10,3,sub", 4), ("3,a,A,10,3,match", 4), ("4,b,B,10,3,match", 0),
+        ("5,a,B,10,99,end", 0), ("6,a,B,10,2,add", 2), ("7,b,B,10,8,set", 8), ("8,a,B,11,1,snap", 1),
+        ("8,a,B,12,1,snap", 1), ("9,a,B,10,1,add", 1), ("9,a,B,12,1,add", 2), ("9,b,B,10,1,sub", 7),
+    ]  # fmt: skip
+    path, mine = tmp_path / "levels.csv", tmp_path / "mine.toml"
+    mine.write_text(LEVELS)
+    path.write_text("t,name,side,price,size,how\n" + "".join(f"{row}\n" for row, _ in rows))
+    feed = CsvFeed(path, profile=mine)
+    assert feed.to_numpy()["size"].tolist() == [size for _, size in rows]
+    assert set(feed.to_numpy()["action"].tolist()) == {b"M"}
+    # What is left out still counts, and one symbol alone has what it has among others.
+    late = CsvFeed(path, profile=mine, select=Selection(start_ns=6))
+    assert late.to_numpy()["size"].tolist() == [size for row, size in rows if int(row[0]) >= 6]
+    alone = CsvFeed(path, profile=mine, select=Selection(("b",)))
+    assert alone.to_numpy()["size"].tolist() == [size for row, size in rows if ",b," in row]
+
+
+def test_a_row_that_takes_more_than_its_level_has_is_bad_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / KINDS["coinapi-book"].file
+    path.parent.mkdir(parents=True)
+    head = "time_exchange;time_coinapi;is_buy;update_type;entry_px;entry_sx;order_id\n"
+    clock = "10:00:00.0000000;10:00:00.0000000"
+    good = [f"{clock};1;SNAPSHOT;5;2;", f"{clock};1;ADD;5;1;"]
+    for bad, words in [
+        ("1;SUB;5;3.00000001;", "entry_sx: more than is left at its price; the file has to begin with a snapshot"),
+        ("0;MATCH;5;1;", "entry_sx: more than is left at its price"), ("1;PATCH;5;1;", "'ADD', 'SUB'"),
+        ("1;ADD;5;1;17", "order_id: unknown value; it may be ''"), ("1;ADD;5;92233720368;", "entry_sx: out of range"),
+    ]:  # fmt: skip
+        path.write_text(head + "\n".join([*good, f"{clock};{bad}", f"{clock};1;SUB;5;3;"]) + "\n")
+        _, error = read(CsvFeed(path))
+        with pytest.raises(FormatError, match=re.escape(words)):
+            raise error or AssertionError
+        feed = CsvFeed(path, on_bad_record="skip")
+        assert feed.to_numpy()["size"].tolist() == [2 * 10**8, 3 * 10**8, 0]
+        assert sum(feed.skipped.counts.values()) == 1
+
+
+@pytest.mark.parametrize("change", [('event = "ts_recv"', ""), ('side = { column = "side" }', "")])
+def test_sizes_of_levels_need_a_side_and_the_rows_of_a_message(change: tuple[str, str], tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(LEVELS.replace(*change))
+    (tmp_path / "levels.csv").write_text("t,name,side,price,size,how\n")
+    with pytest.raises(ConfigurationError, match=r'size\.running: "level" is for rows'):
+        CsvFeed(tmp_path / "levels.csv", profile=mine)
 
 
 CTP_HEAD = (

@@ -316,9 +316,10 @@ static void make(void *self, uint64_t number, sd_block *b, int exactly, const ui
   b->odd = 0;
 }
 
-/* Whether a block follows on all that was adopted. */
+/* Whether a block follows on all that was adopted: its parts begin where the decoders stand. So it has all records from there on, and
+ * begins at the time of the last cut, which is that of the leader's record there. */
 static int follows(const sd_files_part *p, const sd_block *b) {
-  if (b->odd || (int64_t)b->first_time != p->cut) return 0;
+  if (b->odd) return 0;
   for (uint32_t f = 0; f < p->files->n; f++)
     if (parts_of(b)[f].block.begin != *p->part[f].offset) return 0;
   return 1;

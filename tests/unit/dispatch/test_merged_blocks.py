@@ -29,12 +29,16 @@ from strand.feeds.sample import SAMPLE_DATE
 READS: Final = {"date": SAMPLE_DATE, "batch_ticks": 4096}
 MERGED: Final = 8192
 NAMED: Final = 40
+#: Additions that lead astray for one that leads back.
+ASTRAY_FOR: Final = 300
 #: Bytes that files of blocks have at least.
 LONG: Final = 12 << 16
 
 
 #: An order number that reads as the beginning of a frame, so that guesses succeed falsely.
 FOOL: Final = b"\0\x13D\0\1\0\0\0"
+#: Of additions: numbers that read as a frame which ends within the next addition, and as one which ends with its own.
+ASTRAY, BACK = b"\0\x24C\0\1\0\0\0", b"\0\x17X\0\1\0\0\0"
 ADD, EXECUTED, DELETED = struct.Struct(">HcHH6sQcI8sI"), struct.Struct(">HcHH6sQIQ"), struct.Struct(">HcHH6s8s")
 
 
@@ -44,7 +48,8 @@ def stream(files: int, sort: str) -> tuple[bytes, ...]:
 
     ``apart``: each symbol is in one file. ``shared``: any is in any file. ``bursts``: of one file at a time. ``ties``:
     many ticks of one time. ``short``: the last file ends early. ``odd``: with messages that are decoded in turn.
-    ``within``: whose frames hold frames.
+    ``within``: whose frames hold frames. ``astray``: which hold frames of the same times, so that one that is taken for
+    the next one leads astray for a while, and back to a true one.
     """
     draw = random.Random(f"{files} {sort}")
     names = b"".join(
@@ -53,7 +58,7 @@ def stream(files: int, sort: str) -> tuple[bytes, ...]:
     )
     found, time, file = [bytearray(names) for _ in range(files)], 10**9, 0
     count = 0
-    end = LONG + draw.randrange(1 << 16)
+    end = LONG * (3 if sort == "astray" else 1) + draw.randrange(1 << 16)
     while min(map(len, found[: files - 1] if sort == "short" else found)) < end:
         time += draw.randrange(2) if sort == "ties" else draw.randrange(200)
         if sort != "bursts" or draw.random() < 0.002:
@@ -65,12 +70,19 @@ def stream(files: int, sort: str) -> tuple[bytes, ...]:
             locate = locate // files * files + file
             locate = locate if 0 < locate < NAMED else file + files
         order = draw.getrandbits(40)
+        if sort == "astray":
+            # The side and the size of an addition are the low bytes of the time of the frame within it.
+            time = max(time, ord("B") << 32)
         if sort == "within":
             # The time of a frame within two frames is that of the two.
             count, time = count + 1, (0x1344 << 16) + count // 100 + 1
             locate = count // 100 + 1
         if sort == "odd" and draw.random() < 0.00005:
             made = itch_reference.frame(itch_reference.directory(locate, f"S{locate}".encode()))
+        elif sort == "astray":
+            size, number = time & 0xFFFFFFFF, ASTRAY if draw.randrange(ASTRAY_FOR) else BACK
+            about = time.to_bytes(6, "big"), int.from_bytes(number, "big")
+            made = ADD.pack(36, b"A", locate, 0, *about, b"B", size, b"ONE     ", order % 9973 + 1)
         elif sort == "within":
             made = DELETED.pack(19, b"D", locate, 0, time.to_bytes(6, "big"), FOOL)
         elif order & 1:
@@ -101,6 +113,7 @@ SORTS: Final = (
     (2, "short"),
     (2, "odd"),
     (2, "within"),
+    (4, "astray"),
 )
 
 
@@ -113,7 +126,7 @@ def written(folder: Path, data: Any) -> list[Path]:
 
 def run(paths: list[Path], handler: Any, reads: Any = READS, merges: Any = None, **options: Any) -> Any:
     feeds = [strand.feeds.open(path, **reads) for path in paths]
-    with merge_feeds(feeds, batch_ticks=MERGED, **merges or {}) as feed:
+    with merge_feeds(feeds, **{"batch_ticks": MERGED} | (merges or {})) as feed:
         return replay(feed, handler, timeline=False, **options)
 
 
@@ -157,6 +170,7 @@ def test_the_merge_of_files_in_blocks_is_that_of_a_plain_loop(
 @example((2, "odd"), {"faults": [(1, 0.7, 0)]}, (1, "alarms"))
 @example((2, "bursts"), {"cut": 0.9}, (5, "vwap"))
 @example((2, "within"), {}, (2, "book"))
+@example((4, "astray"), {}, (2, "book"))
 @example((2, "bursts"), {"cut": 0.34}, (3, "vwap"))
 @example((2, "short"), {}, (2, "alarms"))
 @given(
@@ -264,6 +278,14 @@ def test_merges_that_need_their_ticks_in_turn_get_them(tmp_path: Path, merges: d
         if blocks.statistics.handled_in_blocks:
             break
     assert (blocks.statistics.handled_in_blocks > 0) == ("venue_in_name" in merges)
+
+
+def test_a_merge_says_whether_its_files_or_only_its_batches_went_in_blocks(tmp_path: Path) -> None:
+    paths, given = written(tmp_path, stream(2, "shared")), "ingest='blocks' was given"
+    assert in_blocks(paths, "count").statistics.ingest.why == given
+    told = in_blocks(paths, "count", merges={"reorder_ns": 5, "batch_ticks": 1 << 15}).statistics
+    assert told.handled_in_blocks
+    assert told.ingest.why == f"{given}, and only arrays went in blocks: no file was read in them"
 
 
 def test_dbn_files_of_two_days_in_blocks_begin_the_second_one_where_a_plain_loop_does(tmp_path: Path) -> None:

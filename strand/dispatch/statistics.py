@@ -237,7 +237,8 @@ def _why(
     if told["refused"]:
         unfit = f"blocks did not begin, {several(told['refused'], 'time')}: a strand was busy, paused or quarantined"
     if told["ingest"] == "blocks":
-        return "ingest='blocks' was given" + ("" if told["runs"] else f", but {unfit}")
+        as_arrays = ", and only arrays went in blocks: no file was read in them" if not told["reading"] else ""
+        return "ingest='blocks' was given" + (as_arrays if told["runs"] else f", but {unfit}")
     if publish_ns is not None and blocks_ns is not None:
         cheaper = "blocks cost" if blocks_ns < publish_ns else "publishing costs"
         ago = (blocks_ns < publish_ns) != (2 * in_blocks > handled)

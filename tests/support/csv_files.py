@@ -51,6 +51,17 @@ def _coinapi_level(rng: random.Random, at: int) -> str:
     return f"{clock}.1230000;{clock}.4560001;{story % 2};{how};{93000 + story % 3}.5;{size};"
 
 
+def _twse_line(rng: random.Random, at: int) -> str:
+    levels = [
+        "|".join(f"{rng.choice([0, rng.randint(1, 10**6 - 1)]):06}|{rng.randint(0, 999):08}" for _ in range(5))
+        for _ in range(2)
+    ]
+    clock = _ms(rng, at).replace(":", "").replace(".", "")
+    head = f"{_side(rng, '0050  ', '00637L')}|{clock}123|{_side(rng, ' ', 'T', 'S')}"
+    cost = rng.choice([0, rng.randint(1, 10**6 - 1)])
+    return f"{head}| |Y| |{cost:06}|{at // 3:08}|5| |{levels[0]}|5|R|{levels[1]}|20260105|AA"
+
+
 _MAKER = ["True", "False", "true", "false"]
 _TARDIS = "exchange,symbol,timestamp,local_timestamp"
 _BINANCE = "id,price,qty,quote_qty,time,is_buyer_maker"
@@ -788,6 +799,19 @@ KINDS |= {
         ref.coinapi_book,
         delimiter=";",
         symbol="BINANCE_SPOT_BTC_USDT",
+    ),
+    "twse-snapshots": Kind(
+        "dsp20260105",
+        "code|time|remark|trend|match|limit|price|volume|bid_ticks|bid_limit|"
+        + "|".join(f"bid{level}|bid_lots{level}" for level in range(1, 6))
+        + "|ask_ticks|ask_limit|"
+        + "|".join(f"ask{level}|ask_lots{level}" for level in range(1, 6))
+        + "|date|staff",
+        _twse_line,
+        ref.twse,
+        header=False,
+        delimiter="|",
+        widths=(6, 12, 1, 1, 1, 1, 6, 8, 1, 1, *(6, 8) * 5, 1, 1, *(6, 8) * 5, 8, 2),
     ),
     "b3-trades": Kind(
         "05-01-2026_NEGOCIOSAVISTA.txt",

@@ -10,7 +10,7 @@ import datetime as dt
 import io
 import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -40,6 +40,8 @@ class Kind:
     footer: str = ""
     trailing: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
+    #: Of lines without delimiters: the characters of each column.
+    widths: tuple[int, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -49,15 +51,18 @@ class Kind:
 def text_of(kind: Kind, lines: list[list[str]], ends: str = "\n") -> bytes:
     rows = [kind.columns, *lines] if kind.header else lines
     tail = kind.delimiter if kind.trailing else ""
-    lines_of = ends.join(kind.delimiter.join(row) + tail for row in rows)
+    between = "" if kind.widths else kind.delimiter
+    lines_of = ends.join(between.join(row) + tail for row in rows)
     return (kind.above + lines_of + ends + kind.footer).encode(kind.encoding)
 
 
 def reference(kind: Kind, data: bytes) -> list[Tick]:
     """The ticks of a file, as dicts, ``symbol`` among them."""
-    ticks, tick_of = [], kind.tick(None) if kind.tick in (ctp, coinapi_book) else kind.tick
+    ticks, tick_of = [], kind.tick(None) if kind.tick in (ctp, coinapi_book, twse) else kind.tick
     text = data.decode(kind.encoding).removeprefix(kind.above).partition("\ndataversion\n")[0]
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=kind.delimiter)
+    rows: Iterator[list[str]] = csv.reader(io.StringIO(text, newline=""), delimiter=kind.delimiter)
+    if kind.widths:
+        rows = (_cells_of(line, kind.widths) for line in text.splitlines())
     if kind.header:
         next(rows)
     for number, values in enumerate((row for row in rows if row and row[0] != "END"), 1):
@@ -70,6 +75,14 @@ def reference(kind: Kind, data: bytes) -> list[Tick]:
             tick.setdefault("ts_event", tick["ts_recv"])
             ticks.append(tick)
     return with_ends(ticks) if kind.tick in (tardis_book, coinapi_book) else ticks
+
+
+def _cells_of(line: str, widths: Sequence[int]) -> list[str]:
+    cells = []
+    for width in widths:
+        cells.append(line[:width].strip())
+        line = line[width:]
+    return cells
 
 
 def with_ends(ticks: list[Tick]) -> list[Tick]:
@@ -844,6 +857,31 @@ def ctp(_: Any = None) -> Any:
         made = [tick for tick in made if tick["kind"] == 2 or (tick["price"], tick["order_id"]) != (NONE, NONE)]
         if made:
             made[-1]["flags"] = LAST
+        return made
+
+    return snapshot
+
+
+def twse(_: Any = None) -> Any:
+    """A reader of one file: it keeps the lots of each security so far."""
+    totals: dict[str, int] = {}
+
+    def snapshot(row: Row) -> list[Tick]:
+        symbol, total = row["code"], int(row["volume"])
+        more, totals[symbol] = total - totals.get(symbol, 0), total
+        when = at(row["date"], row["time"], "Asia/Taipei", digits=6)
+        shared: Tick = {"ts_event": when, "symbol": symbol, "flags": {"T": 1, "S": 2}.get(row["remark"], 0)}
+        cost = Decimal(row["price"]) / 100
+        made = [_plain_trade(when, str(cost), more) | shared | ({} if cost else {"price": NONE})] if more else []
+        for level in range(1, 6):
+            costs = [int(row[f"{side}{level}"]) * 10**7 or NONE for side in ("bid", "ask")]
+            if costs != [NONE, NONE]:
+                lots = [int(row[f"{side}_lots{level}"]) for side in ("bid", "ask")]
+                made.append(
+                    shared | _both_sides(costs[0], lots[0], costs[1], lots[1]) | {"kind": 3, "depth": level - 1}
+                )
+        if made:
+            made[-1]["flags"] = int(made[-1]["flags"]) | LAST
         return made
 
     return snapshot

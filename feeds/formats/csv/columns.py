@@ -219,7 +219,7 @@ class _Parser:
 
     def split(self, text: memoryview | None) -> Block | None:
         """A block of whole lines, until the next one is split; None where only Arrow can read them."""
-        if text is None or self._joined or bytes(text[: len(BOM)]) == BOM:
+        if text is None or self._joined or self._found.widths or bytes(text[: len(BOM)]) == BOM:
             return None
         found = self._lines.split(text, self._wanted)
         if found is None:
@@ -229,8 +229,27 @@ class _Parser:
 
     def parse(self, text: bytes | memoryview | None) -> Block:
         """A block of whole lines. It lists the lines that are no rows."""
-        block = self._parsed(text)
-        return block if text is None else self._ended(block, text)
+        if text is None or not self._found.widths:
+            block = self._parsed(text)
+            return block if text is None else self._ended(block, text)
+        block = self._parsed(self._delimited(text))
+        block.bytes = len(text)
+        return self._ended(block, text)
+
+    def _delimited(self, text: bytes | memoryview) -> bytes:
+        """Lines of fixed width with the delimiter between their columns, lines of another width as they are."""
+        ends, mark = np.cumsum(self._found.widths), self._found.delimiter.encode()
+        raw, size = np.frombuffer(text, np.uint8), int(ends[-1])
+        for end in (b"\n", b"\r\n"):
+            if len(raw) % (size + len(end)) == 0:
+                lines = raw.reshape(-1, size + len(end))
+                if (lines[:, size:] == np.frombuffer(end, np.uint8)).all() and (lines[:, :size] >= ord(" ")).all():
+                    return np.insert(lines, ends[:-1], ord(mark), axis=1).tobytes()
+        lengths = [*zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
+        return b"\n".join(
+            mark.join(line[begin:end] for begin, end in lengths) if len(line) == size else line
+            for line in _LINE_END.split(bytes(text))
+        )
 
     @staticmethod
     def _ended(block: Block, text: bytes | memoryview) -> Block:

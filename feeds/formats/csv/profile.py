@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,6 +61,7 @@ _QUOTE: Final = ("bid_price", "ask_price")
 class _LayoutKeys(msgspec.Struct, frozen=True):
     columns: list[str]
     shape: list[str] = []
+    widths: list[int] = []
 
 
 class _PartKeys(msgspec.Struct, frozen=True):
@@ -116,10 +118,12 @@ class SymbolRule:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Columns of a file without a header, and what a field of each looks like, to recognise it by."""
+    """Columns of a file without a header, and what a field of each looks like, to recognise it by. ``widths``: bytes of
+    each, where no delimiter stands between them."""
 
     columns: tuple[str, ...]
     shape: tuple[re.Pattern[str], ...]
+    widths: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +410,10 @@ def _layout(given: Any, where: str) -> Layout:
     keys = checked(_LayoutKeys, given, where)
     if not keys.columns or (keys.shape and len(keys.shape) != len(keys.columns)):
         raise ConfigurationError(f"{where}.shape", f"has {len(keys.shape)} patterns for {len(keys.columns)} columns")
-    return Layout(tuple(keys.columns), tuple(regular(text, f"{where}.shape") for text in keys.shape))
+    widths = tuple(keys.widths)
+    if widths and (len(widths) != len(keys.columns) or min(widths) < 1):
+        raise ConfigurationError(f"{where}.widths", "give the bytes of each column, at least 1")
+    return Layout(tuple(keys.columns), tuple(regular(text, f"{where}.shape") for text in keys.shape), widths)
 
 
 def _symbol(given: Mapping[str, Any], where: str) -> SymbolRule:
@@ -459,6 +466,11 @@ class Match:
     encoding: str
     skip: int
     lines: int
+    widths: tuple[int, ...] = ()
+
+    def fields(self, line: str) -> list[str]:
+        """The fields of a line."""
+        return _parted(line, self.widths) if self.widths else _fields(line, self.delimiter)
 
     @property
     def has_sizes(self) -> bool:
@@ -613,8 +625,10 @@ def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Mat
         return FormatError(f"its first line is not {' or '.join(profile.encodings)}", path=path, line=1)
     for delimiter in profile.delimiters:
         rows = head.rows(profile.encodings, delimiter)
-        whole = rows[: -1 if len(rows) > 1 else None]
+        texts = head.texts(profile.encodings)[0]
         for layout in profile.layouts:
+            split = [_parted(text, layout.widths) for text in texts] if layout.widths else rows
+            whole = split[: -1 if len(split) > 1 else None]
             # Each line may end with a delimiter: behind it is an empty field, which has no name.
             ended = ("",) if all(len(row) == len(layout.columns) + 1 and not row[-1].strip() for row in whole) else ()
             shaped = all(
@@ -623,7 +637,7 @@ def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Mat
                 for row in whole
             )
             if shaped and (layout.shape or not profile.header):
-                return Match(profile, layout.columns + ended, delimiter, encoding, head.skip, head.above)
+                return Match(profile, layout.columns + ended, delimiter, encoding, head.skip, head.above, layout.widths)
         if profile.header:
             columns = tuple(rows[0])
             # Lines that end with a delimiter under a header that does not.
@@ -670,6 +684,14 @@ def _unlike(found: Match, row: list[str]) -> str:
                 f"{name} is {row[at]!r} in its first line of data, which is not {shape.pattern} ({found.profile.name})"
             )
     return ""
+
+
+def _parted(line: str, widths: Sequence[int]) -> list[str]:
+    """Fields of a line of fixed width; the line alone, if it is of another."""
+    ends = list(itertools.accumulate(widths))
+    return (
+        [line[end - width : end] for end, width in zip(ends, widths, strict=True)] if len(line) == ends[-1] else [line]
+    )
 
 
 def _fields(line: str, delimiter: str) -> list[str]:

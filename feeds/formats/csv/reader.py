@@ -6,7 +6,6 @@ sizes and times goes straight to integers, without a float in between. Extra ``[
 
 from __future__ import annotations
 
-import csv
 import datetime as dt
 import os
 import re
@@ -300,7 +299,7 @@ def _sample(found: Match, head: bytes) -> dict[int, str]:
     whole = lines if len(head) < _HEAD_BYTES else lines[:-1] or lines
     for line in whole:
         text = line.decode(found.encoding, "replace")
-        for at, field in enumerate(next(csv.reader([text], delimiter=found.delimiter), [])):
+        for at, field in enumerate(found.fields(text)):
             if field.strip():
                 sample.setdefault(at, field)
         if len(sample) == len(found.columns):

@@ -507,6 +507,31 @@ def test_sizes_of_levels_need_a_side_and_the_rows_of_a_message(change: tuple[str
         CsvFeed(tmp_path / "levels.csv", profile=mine)
 
 
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+def test_a_line_of_another_width_is_an_error_with_its_number(ends: str, tmp_path: Path) -> None:
+    kind, lines = KINDS["twse-snapshots"], made_up("twse-snapshots", 20)
+    path = tmp_path / kind.file
+    data = text_of(kind, lines, ends)
+    path.write_bytes(data)
+    whole = as_dicts(CsvFeed(path))
+    assert whole == reference(kind, data)
+    cut = data.decode().split(ends)
+    for bad in (cut[12][:-1], cut[12] + "A", cut[12][:20] + "|" + cut[12][21:]):
+        path.write_text(ends.join([*cut[:12], bad, *cut[13:]]), newline="")
+        ticks, error = read(CsvFeed(path))
+        assert isinstance(error, FormatError)
+        assert error.line == 13
+        assert len(ticks) == len(reference(kind, text_of(kind, lines[:12])))
+        feed = CsvFeed(path, on_bad_record="skip")
+        assert feed.to_numpy()["sequence"].max() == 20
+        assert sum(feed.skipped.counts.values()) == 1
+    mine = tmp_path / "mine.toml"
+    layouts = "header = false\nlayouts = [{ columns = ['a', 'b'], widths = [1] }]\n"
+    mine.write_text(layouts + PROFILE)
+    with pytest.raises(ConfigurationError, match=r"widths: give the bytes of each column"):
+        CsvFeed(path, profile=mine)
+
+
 CTP_HEAD = (
     "TradingDay,InstrumentID,LastPrice,Volume,UpdateTime,UpdateMillisec,"
     + ",".join(f"{side}Price{level},{side}Volume{level}" for level in range(1, 6) for side in ("Bid", "Ask"))

@@ -1,11 +1,20 @@
 #!/bin/sh
-# Stresses the dispatcher under ThreadSanitizer: run.sh [SECONDS] [SEED]. Fails on a broken contract or a report.
+# Stresses the dispatcher, and blocks of several files, under ThreadSanitizer: run.sh [SECONDS] [SEED]. Fails on a broken contract or a
+# report.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 : "${CC:=cc}"
-engine=$(cd "$root/csrc" && find $(cat engine_rooms) -name '*.c' -printf "$root/csrc/%p\n")
-$CC -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter -fsanitize=thread -Wno-tsan -pthread -DSD_STRESS -I "$root/csrc" \
-  "$root/tests/stress/stress.c" $engine -o "$build/stress" -lm
-TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}" "$build/stress" "${1:-60}" "${2:-1}"
+export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
+# PROGRAM SOURCE...
+build() {
+  program=$1
+  shift
+  $CC -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter -fsanitize=thread -Wno-tsan -pthread -DSD_STRESS -I "$root/csrc" \
+    "$root/tests/stress/$program.c" "$@" -o "$build/$program" -lm
+}
+build files $(cd "$root/csrc/codec" && find itch files.c blocks.c count_by_symbol.c -name '*.c' -printf "$root/csrc/codec/%p\n")
+"$build/files" "${2:-1}"
+build stress $(cd "$root/csrc" && find $(cat engine_rooms) -name '*.c' -printf "$root/csrc/%p\n")
+"$build/stress" "${1:-60}" "${2:-1}"

@@ -212,7 +212,7 @@ def test_numbers_with_more_decimals_than_a_tick_has_are_rounded_on_request(threa
     ticks, error = read(CsvFeed(path))
     assert len(ticks) == 5
     assert "inexact='round'" in str(error)
-    with pytest.raises(ConfigurationError, match="inexact: give 'raise' or 'round', not 'near'"):
+    with pytest.raises(ConfigurationError, match="inexact: 'near' is not one of raise, round"):
         CsvFeed(path, inexact="near")  # type: ignore[arg-type]
 
 

@@ -153,6 +153,7 @@ class CaptureDecoder(Decoder):
         lib.SD_PCAP_FAULT_SNAPPED: "snapped packet",
         lib.SD_PCAP_FAULT_SESSION: "other session",
         lib.SD_PCAP_FAULT_MESSAGE: "bad length",
+        lib.SD_PCAP_FAULT_ANEW: "session begun anew",
     }
 
     def __init__(
@@ -309,5 +310,9 @@ class IexPcapDecoder(CaptureDecoder):
             lib.SD_PCAP_FAULT_SESSION: (
                 f"message {found.sequence} is of another stream (protocol 0x{found.value:04x}) than session "
                 f"{self.session.rstrip()!r} of protocol 0x{self.protocol:04x}: choose one with session= or port="
+            ),
+            lib.SD_PCAP_FAULT_ANEW: (
+                f"session {self.session.rstrip()!r} begins anew with message 1, as after a restart of the venue: cut "
+                "the capture there and read the files one by one; on_bad_record='skip' leaves the rest out"
             ),
         }

@@ -43,12 +43,12 @@ def frame(body: bytes) -> bytes:
 
 def segment(
     sequence: int, bodies: Sequence[bytes], *, protocol: int = TOPS, session: int = SESSION, channel: int = 1,
-    count: int | None = None, version: int = 1, length: int | None = None,
+    count: int | None = None, version: int = 1, length: int | None = None, sent: int = 18,
 ) -> bytes:  # fmt: skip
     """A packet of IEX-TP."""
     payload = b"".join(map(frame, bodies))
     count, length = len(bodies) if count is None else count, len(payload) if length is None else length
-    head = (version, 0, protocol, channel, session, length, count, 17, sequence, 18)
+    head = (version, 0, protocol, channel, session, length, count, 17, sequence, sent)
     return struct.pack("<BBHIIHHqqq", *head) + payload
 
 

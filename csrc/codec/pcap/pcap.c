@@ -13,6 +13,7 @@ enum {
   MOLD_HEADER = 20,
   END_OF_SESSION = 0xFFFF,
   IEX_HEADER = 40,
+  IEX_ANEW_NS = 1000000000, /* a packet 1 sent so much later than all others is no copy */
   IEX_VERSION = 1,
   IEX_FIRST_PROTOCOL = 0x8002, /* TOPS 1.5; then 1.6, DEEP, DEEP+ */
   IEX_LAST_PROTOCOL = 0x8005,
@@ -245,6 +246,7 @@ typedef struct segment {
   uint32_t damaged;
   uint64_t sequence;
   uint64_t stream;
+  uint64_t sent;
 } segment;
 
 static segment mold_segment(sd_pcap *pcap, const uint8_t *p, uint32_t length) {
@@ -284,6 +286,7 @@ static segment iex_segment(sd_pcap *pcap, const uint8_t *p, uint32_t length) {
   s.stream = (uint64_t)sd_load_le16(p + 2) << 32 | sd_load_le32(p + 4);
   s.count = sd_load_le16(p + 14);
   s.sequence = sd_load_le64(p + 24);
+  s.sent = sd_load_le64(p + 32);
   name_session(pcap, sd_load_le32(p + 8));
   memcpy(s.session, pcap->name, sizeof s.session);
   s.fits = sd_load_le16(p + 12) == length - IEX_HEADER && fills(pcap, p + IEX_HEADER, length - IEX_HEADER, s.count);
@@ -312,6 +315,10 @@ static sd_way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
     return passes ? SD_TAKEN
                   : refuse(pcap, SD_PCAP_FAULT_SESSION, (uint32_t)(s.stream >> 32), pcap->offset, s.sequence);
   }
+  const int64_t later = (int64_t)(s.sent - pcap->sent);
+  if (s.sequence == 1 && pcap->sequence > 1 && later > IEX_ANEW_NS) pcap->anew = 1;
+  if (pcap->anew) return refuse(pcap, SD_PCAP_FAULT_ANEW, 0, pcap->offset, s.sequence);
+  if (later > 0) pcap->sent = s.sent;
   if (pcap->sequence == 0) pcap->sequence = s.sequence;
   if (s.sequence + s.count > pcap->announced) pcap->announced = s.sequence + s.count;
   pcap->heartbeats += s.count == 0 && !s.ends;

@@ -11,7 +11,7 @@ enum {
   SD_PCAP_HELD = 256,
   SD_PCAP_SESSION_BYTES = 10,
   SD_PCAP_SAMPLES = 32,
-  SD_PCAP_FAULTS = 9
+  SD_PCAP_FAULTS = 10
 };
 
 /* Why a record or a packet could not be taken. */
@@ -25,7 +25,8 @@ enum {
       5, /* a packet on a chosen port that is not the transport's, or one of IEX-TP whose lengths do not fit */
   SD_PCAP_FAULT_SESSION = 6, /* a second session, or a second stream of it */
   SD_PCAP_FAULT_MESSAGE = 7, /* a message that is not as long as its type's */
-  SD_PCAP_FAULT_CONTENT = 8  /* as the fault of itch or iex says */
+  SD_PCAP_FAULT_CONTENT = 8, /* as the fault of itch or iex says */
+  SD_PCAP_FAULT_ANEW = 9     /* of IEX-TP: the session began again with message 1, so numbers mean other messages */
 };
 
 typedef struct sd_pcap_sample {
@@ -77,6 +78,8 @@ typedef struct sd_pcap {
   uint64_t sequence;                   /* the next message's; 0: no packet yet */
   uint64_t announced;                  /* the highest sequence that was announced as the next one */
   uint64_t stream;                     /* of IEX-TP: protocol << 32 | channel; 0: no packet yet */
+  uint64_t sent;                       /* of IEX-TP: when the latest packet was sent, ns */
+  uint32_t anew;                       /* of IEX-TP: the session began again */
   uint32_t named;                      /* the session of the last packet of IEX-TP, */
   uint8_t name[SD_PCAP_SESSION_BYTES]; /* in decimal; zeros: no packet yet */
 

@@ -247,6 +247,22 @@ def test_a_second_stream_is_an_error_unless_session_or_port_chooses_one(second: 
         assert chosen["sequence"].tolist() == [8]
 
 
+def test_a_session_that_begins_anew_is_an_error_and_no_line_of_copies() -> None:
+    second = 10**9
+    late_copies = [ref.segment(1, [quote(1)], sent=second), ref.segment(1, [], sent=2 * second)]
+    first = [ref.segment(1, [quote(1)], sent=second), ref.segment(2, [quote(2)], sent=2 * second), *late_copies]
+    for begun in ([quote(7)], []):
+        again = [ref.segment(1, begun, sent=4 * second), ref.segment(2, [quote(8), quote(9)], sent=4 * second)]
+        ticks, fault, _ = decode_capture(sent(*first, *again))
+        assert ticks["ts_event"].tolist() == [ref.OPEN + 1, ref.OPEN + 2]
+        assert isinstance(fault, FormatError)
+        assert "begins anew with message 1" in str(fault)
+        ticks, fault, decoder = decode_capture(sent(*first, *again), skip=True)
+        assert (len(ticks), fault) == (2, None)
+        assert decoder.skips() == {"session begun anew": 2}
+        assert decoder.statistics()["duplicates"] == 1
+
+
 def damage(data: bytes, rng: random.Random) -> bytes:
     damaged = bytearray(data)
     for _ in range(rng.randint(1, 4)):

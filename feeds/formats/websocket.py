@@ -257,6 +257,7 @@ def read_entry(line: bytes) -> Entry:
     if kind == "text":
         value = value.decode()
     elif kind in ("connected", "disconnected"):
+        check_depth(rest)
         value = json.loads(rest)
         if not isinstance(value, str):
             raise ValueError("says no text")

@@ -98,7 +98,7 @@ def test_bars_close_by_the_clock_and_stay_open_without_it(tmp_path: Path) -> Non
     assert json.loads(run_here("info", path, "--json").stdout)["ticks"] == 1
 
 
-def test_a_clock_entry_that_says_more_is_damage(tmp_path: Path) -> None:
+def test_an_entry_of_a_recording_that_says_what_none_does_is_damage(tmp_path: Path) -> None:
     from strand.feeds.formats.websocket import entry_line
 
     path = tmp_path / "day.ws"
@@ -113,9 +113,13 @@ def test_a_clock_entry_that_says_more_is_damage(tmp_path: Path) -> None:
         strand.replay(feed, "count", allow_empty=True)
     lines = path.read_bytes().splitlines(keepends=True)
     assert sum(b" clock " in line for line in lines) >= 2
-    path.write_bytes(b"".join([*lines[:-1], entry_line(1, b"clock", b"x"), lines[-1]]))
-    with pytest.raises(FormatError, match="says more than the time"):
-        strand.replay(path, "count", allow_empty=True)
+    for word, rest, said in (
+        (b"clock", b"x", "says more than the time"),
+        (b"connected", b"[" * 500_000, "more than 400 arrays"),
+    ):
+        path.write_bytes(b"".join([*lines[:-1], entry_line(1, word, rest), lines[-1]]))
+        with pytest.raises(FormatError, match=said):
+            strand.replay(path, "count", allow_empty=True)
 
 
 def test_the_clock_goes_on_while_the_server_is_away() -> None:

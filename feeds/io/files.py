@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError, url_of
+from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError, called, url_of
 from strand.feeds.io.sources import STANDARD_INPUT
 from strand.feeds.io.stores import check_target, is_url, object_at, objects_named
 from strand.lazy import imported
@@ -59,6 +59,8 @@ def small_text(path: str | os.PathLike[str], what: str) -> str:
 
     It may be a pipe, so its size is not known; what has no end, such as /dev/zero, is refused after 64 MiB.
     """
+    if is_url(path):
+        raise ConfigurationError(what, f"{called(path)}: name a file of this machine, where its object is copied to")
     try:
         with Path(path).open("rb") as file:
             data = file.read(_MAX_TEXT + 1)

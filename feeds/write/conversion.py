@@ -15,7 +15,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FeedError, called, url_of
 from strand.feeds.base import Feed, Skipped, skipped_of
 from strand.feeds.io.atomic_write import atomic_write
-from strand.feeds.io.files import Frames, Paths, as_paths
+from strand.feeds.io.files import Frames, Paths, as_paths, check_folder
 from strand.feeds.io.stores import StoredObject, is_url
 from strand.feeds.merge.selected import empty_feed, unknown_symbol
 from strand.feeds.opening import ReadOptions, options_with_date, read_symbols
@@ -76,13 +76,15 @@ class Converted(Tabular):
 def target_of(path: str | os.PathLike[str], to: str | None = None) -> str:
     """Format to write a file in: ``to``, else the one of the file's name. Raises ConfigurationError."""
     named = Path(path)
+    if is_url(path):
+        check_folder("path", named)
     if named.suffix.lower() in _PACKED:
         packing, named = named.suffix.lower(), named.with_suffix("")
     else:
         packing = ""
     known = to if to is not None else ENDINGS.get(named.suffix.lower())
     if known not in TARGETS:
-        what = f"{to!r}" if to is not None else f"the ending of {path}"
+        what = f"{to!r}" if to is not None else f"the ending of {called(path)}"
         raise ConfigurationError("to", f"{what} is not one of {', '.join(TARGETS)}: say which one by to= (--to)")
     if packing and known in ("parquet", "arrow", "npy", "npz"):
         raise ConfigurationError(

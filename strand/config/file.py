@@ -21,7 +21,7 @@ from strand.dispatch.configuration import Limits, Pool, capacities
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.routing import priorities_of
 from strand.dispatch.watching import least_of
-from strand.errors import ConfigurationError, MissingExtraError
+from strand.errors import ConfigurationError, MissingExtraError, called
 from strand.feeds.io.files import small_text
 from strand.fixed import dataclass
 from strand.options import Option, Whole, options_in
@@ -55,11 +55,13 @@ def read_file(path: str | os.PathLike[str]) -> Mapping[Any, Any]:
         tables = parse(text)
     except (ValueError, _NoYamlError, RecursionError) as error:
         reason = "tables are nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ConfigurationError(f"{path}: is not valid {format_of(path).upper()}: {reason}") from None
+        raise ConfigurationError(f"{called(path)}: is not valid {format_of(path).upper()}: {reason}") from None
     if tables is None:
         return {}
     if not isinstance(tables, Mapping):
-        raise ConfigurationError(f"{path}: has a {type(tables).__name__}: give tables of keys, such as worker_pool")
+        raise ConfigurationError(
+            f"{called(path)}: has a {type(tables).__name__}: give tables of keys, such as worker_pool"
+        )
     return tables
 
 
@@ -67,7 +69,9 @@ def format_of(path: str | os.PathLike[str]) -> str:
     """``"toml"`` or ``"yaml"``, by the ending of a file's name. Raises ConfigurationError for another one."""
     ending = Path(path).suffix
     if ending not in _FORMATS:
-        raise ConfigurationError(f"{path}: the name of a configuration file ends in one of {', '.join(_FORMATS)}")
+        raise ConfigurationError(
+            f"{called(path)}: the name of a configuration file ends in one of {', '.join(_FORMATS)}"
+        )
     return _FORMATS[ending]
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import ConfigurationError, FeedError, called
 from strand.feeds.io.atomic_write import atomic_write, partial_path
 from strand.feeds.io.files import check_folder
 from strand.feeds.write.npy import npy_header
@@ -112,10 +112,10 @@ def _suffix(path: Path) -> str:
 def check_path(path: Path) -> None:
     """Raises ConfigurationError for a name without a known ending or in no folder, MissingExtraError where pyarrow is
     needed and not installed."""
+    check_folder("out", path)
     suffix = _suffix(path)
     if suffix not in _WRITERS:
-        raise ConfigurationError("out", f"{path} does not end in one of {', '.join(SUFFIXES)}")
-    check_folder("out", path)
+        raise ConfigurationError("out", f"{called(path)} does not end in one of {', '.join(SUFFIXES)}")
     _import_writer(suffix)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from strand.brief import several
-from strand.errors import ConfigurationError, FeedError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError, MissingExtraError, called
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder
 from strand.fixed import dataclass
@@ -380,7 +380,7 @@ def check_page_path(path: Path) -> None:
     """Checks the page's path before anything runs. Raises ConfigurationError for a path no page can be written to,
     MissingExtraError without the packages that make it."""
     if path.suffix not in ENDINGS:
-        raise ConfigurationError("report", f"{path.name!r} must end in one of {', '.join(ENDINGS)}")
+        raise ConfigurationError("report", f"{Path(called(path)).name!r} must end in one of {', '.join(ENDINGS)}")
     check_folder("report", path)
     _environment()
     matplotlib()

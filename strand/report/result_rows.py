@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, called
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder
 from strand.output.files import check_path, write_csv
@@ -252,7 +252,7 @@ def check_rows_path(path: Path) -> None:
     """Raises ConfigurationError, before anything has run, when rows cannot be written there; MissingExtraError where
     that needs pyarrow."""
     if not path.name.endswith(ENDINGS):
-        raise ConfigurationError("out", f"{path.name!r} must end in one of {', '.join(ENDINGS)}")
+        raise ConfigurationError("out", f"{Path(called(path)).name!r} must end in one of {', '.join(ENDINGS)}")
     check_folder("out", path)
     if path.is_dir():
         raise ConfigurationError("out", f"{path} is a folder")

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from strand.binding.columns import LETTER_BYTES
-from strand.errors import ConfigurationError, FormatError, UnknownFormatError
+from strand.errors import ConfigurationError, FormatError, UnknownFormatError, called
 from strand.feeds.base import Flags, TicksAre
 from strand.feeds.formats.guess import OTHER_DATABENTO, wrapping
 from strand.feeds.io.files import small_text
@@ -444,7 +444,7 @@ def named_profile(name: str | Path) -> Profile:
     path = Path(name)
     if path.suffix != ".toml":
         known = ", ".join(profile.name for profile in built_in())
-        raise ConfigurationError("profile", f"{str(name)!r} is neither a .toml file nor one of {known}")
+        raise ConfigurationError("profile", f"{called(str(name))!r} is neither a .toml file nor one of {known}")
     return read_profile(small_text(path, "profile"), str(name))
 
 

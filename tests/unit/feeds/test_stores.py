@@ -450,6 +450,23 @@ def test_a_signed_url_is_read_and_shown_without_its_signature(
         shown.append(run_here("replay", f"https://localhost:{port}/none.itch?{SIGNED}", "--handler", "vwap").stderr)
         with pytest.raises(ConfigurationError, match="is named twice"):
             feeds.open([url, url])
+        # Nothing is written to a signed URL, and texts are files of this machine.
+        for words in (
+            ("--handler", "bars", "--out", f"bars={url}"),
+            ("--handler", "bars", "--out", f"bars=https://localhost:{port}/o.parquet?{SIGNED}"),
+            ("--handler", "vwap", "--symbols", f"@{url}"),
+            ("--handler", "vwap", "--config", url),
+            ("--handler", "vwap", "--config", f"https://localhost:{port}/a.toml?{SIGNED}&b=.toml"),
+            ("--handler", "vwap", "--report", url),
+            ("--handler", "vwap", "--out", url),
+            ("--handler", "vwap", "--profile", url),
+        ):
+            ran = run_here("replay", sample_path(), *words)
+            assert ran.returncode == 2
+            shown.append(ran.stdout + ran.stderr)
+        ran = run_here("convert", sample_path(), f"https://localhost:{port}/o.parquet?{SIGNED}")
+        assert "o.parquet: name an object of s3:// or gs:// to write, or a file" in ran.stderr
+        shown.append(ran.stdout + ran.stderr)
     assert not [text for text in shown if "5ec2e7" in text or "X-Amz" in text]
 
 

@@ -488,6 +488,6 @@ def _limit(name: str, amount: Decimal, size_unit: float | None, price: Decimal) 
         raise ConfigurationError(
             name, f"give a multiple of {unit.normalize()}, not {amount}: sizes are in units of {size_unit:g}"
         )
-    if (units >= 2**63 and name == "volume") or units >= 2**95:
+    if units >= (2**63 if price == 1 else 2**95):
         raise ConfigurationError(name, f"give less than {amount}, or read sizes in a coarser unit than {size_unit:g}")
     return int(units)

@@ -233,6 +233,8 @@ def test_sizes_of_a_fine_unit_are_compared_in_units_of_the_instrument() -> None:
         ({"expected_ticks": 0}, "expected_ticks"),
         ({"expected_ticks": 5, "span_bars": 0}, "span_bars"),
         ({"expected_ticks": 5, "span_ticks": 0}, "span_ticks"),
+        ({"threshold": 2**70}, "threshold: give less"),
+        ({"threshold": 2**63, "of": "volume"}, "threshold: give less"),
         ({"expected_ticks": 5, "min_ticks": 0}, "min_ticks"),
         ({"expected_ticks": 5, "min_ticks": 9, "max_ticks": 8}, "max_ticks"),
         ({"expected_ticks": 5, "sign": "guess"}, "sign"),

@@ -19,6 +19,8 @@ __all__ = ["KafkaSink"]
 _OWN_SETTINGS: Final = frozenset(("bootstrap.servers", "metadata.broker.list", "enable.idempotence", "acks"))
 #: Time between two polls of the producer while its queue is full, s.
 _LOOK_S: Final = 0.1
+#: How long an end waits for the word on messages that it has dropped.
+_PURGED_S: Final = 1.0
 
 
 class KafkaSink:
@@ -92,12 +94,13 @@ class KafkaSink:
         left = self._producer.flush(self._timeout_s)
         self._check()
         if left:
+            self.abort()
             raise OSError(f"{self._where}: {several(left, 'message')} were not acknowledged in {self._timeout_s:g} s")
 
     def abort(self) -> None:
-        """Drops the messages that have not been sent."""
+        """Drops the messages that have not been acknowledged."""
         self._producer.purge()
-        self._producer.flush(0)
+        self._producer.flush(_PURGED_S)  # each message holds the sink until it is told what became of it
 
     def _objects(self, batch: EmittedRecords) -> list[bytes]:
         import pyarrow as pa

@@ -105,14 +105,13 @@ def test_a_drain_with_a_time_limit_gives_up_and_a_later_one_finishes(c_handlers:
 
 
 def test_a_stop_with_a_time_limit_abandons_what_is_left_and_waits_for_the_visit(c_handlers: Path) -> None:
-    gate = np.zeros(1, np.uint64)
+    gate = np.array([1, 0, 0], np.uint64)  # the first tick says that it came, and waits
     params = int(gate.ctypes.data).to_bytes(8, "little")
-    handler = native(c_handlers, "on_gate", state=PAIR_ROW, params=params)
+    handler = native(c_handlers, "on_halt", state=PAIR_ROW, params=params)
     d = Dispatcher(2, handler, workers=1, cores=None, publisher_drains=False, budget_ticks=1).start()
-    ticks = ticks_for([0, 0, 0])
-    ticks["action"][0] = b"W"
-    d.publish(ticks)
-    with once_it_stops(d, lambda: gate.__setitem__(0, 1)):
+    d.publish(ticks_for([0, 0, 0]))
+    wait_until(lambda: gate[1] == 1)
+    with once_it_stops(d, lambda: gate.__setitem__(2, 1)):
         assert d.stop(timeout_s=0.01) is False
     s = d.statistics()
     assert (s.handled + s.dropped["abandoned"], s.pending) == (3, 0)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from engine_support import wait_until
 from kafka_mock import MESSAGE_TOO_LARGE, PRODUCE, Cluster, cluster, kafka
 
 import strand
@@ -79,11 +82,20 @@ def test_a_message_that_the_broker_refuses_ends_the_run() -> None:
             bars(KafkaSink(brokers.servers, "bars"))
 
 
-def test_brokers_that_never_answer_end_the_run() -> None:
+def clients() -> int:
+    """How many clients of librdkafka this process has."""
+    return sum(path.read_text() == "rdk:main\n" for path in Path("/proc/self/task").glob("*/comm"))
+
+
+def test_brokers_that_never_answer_end_the_run_and_leave_no_client_behind() -> None:
+    gc.collect()
+    before = clients()
     with cluster("bars") as brokers:
         brokers.down()
         with pytest.raises(SinkError, match="bars"):
             bars(KafkaSink(brokers.servers, "bars", timeout_s=1.0))
+    gc.collect()
+    wait_until(lambda: clients() <= before)
 
 
 @pytest.mark.parametrize(

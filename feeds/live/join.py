@@ -42,12 +42,14 @@ from strand.feeds.merge.feeds import SymbolRemap
 from strand.feeds.opening import open as open_feed
 from strand.options import named_options
 from strand.threads import Bell
-from strand.ticks import KIND_STATUS, empty
+from strand.ticks import KIND_STATUS, TICK, empty
 
 __all__ = ["JoinedFeed", "join"]
 
 #: The most ticks of a batch that waited.
 _BATCH: Final = 65_536
+#: Bytes after which another file begins, at least: a file whose ticks were taken is given back.
+_LEAST_FILE: Final = 1 << 26
 #: The time between two looks at a recording that is still being written, s.
 _LOOK_S: Final = 0.02
 #: How long an empty batch takes to come where nothing happens, s.
@@ -106,8 +108,9 @@ class _Arrivals:
         self.bell = Bell()
         #: Runs of ticks, by their number, and between them times up to which the clock has gone.
         self._runs: collections.deque[tuple[int, int | None]] = collections.deque()
-        self._read_at = self._write_at = 0
-        self._file: Any = None
+        #: Files of ticks with the bytes of each, the oldest first; the place in that one; the bytes that wait in all.
+        self._files: collections.deque[tuple[Any, int]] = collections.deque()
+        self._read_at = self._waiting = 0
         self._thread = Background(self._receive, self._ended, "strand live line")
 
     # of the feed that SymbolRemap sees
@@ -140,17 +143,19 @@ class _Arrivals:
             if not self._runs:
                 return None
             n, passed = self._runs.popleft()
-            ticks = empty(min(n, _BATCH))
+            file, size = self._files[0] if n else (None, 0)
+            ticks = empty(min(n, _BATCH, (size - self._read_at) // TICK.itemsize))
             if n > len(ticks):
                 self._runs.appendleft((n - len(ticks), None))
-            if n:
-                self._file.seek(self._read_at)
-                ticks.view(np.uint8)[:] = np.frombuffer(self._file.read(ticks.nbytes), np.uint8)
-                self._read_at += ticks.nbytes
+            if file is not None:
+                file.seek(self._read_at)
+                ticks.view(np.uint8)[:] = np.frombuffer(file.read(ticks.nbytes), np.uint8)
+                self._read_at, self._waiting = self._read_at + ticks.nbytes, self._waiting - ticks.nbytes
                 self.taken += len(ticks)
-            if self._read_at == self._write_at and self._file is not None:
-                self._file.close()
-                self._file, self._read_at, self._write_at = None, 0, 0
+                if self._read_at == size:
+                    self._files.popleft()
+                    self._read_at = 0
+                    file.close()
         self.bell.ring()
         return ticks, passed
 
@@ -166,9 +171,10 @@ class _Arrivals:
         """Forgets what waits."""
         with self.bell:
             self._runs.clear()
-            if self._file is not None:
-                self._file.close()
-            self._file, self._read_at, self._write_at = None, 0, 0
+            for file, _ in self._files:
+                file.close()
+            self._files.clear()
+            self._read_at = self._waiting = 0
 
     # in its thread
 
@@ -201,18 +207,21 @@ class _Arrivals:
         self._says_numbers = self._says_numbers or numbers is not None
         if not self._says_numbers:
             self.seen.add(sequences)
-        self.bell.wait_for(lambda: not self._write_at or self._write_at + size <= self._disk_bytes)
+        self.bell.wait_for(lambda: not self._waiting or self._waiting + size <= self._disk_bytes)
         with self.bell:
-            self.first = self.first or (int(sequences[0]) if numbers is None else numbers.first)
-            self.reached = max(self.reached, int(sequences[-1]))
-            if self._file is None:
-                self._file = tempfile.SpooledTemporaryFile(self._memory_bytes)  # noqa: SIM115
-            self._file.seek(self._write_at)
-            self._file.write(batch.tobytes())
-            self._write_at += size
-            self.most_bytes, self.arrived = max(self.most_bytes, self._write_at), self.arrived + len(batch)
+            if not self._files or self._files[-1][1] >= max(4 * self._memory_bytes, _LEAST_FILE):
+                self._files.append((tempfile.SpooledTemporaryFile(self._memory_bytes), 0))  # noqa: SIM115
+            file, written = self._files[-1]
+            file.seek(written)
+            file.write(batch.tobytes())
+            self._files[-1] = file, written + size
+            self._waiting += size
+            self.most_bytes, self.arrived = max(self.most_bytes, self._waiting), self.arrived + len(batch)
             before = self._runs.pop() if self._runs and self._runs[-1][1] is None else (0, None)
             self._runs.append((before[0] + len(batch), None))
+            # Their readers hold no lock, and take what waits up to here: it has to be there first.
+            self.first = self.first or (int(sequences[0]) if numbers is None else numbers.first)
+            self.reached = max(self.reached, int(sequences[-1]))
         self.bell.ring()
 
     def _add_time(self, passed: int) -> None:

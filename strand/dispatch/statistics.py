@@ -230,9 +230,9 @@ def _why(
     if told["reason"] is not None:
         return no_blocks(told["reason"])
     unfit = (
-        "blocks take plain files of ITCH and DBN, and merges of them without outputs and days, in runs that stop "
-        "nowhere, and calls of 32,768 ticks and more, with 'auto' only for handlers without outputs, timers and ends: "
-        "there was none of these"
+        "blocks take plain files of ITCH and DBN, merges of them without outputs, and without days but those of DBN, "
+        "in runs that stop nowhere, and calls of 32,768 ticks and more, with 'auto' only for handlers without "
+        "outputs, timers and ends: there was none of these"
     )
     if told["refused"]:
         unfit = f"blocks did not begin, {several(told['refused'], 'time')}: a strand was busy, paused or quarantined"

@@ -7,6 +7,7 @@ import importlib
 import json
 import random
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -260,6 +261,24 @@ def test_a_change_over_loses_and_repeats_nothing_and_reports_what_nobody_had(par
         assert reported == lost, seed
 
 
+def test_a_hole_is_filled_by_messages_that_are_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(tempfile.SpooledTemporaryFile):  # type: ignore[type-arg]
+        def write(self, data: Any) -> int:
+            time.sleep(0.02)
+            return super().write(data)
+
+    monkeypatch.setattr("tempfile.SpooledTemporaryFile", Slow)
+    recorded(tmp_path / "day.itch50", [(0, 1, 4), (0, 7, 20)])
+    for _ in range(3):
+        line = Line([(0, 4, 20), (0, 24, 17)], 41)
+        with join(open_feed(tmp_path / "day.itch50", date=DATE), line, wait_s=60) as feed:
+            batches = iter(feed)
+            next(batches)
+            wait_until(lambda: feed._arrivals.first > 0)
+            found = [int(n) for batch in batches for n in batch["order_id"]]
+        assert found == [n for n in range(4, 41) if makes_a_tick(n)]
+
+
 @pytest.mark.parametrize("off", [-1, 1])
 def test_a_join_one_message_too_early_or_too_late_would_be_seen(off: int, tmp_path: Path) -> None:
     found, expected, _, _ = change(1, tmp_path, off)
@@ -449,6 +468,28 @@ def test_numbers_that_each_symbol_counts_show_what_is_missing_between_the_two() 
         assert [int(n) for batch in feed for n in batch["sequence"]] == [1, 7, 2, 8, 6, 7]
     assert feed.report()["symbol_gaps"] == [("A", 3, 6)]
     assert feed.statistics()["gap_messages"] == 3
+
+
+def test_the_bound_on_disk_counts_what_waits_and_not_what_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strand.feeds.live.join._LEAST_FILE", 64)
+    ticks = numbered([(0, KIND_TRADE, n) for n in range(1, 2_001)])
+    taken, mine = threading.Semaphore(3), ticks[:1]
+
+    class Paced(OfSymbols):
+        def batches(self) -> Iterator[TickBatch]:
+            for batch in super().batches():
+                taken.acquire()  # three batches ahead of what was taken: something waits at all times
+                yield batch
+
+    with join(OfSymbols(mine, ["A"]), Paced(ticks, ["A"]), memory_bytes=1, disk_bytes=40 * 64) as feed:
+        found: list[int] = []
+        for batch in feed:
+            found += batch["sequence"].tolist()
+            for _ in range(len(batch)):
+                taken.release()
+            assert len(feed._arrivals._files) <= 40
+    assert found == list(range(1, 2_001))
+    assert 0 < feed.report()["most_bytes"] <= 40 * 64
 
 
 def test_an_error_of_the_line_comes_behind_all_ticks_before_it() -> None:

@@ -216,12 +216,14 @@ class _Arrivals:
             file.write(batch.tobytes())
             self._files[-1] = file, written + size
             self._waiting += size
-            self.most_bytes, self.arrived = max(self.most_bytes, self._waiting), self.arrived + len(batch)
+            self.most_bytes = max(self.most_bytes, self._waiting)
             before = self._runs.pop() if self._runs and self._runs[-1][1] is None else (0, None)
             self._runs.append((before[0] + len(batch), None))
-            # Their readers hold no lock, and take what waits up to here: it has to be there first.
-            self.first = self.first or (int(sequences[0]) if numbers is None else numbers.first)
+            # Their readers hold no lock, and take what waits up to here: it has to be there first. Who sees one of
+            # these sees those above it.
             self.reached = max(self.reached, int(sequences[-1]))
+            self.first = self.first or (int(sequences[0]) if numbers is None else numbers.first)
+            self.arrived += len(batch)
         self.bell.ring()
 
     def _add_time(self, passed: int) -> None:
@@ -272,6 +274,9 @@ class JoinedFeed(BaseFeed):
         #: Ticks that were given, with the ticks of the line that were taken by then.
         self._marks: collections.deque[tuple[int, int]] = collections.deque()
         self._handled, self._asks = 0, False
+        #: Ticks of batches behind which another one was asked for: a caller without a run has handled these.
+        self._passed_on = 0
+        self.follow(lambda: 0, lambda: self._passed_on)
 
     def _check_day(self) -> None:
         own, theirs = self.recorded.info, self.live.info
@@ -352,11 +357,14 @@ class JoinedFeed(BaseFeed):
         if self._by != "line":
             return []
         recorded, live = self._numbers(), line_numbers(self.live) or self._arrivals.seen.numbers
-        if live is None or not live.first or not self._is_live:
-            return [] if recorded is None else list(recorded.missing)
-        begun = live.first if recorded is None else recorded.next
-        missing = [*([] if recorded is None else recorded.missing), (begun, max(live.next, begun))]
-        return _without(missing, _without([(live.first, live.next)], [*live.missing, *self._unmet]))
+        missing = [] if recorded is None else list(recorded.missing)
+        if live is None or not live.first:
+            return missing
+        end = live.next if self._is_live else min(live.next, self._last + 1)
+        if self._is_live:
+            begun = live.first if recorded is None else recorded.next
+            missing.append((begun, max(end, begun)))
+        return _without(missing, _without([(live.first, end)], [*live.missing, *self._unmet]))
 
     def report(self) -> dict[str, Any]:
         """Report of the feed: its counts, ``gaps`` as [from, to) ranges, ``symbol_gaps`` as (symbol, from, to), the
@@ -404,9 +412,12 @@ class JoinedFeed(BaseFeed):
         self._arrivals.start()
         try:
             yield empty(0)
-            yield from self._play()
-            if not self._stopped:
-                yield from self._go_live()
+            for part in (self._play(), self._go_live()):
+                for batch in part:
+                    yield batch
+                    self._passed_on += len(batch)
+                if self._stopped:
+                    break
             if self._arrivals.error is not None and not self._stopped:
                 raise self._arrivals.error
         finally:
@@ -430,9 +441,12 @@ class JoinedFeed(BaseFeed):
             except TruncatedFeedError as error:  # it may still be written
                 fault = error
             self.passed_ns = None
-            while not (self._arrivals.has_some or self._arrivals.is_over or len(self._ahead)) and not self._stopped:
+            while not (self._arrivals.arrived or self._arrivals.is_over or self._stopped):
                 self._arrivals.wait(lambda: self._arrivals.has_some, _SLICE_S)
+                if (taken := self._arrivals.take()) is not None:  # time, or the line's first ticks
+                    self._ahead, self.passed_ns = taken
                 yield empty(0)
+            self.passed_ns = None
             if self._stopped or self._by != "line" or self._meets() or self._patience() <= 0:
                 if fault is not None and not self._arrivals.first and not self._stopped:
                     raise fault
@@ -478,17 +492,18 @@ class JoinedFeed(BaseFeed):
                 self._last = low - 1
                 if self._arrivals.reached < high and self._patience() > 0:
                     self._arrivals.wait(lambda: self._arrivals.reached >= high, self._patience())  # noqa: B023
-                if self._arrivals.reached < high:
-                    self._unmet.append((max(low, self._arrivals.reached + 1), high))
-                yield from self._line_up_to(high)
+                reached = self._arrivals.reached
+                yield from self._line_up_to(low, high)
+                if reached < high:  # more may have come while that was given
+                    self._unmet.append((max(reached, self._last) + 1, high))
         self._last = int(sequences[-1])
         yield made[at:]
 
-    def _line_up_to(self, end: int) -> Iterator[TickBatch]:
-        """The line's ticks behind the latest one and before a number, as far as they have come."""
+    def _line_up_to(self, begin: int, end: int) -> Iterator[TickBatch]:
+        """The line's ticks of messages from a number to before another, as far as they have come."""
         while len(self._ahead) or (self._arrivals.has_some and self._more()):
             numbers = self._ahead["sequence"]
-            old, new = np.searchsorted(numbers, [self._last + 1, end]).tolist()
+            old, new = np.searchsorted(numbers, [begin, end]).tolist()
             part, self._ahead = self._ahead[old:new], self._ahead[max(old, new) :]
             self._repeated += old
             if len(part):
@@ -526,9 +541,10 @@ class JoinedFeed(BaseFeed):
                 old = int(np.searchsorted(part["sequence"], self._last + 1))
                 self._repeated += old
                 part = part[old:]
-                self._mark()
                 if joined := len(part) > 0:
                     self._look_at_gap(int(part["sequence"][0]))
+                else:
+                    self._mark()
             if len(part):
                 self.passed_ns = None
                 yield from self._new_of_line(part)
@@ -558,7 +574,11 @@ class JoinedFeed(BaseFeed):
             keys, numbers = self._keys(made), made["sequence"].astype(np.int64)
             latest = self._latest[keys]
             is_new = (numbers == 0) | (numbers > latest)
-            for at in np.flatnonzero(is_new & (latest > 0) & (numbers > 0)).tolist():
+            begins = np.flatnonzero(is_new & (latest > 0) & (numbers > 0))
+            first = np.full(self._latest.shape, len(made))
+            first[keys[0][begins[::-1]], keys[1][begins[::-1]]] = begins[::-1]  # the last one stays: it is the first
+            is_new |= np.arange(len(made)) >= first[keys]
+            for at in begins.tolist():
                 key = keys[0][at], keys[1][at]
                 last, number = int(self._latest[key]), int(numbers[at])
                 if not last:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import queue
 import random
 import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -490,6 +491,127 @@ def test_the_bound_on_disk_counts_what_waits_and_not_what_was_taken(monkeypatch:
             assert len(feed._arrivals._files) <= 40
     assert found == list(range(1, 2_001))
     assert 0 < feed.report()["most_bytes"] <= 40 * 64
+
+
+class Told(OfSymbols):
+    """A line of ITCH's kind that brings what the test hands it: ticks by their numbers, or a time."""
+
+    def __init__(self, *brought: list[int] | int) -> None:
+        super().__init__(zeros(0), ["A"])
+        self._brought: queue.SimpleQueue[list[int] | int | None] = queue.SimpleQueue()
+        self.handled: Callable[[], int] = lambda: 0
+        self.came = 0
+        for each in brought:
+            self.put(each)
+
+    def put(self, brought: list[int] | int | None) -> None:
+        self._brought.put(brought)
+
+    def stop(self) -> None:
+        self.put(None)
+
+    def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
+        self.handled = handled
+
+    def batches(self) -> Iterator[TickBatch]:
+        while (brought := self._brought.get()) is not None:
+            self.passed_ns = brought if isinstance(brought, int) else None
+            yield numbered([(0, KIND_TRADE, n) for n in brought]) if isinstance(brought, list) else empty(0)
+            self.came += 1
+
+
+class Written(OfSymbols):
+    """A recording that is longer each time that it is read."""
+
+    def __init__(self, *parts: list[int]) -> None:
+        super().__init__(zeros(0), ["A"])
+        self._parts, self.reads_of = list(parts), 0
+
+    def batches(self) -> Iterator[TickBatch]:
+        self.reads_of += 1
+        for part in self._parts[: self.reads_of]:
+            yield numbered([(0, KIND_TRADE, n) for n in part])
+
+
+def test_a_time_before_the_first_tick_of_the_line_does_not_end_a_recording_that_grows() -> None:
+    line = Told(5_000)
+    with join(Written([1, 2], [3, 4, 5]), line, by="line", wait_s=60) as feed:
+        found: list[int] = []
+        for batch in feed:
+            found += batch["sequence"].tolist()
+            if found == [1, 2] and line.came == 1:
+                line.put([5, 6])
+                line.put(None)
+        assert found == [1, 2, 3, 4, 5, 6]
+        assert feed.gaps() == []
+
+
+def test_a_hole_that_fills_while_it_is_given_is_no_gap() -> None:
+    line = Told([1, 2, 3])
+    with join(Written([1, 9]), line, by="line", wait_s=0) as feed:
+        batches, found = iter(feed), []
+        next(batches)
+        wait_until(lambda: line.came == 1)
+        for batch in batches:
+            found += batch["sequence"].tolist()
+            if found == [1, 2, 3]:
+                line.put([4, 5, 6, 7, 8, 9])
+                line.put([10])
+                wait_until(lambda: line.came == 3)
+                line.put(None)
+        assert found == list(range(1, 11))
+        assert feed.gaps() == []
+
+
+def test_ticks_of_one_message_in_two_batches_fill_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Told([1, 2], [2, 2], [2, 3])
+    monkeypatch.setattr("strand.feeds.live.join._BATCH", 2)
+    with join(Written([1, 3]), line, by="line") as feed:
+        batches = iter(feed)
+        next(batches)
+        wait_until(lambda: line.came == 3)
+        line.put(None)
+        assert [n for batch in batches for n in batch["sequence"].tolist()] == [1, 2, 2, 2, 2, 3]
+
+
+def test_a_hole_that_the_line_has_filled_is_no_gap_of_a_feed_that_ends_within_the_recording() -> None:
+    line = Told([1, 2, 3, 4, 9])
+    with join(Written([1, 4, 5, 8]), line, by="line", wait_s=0) as feed:
+        batches, found = iter(feed), []
+        next(batches)
+        wait_until(lambda: line.came == 1)
+        while len(found) < 4:
+            found += next(batches)["sequence"].tolist()
+        assert found == [1, 2, 3, 4, 5][: len(found)]
+        assert (2, 4) not in feed.gaps()
+
+
+@pytest.mark.parametrize("has_run", [False, True])
+@pytest.mark.parametrize("by", ["line", "rising"])
+def test_what_was_given_and_not_handled_is_not_told_as_handled(by: Any, has_run: bool) -> None:
+    line, done = Told([1, 2, 3, 4]), 0
+    with join(Written([1, 2]), line, by=by, wait_s=0) as feed:
+        if has_run:
+            feed.follow(lambda: done, lambda: done)
+        found: list[int] = []
+        for batch in feed:
+            assert line.handled() == (4 if found == [1, 2, 3, 4] else 0)
+            found += batch["sequence"].tolist()
+            if len(batch):
+                assert line.handled() == 0
+            done = len(found)
+            if found == [1, 2, 3, 4]:
+                line.put(None)
+        assert found == [1, 2, 3, 4]
+        assert line.handled() == 4
+
+
+def test_numbers_that_begin_anew_behind_the_change_over_are_given() -> None:
+    theirs = [(0, KIND_TRADE, n) for n in (6, 7, 8, 1, 2)]
+    live = OfSymbols(numbered(theirs), ["A"])
+    with join(OfSymbols(numbered([(0, KIND_TRADE, 6), (0, KIND_TRADE, 7)]), ["A"]), live) as feed:
+        assert [n for batch in feed for n in batch["sequence"].tolist()] == [6, 7, 8, 1, 2]
+    assert feed.statistics()["repeated_ticks"] == 2
 
 
 def test_an_error_of_the_line_comes_behind_all_ticks_before_it() -> None:

@@ -339,7 +339,8 @@ class Option:
             return self.kind.read(self.name, value)
         except ConfigurationError as error:
             if self.unset and error.field == self.name and not error.others:
-                raise ConfigurationError(self.name, f"{error.reason}; None: {self.unset}") from None
+                unset = self.unset.replace("``", "")
+                raise ConfigurationError(self.name, f"{error.reason}; None: {unset}") from None
             raise
 
 

@@ -413,7 +413,10 @@ def test_orders_of_which_nobody_says_what_they_mean_are_a_warning(tmp_path: Path
     unsaid = strand.replay(path, "vwap", feed_options={"symbol": "X"}, workers=0)
     assert [(w.kind, w.count) for w in unsaid.warnings] == [("orders of an unsaid kind", 3)]
     assert "'orders' if fills" in unsaid.warnings[0].cure
-    with pytest.raises(ConfigurationError, match="ticks: give 'plain' or 'orders' or 'dbn' or 'dbn-orders'"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"ticks: 'order' is not one of plain, orders, dbn, dbn-orders.*; None: what the file says",
+    ):
         ParquetFeed(path, symbol="X", ticks="order")  # type: ignore[arg-type]
 
 

@@ -326,7 +326,8 @@ def open(path_or_paths: Paths | Frames, **options: Unpack[OpenOptions]) -> BaseF
         if is_adjusted:
             adjustments = importlib.import_module("strand.feeds.merge.adjustments")  # only where it is needed
             try:
-                feed = adjustments.adjusted(feed, renames=renames, splits=splits, zone=zone)
+                inexact = options.get("inexact") or "raise"
+                feed = adjustments.adjusted(feed, renames=renames, splits=splits, inexact=inexact, zone=zone)
             except BaseException:
                 feed.close()
                 raise

@@ -339,9 +339,12 @@ class AdjustedFeed(SelectedFeed):
             self._fault = int(chosen[first])
             name = self._names[int(ticks["instrument_id"][chosen[first]])]
             if not self._rounds:
+                number = Decimal(int(numbers[first])) / (10**9 if field == "price" else 1)
+                unit = "1e-9" if field == "price" else "its unit"
                 raise FeedError(
-                    f"splits: {field} {numbers[first]} of {name!r} times {by} is no whole number: give inexact='round' "
-                    "to strand.feeds.adjusted, or adjust sizes or prices alone",
+                    f"splits: {field} {number:f} of {name!r} times {by} is no whole number of {unit}: give "
+                    "inexact='round' (of strand.feeds.adjusted where the format has no such option), or adjust "
+                    "sizes or prices alone",
                     path=self._feed.info.path,
                 )
             self._rounded += int(inexact.sum())

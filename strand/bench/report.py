@@ -12,6 +12,7 @@ from strand.bench.latency import LatencyResult
 from strand.bench.letters import LetterLevel, LettersOutcome
 from strand.bench.policies import LevelOutcome, PolicyOutcome
 from strand.bench.scenarios import ScenarioResult
+from strand.brief import several
 from strand.report.quantities import duration
 from strand.report.tables import numbers_table
 
@@ -21,7 +22,7 @@ HEADINGS = {"serial": "one core", "static": "static", "static_lpt": "LPT", "stra
 
 
 def _machine_line(machine: Mapping[str, Any]) -> str:
-    return f"{machine['cpu']}, {machine['cores']} cores, load {machine['load_1m']}"
+    return f"{machine['cpu']}, {several(machine['cores'], 'core')}, load {machine['load_1m']}"
 
 
 def print_route(console: Console, result: Mapping[str, Any]) -> None:

@@ -26,6 +26,7 @@ from strand.bench.route import route as run_route
 from strand.bench.scenarios import ScenarioOptions, run_scenarios
 from strand.bench.streams import numbered
 from strand.bench.ways import Job, WayName, rounds
+from strand.brief import several
 from strand.command.parameters import SectionedCommand, declared, json_option, progress, values_of
 from strand.command.run_options import of_other_policies, policy_keywords, policy_named, policy_options
 from strand.errors import ConfigurationError, EngineError, MissingExtraError, StrandError
@@ -415,7 +416,7 @@ def _built_in_costs() -> dict[str, float]:
 
 
 def _show_comparison(console: Console, comparisons: list[Comparison], built_in: dict[str, float], cores: int) -> None:
-    title = f"million ticks per second, {cores} cores, median of {ROUNDS}"
+    title = f"million ticks per second, {several(cores, 'core')}, median of {ROUNDS}"
     table = numbers_table("handler", *WAYS, "strand / static", title=title)
     for c in comparisons:
         best = max(c.rates.values())

@@ -43,7 +43,7 @@ def _row(*cells: str) -> str:
 def tables() -> list[str]:
     """The tables, as text. Raises KeyError for a format without a page or a sample, and for a profile without one."""
     samples = _samples()
-    lines = ["| format | files | sample in the tests | description |", "|---|---|---|---|"]
+    lines = ["| format | files | sample made by the tests | source |", "|---|---|---|---|"]
     made = ["| format | kinds and actions | page |", "|---|---|---|"]
     for known in formats():
         if not (known.page and known.makes and known.described):
@@ -51,7 +51,7 @@ def tables() -> list[str]:
         named = ", ".join(f"`{name}`" for name in dict.fromkeys(samples[known.name]))
         lines.append(_row(f"[`{known.name}`]({known.page})", known.words, named, known.described))
         made.append(_row(f"`{known.name}`", known.makes, f"[{known.words}](feeds/{known.page})"))
-    profiles = ["| profile | files | sample in the tests | description |", "|---|---|---|---|"]
+    profiles = ["| profile | files | sample made by the tests | source |", "|---|---|---|---|"]
     told = [(each.name, each.about, each.described, KINDS, "csv.md") for each in csv_profiles.built_in()]
     told += [
         (name, str(table["about"]), str(table["described"]), DOCUMENTS, "json.md#documents")

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from command_here import run_here
@@ -214,7 +216,7 @@ def test_numbers_before_a_split_are_those_of_exact_fractions(adjust: Any) -> Non
 
 def test_a_price_that_is_not_exact_after_a_split_is_an_error_unless_it_may_be_rounded() -> None:
     given = [trade("A", DAYS[0], 10, 3)]
-    with pytest.raises(FeedError, match="price 10000000000 of 'A' times 1/3 is no whole number: give inexact='round'"):
+    with pytest.raises(FeedError, match="price 10 of 'A' times 1/3 is no whole number of 1e-9: give inexact='round'"):
         ticks_of(adjusted(testing.feed(given), splits=[("2022-06-08", "A", 3)]))
     (tick,) = ticks_of(adjusted(testing.feed(given), splits=[("2022-06-08", "A", 3)], inexact="round"))
     assert (tick["price"], tick["size"]) == (3_333_333_333, 9)
@@ -222,10 +224,20 @@ def test_a_price_that_is_not_exact_after_a_split_is_an_error_unless_it_may_be_ro
         ticks_of(adjusted(testing.feed(given), splits=[("2022-06-08", "A", "1/2")]))
 
 
+def test_a_feed_that_is_opened_to_round_rounds_what_splits_make(tmp_path: Path) -> None:
+    path = tmp_path / "trades.parquet"
+    pq.write_table(pa.table({"ts_event": [noon(DAYS[0])], "symbol": ["A"], "price": [10.0], "size": [3]}), path)
+    splits = [("2022-06-08", "A", 3)]
+    with pytest.raises(FeedError, match="price 10 of 'A' times 1/3"):
+        ticks_of(strand.feeds.open(path, splits=splits))
+    (tick,) = ticks_of(strand.feeds.open(path, splits=splits, inexact="round"))
+    assert (tick["price"], tick["size"]) == (3_333_333_333, 9)
+
+
 def test_all_ticks_before_a_fault_come_first() -> None:
     given = [trade("B", DAYS[0], 3, 2), trade("A", DAYS[0], 10, 3, ns=1), trade("A", DAYS[0], 9, 3, ns=2)]
     feed = adjusted(testing.feed(given), splits=[("2022-06-08", "A", 3)])
-    with pytest.raises(FeedError, match="price 10000000000 of 'A'") as caught:
+    with pytest.raises(FeedError, match="price 10 of 'A'") as caught:
         strand.replay(feed, "vwap", **RUN)
     assert caught.value.partial.rows["B"]["volume"] == 2
     assert caught.value.partial.rows["A"]["trades"] == 0

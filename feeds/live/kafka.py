@@ -134,6 +134,8 @@ class KafkaFeed(BaseFeed):
         self._is_resumed = False
         #: The next offset of each place behind the ticks that were given, and the places that are assigned.
         self._next: dict[Place, int] = {}
+        #: Where reading has begun last: another member may have committed what lies before.
+        self._begins: dict[Place, int] = {}
         self._assigned: set[Place] = set()
         self._ended: set[Place] = set()
         #: Offsets of batches that were given: those that nobody has asked beyond yet, those that may not be handled
@@ -336,7 +338,7 @@ class KafkaFeed(BaseFeed):
         new = {
             place: offset
             for place, offset in self._handled.items()
-            if place in self._assigned and before.get(place) != offset
+            if place in self._assigned and before.get(place) != offset >= self._begins.get(place, 0)
         }
         if not new:
             return True
@@ -465,7 +467,7 @@ class KafkaFeed(BaseFeed):
             if own is not None and theirs is not None and theirs > own:
                 self._note("gap", f"{_named(place)}: {theirs - own:,} messages were read by another member", 0)
             known = max((offset for offset in (own, theirs) if offset is not None), default=None)
-            self._next[place] = self._there(place, known)
+            self._next[place] = self._begins[place] = self._there(place, known)
             found.append(kafka.TopicPartition(*place, self._next[place]))
         return found
 
@@ -518,7 +520,7 @@ class KafkaFeed(BaseFeed):
         self._counts["gaps"] += 1
         self._counts["gone_messages"] += missing
         self._note("gap", f"{why}; going on with offset {to:,}", missing)
-        self._next[place] = to
+        self._next[place] = self._begins[place] = to
         return to
 
     def _on_assign(self, consumer: Any, partitions: Sequence[Any]) -> None:

@@ -440,6 +440,41 @@ def test_partitions_that_were_lost_are_counted_and_read_again_without_repetition
     assert found == list(range(1, 201))
 
 
+def test_what_another_member_has_committed_meanwhile_is_not_committed_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strand.feeds.live.kafka._REVOKE_S", 0.01)
+    published, handled = 0, 0
+    with cluster(partitions=2) as kafka:
+        kafka.send("ticks", records(["A", "B"], 20, spread=2))
+        first, second = (
+            kafka.feed(
+                "ticks", consumer_group="g", share=True, until_end=False, idle_timeout_s=None, max_seconds=120,
+                commit_s=0.01, config=QUICK,
+            )
+            for _ in range(2)
+        )  # fmt: skip
+        first.follow(lambda: published, lambda: handled)
+        ticks, more = iter(first), iter(second)
+        while published < 20:
+            published += len(next(ticks))
+        while second.statistics()["assigned"] < 1:
+            next(ticks)
+            next(more)
+        kafka.send("ticks", records(["A", "B"], 20, first=11, spread=2))
+        while max(kafka.committed("ticks", "g", 2)) < 20:
+            published += len(next(ticks))
+            next(more)
+        second.close()
+        assigned = first.statistics()["assigned"]
+        while first.statistics()["assigned"] == assigned:
+            next(ticks)
+        while published < 30:
+            published += len(next(ticks))
+        handled = published
+        first.close()
+        assert first.statistics()["lost"] >= 1
+        assert kafka.committed("ticks", "g", 2) == [20, 20]
+
+
 def test_partitions_can_be_chosen_and_start_behind_the_last_message() -> None:
     with cluster(partitions=3) as kafka:
         kafka.send("ticks", records(["A", "B", "C"], 30, spread=3))

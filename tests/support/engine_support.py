@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
@@ -131,8 +132,11 @@ def balanced(dispatcher: Dispatcher) -> None:
 
 def open_files() -> list[str]:
     """The files that this process has open."""
-    there = [each for each in Path("/proc/self/fd").iterdir() if each.exists()]  # but for the look's own
-    return sorted(str(each.readlink()) for each in there)
+    found = []
+    for each in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(FileNotFoundError):  # the look's own, and what a thread closes meanwhile
+            found.append(str(each.readlink()))
+    return sorted(found)
 
 
 def system_threads() -> int:

@@ -53,6 +53,11 @@ def lines_of(folder: Path) -> list[str]:
     return [line for path in sorted(folder.glob("bars.*.csv")) for line in path.read_text().splitlines()[1:]]
 
 
+def of_symbols(lines: list[str]) -> list[list[str]]:
+    """What does not depend on the order between symbols: all but number, time of the feed, and index of the symbol."""
+    return sorted([symbol, sequence, *rest] for _, sequence, _, symbol, _, *rest in (line.split(",") for line in lines))
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(("kind", "partitions"), [("repeated", 1), ("ticks", 4), ("json", 1)])
 def test_rows_and_files_of_a_run_that_is_killed_again_and_again_are_those_of_an_undisturbed_one(

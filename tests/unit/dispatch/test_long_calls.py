@@ -77,13 +77,12 @@ def test_statistics_say_that_long_calls_went_ungrouped_and_short_ones_did_not() 
         d.publish(ticks[:1_000])
         d.drain()
         both = d.statistics()
-    assert (long.ingest.way, long.ingest.handled_ungrouped, long.handled_inline) == ("ungrouped", TICKS, TICKS)
+    # What a tick costs is measured: the first of a call may be grouped before it is known.
+    assert (long.ingest.way, long.handled) == ("ungrouped", TICKS)
+    assert TICKS // 2 < long.ingest.handled_ungrouped <= TICKS
     assert long.ingest.said.startswith("ungrouped: ")
-    assert (both.ingest.way, both.ingest.handled_ungrouped, both.handled_inline) == (
-        "publish",
-        TICKS,
-        2 * TICKS + 1_000,
-    )
+    assert (both.ingest.way, both.handled) == ("publish", 2 * TICKS + 1_000)
+    assert both.ingest.handled_ungrouped == long.ingest.handled_ungrouped
 
 
 @pytest.mark.parametrize("strands", ["per-symbol", 3])

@@ -121,7 +121,7 @@ _SECRET: Final = re.compile(r"(?<=://)[^/?#]*@|[?#].*", re.DOTALL)
 
 
 def url_of(path: str | os.PathLike[str]) -> str:
-    """The URL of a path, of which pathlib keeps one slash behind the scheme; any other path as it is."""
+    """The text of a path. pathlib drops a slash behind a URL's scheme, and this puts it back."""
     return _STORE.sub(r"\1://", os.fspath(path) if isinstance(path, os.PathLike) else str(path))
 
 

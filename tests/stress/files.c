@@ -91,7 +91,7 @@ static uint8_t *put(uint8_t *p, uint32_t length, uint8_t type, uint32_t locate, 
   return p + length + 2;
 }
 
-/* Files of deletions at random times and of random orders, some bytes of which look like frames. */
+/* Files of deletions. Their times and order numbers are random, and some of their bytes look like frames. */
 static void write_files(sd_prng *random, sd_merged_file *files) {
   static uint8_t bytes[FILES][LOCATES * 41 + MESSAGES * 21];
   uint8_t *p[FILES];

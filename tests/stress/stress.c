@@ -383,7 +383,7 @@ static uint64_t go_on(uint32_t participant, int *code) {
   return *code ? (uint64_t)sd_publish_rejected(S.d, participant, 0, NULL, 0) : 0;
 }
 
-/* Records in memory, of which some blocks are guessed wrongly, as those of a file may be: these are made anew when they are adopted. */
+/* Records in memory. The beginnings of some blocks are guessed wrongly, as in a file: these blocks are made anew when they are adopted. */
 typedef struct guessed {
   sd_block_array array;
   sd_block_source right; /* of the array */

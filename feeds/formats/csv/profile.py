@@ -168,7 +168,7 @@ class Profile:
     like: tuple[tuple[str, re.Pattern[str]], ...]
     end: str | None
     end_stops: bool
-    """What follows a closing line is no data."""
+    """Lines behind a closing line are no data."""
     venue: str | None
     ids_rise: bool
     """``ref_id`` rises from row to row of a symbol: a row whose id does not is counted."""

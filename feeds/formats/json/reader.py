@@ -209,8 +209,10 @@ _BEGIN: Final = re.compile(rb"[{\[]")
 
 
 class MessageFile(BaseFeed):
-    """A file of lines with messages. A reader calls ``_opened`` and ``_begin`` once, and says what a line is. Names,
-    counts and events are of the ticks made so far."""
+    """Base of readers of messages in lines. A reader calls ``_opened`` and ``_begin`` once, and says what a line is.
+
+    Names, counts and events are of the ticks made so far.
+    """
 
     _ticks: JsonTicks
     _max_symbols: int

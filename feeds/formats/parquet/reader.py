@@ -198,7 +198,7 @@ class ParquetSource(ArrowSource):
                     )
 
     def _raw(self) -> ObjectFile | BinaryIO:
-        """The bytes of the file, or of an object of a store, of which a reader asks for parts."""
+        """The file's bytes. An object of a store is read in the parts that are asked for."""
         found = object_at(self._path)
         if found is None:
             return self._path.open("rb")

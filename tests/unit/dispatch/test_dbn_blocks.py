@@ -272,7 +272,7 @@ def test_records_that_lie_within_records_fool_nobody(tmp_path: Path, shift: int)
 
 @cache
 def lead() -> bytes:
-    """What is decoded in turn before the first block, and more."""
+    """Bytes that are more than what is decoded in turn before the first block."""
     return b"".join(orders(17_000, first=-17_000))
 
 

@@ -77,7 +77,7 @@ def test_statistics_say_that_long_calls_went_ungrouped_and_short_ones_did_not() 
         d.publish(ticks[:1_000])
         d.drain()
         both = d.statistics()
-    # What a tick costs is measured: the first of a call may be grouped before it is known.
+    # The engine measures the cost of a tick: until it knows it, it may group the first ticks of a call.
     assert (long.ingest.way, long.handled) == ("ungrouped", TICKS)
     assert TICKS // 2 < long.ingest.handled_ungrouped <= TICKS
     assert long.ingest.said.startswith("ungrouped: ")

@@ -83,7 +83,7 @@ def test_a_message_that_the_broker_refuses_ends_the_run() -> None:
 
 
 def clients() -> int:
-    """How many clients of librdkafka this process has."""
+    """The number of clients of librdkafka in this process."""
     return sum(path.read_text() == "rdk:main\n" for path in Path("/proc/self/task").glob("*/comm"))
 
 

@@ -54,7 +54,7 @@ def lines_of(folder: Path) -> list[str]:
 
 
 def of_symbols(lines: list[str]) -> list[list[str]]:
-    """What does not depend on the order between symbols: all but number, time of the feed, and index of the symbol."""
+    """Records without number, time of the feed and index of the symbol, which depend on the order between symbols."""
     return sorted([symbol, sequence, *rest] for _, sequence, _, symbol, _, *rest in (line.split(",") for line in lines))
 
 

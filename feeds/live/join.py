@@ -570,14 +570,17 @@ class JoinedFeed(BaseFeed):
     def _new_of_line(self, part: TickBatch) -> Iterator[TickBatch]:
         """Ticks of the line without those that the recording had, where symbols have numbers of their own."""
         made = self._of_line(part)
-        if self._by != "line" and self._latest.any():
-            keys, numbers = self._keys(made), made["sequence"].astype(np.int64)
-            latest = self._latest[keys]
+        keys = None if self._by == "line" else self._keys(made)
+        if keys is not None and (latest := self._latest[keys]).any():
+            numbers = made["sequence"].astype(np.int64)
             is_new = (numbers == 0) | (numbers > latest)
             begins = np.flatnonzero(is_new & (latest > 0) & (numbers > 0))
-            first = np.full(self._latest.shape, len(made))
-            first[keys[0][begins[::-1]], keys[1][begins[::-1]]] = begins[::-1]  # the last one stays: it is the first
-            is_new |= np.arange(len(made)) >= first[keys]
+            if len(begins):
+                first = np.full(self._latest.shape, len(made))
+                first[keys[0][begins[::-1]], keys[1][begins[::-1]]] = begins[
+                    ::-1
+                ]  # the last one stays: it is the first
+                is_new |= np.arange(len(made)) >= first[keys]
             for at in begins.tolist():
                 key = keys[0][at], keys[1][at]
                 last, number = int(self._latest[key]), int(numbers[at])
